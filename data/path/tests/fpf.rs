@@ -1,0 +1,492 @@
+//! Flexible packet forwarding in whole planes: frames enter at one port, leave at another, and all are accounted for.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use etherparse::PacketBuilder;
+use weir_base::{Instant, Streams};
+use weir_discipline::Spec;
+use weir_packet::{Class, Reason};
+use weir_path::egress::port::Link;
+use weir_path::exception::Cause;
+use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::link::offload::Offload;
+use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
+use weir_wire::EtherType;
+use weir_wire::fpf::Vector;
+
+const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
+const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
+const LAN: usize = 0;
+const WAN: usize = 1;
+const SLOTS: usize = 16;
+
+fn mac(port: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 1, port as u8]
+}
+
+/// A plane with the ports `lan` (10.0.1.1) and `wan` (10.0.2.1, MTU `mtu`). The default routes lead to 10.0.2.254 and
+/// 2001:db8:2::254 behind `wan`.
+fn plane(mtu: u32) -> Plane {
+    let mut plane = Plane::new(SLOTS, 1600, Streams::new(1));
+    let mut tables = Tables::default();
+    for (port, name) in ["lan", "wan"].into_iter().enumerate() {
+        let spec = Spec::check("fifo", []).unwrap();
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1518,
+        };
+        plane.add_port(name, name, Mode::Routed, spec, link, Instant::ZERO);
+        let device = Device {
+            name: name.to_owned(),
+            mac: mac(port),
+            mtu: if port == WAN { mtu } else { 1500 },
+            up: true,
+            carrier: true,
+            addresses: vec![format!("10.0.{}.1/24", port + 1).parse().unwrap()],
+        };
+        tables.interfaces.insert(port as u32 + 1, device);
+    }
+    let forward = |gateway: &str| {
+        Action::Forward(vec![NextHop {
+            interface: 2,
+            gateway: Some(gateway.parse().unwrap()),
+            weight: 1,
+        }])
+    };
+    for (prefix, action) in [
+        ("0.0.0.0/0", forward("10.0.2.254")),
+        ("::/0", forward("2001:db8:2::254")),
+        ("10.0.2.1/32", Action::Local),
+    ] {
+        let route = Route { action, metric: 0 };
+        tables.set_route(prefix.parse().unwrap(), route);
+    }
+    for gateway in ["10.0.2.254", "2001:db8:2::254"] {
+        let key = (2, gateway.parse().unwrap());
+        tables.neighbours.insert(key, Neighbour::Reachable(NEXT));
+    }
+    plane.set_tables(Arc::new(tables), Instant::ZERO);
+    plane
+}
+
+/// A table of one-byte LIDs for any input interface, with rules made from the hop by `wan`.
+fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
+    let mut builder = Builder::new(Domain::default());
+    let hop = Hop {
+        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
+        destination: NEXT,
+        queue: Class(0),
+        leaves_domain: true,
+    };
+    for (lid, rule) in rules(hop) {
+        builder.rule(None, lid, rule).unwrap();
+    }
+    Some(Arc::new(builder.build().unwrap()))
+}
+
+/// The bytes behind an Ethernet header: IPv4 with UDP, TTL 9.
+fn ipv4() -> Vec<u8> {
+    let mut packet = Vec::new();
+    PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
+        .udp(4000, 53)
+        .write(&mut packet, b"payload")
+        .unwrap();
+    packet
+}
+
+fn ipv6() -> Vec<u8> {
+    let address = |n| [0x20, 1, 0xd, 0xb8, 0, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut packet = Vec::new();
+    PacketBuilder::ipv6(address(1), address(7), 9)
+        .udp(4000, 53)
+        .write(&mut packet, b"payload")
+        .unwrap();
+    packet
+}
+
+fn frame(ethertype: u16, bytes: &[&[u8]]) -> Vec<u8> {
+    let ethertype = ethertype.to_be_bytes();
+    [&mac(LAN)[..], &HOST, &ethertype, &bytes.concat()].concat()
+}
+
+/// An FPF frame with this header before an IPv4 packet.
+fn fpf(header: &[u8]) -> Vec<u8> {
+    frame(0xc000, &[header, &ipv4()])
+}
+
+fn send_in(plane: &mut Plane, frame: &[u8], vlan: Option<u16>) {
+    let arrival = Arrival {
+        at: Instant::ZERO,
+        len: frame.len() as u32,
+        vlan,
+        offload: Offload::NONE,
+    };
+    plane.receive(LAN, frame, arrival);
+}
+
+/// Sends a frame in by `lan`, and returns the frames that leave by `wan`. All are accounted for.
+fn through(plane: &mut Plane, frame: &[u8]) -> Vec<Vec<u8>> {
+    through_vlan(plane, frame, None)
+}
+
+fn through_vlan(plane: &mut Plane, frame: &[u8], vlan: Option<u16>) -> Vec<Vec<u8>> {
+    let books = |plane: &Plane| {
+        let created = plane.fpf_stats().created.packets;
+        (created, plane.fates().all_ended().packets)
+    };
+    let before = books(plane);
+    send_in(plane, frame, vlan);
+    plane.step(Instant::ZERO);
+    let mut sent = Vec::new();
+    plane
+        .flush(WAN, |burst| {
+            sent.extend(burst.iter().map(|frame| frame.to_vec()));
+            Ok::<_, ()>(burst.len())
+        })
+        .unwrap();
+    let after = books(plane);
+    let (created, ended) = (after.0 - before.0, after.1 - before.1);
+    assert_eq!(
+        1 + created,
+        sent.len() as u64 + ended,
+        "every frame ends once"
+    );
+    sent
+}
+
+/// The reason for which a frame is dropped.
+fn dropped(plane: &mut Plane, frame: &[u8]) -> Reason {
+    let counts = |plane: &Plane| Reason::ALL.map(|r| plane.fates().ended(r).packets);
+    let before = counts(plane);
+    assert_eq!(through(plane, frame), Vec::<Vec<u8>>::new());
+    let after = counts(plane);
+    let changed = (0..Reason::COUNT).find(|n| before[*n] != after[*n]);
+    Reason::ALL[changed.unwrap()]
+}
+
+#[test]
+fn a_packet_is_forwarded_with_its_index_and_addresses_and_nothing_else_changed() {
+    for (leaves_domain, index) in [(true, 1), (false, 0)] {
+        let mut plane = plane(1500);
+        plane.set_fpf(table(|hop| {
+            let hop = Hop {
+                leaves_domain,
+                ..hop
+            };
+            vec![(0xa1, Rule::Forward(hop))]
+        }));
+        let sent = through(&mut plane, &fpf(&[2, 0, 0xa1, 0xb2]));
+        let mut expected = fpf(&[2, index, 0xa1, 0xb2]);
+        expected[..6].copy_from_slice(&NEXT);
+        expected[6..12].copy_from_slice(&mac(WAN));
+        assert_eq!(sent, [expected]);
+        assert_eq!(plane.fpf_stats().forwarded.packets, 1);
+    }
+}
+
+#[test]
+fn fpf_ipv4_and_ipv6_go_side_by_side() {
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|hop| vec![(0xa1, Rule::Forward(hop))]));
+    for (ethertype, packet) in [
+        (0x0800, ipv4()),
+        (0x86dd, ipv6()),
+        (0xc000, fpf(&[1, 0, 0xa1])[14..].to_vec()),
+    ] {
+        let sent = through(&mut plane, &frame(ethertype, &[&packet]));
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0][12..14], ethertype.to_be_bytes());
+    }
+    // Without a table, an FPF frame is one that a router does not forward.
+    plane.set_fpf(None);
+    assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 0xa1])), Reason::NotIp);
+}
+
+#[test]
+fn at_the_last_element_the_ip_packet_goes_on_by_its_route() {
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|_| vec![(7, Rule::Decapsulate(Inner::Ip))]));
+    for (packet, hops_at) in [(ipv4(), 14 + 8), (ipv6(), 14 + 7)] {
+        let plain =
+            |packet: &[u8]| frame(if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }, &[packet]);
+        let expected = through(&mut plane, &plain(&packet));
+        assert_eq!(expected[0][hops_at], 8);
+        // Index = Length; a vector without LIDs; a rule that removes the header before its end.
+        for header in [&[2_u8, 2, 1, 1][..], &[0, 0], &[3, 1, 1, 7, 9]] {
+            let sent = through(&mut plane, &frame(0xc000, &[header, &packet]));
+            assert_eq!(sent, expected);
+        }
+    }
+    assert_eq!(plane.fpf_stats().decapsulated.packets, 6);
+}
+
+#[test]
+fn other_payloads_go_to_the_exit_that_the_rule_names() {
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|hop| {
+        let inner = Inner::Frame(EtherType::Other(0x88f7), hop);
+        vec![(7, Rule::Decapsulate(inner))]
+    }));
+    let sent = through(&mut plane, &frame(0xc000, &[&[1, 0, 7], b"PTP sync"]));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0][..12], [NEXT, mac(WAN)].concat());
+    assert_eq!(sent[0][12..], [&[0x88, 0xf7], &b"PTP sync"[..]].concat());
+    let nameless = frame(0xc000, &[&[1, 1, 7], b"PTP sync"]);
+    assert_eq!(dropped(&mut plane, &nameless), Reason::FpfPayload);
+}
+
+#[test]
+fn wrong_input_is_dropped_with_its_reason() {
+    let mut plane = plane(100);
+    plane.set_fpf(table(|hop| {
+        vec![
+            (1, Rule::Forward(hop)),
+            (2, Rule::Drop),
+            (3, Rule::Redirect),
+        ]
+    }));
+    for (header, reason) in [
+        (&[1_u8, 2, 1][..], Reason::FpfIndex),
+        (&[255, 0, 1], Reason::TruncatedHeader),
+        (&[1, 0, 9], Reason::FpfUnknownLid),
+        (&[1, 0, 2], Reason::FpfRule),
+        (&[1, 0, 3], Reason::Redirected),
+    ] {
+        assert_eq!(dropped(&mut plane, &fpf(header)), reason, "{header:?}");
+    }
+    for len in 14..17 {
+        let cut = &fpf(&[1, 0, 1])[..len];
+        assert_eq!(dropped(&mut plane, cut), Reason::TruncatedHeader);
+    }
+    let truncated = &fpf(&[1, 1, 1])[..14 + 3 + 10];
+    assert_eq!(dropped(&mut plane, truncated), Reason::TruncatedHeader);
+    let long = frame(0xc000, &[&[1, 0, 1], &[0; 98]]);
+    assert_eq!(dropped(&mut plane, &long), Reason::TooBig);
+    let fits = frame(0xc000, &[&[1, 0, 1], &[0; 97]]);
+    assert_eq!(through(&mut plane, &fits).len(), 1);
+    let mut group = fpf(&[1, 0, 1]);
+    group[0] |= 1;
+    assert_eq!(dropped(&mut plane, &group), Reason::Multicast);
+    let tagged = frame(0x8100, &[&[0, 7, 0xc0, 0, 1, 0, 1], &ipv4()]);
+    assert_eq!(dropped(&mut plane, &tagged), Reason::UnknownVlan);
+}
+
+#[test]
+fn a_redirected_packet_goes_to_the_control_element_whole() {
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|_| vec![(3, Rule::Redirect)]));
+    let frame = fpf(&[1, 0, 3]);
+    assert_eq!(dropped(&mut plane, &frame), Reason::Redirected);
+    let exceptions = plane.take_exceptions();
+    assert_eq!(exceptions.len(), 1);
+    assert_eq!(
+        (exceptions[0].cause, &exceptions[0].frame),
+        (Cause::Fpf, &frame)
+    );
+}
+
+#[test]
+fn each_leaf_has_a_copy_with_its_own_vector() {
+    let mut plane = plane(1500);
+    let vectors = [vec![0xa1, 0xe3, 0xd3], vec![0xa1; 200], vec![0xf2, 1]];
+    let nested = [vec![0xa1, 7], vec![0xbb]];
+    let rule = |vectors: &[Vec<u8>]| {
+        Rule::Multicast(vectors.iter().map(|v| Vector::new(v).unwrap()).collect())
+    };
+    plane.set_fpf(table(|hop| {
+        vec![
+            (0xf1, rule(&vectors)),
+            (0xf2, rule(&nested)),
+            (0xa1, Rule::Forward(hop)),
+        ]
+    }));
+    let sent = through(&mut plane, &fpf(&[2, 1, 9, 0xf1]));
+    // The leaf 0xbb has no rule.
+    let found: BTreeSet<_> = sent.iter().map(|f| f[14..].to_vec()).collect();
+    let expected: BTreeSet<_> = [&vectors[0], &vectors[1], &nested[0]]
+        .map(|v| [&[v.len() as u8, 1], &v[..], &ipv4()].concat())
+        .into();
+    assert_eq!(found, expected);
+    assert_eq!(plane.fates().ended(Reason::FpfUnknownLid).packets, 1);
+    assert_eq!(plane.fpf_stats().created.packets, 3);
+}
+
+#[test]
+fn copies_without_a_slot_are_dropped_and_no_slot_leaks() {
+    let mut plane = plane(1500);
+    let leaves = vec![Vector::new(&[0xa1]).unwrap(); SLOTS + 4];
+    plane.set_fpf(table(|hop| {
+        vec![
+            (0xf1, Rule::Multicast(leaves.into())),
+            (0xa1, Rule::Forward(hop)),
+        ]
+    }));
+    for n in 1..=3 {
+        let sent = through(&mut plane, &fpf(&[1, 0, 0xf1]));
+        assert_eq!(
+            sent.len(),
+            SLOTS,
+            "the packet, and a copy for every other slot"
+        );
+        assert_eq!(plane.fates().ended(Reason::NoCopy).packets, 4 * n);
+    }
+}
+
+#[test]
+fn frames_of_a_vlan_come_in_and_go_out() {
+    let mut plane = plane(1500);
+    let mut builder = Builder::new(Domain::default());
+    let [from, to] = [("lan", 7), ("wan", 9)].map(|(port, id)| {
+        let interface = Interface::vlan(port, id).unwrap();
+        builder.interface(interface).unwrap()
+    });
+    let hop = Hop {
+        interface: to,
+        destination: NEXT,
+        queue: Class(0),
+        leaves_domain: true,
+    };
+    builder.rule(Some(from), 1, Rule::Forward(hop)).unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    let mut expected = fpf(&[1, 1, 1]);
+    expected.splice(..12, [NEXT, mac(WAN)].concat());
+    expected.splice(12..12, [0x81, 0, 0, 9]);
+    let mut among_bytes = fpf(&[1, 0, 1]);
+    among_bytes.splice(12..12, [0x81, 0, 0xa0, 7]);
+    assert_eq!(through(&mut plane, &among_bytes), [expected.clone()]);
+    let sent = through_vlan(&mut plane, &fpf(&[1, 0, 1]), Some(0xa007));
+    assert_eq!(sent, [expected]);
+    // The rule is for the VLAN only, and there is no other VLAN.
+    assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::FpfUnknownLid);
+    among_bytes[15] = 8;
+    assert_eq!(dropped(&mut plane, &among_bytes), Reason::UnknownVlan);
+}
+
+#[test]
+fn a_tunnel_is_entered_and_left() {
+    let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
+    let mut plane = plane(1500);
+    let mut builder = Builder::new(Domain::default());
+    let gre = Interface::gre(near, far).unwrap();
+    let tunnel = builder.interface(gre).unwrap();
+    let hop = Hop {
+        interface: tunnel,
+        destination: [0; 6],
+        queue: Class(0),
+        leaves_domain: true,
+    };
+    let wan = builder.interface(Interface::ethernet("wan")).unwrap();
+    let back = Hop {
+        interface: wan,
+        destination: NEXT,
+        ..hop
+    };
+    builder.rule(None, 1, Rule::Forward(hop)).unwrap();
+    builder.rule(Some(tunnel), 1, Rule::Forward(back)).unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    let sent = through(&mut plane, &fpf(&[2, 0, 1, 1]));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0][..12], [NEXT, mac(WAN)].concat());
+    let headers = etherparse::SlicedPacket::from_ethernet(&sent[0]).unwrap();
+    assert!(headers.net.is_some());
+    assert_eq!(sent[0][23], 47);
+    assert_eq!(sent[0][34..38], [0, 0, 0xc0, 0]);
+    assert_eq!(sent[0][38..], fpf(&[2, 1, 1, 1])[14..]);
+
+    // The other way round: from the far end to us.
+    let mut answer = sent[0].clone();
+    answer.splice(..12, [mac(LAN), HOST].concat());
+    let (source, destination) = (answer[26..30].to_vec(), answer[30..34].to_vec());
+    answer[26..30].copy_from_slice(&destination);
+    answer[30..34].copy_from_slice(&source);
+    let left = through(&mut plane, &answer);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0][12..], fpf(&[2, 2, 1, 1])[12..]);
+    // From anyone else it is a packet to the router, and the kernel's.
+    answer[29] ^= 1;
+    answer[24..26].fill(0);
+    let sum = weir_wire::checksum::internet(&answer[14..34]);
+    answer[24..26].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(dropped(&mut plane, &answer), Reason::LocalDelivery);
+}
+
+/// Figure 1: the packet goes C-B-B-A; each element is a plane.
+#[test]
+fn three_elements_carry_a_packet_from_c_to_a() {
+    let element = |lid, leaves_domain| {
+        let mut plane = plane(1500);
+        plane.set_fpf(table(|hop| {
+            vec![(
+                lid,
+                Rule::Forward(Hop {
+                    leaves_domain,
+                    ..hop
+                }),
+            )]
+        }));
+        plane
+    };
+    let mut elements = [
+        element(0x0b, true),
+        element(0x0a, false),
+        element(0x0a, true),
+    ];
+    let mut frame = fpf(&[2, 0, 0x0b, 0x0a]);
+    let mut trace = vec![frame[15]];
+    for plane in &mut elements {
+        let sent = through(plane, &frame);
+        assert_eq!(sent.len(), 1);
+        frame.clone_from(&sent[0]);
+        trace.push(frame[15]);
+    }
+    assert_eq!(trace, [0, 1, 1, 2]);
+    let mut edge = plane(1500);
+    edge.set_fpf(table(|_| Vec::new()));
+    let sent = through(&mut edge, &frame);
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0][12..14], [8, 0]);
+    assert_eq!(sent[0][22], 8, "one hop, at the edge");
+}
+
+#[test]
+fn a_table_follows_ports_that_go() {
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|hop| vec![(1, Rule::Forward(hop))]));
+    plane.close_port(WAN);
+    assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotAPort);
+}
+
+/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on.
+#[test]
+fn headers_within_each_other_are_followed_to_a_bound() {
+    let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
+    let mut plane = plane(1500);
+    let mut builder = Builder::new(Domain::default());
+    let tunnel = builder
+        .interface(Interface::gre(near, far).unwrap())
+        .unwrap();
+    builder.end(Some(tunnel), Inner::Ip).unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    let mut packet = ipv4();
+    let wrap = |packet: &[u8]| {
+        let mut wrapped = Vec::new();
+        let inner = [&[0, 0, 0xc0, 0, 0, 0], packet].concat();
+        PacketBuilder::ipv4([10, 9, 9, 9], [10, 0, 2, 1], 9)
+            .write(&mut wrapped, etherparse::IpNumber(47), &inner)
+            .unwrap();
+        wrapped
+    };
+    for depth in 1..=12 {
+        packet = wrap(&packet);
+        let frame = frame(0x0800, &[&packet]);
+        match depth {
+            ..=8 => assert_eq!(through(&mut plane, &frame).len(), 1, "{depth}"),
+            _ => assert_eq!(dropped(&mut plane, &frame), Reason::FpfNested),
+        }
+    }
+}
