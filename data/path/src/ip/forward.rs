@@ -1,12 +1,15 @@
 //! The forwarding decision for an IP packet: longest prefix match, ECMP, neighbour, TTL and MTU.
 //!
 //! ```text
-//!  headers --> [ next hop cached? ] ------------------------------> TTL? --> MTU? --> Departure
-//!                | no                                             ^     |        |
-//!                +--> route? --> next hop --> interface? --> neighbour? |        |
-//!                       |                         |               |     v        v
-//!                     no-route               not a port   unknown: wait expired  too big
+//!  destination --> route's number --> [ next hop cached? ] ----------------> TTL? --> MTU? --> Departure
+//!                                       | no                                ^     |        |
+//!                                       +--> interface? --> neighbour? -----+     |        |
+//!                                             |              |                    v        v
+//!                                           not a port     unknown: wait       expired   too big
 //! ```
+//!
+//! The route's number is an argument, so that a caller with many packets can look up all their routes at once
+//! ([`Tables::route_numbers`]).
 //!
 //! Source: RFC 1812, section 5.2 (the order of the steps), RFC 8200, section 3, RFC 2992 (a flow
 //! stays on one path).
@@ -51,23 +54,25 @@ pub enum Stop {
     Drop(Reason, Option<IcmpCause>),
 }
 
-/// Decides about a packet with these headers. `cache` belongs to `tables` and `delegated`, the addresses of a control
-/// element at this router: the caller must clear it when they change.
+/// Decides about a packet with these headers, to whose destination the route with the number `route` leads (zero:
+/// none). `cache` belongs to `tables`: the caller must clear it when they change. `delegated` has the addresses of a
+/// control element at this router.
 #[inline]
 pub fn forward(
     tables: &Tables,
     delegated: &BTreeSet<IpAddr>,
     cache: &mut NextHopCache,
+    route: u32,
     headers: &Headers,
     flow_hash: u64,
     origin: Origin,
 ) -> Verdict {
-    let next_hop = match cache.get(headers.destination) {
-        Some(next_hop) => Ok(next_hop),
-        None if delegated.contains(&headers.destination) => {
+    let next_hop = match cache.of_route(route) {
+        _ if !delegated.is_empty() && delegated.contains(&headers.destination) => {
             Err(Stop::Drop(Reason::LocalDelivery, None))
         }
-        None => find(tables, cache, headers.destination, flow_hash),
+        Some(next_hop) => Ok(next_hop),
+        None => find(tables, cache, route, headers.destination, flow_hash),
     };
     let expired = origin == Origin::Transit && headers.ttl <= 1;
     match next_hop {
@@ -91,16 +96,25 @@ pub fn forward(
     }
 }
 
-/// Looks up the next hop in the tables, and caches it if it depends on the destination alone.
+/// Looks up the next hop in the tables, and caches it unless it depends on the flow.
 fn find(
     tables: &Tables,
     cache: &mut NextHopCache,
+    number: u32,
     destination: IpAddr,
     flow_hash: u64,
 ) -> Result<Adjacency, Stop> {
     let unreachable = |reason, cause| Err(Stop::Drop(reason, Some(cause)));
-    let route = tables.route(destination).map(|(_, route)| &route.action);
-    let hop = next_hop(route, flow_hash)?;
+    let action = tables.numbered(number).map(|route| &route.action);
+    let hop = next_hop(action, flow_hash)?;
+    let is_only = matches!(action, Some(Action::Forward(next_hops)) if next_hops.len() == 1);
+    if is_only
+        && hop.gateway.is_none()
+        && let Some(next_hop) = cache.of_destination(destination)
+        && next_hop.interface == hop.interface
+    {
+        return Ok(next_hop);
+    }
     let interface = match tables.interfaces.get(&hop.interface) {
         None => return unreachable(Reason::NotAPort, IcmpCause::NetUnreachable),
         Some(interface) if !interface.up => {
@@ -119,8 +133,10 @@ fn find(
         destination: neighbour,
         mtu: interface.mtu,
     };
-    if matches!(route, Some(Action::Forward(next_hops)) if next_hops.len() == 1) {
-        cache.set(destination, adjacency, key);
+    match hop.gateway {
+        _ if !is_only => {}
+        Some(_) => cache.set_route(number, adjacency, key),
+        None => cache.set_destination(adjacency, key),
     }
     Ok(adjacency)
 }

@@ -2,7 +2,8 @@
 //!
 //! - [`parse`]: the headers of a packet, or why it is not forwarded
 //! - [`forward`]: the forwarding decision
-//! - [`tables`]: the interfaces, routes and neighbours that it looks up; [`next_hop_cache`]: a cache before them
+//! - [`tables`]: the interfaces, routes and neighbours that it looks up; `lookup`: longest prefix match;
+//!   [`next_hop_cache`]: a cache before them
 //! - [`source_check`]: whether the source address of a packet is acceptable at its ingress port
 //! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
 //! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits
@@ -10,6 +11,7 @@
 pub mod error_budget;
 pub mod forward;
 pub mod icmp_error;
+mod lookup;
 pub mod next_hop_cache;
 pub mod parse;
 pub mod resolution;

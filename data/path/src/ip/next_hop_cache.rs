@@ -1,12 +1,18 @@
-//! A small cache of next hops, by destination.
+//! Next hops with everything needed to send there, kept from packet to packet.
 //!
-//! Longest prefix match, interface and neighbour take three look-ups in three tables, and most packets go
-//! where another has just gone. The cache is direct-mapped: an entry is found or replaced at one place, so
-//! a sender to many destinations makes it useless but never slow. It is emptied with each new snapshot of
-//! the tables. Routes with several next hops are not cached, because there the next hop depends on the flow.
+//! ```text
+//!  route's number --> [ adjacency ]               a route with one gateway: by its number, without a search
+//!  destination    --> [ destination, adjacency ]  a neighbour of its own on the link: direct-mapped
+//! ```
 //!
-//! It also records which neighbours are in use, so that the kernel can be asked to verify them: a look-up
-//! marks the neighbour that it finds.
+//! Interface and neighbour take two look-ups in two tables. Their results are kept here until there is a new snapshot of
+//! the tables. The look-up of the route itself is not cached: it is as fast as a cache would be, also for a sender of
+//! many destinations. Destinations on the link have a direct-mapped cache: an entry is found or replaced at one place,
+//! so a sender to many of them makes it useless but never slow. Routes with several next hops are not cached, because
+//! there the next hop depends on the flow.
+//!
+//! The cache also records which neighbours are in use, so that the kernel can be asked to verify them: each use marks
+//! the neighbour.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +20,9 @@ use std::net::IpAddr;
 use crate::ip::tables::{Mac, NeighbourKey};
 
 /// Maximum destinations: 256 kB, which fits in a core's second-level cache.
-const ENTRIES: usize = 4096;
+const DESTINATIONS: usize = 4096;
+/// Maximum routes: those with larger numbers are not cached.
+const ROUTES_MAX: usize = 65_536;
 /// Maximum neighbours whose use is recorded. If there are more, only some are recorded.
 const NEIGHBOURS_MAX: usize = 65_536;
 
@@ -34,7 +42,9 @@ pub struct Adjacency {
 /// The cache.
 #[derive(Debug)]
 pub struct NextHopCache {
-    entries: Box<[Option<Entry>]>,
+    /// By the routes' numbers; as long as the largest number that was cached.
+    routes: Vec<Option<Entry>>,
+    destinations: Box<[Option<(IpAddr, Entry)>]>,
     neighbours: Vec<NeighbourKey>,
     /// By the neighbours' numbers.
     used: Vec<bool>,
@@ -43,16 +53,16 @@ pub struct NextHopCache {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    destination: IpAddr,
+    next_hop: Adjacency,
     /// The neighbour's number.
     neighbour: u16,
-    next_hop: Adjacency,
 }
 
 impl Default for NextHopCache {
     fn default() -> Self {
         Self {
-            entries: vec![None; ENTRIES].into_boxed_slice(),
+            routes: Vec::new(),
+            destinations: vec![None; DESTINATIONS].into_boxed_slice(),
             neighbours: Vec::new(),
             used: Vec::new(),
             numbers: HashMap::new(),
@@ -61,11 +71,19 @@ impl Default for NextHopCache {
 }
 
 impl NextHopCache {
-    /// The next hop to a destination, if it is cached.
+    /// The next hop of the route with this number, if it is cached.
     #[inline]
-    pub fn get(&mut self, destination: IpAddr) -> Option<Adjacency> {
-        match &self.entries[place(destination)] {
-            Some(entry) if entry.destination == destination => {
+    pub fn of_route(&mut self, number: u32) -> Option<Adjacency> {
+        let entry = self.routes.get(number as usize)?.as_ref()?;
+        self.used[usize::from(entry.neighbour)] = true;
+        Some(entry.next_hop)
+    }
+
+    /// The next hop to a destination on the link, if it is cached.
+    #[inline]
+    pub fn of_destination(&mut self, destination: IpAddr) -> Option<Adjacency> {
+        match &self.destinations[place(destination)] {
+            Some((cached, entry)) if *cached == destination => {
                 self.used[usize::from(entry.neighbour)] = true;
                 Some(entry.next_hop)
             }
@@ -73,23 +91,29 @@ impl NextHopCache {
         }
     }
 
-    /// Caches the next hop to a destination; it is this neighbour.
-    pub fn set(&mut self, destination: IpAddr, next_hop: Adjacency, neighbour: NeighbourKey) {
-        let number = match self.numbers.get(&neighbour) {
-            Some(number) => *number,
-            None => self.number(neighbour),
-        };
-        self.used[usize::from(number)] = true;
-        self.entries[place(destination)] = Some(Entry {
-            destination,
-            neighbour: number,
-            next_hop,
-        });
+    /// Caches the next hop of the route with this number; it is this neighbour.
+    pub fn set_route(&mut self, number: u32, next_hop: Adjacency, neighbour: NeighbourKey) {
+        let number = number as usize;
+        if number >= ROUTES_MAX {
+            return;
+        }
+        let entry = self.entry(next_hop, neighbour);
+        if number >= self.routes.len() {
+            self.routes.resize(number + 1, None);
+        }
+        self.routes[number] = Some(entry);
+    }
+
+    /// Caches the next hop to a destination on the link, which is this neighbour itself.
+    pub fn set_destination(&mut self, next_hop: Adjacency, neighbour: NeighbourKey) {
+        let entry = self.entry(next_hop, neighbour);
+        self.destinations[place(neighbour.1)] = Some((neighbour.1, entry));
     }
 
     /// Empties the cache: the tables have changed. The marks of neighbours stay.
     pub fn clear(&mut self) {
-        self.entries.fill(None);
+        self.routes.clear();
+        self.destinations.fill(None);
     }
 
     /// The neighbours that were used since the last call.
@@ -98,6 +122,19 @@ impl NextHopCache {
         let used = all.filter(|(_, used)| **used).map(|(n, _)| *n).collect();
         self.forget_all();
         used
+    }
+
+    /// An entry for a neighbour, which is marked as used.
+    fn entry(&mut self, next_hop: Adjacency, neighbour: NeighbourKey) -> Entry {
+        let number = match self.numbers.get(&neighbour) {
+            Some(number) => *number,
+            None => self.number(neighbour),
+        };
+        self.used[usize::from(number)] = true;
+        Entry {
+            next_hop,
+            neighbour: number,
+        }
     }
 
     /// A number for one more neighbour.
@@ -122,7 +159,7 @@ impl NextHopCache {
 
 #[inline]
 fn place(destination: IpAddr) -> usize {
-    spread(destination, ENTRIES)
+    spread(destination, DESTINATIONS)
 }
 
 /// Spreads addresses over `entries`, a power of two. Not keyed: a collision costs one look-up, nothing
@@ -144,57 +181,74 @@ pub(crate) fn spread(address: IpAddr, entries: usize) -> usize {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_next_hop_is_found_until_it_is_replaced_or_forgotten() {
-        let hop = |interface| Adjacency {
+    fn hop(interface: u32) -> Adjacency {
+        Adjacency {
             interface,
             source: [1; 6],
             destination: [2; 6],
             mtu: 1500,
-        };
+        }
+    }
+
+    fn address(n: u32) -> IpAddr {
+        IpAddr::V4(n.into())
+    }
+
+    #[test]
+    fn a_destination_is_found_until_it_is_replaced_or_forgotten() {
         let mut cache = NextHopCache::default();
-        let address = |n: u32| IpAddr::V4(n.into());
-        let via = |interface| (interface, address(99));
-        cache.set(address(1), hop(1), via(1));
-        assert_eq!(cache.get(address(1)), Some(hop(1)));
+        cache.set_destination(hop(1), (1, address(1)));
+        assert_eq!(cache.of_destination(address(1)), Some(hop(1)));
         let same_place = (2..)
             .map(address)
             .find(|a| place(*a) == place(address(1)))
             .unwrap();
-        assert_eq!(cache.get(same_place), None);
-        cache.set(same_place, hop(2), via(2));
-        assert_eq!(cache.get(address(1)), None);
+        assert_eq!(cache.of_destination(same_place), None);
+        cache.set_destination(hop(2), (2, same_place));
+        assert_eq!(cache.of_destination(address(1)), None);
         cache.clear();
-        assert_eq!(cache.get(same_place), None);
+        assert_eq!(cache.of_destination(same_place), None);
         let v6: IpAddr = "2001:db8::1".parse().unwrap();
-        cache.set(v6, hop(3), via(1));
-        assert_eq!(cache.get(v6), Some(hop(3)));
-        assert_eq!(cache.take_used(), [via(1), via(2)]);
+        cache.set_destination(hop(3), (1, v6));
+        assert_eq!(cache.of_destination(v6), Some(hop(3)));
+        assert_eq!(
+            cache.take_used(),
+            [(1, address(1)), (2, same_place), (1, v6)]
+        );
+    }
+
+    #[test]
+    fn a_route_is_found_by_its_number_until_the_tables_change() {
+        let mut cache = NextHopCache::default();
+        cache.set_route(7, hop(1), (1, address(1)));
+        let found = [6, 7, 8].map(|number| cache.of_route(number));
+        assert_eq!(found, [None, Some(hop(1)), None]);
+        cache.set_route(3, hop(2), (2, address(2)));
+        assert_eq!(cache.of_route(3), Some(hop(2)));
+        // Beyond the bound a route is not cached, and its neighbour not recorded.
+        cache.set_route(ROUTES_MAX as u32, hop(3), (3, address(3)));
+        assert_eq!(cache.of_route(ROUTES_MAX as u32), None);
+        cache.clear();
+        assert_eq!(cache.of_route(7), None);
+        assert_eq!(cache.take_used(), [(1, address(1)), (2, address(2))]);
     }
 
     #[test]
     fn marks_of_neighbours_outlive_the_entries() {
-        let hop = Adjacency {
-            interface: 1,
-            source: [1; 6],
-            destination: [2; 6],
-            mtu: 1500,
-        };
         let mut cache = NextHopCache::default();
-        let address = |n: u32| IpAddr::V4(n.into());
         for n in 0..3 {
-            cache.set(address(n), hop, (1, address(n)));
+            cache.set_destination(hop(1), (1, address(n)));
         }
         cache.clear();
         assert_eq!(cache.take_used().len(), 3);
         assert_eq!(cache.take_used(), []);
-        cache.set(address(7), hop, (1, address(7)));
-        cache.get(address(7));
-        cache.get(address(8));
+        cache.set_destination(hop(1), (1, address(7)));
+        cache.of_destination(address(7));
+        cache.of_destination(address(8));
         assert_eq!(cache.take_used(), [(1, address(7))]);
         // The memory is bounded, at the price of some marks.
         for n in 0..=NEIGHBOURS_MAX as u32 {
-            cache.set(address(n), hop, (1, address(n)));
+            cache.set_destination(hop(1), (1, address(n)));
         }
         assert_eq!(cache.take_used(), [(1, address(NEIGHBOURS_MAX as u32))]);
     }

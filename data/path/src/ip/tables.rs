@@ -4,14 +4,15 @@
 //! publishes it as a whole, and the forwarding thread reads one consistent snapshot for each burst.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
+use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use prefix_trie::PrefixMap;
+use ipnet::IpNet;
 
 pub use weir_wire::ethernet::Mac;
 
+pub use crate::ip::lookup::BURST;
+use crate::ip::lookup::numbers::Numbers;
+use crate::ip::lookup::{Batch, Lookup4, Lookup6, Sorted};
 use crate::ip::source_check::SourceCheck;
 
 /// A neighbour by interface (kernel index) and address.
@@ -26,11 +27,12 @@ pub struct Tables {
     pub neighbours: HashMap<NeighbourKey, Neighbour>,
     /// How the kernel checks the sources of IPv4 packets, by interface (`rp_filter`); off if absent.
     pub source_checks: BTreeMap<u32, SourceCheck>,
-    // Shared between snapshots: a change of a neighbour copies no routes.
-    v4: Arc<PrefixMap<Ipv4Net, Route>>,
-    v6: Arc<PrefixMap<Ipv6Net, Route>>,
-    /// The number of next hops at each gateway, so that listing the gateways needs no walk over the routes.
-    gateways: Arc<BTreeMap<NeighbourKey, u32>>,
+    // Shared between snapshots: a change copies only the parts that it touches.
+    v4: Lookup4,
+    v6: Lookup6,
+    routes: Numbers,
+    /// The number of distinct routes at each gateway, so that listing the gateways needs no walk over the routes.
+    gateways: Sorted<NeighbourKey, u32>,
 }
 
 /// A network interface.
@@ -52,7 +54,7 @@ pub struct Interface {
 }
 
 /// A route: the action for packets to a prefix.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     /// The action.
     pub action: Action,
@@ -61,7 +63,7 @@ pub struct Route {
 }
 
 /// The action of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Forwards it to one of these, chosen by flow hash in proportion to their weights.
     Forward(Vec<NextHop>),
@@ -76,7 +78,7 @@ pub enum Action {
 }
 
 /// An interface, and optionally the router to send to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NextHop {
     /// Kernel index of the egress interface.
     pub interface: u32,
@@ -100,68 +102,117 @@ pub enum Neighbour {
 impl Tables {
     /// Adds a route, or replaces the one with its prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
-        for gateway in route.gateways() {
-            *Arc::make_mut(&mut self.gateways)
-                .entry(gateway)
-                .or_default() += 1;
+        let taken = self.routes.take(route);
+        for gateway in taken.first.iter().flat_map(|route| route.gateways()) {
+            let routes = self.gateways.get(&gateway).copied().unwrap_or(0);
+            self.gateways.insert(gateway, routes + 1);
         }
         let replaced = match prefix {
-            IpNet::V4(p) => Arc::make_mut(&mut self.v4).insert(p.trunc(), route),
-            IpNet::V6(p) => Arc::make_mut(&mut self.v6).insert(p.trunc(), route),
+            IpNet::V4(p) => self.v4.insert(Lookup4::prefix(p), taken.number),
+            IpNet::V6(p) => self.v6.insert(Lookup6::prefix(p), taken.number),
         };
-        self.forget_gateways(replaced);
+        self.forget(replaced);
     }
 
     /// Removes the route for a prefix.
     pub fn remove_route(&mut self, prefix: IpNet) {
         let removed = match prefix {
-            IpNet::V4(p) => Arc::make_mut(&mut self.v4).remove(&p.trunc()),
-            IpNet::V6(p) => Arc::make_mut(&mut self.v6).remove(&p.trunc()),
+            IpNet::V4(p) => self.v4.remove(Lookup4::prefix(p)),
+            IpNet::V6(p) => self.v6.remove(Lookup6::prefix(p)),
         };
-        self.forget_gateways(removed);
+        self.forget(removed);
     }
 
-    fn forget_gateways(&mut self, of: Option<Route>) {
-        for gateway in of.iter().flat_map(Route::gateways) {
-            let routes = Arc::make_mut(&mut self.gateways);
-            if let Some(count) = routes.get_mut(&gateway) {
-                *count -= 1;
-                if *count == 0 {
-                    routes.remove(&gateway);
+    /// A prefix no longer has the route with this number.
+    fn forget(&mut self, number: Option<u32>) {
+        let Some(route) = number.and_then(|number| self.routes.give_back(number)) else {
+            return;
+        };
+        for gateway in route.gateways() {
+            match self.gateways.get(&gateway) {
+                Some(routes) if *routes > 1 => {
+                    let routes = routes - 1;
+                    self.gateways.insert(gateway, routes);
                 }
+                _ => drop(self.gateways.remove(&gateway)),
             }
         }
     }
 
     /// The route with the longest prefix that covers `destination`.
     pub fn route(&self, destination: IpAddr) -> Option<(IpNet, &Route)> {
-        match destination {
+        let (prefix, number) = match destination {
             IpAddr::V4(a) => {
-                let (prefix, route) = self.v4.get_lpm(&host_v4(a))?;
-                Some((IpNet::V4(prefix), route))
+                let (prefix, number) = self.v4.find(a.to_bits())?;
+                (Lookup4::net(prefix)?.into(), number)
             }
             IpAddr::V6(a) => {
-                let (prefix, route) = self.v6.get_lpm(&host_v6(a))?;
-                Some((IpNet::V6(prefix), route))
+                let (prefix, number) = self.v6.find(a.to_bits())?;
+                (Lookup6::net(prefix)?.into(), number)
+            }
+        };
+        Some((prefix, self.routes.get(number)?))
+    }
+
+    /// The numbers of the routes to at most [`BURST`] destinations, in their order; zero where there is none.
+    #[inline]
+    pub fn route_numbers(&self, destinations: impl Iterator<Item = IpAddr>) -> [u32; BURST] {
+        let mut numbers = [0; BURST];
+        let (mut v4, mut v4_places) = (Batch::new(), Batch::new());
+        let (mut v6, mut v6_places) = (Batch::new(), Batch::new());
+        for (place, destination) in destinations.enumerate().take(BURST) {
+            match destination {
+                IpAddr::V4(a) => {
+                    v4.push(a.to_bits());
+                    v4_places.push(place);
+                }
+                IpAddr::V6(a) => {
+                    v6.push(a.to_bits());
+                    v6_places.push(place);
+                }
             }
         }
+        let mut found = [0; BURST];
+        self.v4.find_all(v4.get(), &mut found);
+        for (place, number) in v4_places.get().iter().zip(found) {
+            numbers[*place] = number;
+        }
+        self.v6.find_all(v6.get(), &mut found);
+        for (place, number) in v6_places.get().iter().zip(found) {
+            numbers[*place] = number;
+        }
+        numbers
+    }
+
+    /// The route with a number.
+    #[inline]
+    pub fn numbered(&self, number: u32) -> Option<&Route> {
+        self.routes.get(number)
     }
 
     /// All routes, IPv4 first, each family by prefix.
     pub fn routes(&self) -> impl Iterator<Item = (IpNet, &Route)> {
-        let v4 = self.v4.iter().map(|(p, r)| (IpNet::V4(p), r));
-        let v6 = self.v6.iter().map(|(p, r)| (IpNet::V6(p), r));
-        v4.chain(v6)
+        let net = |(p, n)| Some((IpNet::V4(Lookup4::net(p)?), n));
+        let v4 = self.v4.iter().filter_map(net);
+        let net = |(p, n)| Some((IpNet::V6(Lookup6::net(p)?), n));
+        let v6 = self.v6.iter().filter_map(net);
+        let route = |(prefix, number)| Some((prefix, self.routes.get(number)?));
+        v4.chain(v6).filter_map(route)
     }
 
     /// All gateways, each once.
     pub fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
-        self.gateways.keys().copied()
+        self.gateways.iter().map(|(gateway, _)| *gateway)
     }
 
     /// Whether a route uses this gateway.
     pub fn is_gateway(&self, neighbour: NeighbourKey) -> bool {
-        self.gateways.contains_key(&neighbour)
+        self.gateways.get(&neighbour).is_some()
+    }
+
+    /// Bytes of the structures that packets' destinations are looked up in, IPv4 and IPv6.
+    pub fn lookup_bytes(&self) -> [usize; 2] {
+        [self.v4.bytes(), self.v6.bytes()]
     }
 
     /// Number of routes.
@@ -208,14 +259,6 @@ impl Interface {
             .find(|a| !link_local(a))
             .or_else(|| addresses.next())
     }
-}
-
-fn host_v4(address: Ipv4Addr) -> Ipv4Net {
-    Ipv4Net::from(address)
-}
-
-fn host_v6(address: Ipv6Addr) -> Ipv6Net {
-    Ipv6Net::from(address)
 }
 
 impl Action {

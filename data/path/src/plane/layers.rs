@@ -162,12 +162,20 @@ impl Plane {
 
     /// Forwards a classified IP packet, at once or after it has waited.
     pub(super) fn send_on(&mut self, held: Held, now: Instant) {
+        let destination = held.packet.headers.destination;
+        let [route, ..] = self.tables.route_numbers(std::iter::once(destination));
+        self.send_by(route, held, now);
+    }
+
+    /// Forwards a classified IP packet by the route with this number.
+    fn send_by(&mut self, route: u32, held: Held, now: Instant) {
         let headers = &held.packet.headers;
         let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
         match forward(
             &self.tables,
             &self.exceptions.policy().addresses,
             &mut self.next_hops,
+            route,
             headers,
             hash,
             held.origin,

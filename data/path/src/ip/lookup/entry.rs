@@ -1,0 +1,95 @@
+//! The words of a trie: the value of a prefix, and an entry of a node.
+//!
+//! ```text
+//!  bit:    31   30 ....... 23   22 .......... 0
+//!  leaf:    0   length          route's number          all zero: none
+//!  child:   1   0: node, 1: bucket; number of a line
+//! ```
+
+/// The value of a prefix: the number of its route and the length of the prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Leaf(pub(super) u32);
+
+/// An entry of a node, or a child of the root: a leaf, a node or a bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry(pub(super) u32);
+
+impl Leaf {
+    pub(super) const NONE: Self = Self(0);
+    /// Bits of a number. The eight above have the length, and the highest is free.
+    const NUMBER_BITS: u32 = 23;
+    pub(super) const NUMBER_MAX: u32 = (1 << Self::NUMBER_BITS) - 1;
+
+    pub(super) fn new(len: u8, number: u32) -> Self {
+        Self(number & Self::NUMBER_MAX | u32::from(len) << Self::NUMBER_BITS)
+    }
+
+    #[inline(always)]
+    pub(super) fn number(self) -> u32 {
+        self.0 & Self::NUMBER_MAX
+    }
+
+    #[inline(always)]
+    pub(super) fn len(self) -> u8 {
+        (self.0 >> Self::NUMBER_BITS) as u8
+    }
+
+    /// This value, or another one if it is none.
+    #[inline(always)]
+    pub(super) fn or(self, other: Self) -> Self {
+        match self {
+            Self::NONE => other,
+            _ => self,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) const NONE: Self = Self(0);
+    const CHILD: u32 = 1 << 31;
+    const BUCKET: u32 = 1 << 30;
+
+    pub(super) fn leaf(leaf: Leaf) -> Self {
+        Self(leaf.0)
+    }
+
+    /// A node that starts at a line.
+    pub(super) fn node(line: u32) -> Self {
+        Self(Self::CHILD | line)
+    }
+
+    /// A bucket at a line.
+    pub(super) fn bucket(line: u32) -> Self {
+        Self(Self::CHILD | Self::BUCKET | line)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_child(self) -> bool {
+        self.0 & Self::CHILD != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_node(self) -> bool {
+        self.0 & (Self::CHILD | Self::BUCKET) == Self::CHILD
+    }
+
+    #[inline(always)]
+    pub(super) fn is_bucket(self) -> bool {
+        self.0 & (Self::CHILD | Self::BUCKET) == Self::CHILD | Self::BUCKET
+    }
+
+    /// The line of a child.
+    #[inline(always)]
+    pub(super) fn line(self) -> u32 {
+        self.0 & !(Self::CHILD | Self::BUCKET)
+    }
+
+    /// Its value, if it is a leaf; none if it is a child.
+    #[inline(always)]
+    pub(super) fn value(self) -> Leaf {
+        match self.is_child() {
+            true => Leaf::NONE,
+            false => Leaf(self.0),
+        }
+    }
+}
