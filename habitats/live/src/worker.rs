@@ -344,21 +344,24 @@ impl Worker {
                 continue;
             };
             let bridged = plane.ports()[number].mode == Mode::Bridged;
+            let mut burst = plane.burst(number);
             let received = device.receive(share, &mut |frame| match frame.direction {
                 Direction::Outgoing => {
+                    let plane = burst.plane();
                     plane.charge(number, frame.bytes, &arrival(&frame));
                     plane.show_kernels(number, frame.bytes, &arrival(&frame));
                 }
                 Direction::Other if !bridged => {}
                 Direction::Host | Direction::Group | Direction::Other => {
-                    plane.receive(number, frame.bytes, arrival(&frame));
+                    burst.receive(frame.bytes, arrival(&frame));
                     if frame.offload.segmentation.is_some() {
                         // Its packets go to their queues, or are dropped, before another port's frame needs a place in
                         // the pool.
-                        plane.step(clock::now());
+                        burst.plane().step(clock::now());
                     }
                 }
             });
+            drop(burst);
             match received {
                 Ok(taken) => {
                     self.moderation.took(taken);

@@ -1,8 +1,8 @@
 //! From a packet in the pool to its port: the network layers, connected with the stages around them.
 //!
 //! ```text
-//!  route:   link -> ip::parse -> source check -> classify -> ip::forward --+--> depart -> Port::offer
-//!  bridge:  bridge::parse ---------------------> classify -> bridge::forward-+
+//!  route:   link -> ip::parse -> source check -> classify -> [burst] -> ip::forward --+--> depart -> Port::offer
+//!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
 //!  fpf:     frames of its Ethernet type leave `route` behind `link`, and are carried on in `plane::fpf`
 //! ```
@@ -21,7 +21,7 @@ use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
 use crate::ip::parse::{Refused, parse};
 use crate::ip::source_check::{self, Ingress};
-use crate::ip::tables::{Neighbour, NeighbourKey};
+use crate::ip::tables::{BURST, Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::plane::step::Arrival;
@@ -73,6 +73,7 @@ impl Plane {
                         arrival.at,
                     )
                 {
+                    self.forward_gathered(); // came before it
                     return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
                 }
                 let held = Held {
@@ -80,7 +81,7 @@ impl Plane {
                     ingress: Some(ingress),
                     origin: Origin::Transit,
                 };
-                self.send_on(held, arrival.at);
+                self.gather(held);
             }
             Err(Refused { packet, reason }) => self.refuse_packet(ingress, packet, reason, arrival),
         }
@@ -89,6 +90,7 @@ impl Plane {
     /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
+        self.forward_gathered(); // came before it
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             self.fates.discard(packet, reason);
@@ -158,6 +160,35 @@ impl Plane {
         let end = parsed.headers.l3_range().end; // what follows is padding
         let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
         partial.finish(frame, stripped)
+    }
+
+    /// Adds a classified IP packet to the burst.
+    #[inline]
+    fn gather(&mut self, held: Held) {
+        self.gathered.push(held);
+        if self.gathered.len() >= BURST {
+            self.forward_gathered();
+        }
+    }
+
+    /// Forwards the packets of the burst so far: looks up the routes of all of them, then forwards one after the other.
+    /// The caller returns the memory of those that were dropped to the pool.
+    #[inline]
+    pub(super) fn forward_gathered(&mut self) {
+        if !self.gathered.is_empty() {
+            self.forward_burst();
+        }
+    }
+
+    fn forward_burst(&mut self) {
+        let mut burst = std::mem::take(&mut self.gathered);
+        let destinations = burst.iter().map(|held| held.packet.headers.destination);
+        let routes = self.tables.route_numbers(destinations);
+        for (held, route) in burst.drain(..).zip(routes) {
+            let now = held.packet.packet.arrived;
+            self.send_by(route, held, now);
+        }
+        self.gathered = burst;
     }
 
     /// Forwards a classified IP packet, at once or after it has waited.

@@ -23,8 +23,8 @@ use crate::ip::error_budget::ErrorBudget;
 use crate::ip::next_hop_cache::NextHopCache;
 use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
-use crate::ip::tables::{Interface, NeighbourKey, Tables};
-use crate::ip::waiting::Waiting;
+use crate::ip::tables::{BURST, Interface, NeighbourKey, Tables};
+use crate::ip::waiting::{Held, Waiting};
 use crate::plane::fpf::Fpf;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
@@ -76,6 +76,8 @@ pub struct Plane {
     pub(crate) next_hops: NextHopCache,
     pub(crate) passed: Passed,
     pub(crate) waiting: Waiting,
+    /// The packets of a burst whose routes are not looked up yet: empty between two bursts.
+    pub(crate) gathered: Vec<Held>,
     pub(crate) errors: ErrorBudget,
     pub(crate) exceptions: Exceptions,
     pub(crate) fpf: Option<Box<Fpf>>,
@@ -101,6 +103,7 @@ impl Plane {
             next_hops: NextHopCache::default(),
             passed: Passed::default(),
             waiting: Waiting::default(),
+            gathered: Vec::with_capacity(BURST),
             errors: ErrorBudget::default(),
             exceptions: Exceptions::default(),
             fpf: None,

@@ -1,7 +1,8 @@
 //! From a received frame to a frame that a device may send.
 //!
 //! ```text
-//!  receive(frame) -> segment? -> pool -> network layer (`layers`) -> Port::offer      one burst
+//!  Burst::receive(frame) -> segment? -> pool -> headers -> gathered       for each frame of a burst
+//!  end of the burst      -> routes of all -> next hops -> Port::offer     for all of them, in their order
 //!
 //!  step(now)  -> Port::step -> outbox                                    then, for each port
 //!  flush(port, device)  -> frames leave, slots return to the pool
@@ -36,7 +37,46 @@ pub struct Arrival {
 /// Maximum frames that are offered to a device at once.
 const FLUSH_MAX: usize = 64;
 
+/// The frames of one burst, which all arrived at one port.
+///
+/// The routes of all its packets are looked up together, so that the processor waits for many lines of memory at the
+/// same time. Packets keep their order and their times. When this value is dropped, the burst is carried up to the
+/// egress ports.
+pub struct Burst<'a> {
+    plane: &'a mut Plane,
+    ingress: usize,
+}
+
+impl Burst<'_> {
+    /// Takes a received frame. A superframe is cut first; it may become many packets, so the caller should let the ports
+    /// make a step before the next frame.
+    #[inline]
+    pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
+        self.plane.take(self.ingress, frame, arrival);
+    }
+
+    /// The plane, after all frames so far have been carried up to their egress ports.
+    pub fn plane(&mut self) -> &mut Plane {
+        self.plane.end_burst();
+        self.plane
+    }
+}
+
+impl Drop for Burst<'_> {
+    fn drop(&mut self) {
+        self.plane.end_burst();
+    }
+}
+
 impl Plane {
+    /// Starts a burst of frames that arrived at a port.
+    pub fn burst(&mut self, ingress: usize) -> Burst<'_> {
+        Burst {
+            plane: self,
+            ingress,
+        }
+    }
+
     /// Takes a new snapshot of routes and neighbours, and sends the packets that waited for it. Returns the old
     /// snapshot, so that another thread can free it: it may be large.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
@@ -55,9 +95,19 @@ impl Plane {
         old
     }
 
-    /// Takes a received frame and carries it up to its egress port. A superframe is cut first; it may become
-    /// many packets, so the caller should let the ports make a step before the next frame.
+    /// Takes a received frame and carries it up to its egress port, as a burst of one.
     pub fn receive(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
+        self.burst(ingress).receive(frame, arrival);
+    }
+
+    #[inline]
+    fn end_burst(&mut self) {
+        self.forward_gathered();
+        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+    }
+
+    #[inline]
+    fn take(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
         if arrival.offload.segmentation.is_some() {
             return self.receive_superframe(ingress, frame, &arrival);
         }
@@ -91,6 +141,7 @@ impl Plane {
     fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         let taken = self.take_in(ingress, frame, arrival);
         if self.watch.is_some() {
+            self.forward_gathered(); // the watch wants to know what became of the frame
             self.show_arrival(ingress, frame, arrival, taken);
         }
         self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));

@@ -49,7 +49,7 @@ struct RootSlot {
 pub(super) struct Trie<A> {
     /// The value of the default route.
     default: Leaf,
-    root: [Arc<[RootSlot; ROOT_PAGE]>; ROOT_PAGES],
+    root: Box<[Arc<[RootSlot; ROOT_PAGE]>; ROOT_PAGES]>,
     pages: Pages,
     family: std::marker::PhantomData<A>,
 }
@@ -70,7 +70,7 @@ impl<A> Default for Trie<A> {
         let empty = Arc::new([RootSlot::default(); ROOT_PAGE]);
         Self {
             default: Leaf::NONE,
-            root: std::array::from_fn(|_| Arc::clone(&empty)),
+            root: Box::new(std::array::from_fn(|_| Arc::clone(&empty))),
             pages: Pages::default(),
             family: std::marker::PhantomData,
         }
