@@ -4,7 +4,7 @@
 //! one port to another. There is no device: this is `weir bench live` without input and output.
 //! Headers and descriptors stay within two megabytes.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -25,7 +25,6 @@ use crate::live::frame;
 const BURST: usize = 64;
 const DESTINATIONS: u16 = 4096;
 const ROUTES: u32 = 10_000;
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
 
 /// One discipline's cost.
 #[derive(Clone, Debug, Serialize)]
@@ -58,10 +57,12 @@ pub fn run(disciplines: &[&str], rounds: usize, packets: usize) -> Result<Vec<Ro
     Ok(planes.into_iter().map(row).collect())
 }
 
-fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
+/// Carries at least `packets` of these frames from one port to the other, in bursts.
+pub(crate) fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
     let mut done = 0;
     for burst in frames.chunks(BURST).cycle() {
         let now = clock::now();
+        let mut gathered = plane.burst(0);
         for frame in burst {
             let arrival = Arrival {
                 at: now,
@@ -69,8 +70,9 @@ fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
                 vlan: None,
                 offload: Offload::NONE,
             };
-            plane.receive(0, frame, arrival);
+            gathered.receive(frame, arrival);
         }
+        drop(gathered);
         plane.step(now);
         let sent = plane.flush(1, |burst| Ok::<_, std::convert::Infallible>(burst.len()));
         debug_assert_eq!(sent, Ok(false));
@@ -82,6 +84,11 @@ fn drive(plane: &mut Plane, frames: &[Vec<u8>], packets: usize) {
 }
 
 fn plane(spec: Spec) -> Plane {
+    plane_with(spec, &Arc::new(tables()))
+}
+
+/// Two ports with these tables.
+pub(crate) fn plane_with(spec: Spec, tables: &Arc<Tables>) -> Plane {
     let mut plane = Plane::new(16_384, 1518, Streams::new(1));
     for name in ["lan", "wan"] {
         let link = Link {
@@ -91,12 +98,29 @@ fn plane(spec: Spec) -> Plane {
         };
         plane.add_port(name, name, Mode::Routed, spec.clone(), link, Instant::ZERO);
     }
-    plane.set_tables(Arc::new(tables()), Instant::ZERO);
+    plane.set_tables(Arc::clone(tables), Instant::ZERO);
     plane
 }
 
 /// 10 000 random routes of 16 to 24 bits, and one for the destinations; one gateway for all.
 fn tables() -> Tables {
+    let mut tables = interfaces();
+    let to_gateway = || via(2);
+    let mut random = Streams::new(1).stream("routes");
+    for _ in 0..ROUTES {
+        let (address, length) = (random.next_u32(), 16 + (random.next_u32() % 9) as u8);
+        if let Ok(prefix) = Ipv4Net::new(address.into(), length) {
+            tables.set_route(IpNet::V4(prefix), to_gateway());
+        }
+    }
+    if let Ok(prefix) = Ipv4Net::new(Ipv4Addr::new(100, 64, 0, 0), 20) {
+        tables.set_route(IpNet::V4(prefix), to_gateway());
+    }
+    tables
+}
+
+/// The two interfaces, and 64 gateways behind the second one.
+pub(crate) fn interfaces() -> Tables {
     let mut tables = Tables::default();
     for (index, name) in [(1, "lan"), (2, "wan")] {
         let interface = Interface {
@@ -109,31 +133,28 @@ fn tables() -> Tables {
         };
         tables.interfaces.insert(index, interface);
     }
-    let mut random = Streams::new(1).stream("routes");
-    for _ in 0..ROUTES {
-        let (address, length) = (random.next_u32(), 16 + (random.next_u32() % 9) as u8);
-        if let Ok(prefix) = Ipv4Net::new(address.into(), length) {
-            tables.set_route(IpNet::V4(prefix), to_gateway());
-        }
+    for last in 2..66 {
+        let reachable = Neighbour::Reachable([2, 0, 0, 0, 0, last]);
+        tables.neighbours.insert((2, gateway(last)), reachable);
     }
-    if let Ok(prefix) = Ipv4Net::new(Ipv4Addr::new(100, 64, 0, 0), 20) {
-        tables.set_route(IpNet::V4(prefix), to_gateway());
-    }
-    let reachable = Neighbour::Reachable([2, 0, 0, 0, 0, 9]);
-    tables.neighbours.insert((2, GATEWAY.into()), reachable);
     tables
 }
 
-fn to_gateway() -> Route {
+/// A route to one of the gateways.
+pub(crate) fn via(last: u8) -> Route {
     let next_hop = NextHop {
         interface: 2,
-        gateway: Some(GATEWAY.into()),
+        gateway: Some(gateway(last)),
         weight: 1,
     };
     Route {
         action: Action::Forward(vec![next_hop]),
         metric: 0,
     }
+}
+
+fn gateway(last: u8) -> IpAddr {
+    Ipv4Addr::new(10, 77, 2, last).into()
 }
 
 /// The frame of one flow, to a destination of its own.

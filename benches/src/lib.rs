@@ -3,6 +3,7 @@
 //! - [`discipline`]: cost of a discipline per packet, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
+//! - [`lookup`]: cost of routes by the size of the table
 //! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
 //! - [`overload`]: the throughput of honest traffic beside a flood that exceeds the processor's capacity
 //! - [`pacing`]: how well a paced port keeps its rate
@@ -13,6 +14,7 @@ pub mod discipline;
 pub mod flow_cache;
 pub mod forwarding;
 pub mod live;
+pub mod lookup;
 pub mod overload;
 pub mod pacing;
 pub mod simulator;

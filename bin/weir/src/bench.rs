@@ -1,7 +1,7 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
 use weir_base::Span;
-use weir_benches::{discipline, flow_cache, forwarding, live, overload, pacing, simulator};
+use weir_benches::{discipline, flow_cache, forwarding, live, lookup, overload, pacing, simulator};
 use weir_lab::load::associations::{self, Bench};
 use weir_live::tml::Transport;
 
@@ -27,6 +27,15 @@ pub(crate) enum BenchCommand {
         /// A tenth of the packets: ten seconds instead of two minutes
         #[arg(long)]
         quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Routes by the size of the table: the look-up alone, and the whole path in memory
+    Lookup {
+        /// Rounds; each figure is the best of them
+        #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -145,6 +154,13 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
                 false => print(&forwarding_table(&rows)),
             }
         }
+        BenchCommand::Lookup { rounds, json } => {
+            let rows = lookup::run(rounds as usize).map_err(wrong)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&lookup_table(&rows)),
+            }
+        }
         BenchCommand::Simulator { rounds, json } => {
             let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
             match json {
@@ -232,6 +248,38 @@ fn forwarding_table(rows: &[forwarding::Row]) -> String {
     let mut table = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
     for row in rows {
         table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
+    }
+    table.to_string()
+}
+
+fn lookup_table(rows: &[lookup::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("TABLE"),
+        Right("BYTES"),
+        Right("INSERT NS"),
+        Right("UPDATE NS"),
+        Right("UNIFORM NS"),
+        Right("HIT NS"),
+        Right("SKEWED NS"),
+        Right("DEPENDENT NS"),
+        Right("PATH, 16K HEADERS NS"),
+        Right("64K NS"),
+    ]);
+    for row in rows {
+        let [uniform, hit, skewed] = row.independent_ns;
+        let ns = |ns: f64| format!("{ns:.1}");
+        table.row([
+            row.table.clone(),
+            row.bytes.to_string(),
+            ns(row.insert_ns),
+            ns(row.update_ns),
+            ns(uniform),
+            ns(hit),
+            ns(skewed),
+            row.dependent_ns.map(ns).join(" / "),
+            ns(row.path_ns[0]),
+            ns(row.path_ns[1]),
+        ]);
     }
     table.to_string()
 }
