@@ -49,13 +49,22 @@ pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
 
 #[inline]
 fn ports(frame: &[u8], headers: &Headers) -> (u16, u16) {
-    if headers.fragment != Fragment::Whole || !Protocol::from(headers.protocol).has_ports() {
+    if !has_ports(headers) {
         return (0, 0);
     }
     match *headers.transport(frame) {
         [a, b, c, d, ..] => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
         _ => (0, 0),
     }
+}
+
+/// Whether the flow key of a packet with these headers has the packet's own ports: it is whole, its protocol has ports,
+/// and they lie within it.
+#[inline]
+pub fn has_ports(headers: &Headers) -> bool {
+    headers.fragment == Fragment::Whole
+        && Protocol::from(headers.protocol).has_ports()
+        && usize::from(headers.l4) + 4 <= headers.l3_range().end
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@
 //! - [`table`]: the forwarding table, an immutable snapshot that is built as a whole
 //! - [`forward`]: the decision
 //! - [`bindings`]: where the interfaces of a table are among the ports of a plane now
+//! - [`edge`]: the ingress edge, which puts headers before packets
 //!
 //! Choices where the paper is silent:
 //!
@@ -46,6 +47,7 @@
 
 pub mod bindings;
 pub mod domain;
+pub mod edge;
 pub mod forward;
 pub mod interface;
 pub mod rule;

@@ -1,0 +1,36 @@
+//! The ingress edge: which packets get an FPF header, and which LID vectors are in it.
+//!
+//! ```text
+//!  packet --> filters --no match--> ordinary forwarding, or drop
+//!                | match
+//!                v
+//!             profile --no tokens--> drop
+//!                |
+//!                v
+//!             LID vectors: one by flow, one by packet, or all (copies)
+//!                |
+//!                v
+//!             header pushed, Index 0 --> forwarding by LID
+//! ```
+//!
+//! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section
+//! III.B.
+//!
+//! - [`filter`]: multi-field filters, checked
+//! - [`rule`]: what becomes of the packets that match a filter
+//! - [`rules`]: the table; `index` and `shapes` find its rules, `deadlines` ends them
+//! - [`paths`]: the vectors of a rule, and which of them a packet gets
+//! - [`profile`]: how much the packets of a rule may send
+//! - [`size`]: the header's bytes in the MTU and in TCP's segment size
+
+mod deadlines;
+pub mod filter;
+mod index;
+pub mod paths;
+pub mod profile;
+pub mod rule;
+pub mod rules;
+#[cfg(test)]
+mod samples;
+mod shapes;
+pub mod size;

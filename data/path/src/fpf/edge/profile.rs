@@ -1,0 +1,122 @@
+//! Traffic profiles: how much a flow may send over its path.
+//!
+//! ```text
+//!  policed   packet -- tokens for its bytes? --> sent             no: dropped (`policed`)
+//!  shaped    packet --> queue --> the rate of its link --> sent    beyond the queue's limit: dropped
+//! ```
+//!
+//! Source: Beben et al., section III.B ("traffic profile, etc. .. used for traffic policing, shaping").
+//!
+//! A policed rule has a token bucket of its own, the one of [`weir_discipline::channel::token_bucket`] with a single rate. A
+//! shaped rule names a queue: a discipline in front of a paced link, which the plane owns and may serve several
+//! rules.
+
+use weir_base::{Bytes, Instant, Rate};
+use weir_discipline::channel::token_bucket::{Gate, Limits};
+
+/// The least depth of a bucket: one full Ethernet frame, or such a frame would never pass.
+pub const BURST_MIN: Bytes = Bytes(1514);
+/// The greatest depth of a bucket.
+pub const BURST_MAX: Bytes = Bytes(100_000_000);
+
+/// The number of a shaping queue of the plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueId(pub u16);
+
+/// The traffic profile of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Packets beyond a rate are dropped.
+    Policed(Police),
+    /// Packets wait in a queue that sends at a rate.
+    Shaped(QueueId),
+}
+
+/// The rate at which packets pass; checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Police {
+    rate: Rate,
+    burst: Bytes,
+}
+
+/// Why a profile is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// The rate.
+    #[error("the rate is {0}, but must be from 1 bit/s to {max}", max = Rate::PARAMETER_MAX)]
+    Rate(Rate),
+    /// The bytes that may pass at once.
+    #[error("the burst is {0}, but must be from {BURST_MIN} to {BURST_MAX}")]
+    Burst(Bytes),
+}
+
+impl Police {
+    /// A bucket that fills at `rate` and holds `burst`.
+    pub fn new(rate: Rate, burst: Bytes) -> Result<Self, ProfileError> {
+        if rate == Rate::from_bps(0) || rate > Rate::PARAMETER_MAX {
+            return Err(ProfileError::Rate(rate));
+        }
+        if !(BURST_MIN..=BURST_MAX).contains(&burst) {
+            return Err(ProfileError::Burst(burst));
+        }
+        Ok(Self { rate, burst })
+    }
+
+    /// The rate at which the bucket fills.
+    pub fn rate(self) -> Rate {
+        self.rate
+    }
+
+    /// Bytes that may pass at once.
+    pub fn burst(self) -> Bytes {
+        self.burst
+    }
+
+    /// The bucket, full.
+    pub(super) fn gate(self, now: Instant) -> Gate {
+        Gate::new(self.limits(), now)
+    }
+
+    /// The limits of a bucket with a single rate.
+    pub(super) fn limits(self) -> Limits {
+        Limits {
+            flow_control: true,
+            committed: self.rate,
+            excess: self.rate,
+            burst: self.burst,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::Span;
+
+    #[test]
+    fn a_bucket_passes_its_burst_and_then_its_rate() {
+        // 8 kbit/s fill a byte each millisecond.
+        let police = Police::new(Rate::from_bps(8000), Bytes(2000)).unwrap();
+        let at = |millis| Instant::ZERO + Span::from_millis(millis);
+        let mut gate = police.gate(at(0));
+        assert!(gate.passes(at(0), 2000));
+        assert!(!gate.passes(at(499), 500));
+        assert!(gate.passes(at(500), 500));
+    }
+
+    #[test]
+    fn a_profile_that_passes_nothing_is_refused() {
+        let error = |bits, bytes| {
+            let error = Police::new(Rate::from_bps(bits), Bytes(bytes));
+            error.unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(0, 2000),
+            "the rate is 0 bit, but must be from 1 bit/s to 1000 Gbit"
+        );
+        assert_eq!(
+            error(1000, 1513),
+            "the burst is 1513 B, but must be from 1514 B to 100 MB"
+        );
+    }
+}
