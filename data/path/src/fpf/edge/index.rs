@@ -62,6 +62,19 @@ impl Index {
         self.find(hash, |_| true)
     }
 
+    /// Where a search for `hash` begins, for [`Self::touch`]. It depends on the directory only, which is small.
+    #[inline]
+    pub(super) fn begin(&self, hash: u64) -> usize {
+        let tag = tag(hash);
+        self.segment_of(tag) * PLACES + home(tag)
+    }
+
+    /// Loads the memory of a place.
+    #[inline]
+    pub(super) fn touch(&self, place: usize) -> u64 {
+        self.places.get(place).copied().unwrap_or(EMPTY)
+    }
+
     /// The entry with the tag of `hash` for which `is` holds.
     #[inline]
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
@@ -122,6 +135,11 @@ impl Index {
         }
         places[hole] = EMPTY;
         self.segments[segment].taken -= 1;
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn state_bytes(&self) -> usize {
+        size_of_val(&*self.directory) + size_of_val(&*self.places)
     }
 
     /// Divides the entries of a segment between it and a new one, by the next bit of their hashes.

@@ -220,13 +220,22 @@ impl Rules {
     /// Appends the rules for some packets to `found`, in their order. Cache misses of up to 64 packets overlap.
     pub fn find_all(&self, subjects: &[Subject<'_>], found: &mut Vec<Option<Found>>) {
         for burst in subjects.chunks(BURST) {
+            // Each loop does little but load, so that many loads are under way at once.
+            let mut places = [0; BURST];
+            for (place, subject) in places.iter_mut().zip(burst) {
+                *place = self.index.begin(subject.hash);
+            }
+            let touched = places[..burst.len()]
+                .iter()
+                .map(|place| self.index.touch(*place));
+            black_box(touched.fold(0, |all, place| all ^ place));
             let mut candidates = [None; BURST];
             for (candidate, subject) in candidates.iter_mut().zip(burst) {
                 *candidate = self.index.candidate(subject.hash);
             }
-            for candidate in candidates.iter().flatten() {
-                black_box(self.hot[*candidate as usize].row);
-            }
+            let entries = candidates.iter().flatten();
+            let touched = entries.map(|entry| self.hot[*entry as usize].row);
+            black_box(touched.fold(0, |all, row| all ^ row));
             let looked_up = candidates.iter().zip(burst).map(|(candidate, subject)| {
                 match candidate {
                     Some(entry) if self.is(*entry, subject.key, ONE_FLOW) => {
@@ -303,6 +312,11 @@ impl Rules {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Bytes of memory that look-ups and hits go through.
+    pub fn look_up_bytes(&self) -> usize {
+        self.index.state_bytes() + self.hot.len() * size_of::<Hot>()
     }
 
     /// The rule of a packet's flow, unless a rule of a shape has a lower row.
