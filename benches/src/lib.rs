@@ -1,6 +1,7 @@
 //! Measurements for people to read; nothing here asserts a number.
 //!
 //! - [`discipline`]: cost of a discipline per packet, in memory
+//! - [`encapsulation`]: cost of FPF encapsulation by number of flows, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
 //! - [`lookup`]: cost of routes by the size of the table
@@ -11,6 +12,7 @@
 //! - [`testbed`]: the three hosts in a row on which the live measurements run
 
 pub mod discipline;
+pub mod encapsulation;
 pub mod flow_cache;
 pub mod forwarding;
 pub mod live;

@@ -1,7 +1,9 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
 use weir_base::Span;
-use weir_benches::{discipline, flow_cache, forwarding, live, lookup, overload, pacing, simulator};
+use weir_benches::{
+    discipline, encapsulation, flow_cache, forwarding, live, lookup, overload, pacing, simulator,
+};
 use weir_lab::load::associations::{self, Bench};
 use weir_live::tml::Transport;
 
@@ -16,6 +18,15 @@ pub(crate) enum BenchCommand {
     /// Each discipline in memory, over fifo, by number of flows
     Discipline {
         /// Fewer packets: a second instead of ten
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// FPF encapsulation at an edge in memory, by number of flows
+    Encapsulation {
+        /// A tenth of the packets
         #[arg(long)]
         quick: bool,
         /// Print JSON
@@ -136,6 +147,15 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             match json {
                 true => print_json(&rows),
                 false => print(&discipline::table(&rows)),
+            }
+        }
+        BenchCommand::Encapsulation { quick, json } => {
+            const ROUNDS: usize = 5;
+            let rows =
+                encapsulation::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&encapsulation::table(&rows)),
             }
         }
         BenchCommand::FlowCache { quick, json } => {
