@@ -810,6 +810,62 @@ mod tests {
         }
     }
 
+    /// More shapes than there may be: rules of several shapes share a coarser one, and a range of ports is compared.
+    #[test]
+    fn rules_beyond_the_bound_of_shapes_are_found_by_their_rows() {
+        let mut rules = Rules::new(5000, SECRET, at(0));
+        let mut filters = Vec::new();
+        for row in 0..2000_u32 {
+            let spread = row.wrapping_mul(2_654_435_761);
+            let net = |bits: u32, len: u32| {
+                let address = std::net::Ipv4Addr::from((10 << 24) | bits);
+                Some(ipnet::IpNet::new(address.into(), len as u8).unwrap())
+            };
+            let first = (spread >> 8) as u16 % 100;
+            let raw = RawFilter {
+                source: net((spread % 64) << 3, 27 + spread % 6),
+                destination: net((spread % 61) << 3, 27 + (spread >> 4) % 6),
+                protocol: Some(17),
+                source_ports: (row % 3 > 0).then_some((first, first + 30)),
+                ..RawFilter::default()
+            };
+            filters.push(raw.check().unwrap());
+            rules
+                .set(row, &filters[row as usize], &to(1), at(0))
+                .unwrap();
+        }
+        assert!(rules.shapes.probes().len() >= 64, "the bound is reached");
+        let mut matched = 0;
+        for n in 0..4000_u32 {
+            let [source, destination] = [n % 67, n % 59].map(|bits| (10 << 24) | bits << 3);
+            let [source, destination] = [source, destination].map(std::net::Ipv4Addr::from);
+            let key = FlowKey::ip(source.into(), destination.into(), 17, (n % 150) as u16, 53);
+            let expected = filters
+                .iter()
+                .position(|filter| filter.matches(&subject(&key)));
+            assert_eq!(
+                row_of(&rules, &key),
+                expected.map(|row| row as u32),
+                "{key}"
+            );
+            matched += usize::from(expected.is_some());
+            if let Some(row) = expected
+                && n % 7 == 0
+            {
+                // The next one with a higher row takes its place.
+                rules.remove(row as u32);
+                let next = filters[row + 1..]
+                    .iter()
+                    .position(|f| f.matches(&subject(&key)));
+                let next = next.map(|after| (row + 1 + after) as u32);
+                let there = row_of(&rules, &key);
+                rules.set(row as u32, &filters[row], &to(1), at(0)).unwrap();
+                assert_eq!(there, next, "{key}");
+            }
+        }
+        assert!((500..4000).contains(&matched), "{matched}");
+    }
+
     #[test]
     fn other_families_are_found_by_their_ether_type() {
         let mut rules = Rules::new(2, SECRET, at(0));
