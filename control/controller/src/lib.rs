@@ -18,12 +18,14 @@
 //! - [`backpressure`]: the controller of RS-RED
 //! - [`flow_control`]: what forwarding elements may redirect
 //! - [`told`]: what elements have been given, so that no order is sent twice
+//! - [`paths`]: end-to-end paths of flexible packet forwarding
 //! - [`tml`]: what carrying messages costs, computed
 
 pub mod backpressure;
 pub mod contract;
 pub mod flow_control;
 mod members;
+pub mod paths;
 pub mod runner;
 pub mod spec;
 pub mod tml;

@@ -1,0 +1,54 @@
+//! The books of the links: the rate that requests have reserved in each direction.
+
+use weir_base::Rate;
+
+use super::topology::{FeId, LinkId, Topology};
+
+/// Reserved rates, in bits a second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Books {
+    /// By link, from its first end and from its second.
+    reserved: Vec<[u64; 2]>,
+}
+
+impl Books {
+    /// Books with room for this number of links.
+    pub(super) fn grow(&mut self, links: usize) {
+        self.reserved.resize(links, [0; 2]);
+    }
+
+    /// Whether a link has this rate left in the direction that leaves `from`.
+    pub(super) fn has_left(
+        &self,
+        topology: &Topology,
+        link: LinkId,
+        from: FeId,
+        rate: Option<Rate>,
+    ) -> bool {
+        let (Some(rate), Some(all)) = (rate, topology.link(link).rate) else {
+            return true;
+        };
+        let reserved = self.reserved[link.0][direction(topology, link, from)];
+        reserved.saturating_add(rate.as_bps()) <= all.as_bps()
+    }
+
+    /// Reserves a rate on links, each with the FE where it is entered.
+    pub(super) fn reserve(&mut self, topology: &Topology, links: &[(LinkId, FeId)], rate: Rate) {
+        for (link, from) in links {
+            let reserved = &mut self.reserved[link.0][direction(topology, *link, *from)];
+            *reserved = reserved.saturating_add(rate.as_bps());
+        }
+    }
+
+    /// Gives it back.
+    pub(super) fn release(&mut self, topology: &Topology, links: &[(LinkId, FeId)], rate: Rate) {
+        for (link, from) in links {
+            let reserved = &mut self.reserved[link.0][direction(topology, *link, *from)];
+            *reserved = reserved.saturating_sub(rate.as_bps());
+        }
+    }
+}
+
+fn direction(topology: &Topology, link: LinkId, from: FeId) -> usize {
+    usize::from(topology.link(link).ends[0].fe != from)
+}

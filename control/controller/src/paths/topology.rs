@@ -1,0 +1,317 @@
+//! Domains, their forwarding elements (FEs), and the links between FEs, as a checked value.
+//!
+//! ```text
+//!     domain C          domain B                 domain A
+//!    ┌────────┐    ┌─────────────────┐          ┌────────┐
+//!    │   c1 ──┼────┼── b1 ───── b2 ──┼──────────┼── a1   │      c1-b1 and b2-a1 lead to another domain
+//!    └────────┘    └─────────────────┘          └────────┘
+//! ```
+//!
+//! Numbers of domains, FEs and links are permanent: a domain, an FE or a link that is added later changes no other
+//! number. A link works in both directions, with the same cost.
+
+use std::collections::BTreeMap;
+
+use weir_base::Rate;
+
+use super::error::PathError;
+
+/// Greatest cost of a link.
+const COST_MAX: u32 = 1_000_000;
+/// Most domains, and most FEs.
+const NODES_MAX: usize = 65_536;
+/// Most links.
+const LINKS_MAX: usize = 1 << 20;
+/// Most behaviours of a domain.
+const BEHAVIOURS_MAX: usize = 64;
+
+/// The number of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainId(pub(super) usize);
+
+/// The number of an FE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeId(pub(super) usize);
+
+/// The number of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(super) usize);
+
+/// A domain: FEs with one table of identifiers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// The treatments between which a path can choose. A domain without any has one without a queue of its own.
+    pub behaviours: Vec<Behaviour>,
+    /// Bytes of its identifiers, 1 or 2; by equation (1) for the links that it has at first if not given.
+    pub lid_bytes: Option<u8>,
+    /// Identifiers kept for special rules (SR of equation (1)); as many as it has links to other domains if not
+    /// given, which is the example of section VI.
+    pub special: Option<u32>,
+}
+
+/// A treatment of packets on their way through a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Its name: domains that offer the same treatment use the same name.
+    pub name: String,
+    /// The queue of the output interface that its packets pass.
+    pub queue: Option<String>,
+}
+
+/// A payload that an edge FE takes out of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Payload {
+    /// IPv4 and IPv6, distinguished by their version.
+    Ip,
+    /// Packets of this ether type: the header does not name it, so that the rule must.
+    EtherType(u16),
+}
+
+/// A forwarding element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fe {
+    /// Its name.
+    pub name: String,
+    /// Its domain.
+    pub domain: DomainId,
+    /// The payloads that it takes out of the header; none for an FE inside its domain.
+    pub delivers: Vec<Payload>,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The FE.
+    pub fe: FeId,
+    /// Its interface.
+    pub interface: String,
+    /// The Ethernet address of frames to this end; none if the link is a tunnel.
+    pub address: Option<[u8; 6]>,
+}
+
+/// A link between two FEs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its ends.
+    pub ends: [End; 2],
+    /// The cost of passing it, from 1 to a million.
+    pub cost: u32,
+    /// The rate in each direction that requests may reserve; without limit if not given.
+    pub rate: Option<Rate>,
+}
+
+/// Domains, FEs and links.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Topology {
+    domains: Vec<Domain>,
+    fes: Vec<Fe>,
+    links: Vec<Link>,
+    domain_names: BTreeMap<String, DomainId>,
+    fe_names: BTreeMap<String, FeId>,
+    members: Vec<Vec<FeId>>,
+    /// The links of each FE, by interface.
+    interfaces: Vec<BTreeMap<String, LinkId>>,
+}
+
+impl Topology {
+    /// Adds a domain.
+    pub fn add_domain(&mut self, domain: Domain) -> Result<DomainId, PathError> {
+        within("the number of domains", self.domains.len() + 1, NODES_MAX)?;
+        within(
+            "the bytes of an identifier",
+            domain.lid_bytes.unwrap_or(1),
+            2_u8,
+        )?;
+        let behaviours = domain.behaviours.len().max(1);
+        within("the number of behaviours", behaviours, BEHAVIOURS_MAX)?;
+        let mut names: Vec<&str> = domain.behaviours.iter().map(|b| b.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(twice("a behaviour", pair[0]));
+        }
+        if self.domain_names.contains_key(&domain.name) {
+            return Err(twice("a domain", &domain.name));
+        }
+        let id = DomainId(self.domains.len());
+        self.domain_names.insert(domain.name.clone(), id);
+        let mut domain = domain;
+        if domain.behaviours.is_empty() {
+            domain.behaviours.push(Behaviour {
+                name: "best effort".to_owned(),
+                queue: None,
+            });
+        }
+        self.domains.push(domain);
+        self.members.push(Vec::new());
+        Ok(id)
+    }
+
+    /// Adds an FE to a domain.
+    pub fn add_fe(&mut self, fe: Fe) -> Result<FeId, PathError> {
+        within(
+            "the number of forwarding elements",
+            self.fes.len() + 1,
+            NODES_MAX,
+        )?;
+        if fe.domain.0 >= self.domains.len() {
+            return Err(unknown("domain", &fe.domain.0.to_string()));
+        }
+        if self.fe_names.contains_key(&fe.name) {
+            return Err(twice("a forwarding element", &fe.name));
+        }
+        let id = FeId(self.fes.len());
+        self.fe_names.insert(fe.name.clone(), id);
+        self.members[fe.domain.0].push(id);
+        self.interfaces.push(BTreeMap::new());
+        self.fes.push(fe);
+        Ok(id)
+    }
+
+    /// Adds a link between two FEs, of one domain or of two.
+    pub fn add_link(&mut self, link: Link) -> Result<LinkId, PathError> {
+        within("the number of links", self.links.len() + 1, LINKS_MAX)?;
+        within("the cost of a link", link.cost, COST_MAX)?;
+        for end in &link.ends {
+            let known = self.fes.get(end.fe.0);
+            let fe = known.ok_or_else(|| unknown("forwarding element", &end.fe.0.to_string()))?;
+            if self.interfaces[end.fe.0].contains_key(&end.interface) {
+                let name = format!("{}:{}", fe.name, end.interface);
+                return Err(twice("a link at", &name));
+            }
+        }
+        let [a, b] = &link.ends;
+        if a.fe == b.fe {
+            return Err(PathError::Loop(self.fes[a.fe.0].name.clone()));
+        }
+        let id = LinkId(self.links.len());
+        for end in &link.ends {
+            self.interfaces[end.fe.0].insert(end.interface.clone(), id);
+        }
+        self.links.push(link);
+        Ok(id)
+    }
+
+    /// A domain.
+    pub fn domain(&self, id: DomainId) -> &Domain {
+        &self.domains[id.0]
+    }
+
+    /// An FE.
+    pub fn fe(&self, id: FeId) -> &Fe {
+        &self.fes[id.0]
+    }
+
+    /// A link.
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.0]
+    }
+
+    /// The domain of this name.
+    pub fn domain_named(&self, name: &str) -> Result<DomainId, PathError> {
+        let found = self.domain_names.get(name).copied();
+        found.ok_or_else(|| unknown("domain", name))
+    }
+
+    /// The FE of this name.
+    pub fn fe_named(&self, name: &str) -> Result<FeId, PathError> {
+        let found = self.fe_names.get(name).copied();
+        found.ok_or_else(|| unknown("forwarding element", name))
+    }
+
+    /// The link at an interface of an FE.
+    pub fn link_at(&self, fe: FeId, interface: &str) -> Result<LinkId, PathError> {
+        let found = self.interfaces[fe.0].get(interface).copied();
+        found.ok_or_else(|| unknown("link at", &format!("{}:{interface}", self.fes[fe.0].name)))
+    }
+
+    /// All domains.
+    pub fn domains(&self) -> impl Iterator<Item = DomainId> + use<> {
+        (0..self.domains.len()).map(DomainId)
+    }
+
+    /// All FEs.
+    pub fn fes(&self) -> impl Iterator<Item = FeId> + use<> {
+        (0..self.fes.len()).map(FeId)
+    }
+
+    /// All links.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..self.links.len()).map(LinkId)
+    }
+
+    /// The FEs of a domain.
+    pub fn members(&self, domain: DomainId) -> &[FeId] {
+        &self.members[domain.0]
+    }
+
+    /// The links of an FE, in the order of its interfaces' names.
+    pub fn links_of(&self, fe: FeId) -> impl Iterator<Item = LinkId> {
+        self.interfaces[fe.0].values().copied()
+    }
+
+    /// The domain of an FE.
+    pub fn domain_of(&self, fe: FeId) -> DomainId {
+        self.fes[fe.0].domain
+    }
+
+    /// The near and the far end of a link, seen from one of its FEs.
+    pub fn ends(&self, link: LinkId, near: FeId) -> [&End; 2] {
+        let [a, b] = &self.links[link.0].ends;
+        if a.fe == near { [a, b] } else { [b, a] }
+    }
+
+    /// The FE at the other end of a link.
+    pub fn peer(&self, link: LinkId, near: FeId) -> FeId {
+        self.ends(link, near)[1].fe
+    }
+
+    /// Whether a link joins two domains.
+    pub fn is_between_domains(&self, link: LinkId) -> bool {
+        let [a, b] = &self.links[link.0].ends;
+        self.domain_of(a.fe) != self.domain_of(b.fe)
+    }
+
+    /// The links of a domain to other domains, each with its own FE, in the order of their numbers.
+    pub fn exits(&self, domain: DomainId) -> Vec<(FeId, LinkId)> {
+        let members = self.members[domain.0].iter();
+        let of_fe = |fe: &FeId| {
+            let fe = *fe;
+            self.links_of(fe)
+                .filter(|link| self.is_between_domains(*link))
+                .map(move |link| (fe, link))
+        };
+        let mut exits: Vec<(FeId, LinkId)> = members.flat_map(of_fe).collect();
+        exits.sort_by_key(|(_, link)| *link);
+        exits
+    }
+}
+
+fn within<T: TryInto<u64>, U: TryInto<u64>>(
+    what: &'static str,
+    given: T,
+    most: U,
+) -> Result<(), PathError> {
+    let given = given.try_into().unwrap_or(u64::MAX);
+    let most = most.try_into().unwrap_or(u64::MAX);
+    match (1..=most).contains(&given) {
+        true => Ok(()),
+        false => Err(PathError::Range {
+            what,
+            given,
+            least: 1,
+            most,
+        }),
+    }
+}
+
+fn twice(what: &'static str, name: &str) -> PathError {
+    let name = name.to_owned();
+    PathError::Twice { what, name }
+}
+
+fn unknown(what: &'static str, name: &str) -> PathError {
+    let name = name.to_owned();
+    PathError::Unknown { what, name }
+}
