@@ -10,6 +10,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("data/discipline", &["base", "packet"]),
     ("data/path", &["base", "wire", "packet", "discipline"]),
     ("data/capture", &["base", "packet"]),
+    ("data/classifier", &["base", "wire", "packet"]),
     ("control/model", &["base"]),
     ("control/config", &["base", "model"]),
     ("control/controller", &["base"]),

@@ -1,0 +1,251 @@
+//! The classifier: a bounded table of flows, and the verdict on each.
+//!
+//! ```text
+//!  packet -- key --> table (20 000 flows) -- closed? --> verdict, by one look-up
+//!                       |                \-- open ----> parsers --> verdict
+//!                       \-- full, or idle for too long: the oldest flow leaves, and can be taken as a report
+//! ```
+//!
+//! An attacker who invents flows makes others leave the table before they are decided. Such flows go by
+//! ordinary rules, which is where they would go without the classifier; decided flows do not need it any more,
+//! because their rules stand elsewhere. Memory is bounded by the table and by the assemblies, which all flows
+//! share; a flow that gets none is decided by what single packets show.
+
+use std::collections::VecDeque;
+
+use weir_base::{Instant, Span};
+use weir_packet::FlowKey;
+
+use crate::finding::Finding;
+use crate::flow::{Budget, Flow, Patience, Stage};
+use crate::kind::Kinds;
+use crate::segment::Segment;
+use crate::table::{Table, reversed};
+
+/// Idle flows that leave the table at most with one packet.
+const EXPIRED_MAX: usize = 4;
+
+/// The bounds of a classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Flows in the table.
+    pub flows: usize,
+    /// Time after which an idle flow leaves it.
+    pub idle: Span,
+    /// Packets that are read of each flow.
+    pub patience: Patience,
+    /// Beginnings of streams that are put together at the same time, of 8 kB at most.
+    pub assemblies: usize,
+    /// Whether flows that leave the table are kept until [`Classifier::take_ended`] takes them.
+    pub reports: bool,
+}
+
+impl Default for Settings {
+    /// 20 000 flows as in the paper (section V.C), 5 minutes, 32 packets for a class and 128 for what is
+    /// carried, 1024 assemblies, no reports.
+    fn default() -> Self {
+        Self {
+            flows: 20_000,
+            idle: Span::from_secs(300),
+            patience: Patience {
+                packets: 32,
+                carried_packets: 128,
+            },
+            assemblies: 1024,
+            reports: false,
+        }
+    }
+}
+
+/// The verdict on a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is found yet, and more packets are wanted.
+    Unknown,
+    /// The flow is of these kinds.
+    Class {
+        /// Its class, and what it carries.
+        kinds: Kinds,
+        /// Whether more packets are wanted, because it may carry more.
+        more: bool,
+    },
+    /// No protocol that is known; more packets are not wanted.
+    GivenUp,
+}
+
+/// A flow, for a report.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The key of its first packet.
+    pub key: FlowKey,
+    /// Packets in the direction of the first one, and in the other.
+    pub packets: [u64; 2],
+    /// Bytes of payload in both directions.
+    pub bytes: u64,
+    /// The first packet.
+    pub first: Instant,
+    /// The last packet.
+    pub last: Instant,
+    /// The protocol that sets it up.
+    pub class: Option<Box<Finding>>,
+    /// The protocol that was found last within it.
+    pub carried: Option<Box<Finding>>,
+    /// Everything that was found.
+    pub kinds: Kinds,
+    /// Packets with payload until the class was found.
+    pub decided_after: u16,
+}
+
+/// Flows and their classes. [`Self::observe`] takes each packet.
+#[derive(Debug)]
+pub struct Classifier {
+    settings: Settings,
+    table: Table<Entry>,
+    budget: Budget,
+    ended: VecDeque<Ended>,
+}
+
+/// A flow in the table.
+#[derive(Debug)]
+struct Entry {
+    key: FlowKey,
+    flow: Flow,
+    packets: [u64; 2],
+    bytes: u64,
+    first: Instant,
+    last: Instant,
+}
+
+impl Classifier {
+    /// A classifier that has seen nothing. `secret` keys the hash of its table.
+    pub fn new(settings: Settings, secret: (u64, u64)) -> Self {
+        Self {
+            settings,
+            table: Table::new(settings.flows, secret),
+            budget: Budget(settings.assemblies),
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// Takes a packet of a flow and returns the verdict on the flow. `now` does not go back.
+    pub fn observe(&mut self, now: Instant, key: &FlowKey, segment: Segment<'_>) -> Verdict {
+        self.expire(now);
+        let bytes = match segment {
+            Segment::Datagram(bytes) | Segment::Stream { bytes, .. } => bytes.len() as u64,
+            Segment::Other => 0,
+        };
+        if let Some(entry) = self.table.get(key) {
+            return entry.take(
+                now,
+                key,
+                segment,
+                bytes,
+                self.settings.patience,
+                &mut self.budget,
+            );
+        }
+        let mut entry = Entry {
+            key: *key,
+            flow: Flow::new(),
+            packets: [0; 2],
+            bytes: 0,
+            first: now,
+            last: now,
+        };
+        let patience = self.settings.patience;
+        let verdict = entry.take(now, key, segment, bytes, patience, &mut self.budget);
+        if let Some(gone) = self.table.insert(key, entry) {
+            self.end(gone);
+        }
+        verdict
+    }
+
+    /// The verdict on a flow, without a packet of it.
+    pub fn verdict(&mut self, key: &FlowKey) -> Option<Verdict> {
+        self.table.get(key).map(|entry| entry.verdict())
+    }
+
+    /// The number of flows in the table.
+    pub fn flows(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Ends all flows, as at the end of a capture.
+    pub fn finish(&mut self) {
+        while let Some(gone) = self.table.remove_oldest() {
+            self.end(gone);
+        }
+    }
+
+    /// The next flow that has left the table, if [`Settings::reports`] is set.
+    pub fn take_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    /// Removes flows that have been idle for too long.
+    fn expire(&mut self, now: Instant) {
+        for _ in 0..EXPIRED_MAX {
+            let idle = self.table.oldest().map(|entry| now.since(entry.last));
+            if idle.is_none_or(|idle| idle <= self.settings.idle) {
+                return;
+            }
+            if let Some(gone) = self.table.remove_oldest() {
+                self.end(gone);
+            }
+        }
+    }
+
+    fn end(&mut self, mut entry: Entry) {
+        entry.flow.finish(&mut self.budget);
+        if self.settings.reports {
+            self.ended.push_back(entry.into_ended());
+        }
+    }
+}
+
+impl Entry {
+    fn take(
+        &mut self,
+        now: Instant,
+        key: &FlowKey,
+        segment: Segment<'_>,
+        bytes: u64,
+        patience: Patience,
+        budget: &mut Budget,
+    ) -> Verdict {
+        let side = usize::from(*key != self.key && *key == reversed(&self.key));
+        self.packets[side] += 1;
+        self.bytes += bytes;
+        self.last = now;
+        if self.flow.stage != Stage::Closed {
+            let ports = [key.source_port, key.destination_port];
+            self.flow.read(side, ports, segment, patience, budget);
+        }
+        self.verdict()
+    }
+
+    fn verdict(&self) -> Verdict {
+        match (self.flow.kinds, self.flow.stage) {
+            (kinds, Stage::Closed) if kinds.is_empty() => Verdict::GivenUp,
+            (kinds, _) if kinds.is_empty() => Verdict::Unknown,
+            (kinds, stage) => Verdict::Class {
+                kinds,
+                more: stage != Stage::Closed,
+            },
+        }
+    }
+
+    fn into_ended(self) -> Ended {
+        Ended {
+            key: self.key,
+            packets: self.packets,
+            bytes: self.bytes,
+            first: self.first,
+            last: self.last,
+            kinds: self.flow.kinds,
+            decided_after: self.flow.decided_after,
+            class: self.flow.class,
+            carried: self.flow.carried,
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! One flow: its first packets go to the parsers until one of them is sure, or patience ends.
+//!
+//! ```text
+//!  TCP segment --> [assembly of its direction] --> tls, start_line, greeting, stun, dns, rtp
+//!  datagram    --> dns at its ports, stun, quic, dtls, dns, rtp, start_line
+//!                              |
+//!        nothing <-- No     Partial --> wait, and keep what it would be     Found --> class
+//!                                                                              |
+//!                      watched on for what it carries: STUN -> DTLS, RTP; RTP -> SVC; mail -> TLS
+//! ```
+//!
+//! The *class* is the protocol that sets the session up: of several, the one found first, except that DTLS
+//! replaces STUN, which has only found the path for it. A flow *carries* what is found later: media in a
+//! flow that began as STUN (WebRTC), scalable video in RTP, TLS after STARTTLS. A policy can name either.
+//!
+//! Messages begin at the start of a segment, in the middle of a connection too, so a connection whose first
+//! packets are missing is classified by a later message.
+//!
+//! The state for parsers is dropped as soon as the flow is decided; a counter, the findings and a few flags
+//! stay.
+
+use crate::assembly::Assembly;
+use crate::finding::{Finding, Reading};
+use crate::kind::{Kind, Kinds};
+use crate::segment::Segment;
+use crate::svc::Search;
+use crate::{dns, dtls, greeting, quic, rtp, start_line, stun, tls};
+
+/// The kinds that are watched on, each with the kinds that it may carry.
+const CARRIERS: [(Kind, &[Kind]); 9] = [
+    (Kind::Stun, &[Kind::Dtls, Kind::Rtp]),
+    (Kind::Dtls, &[Kind::Rtp]),
+    (Kind::Rtcp, &[Kind::Rtp]),
+    (Kind::Rtp, &[Kind::Svc]),
+    (Kind::Rtsp, &[Kind::Rtp]),
+    (Kind::Smtp, &[Kind::Tls]),
+    (Kind::Pop3, &[Kind::Tls]),
+    (Kind::Imap, &[Kind::Tls]),
+    (Kind::Ftp, &[Kind::Tls]),
+];
+
+/// Packets with payload after which a flow gets the class that one of them has suggested.
+const FALLBACK_PACKETS: u16 = 8;
+
+/// How long a flow is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Packets with payload until a flow without a class is given up.
+    pub packets: u16,
+    /// Packets with payload until a flow that has a class is no longer watched for what it carries.
+    pub carried_packets: u16,
+}
+
+/// Assemblies that may still be begun: all flows share one bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget(pub(crate) usize);
+
+/// The stages of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has no class yet.
+    Open,
+    /// It has a class and may carry more.
+    Watched,
+    /// Nothing more is wanted of it.
+    Closed,
+}
+
+/// A flow.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) stage: Stage,
+    /// Everything that was found.
+    pub(crate) kinds: Kinds,
+    /// Packets with payload that were read.
+    read: u16,
+    /// The value of `read` at which the class was found.
+    pub(crate) decided_after: u16,
+    pub(crate) class: Option<Box<Finding>>,
+    pub(crate) carried: Option<Box<Finding>>,
+    parsers: Option<Box<Parsers>>,
+}
+
+/// The state that the parsers need between two packets.
+#[derive(Debug)]
+struct Parsers {
+    sides: [Side; 2],
+    quic: Option<quic::Session>,
+    svc: Search,
+    /// Scalable video in packets that may be RTP.
+    video: Option<Finding>,
+    /// The class if no packet says more.
+    fallback: Option<Finding>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Side {
+    /// The sequence number of the first byte, if its SYN was seen and no byte yet.
+    start: Option<u32>,
+    /// The sequence number that the assembly begins at.
+    base: u32,
+    assembly: Option<Assembly>,
+    rtp: rtp::Sources,
+}
+
+impl Flow {
+    /// A flow without a packet.
+    pub(crate) fn new() -> Self {
+        Self {
+            stage: Stage::Open,
+            kinds: Kinds::NONE,
+            read: 0,
+            decided_after: 0,
+            class: None,
+            carried: None,
+            parsers: Some(Box::new(Parsers {
+                sides: [Side::default(), Side::default()],
+                quic: None,
+                svc: Search::START,
+                video: None,
+                fallback: None,
+            })),
+        }
+    }
+
+    /// Reads a packet of the direction `side` (0 is that of the first packet).
+    pub(crate) fn read(
+        &mut self,
+        side: usize,
+        ports: [u16; 2],
+        segment: Segment<'_>,
+        patience: Patience,
+        budget: &mut Budget,
+    ) {
+        let Some(parsers) = self
+            .parsers
+            .as_mut()
+            .filter(|_| self.stage != Stage::Closed)
+        else {
+            return;
+        };
+        let is_open = self.stage == Stage::Open;
+        let reading = match segment {
+            Segment::Stream {
+                sequence,
+                is_syn: true,
+                ..
+            } => {
+                parsers.sides[side].start = Some(sequence.wrapping_add(1));
+                return;
+            }
+            Segment::Stream { bytes: [], .. } | Segment::Datagram([]) => return,
+            Segment::Stream {
+                sequence, bytes, ..
+            } => {
+                self.read += 1;
+                parsers.segment(side, sequence, bytes, ports, budget)
+            }
+            Segment::Datagram(bytes) => {
+                self.read += 1;
+                parsers.datagram(side, bytes, ports, self.kinds, budget)
+            }
+            Segment::Other => {
+                self.close(budget);
+                return;
+            }
+        };
+        let found = match reading {
+            Reading::Found(finding) => Some(finding),
+            Reading::Partial(Some(finding)) if is_open => {
+                let fallback = &mut parsers.fallback;
+                if fallback
+                    .as_ref()
+                    .is_none_or(|f| f.evidence <= finding.evidence)
+                {
+                    *fallback = Some(finding);
+                }
+                None
+            }
+            Reading::Partial(_) | Reading::No => None,
+        };
+        let has_fallback = parsers.fallback.is_some();
+        let is_media = found.as_ref().is_some_and(|f| f.kind == Kind::Rtp);
+        let video = is_media.then(|| parsers.video.take()).flatten();
+        for finding in found.into_iter().chain(video) {
+            self.take(finding);
+        }
+        let limit = match self.stage {
+            Stage::Open if has_fallback => patience.packets.min(FALLBACK_PACKETS),
+            Stage::Open => patience.packets,
+            _ => patience.carried_packets,
+        };
+        if self.read >= limit {
+            self.finish(budget);
+        } else if self.stage == Stage::Closed {
+            self.close(budget);
+        }
+    }
+
+    /// Takes a finding as the class, or as what the flow carries.
+    fn take(&mut self, finding: Finding) {
+        let kind = finding.kind;
+        if self.kinds.contains(kind) {
+            return;
+        }
+        let is_first = self.kinds.is_empty();
+        let is_carried = self.kinds.iter().any(|k| carries(k).contains(&kind));
+        if !is_first && !is_carried {
+            return;
+        }
+        self.kinds = self.kinds.with(kind);
+        let replaces =
+            kind == Kind::Dtls && self.class.as_ref().is_some_and(|c| c.kind == Kind::Stun);
+        if is_first {
+            self.decided_after = self.read;
+        }
+        match is_first || replaces {
+            true => self.class = Some(Box::new(finding)),
+            false => self.carried = Some(Box::new(finding)),
+        }
+        self.stage = match carries(kind).is_empty() {
+            true => Stage::Closed,
+            false => Stage::Watched,
+        };
+    }
+
+    /// No more packets are read. If one has suggested a class and none has said more, that is the class.
+    pub(crate) fn finish(&mut self, budget: &mut Budget) {
+        let fallback = self.parsers.as_mut().and_then(|p| p.fallback.take());
+        if let (Stage::Open, Some(finding)) = (self.stage, fallback) {
+            self.take(finding);
+        }
+        self.close(budget);
+    }
+
+    /// Drops the parsers' state.
+    fn close(&mut self, budget: &mut Budget) {
+        self.stage = Stage::Closed;
+        if let Some(parsers) = self.parsers.take() {
+            budget.0 += parsers.assemblies();
+        }
+    }
+}
+
+/// The kinds that a flow of `kind` may carry.
+fn carries(kind: Kind) -> &'static [Kind] {
+    let found = CARRIERS.iter().find(|(carrier, _)| *carrier == kind);
+    found.map_or(&[], |(_, carried)| carried)
+}
+
+impl Parsers {
+    /// Assemblies in use; a session of QUIC has one.
+    fn assemblies(&self) -> usize {
+        let streams = self.sides.iter().filter(|side| side.assembly.is_some());
+        streams.count() + usize::from(self.quic.is_some())
+    }
+
+    /// Reads a segment of TCP.
+    fn segment(
+        &mut self,
+        side: usize,
+        sequence: u32,
+        bytes: &[u8],
+        ports: [u16; 2],
+        budget: &mut Budget,
+    ) -> Reading {
+        let Side {
+            start,
+            assembly,
+            base,
+            rtp,
+        } = &mut self.sides[side];
+        if assembly.is_none() {
+            match start.take() {
+                // A later segment has overtaken the first one.
+                Some(first) if sequence != first && budget.take() => {
+                    *base = first;
+                    *assembly = Some(Assembly::default());
+                }
+                _ => {
+                    let reading = message(bytes, ports, rtp);
+                    if !matches!(reading, Reading::Partial(_)) {
+                        return reading;
+                    }
+                    if !budget.take() {
+                        return decided(reading);
+                    }
+                    *base = sequence;
+                    let mut begun = Assembly::default();
+                    begun.insert(0, bytes);
+                    *assembly = Some(begun);
+                    return reading;
+                }
+            }
+        }
+        let Some(held) = assembly else {
+            return Reading::No;
+        };
+        let offset = sequence.wrapping_sub(*base);
+        if offset > u32::MAX / 2 {
+            return Reading::No; // before the beginning: sent again
+        }
+        held.insert(offset as usize, bytes);
+        let reading = match held.beginning() {
+            [] => return Reading::Partial(None),
+            beginning => message(beginning, ports, rtp),
+        };
+        match reading {
+            Reading::Partial(_) if !held.is_full() => reading,
+            reading => {
+                // The next segment may begin another message.
+                *assembly = None;
+                budget.0 += 1;
+                decided(reading)
+            }
+        }
+    }
+
+    /// Reads a datagram.
+    fn datagram(
+        &mut self,
+        side: usize,
+        bytes: &[u8],
+        ports: [u16; 2],
+        kinds: Kinds,
+        budget: &mut Budget,
+    ) -> Reading {
+        let is_relayed = kinds.contains(Kind::Stun);
+        let bytes = match is_relayed.then(|| stun::peer_data(bytes)).flatten() {
+            Some(data) => data,
+            None => bytes,
+        };
+        if kinds.contains(Kind::Rtp) {
+            let packet = rtp::Packet::parse(bytes).filter(rtp::Packet::is_dynamic);
+            let found = packet.and_then(|p| self.svc.take(p.payload));
+            return found.map_or(Reading::No, Reading::Found);
+        }
+        let at_home = [53, 5353, 5355].iter().any(|port| ports.contains(port));
+        let reading = match at_home {
+            true => dns::datagram(bytes, ports),
+            false => Reading::No,
+        };
+        reading
+            .or(|| stun::datagram(bytes))
+            .or(|| self.quic(bytes, budget))
+            .or(|| dtls::read(bytes))
+            .or(|| dns::datagram(bytes, ports))
+            .or(|| self.media(side, bytes))
+            .or(|| start_line::datagram(bytes))
+    }
+
+    /// Media in a datagram. The message that shows scalable video may be in the very first packet, before
+    /// anything confirms that it is RTP; it is kept until then.
+    fn media(&mut self, side: usize, bytes: &[u8]) -> Reading {
+        if let Some(control) = rtp::control(bytes) {
+            return Reading::Partial(Some(control));
+        }
+        let Some(packet) = rtp::Packet::parse(bytes) else {
+            return Reading::No;
+        };
+        if packet.is_dynamic() {
+            self.video = self.video.take().or_else(|| self.svc.take(packet.payload));
+        }
+        match self.sides[side].rtp.confirm(&packet) {
+            true => Reading::Found(packet.finding()),
+            false => Reading::No,
+        }
+    }
+
+    fn quic(&mut self, bytes: &[u8], budget: &mut Budget) -> Reading {
+        if !quic::is_candidate(bytes) {
+            return Reading::No;
+        }
+        if self.quic.is_none() && !budget.take() {
+            return decided(quic::read(bytes, &mut quic::Session::default()));
+        }
+        quic::read(bytes, self.quic.get_or_insert_default())
+    }
+}
+
+/// Reads the beginning of a message in a stream.
+fn message(bytes: &[u8], ports: [u16; 2], rtp: &mut rtp::Sources) -> Reading {
+    tls::read(bytes)
+        .or(|| start_line::stream(bytes))
+        .or(|| greeting::stream(bytes))
+        .or(|| stun::stream(bytes))
+        .or(|| dns::stream(bytes, ports))
+        .or(|| framed_media(bytes, rtp))
+}
+
+/// Media in a stream, behind lengths.
+fn framed_media(bytes: &[u8], sources: &mut rtp::Sources) -> Reading {
+    let mut packets = rtp::frames(bytes).filter_map(rtp::Packet::parse);
+    match packets.find(|packet| sources.confirm(packet)) {
+        Some(packet) => Reading::Found(packet.finding()),
+        None => Reading::No,
+    }
+}
+
+/// The reading if nothing more can come.
+fn decided(reading: Reading) -> Reading {
+    match reading {
+        Reading::Partial(Some(finding)) => Reading::Found(finding),
+        Reading::Partial(None) => Reading::No,
+        other => other,
+    }
+}
+
+impl Budget {
+    /// Takes the place of one assembly; returns whether there was one.
+    fn take(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
