@@ -462,8 +462,8 @@ fn a_table_follows_ports_that_go() {
 }
 
 /// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on.
-#[test]
-fn headers_within_each_other_are_followed_to_a_bound() {
+/// A plane that ends a tunnel from 10.9.9.9, and the paths of what comes out of it.
+fn end_of_tunnel() -> Plane {
     let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
     let mut plane = plane(1500);
     let mut builder = Builder::new(Domain::default());
@@ -472,17 +472,52 @@ fn headers_within_each_other_are_followed_to_a_bound() {
         .unwrap();
     builder.end(Some(tunnel), Inner::Ip).unwrap();
     plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    plane
+}
+
+/// The packet at the end of its path, in the tunnel.
+fn tunnelled(packet: &[u8]) -> Vec<u8> {
+    let mut wrapped = Vec::new();
+    let inner = [&[0, 0, 0xc0, 0, 0, 0], packet].concat();
+    PacketBuilder::ipv4([10, 9, 9, 9], [10, 0, 2, 1], 9)
+        .write(&mut wrapped, etherparse::IpNumber(47), &inner)
+        .unwrap();
+    wrapped
+}
+
+/// A packet out of a tunnel is another one that has to be routed, while the burst is.
+#[test]
+fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
+    let mut plane = end_of_tunnel();
+    let [plain, once] = [ipv4(), tunnelled(&ipv4())].map(|packet| frame(0x0800, &[&packet]));
+    let mut burst = plane.burst(LAN);
+    for frame in [&once, &plain, &once, &plain] {
+        let arrival = Arrival {
+            at: Instant::ZERO,
+            len: frame.len() as u32,
+            vlan: None,
+            offload: Offload::NONE,
+        };
+        burst.receive(frame, arrival);
+    }
+    drop(burst);
+    plane.step(Instant::ZERO);
+    let mut sent = 0;
+    plane
+        .flush(WAN, |burst| {
+            sent += burst.len();
+            Ok::<_, ()>(burst.len())
+        })
+        .unwrap();
+    assert_eq!(sent, 4);
+}
+
+#[test]
+fn headers_within_each_other_are_followed_to_a_bound() {
+    let mut plane = end_of_tunnel();
     let mut packet = ipv4();
-    let wrap = |packet: &[u8]| {
-        let mut wrapped = Vec::new();
-        let inner = [&[0, 0, 0xc0, 0, 0, 0], packet].concat();
-        PacketBuilder::ipv4([10, 9, 9, 9], [10, 0, 2, 1], 9)
-            .write(&mut wrapped, etherparse::IpNumber(47), &inner)
-            .unwrap();
-        wrapped
-    };
     for depth in 1..=12 {
-        packet = wrap(&packet);
+        packet = tunnelled(&packet);
         let frame = frame(0x0800, &[&packet]);
         match depth {
             ..=8 => assert_eq!(through(&mut plane, &frame).len(), 1, "{depth}"),

@@ -320,14 +320,12 @@ impl Fe {
         Ok(())
     }
 
-    /// Whether an answer to this Config fits a message, whatever comes of it: each path that changes something costs
-    /// more bytes in the answer than in a request that deletes.
+    /// Whether an answer to this Config fits a message, whatever comes of it: results take more bytes than deletions.
     pub fn can_answer(&self, ticket: Ticket, config: &Config) -> bool {
         let is_asked = |pending: &Pending| pending.flags.ack != Ack::Never;
         let fits = |response| {
             let response = self.in_form(Body::ConfigResponse(response))?;
-            let len = HEADER_LEN + response.encoded_len();
-            Ok::<_, WireError>(len <= MESSAGE_LEN_MAX)
+            Ok::<_, WireError>(HEADER_LEN + response.encoded_len() <= MESSAGE_LEN_MAX)
         };
         !self.pending.get(&ticket).is_some_and(is_asked)
             || matches!(execute::longest(config).and_then(fits), Ok(true))

@@ -167,6 +167,12 @@ impl Plane {
         self.receive_fpf(Entry { ingress, input, at }, packet);
     }
 
+    /// Whether the packet that is handled now was within an FPF packet.
+    #[inline]
+    pub(super) fn is_within_fpf(&self) -> bool {
+        self.fpf.as_ref().is_some_and(|fpf| fpf.nested > 0)
+    }
+
     /// Handles an FPF packet that has left its link layer, or its tunnel.
     #[inline]
     fn receive_fpf(&mut self, entry: Entry, packet: Packet) {

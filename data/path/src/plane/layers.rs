@@ -162,9 +162,14 @@ impl Plane {
         partial.finish(frame, stripped)
     }
 
-    /// Adds a classified IP packet to the burst.
+    /// Adds a classified IP packet to the burst. One that was within an FPF packet goes on at once: what a frame may
+    /// become is bounded, and so counted, while that frame is handled.
     #[inline]
     fn gather(&mut self, held: Held) {
+        if self.is_within_fpf() {
+            let now = held.packet.packet.arrived;
+            return self.send_on(held, now);
+        }
         self.gathered.push(held);
         if self.gathered.len() >= BURST {
             self.forward_gathered();
