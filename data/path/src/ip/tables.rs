@@ -154,6 +154,16 @@ impl Tables {
         Some((prefix, self.routes.get(number)?))
     }
 
+    /// The number of the route to a destination; zero if there is none.
+    #[inline]
+    pub fn route_number(&self, destination: IpAddr) -> u32 {
+        let found = match destination {
+            IpAddr::V4(a) => self.v4.find(a.to_bits()).map(|(_, number)| number),
+            IpAddr::V6(a) => self.v6.find(a.to_bits()).map(|(_, number)| number),
+        };
+        found.unwrap_or(0)
+    }
+
     /// The numbers of the routes to at most [`BURST`] destinations, in their order; zero where there is none.
     #[inline]
     pub fn route_numbers(&self, destinations: impl Iterator<Item = IpAddr>) -> [u32; BURST] {

@@ -180,8 +180,15 @@ impl Plane {
     /// The caller returns the memory of those that were dropped to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
-        if !self.gathered.is_empty() {
-            self.forward_burst();
+        match self.gathered.len() {
+            0 => {}
+            1 => {
+                if let Some(held) = self.gathered.pop() {
+                    let now = held.packet.packet.arrived;
+                    self.send_on(held, now);
+                }
+            }
+            _ => self.forward_burst(),
         }
     }
 
@@ -198,8 +205,7 @@ impl Plane {
 
     /// Forwards a classified IP packet, at once or after it has waited.
     pub(super) fn send_on(&mut self, held: Held, now: Instant) {
-        let destination = held.packet.headers.destination;
-        let [route, ..] = self.tables.route_numbers(std::iter::once(destination));
+        let route = self.tables.route_number(held.packet.headers.destination);
         self.send_by(route, held, now);
     }
 
