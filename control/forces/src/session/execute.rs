@@ -88,6 +88,21 @@ pub fn refuse_at_first(request: &Config, code: ResultCode) -> Result<ConfigRespo
     Selects::new(respond(request.selects(), &mut |_| first.take())?)
 }
 
+/// Whether a path of this Config may take more bytes in the response than in the request: a deletion, which has no data
+/// whose place a result could take. A key takes more than the index that replaces it.
+pub fn may_grow(request: &Config) -> bool {
+    let result = Answer::code(ResultCode::Unspecified).content.encoded_len();
+    let mut grows = false;
+    walk(request.selects(), &mut |leaf| {
+        let data = leaf
+            .trail
+            .last()
+            .map_or(0, |path| path.content().encoded_len());
+        grows |= data < result;
+    });
+    grows
+}
+
 /// The longest response to a Config among those whose results give no causes. An error means that none fits a message.
 pub fn longest(request: &Config) -> Result<ConfigResponse, WireError> {
     Selects::new(respond(request.selects(), &mut |leaf| {

@@ -49,9 +49,9 @@ use self::peer::{Link, Peer};
 use self::transaction::Participant;
 pub use self::transaction::Stage;
 use super::answer::{has_failure, short};
-use super::{Dropped, Drops, Heartbeats, Loss, execute};
-use crate::wire::header::{Ack, Flags, HEADER_LEN, MESSAGE_LEN_MAX, Phase, View};
-use crate::wire::message::{Config, EventNotification, PacketRedirect, QueryResponse};
+use super::{Dropped, Drops, Heartbeats, Loss};
+use crate::wire::header::{Ack, Flags, Phase, View};
+use crate::wire::message::{EventNotification, PacketRedirect, QueryResponse};
 use crate::wire::{Body, Id, Message, MessageKind, Outcome, ResultCode, WireError};
 
 #[derive(Clone, Copy, Debug)]
@@ -318,17 +318,6 @@ impl Fe {
         }
         self.pending.remove(&ticket);
         Ok(())
-    }
-
-    /// Whether an answer to this Config fits a message, whatever comes of it: results take more bytes than deletions.
-    pub fn can_answer(&self, ticket: Ticket, config: &Config) -> bool {
-        let is_asked = |pending: &Pending| pending.flags.ack != Ack::Never;
-        let fits = |response| {
-            let response = self.in_form(Body::ConfigResponse(response))?;
-            Ok::<_, WireError>(HEADER_LEN + response.encoded_len() <= MESSAGE_LEN_MAX)
-        };
-        !self.pending.get(&ticket).is_some_and(is_asked)
-            || matches!(execute::longest(config).and_then(fits), Ok(true))
     }
 
     /// Whether a request still waits for an answer: not once its CE is lost.

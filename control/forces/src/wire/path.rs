@@ -418,7 +418,8 @@ impl Content {
         }
     }
 
-    fn encoded_len(&self) -> usize {
+    /// Length in bytes, with padding.
+    pub(crate) fn encoded_len(&self) -> usize {
         match self {
             Self::Empty => 0,
             Self::Full(value) => padded(HEAD_LEN + value.len()),

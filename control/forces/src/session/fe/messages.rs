@@ -8,7 +8,7 @@ use super::super::{Dropped, Loss, execute};
 use super::contract::{Event, Ticket, Transmit};
 use super::transaction::{self, Verdict};
 use super::{Fe, Pending};
-use crate::wire::header::{Ack, Flags, Priority, View};
+use crate::wire::header::{Ack, Flags, HEADER_LEN, MESSAGE_LEN_MAX, Priority, View};
 use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::message::{AssociationTeardown, Config, Heartbeat, Selects};
 use crate::wire::{
@@ -198,8 +198,20 @@ impl Fe {
         Ok(())
     }
 
+    /// Whether an answer to this Config fits a message, whatever comes of it.
+    pub fn can_answer(&self, ticket: Ticket, config: &Config) -> bool {
+        let is_asked = |pending: &Pending| pending.flags.ack != Ack::Never;
+        let fits = |response| {
+            let response = self.in_form(Body::ConfigResponse(response))?;
+            Ok::<_, WireError>(HEADER_LEN + response.encoded_len() <= MESSAGE_LEN_MAX)
+        };
+        !self.pending.get(&ticket).is_some_and(is_asked)
+            || !execute::may_grow(config)
+            || matches!(execute::longest(config).and_then(fits), Ok(true))
+    }
+
     /// A response with its results in the form that the CE has chosen.
-    pub(super) fn in_form(&self, response: Body) -> Result<Body, WireError> {
+    fn in_form(&self, response: Body) -> Result<Body, WireError> {
         let extended = self.params.extended_results;
         Ok(match &response {
             Body::ConfigResponse(of) if needs_form(of.selects(), extended) => {
