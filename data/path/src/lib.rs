@@ -15,3 +15,4 @@ pub mod headers;
 pub mod ip;
 pub mod link;
 pub mod plane;
+mod weighted;

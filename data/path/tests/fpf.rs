@@ -119,14 +119,26 @@ fn fpf(header: &[u8]) -> Vec<u8> {
     frame(0xc000, &[header, &ipv4()])
 }
 
-fn send_in(plane: &mut Plane, frame: &[u8], vlan: Option<u16>) {
-    let arrival = Arrival {
+fn arrival(frame: &[u8], vlan: Option<u16>) -> Arrival {
+    Arrival {
         at: Instant::ZERO,
         len: frame.len() as u32,
         vlan,
         offload: Offload::NONE,
-    };
-    plane.receive(LAN, frame, arrival);
+    }
+}
+
+/// The frames that leave by `wan`.
+fn leave(plane: &mut Plane) -> Vec<Vec<u8>> {
+    plane.step(Instant::ZERO);
+    let mut sent = Vec::new();
+    plane
+        .flush(WAN, |burst| {
+            sent.extend(burst.iter().map(|frame| frame.to_vec()));
+            Ok::<_, ()>(burst.len())
+        })
+        .unwrap();
+    sent
 }
 
 /// Sends a frame in by `lan`, and returns the frames that leave by `wan`. All are accounted for.
@@ -140,15 +152,8 @@ fn through_vlan(plane: &mut Plane, frame: &[u8], vlan: Option<u16>) -> Vec<Vec<u
         (created, plane.fates().all_ended().packets)
     };
     let before = books(plane);
-    send_in(plane, frame, vlan);
-    plane.step(Instant::ZERO);
-    let mut sent = Vec::new();
-    plane
-        .flush(WAN, |burst| {
-            sent.extend(burst.iter().map(|frame| frame.to_vec()));
-            Ok::<_, ()>(burst.len())
-        })
-        .unwrap();
+    plane.receive(LAN, frame, arrival(frame, vlan));
+    let sent = leave(plane);
     let after = books(plane);
     let (created, ended) = (after.0 - before.0, after.1 - before.1);
     assert_eq!(
@@ -461,7 +466,6 @@ fn a_table_follows_ports_that_go() {
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotAPort);
 }
 
-/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on.
 /// A plane that ends a tunnel from 10.9.9.9, and the paths of what comes out of it.
 fn end_of_tunnel() -> Plane {
     let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
@@ -492,26 +496,13 @@ fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
     let [plain, once] = [ipv4(), tunnelled(&ipv4())].map(|packet| frame(0x0800, &[&packet]));
     let mut burst = plane.burst(LAN);
     for frame in [&once, &plain, &once, &plain] {
-        let arrival = Arrival {
-            at: Instant::ZERO,
-            len: frame.len() as u32,
-            vlan: None,
-            offload: Offload::NONE,
-        };
-        burst.receive(frame, arrival);
+        burst.receive(frame, arrival(frame, None));
     }
     drop(burst);
-    plane.step(Instant::ZERO);
-    let mut sent = 0;
-    plane
-        .flush(WAN, |burst| {
-            sent += burst.len();
-            Ok::<_, ()>(burst.len())
-        })
-        .unwrap();
-    assert_eq!(sent, 4);
+    assert_eq!(leave(&mut plane).len(), 4);
 }
 
+/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on.
 #[test]
 fn headers_within_each_other_are_followed_to_a_bound() {
     let mut plane = end_of_tunnel();

@@ -9,7 +9,7 @@
 //!
 //! Source: table I of the paper. No hash, no search: two loads, from 1 kB of rows for each block (256 kB with LIDs of
 //! two bytes). An interface without rows of its own uses the block of the rows for any interface; one with rows of its
-//! own has a block in which these are filled in, too. Rows that are the same have the same rule.
+//! own has a block in which these are filled in, too. A rule for any interface is stored once.
 //!
 //! A table is built as a whole and never changed, so that any number of threads can read it behind an `Arc`. The
 //! builder refuses what can never work, with a sentence: a LID beyond the domain's size, two rules for one LID, a

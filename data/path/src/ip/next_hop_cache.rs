@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Interface and neighbour take two look-ups in two tables. Their results are kept here until there is a new snapshot of
-//! the tables. The look-up of the route itself is not cached: it is as fast as a cache would be, also for a sender of
-//! many destinations. Destinations on the link have a direct-mapped cache: an entry is found or replaced at one place,
+//! the tables. The look-up of the route itself is not cached: that would help only while destinations are few.
+//! Destinations on the link have a direct-mapped cache: an entry is found or replaced at one place,
 //! so a sender to many of them makes it useless but never slow. Routes with several next hops are not cached, because
 //! there the next hop depends on the flow.
 //!

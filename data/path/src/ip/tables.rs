@@ -14,6 +14,7 @@ pub use crate::ip::lookup::BURST;
 use crate::ip::lookup::numbers::Numbers;
 use crate::ip::lookup::{Batch, Lookup4, Lookup6, Sorted};
 use crate::ip::source_check::SourceCheck;
+use crate::weighted;
 
 /// A neighbour by interface (kernel index) and address.
 pub type NeighbourKey = (u32, IpAddr);
@@ -277,18 +278,8 @@ impl Action {
         if let [only] = next_hops {
             return Some(only);
         }
-        let total: u64 = next_hops.iter().map(|n| u64::from(n.weight)).sum();
-        // The high half of a product spreads the hash over 0..total without a division. The halves are swapped
-        // because the queues' bins also use the high bits: flows that share a next hop must not be confined to
-        // a few bins.
-        let spread = flow_hash.rotate_left(32);
-        let mut point = ((u128::from(spread) * u128::from(total)) >> 64) as u64;
-        next_hops.iter().find(|n| {
-            let weight = u64::from(n.weight);
-            let found = point < weight;
-            point = point.saturating_sub(weight);
-            found
-        })
+        let weights = next_hops.iter().map(|next_hop| next_hop.weight);
+        next_hops.get(weighted::choose(flow_hash, weights)?)
     }
 }
 

@@ -16,6 +16,8 @@ use std::hash::{Hash, Hasher};
 
 use weir_wire::fpf::{Repr, Vector};
 
+use crate::weighted;
+
 /// Maximum vectors of a rule.
 pub const VECTORS_MAX: usize = 64;
 
@@ -104,23 +106,11 @@ impl Paths {
             Spread::Copies => return &self.headers,
             _ if self.headers.len() == 1 => return &self.headers,
             Spread::ByPacket => turn,
-            Spread::ByFlow => self.of_flow(flow_hash),
+            Spread::ByFlow => {
+                weighted::choose(flow_hash, self.weights.iter().copied()).unwrap_or(0)
+            }
         };
         self.headers.get(chosen..=chosen).unwrap_or(&[])
-    }
-
-    /// As [`Action::choose`](crate::ip::tables::Action::choose) spreads flows over next hops.
-    fn of_flow(&self, flow_hash: u64) -> usize {
-        let total: u64 = self.weights.iter().map(|w| u64::from(*w)).sum();
-        let spread = flow_hash.rotate_left(32);
-        let mut point = ((u128::from(spread) * u128::from(total)) >> 64) as u64;
-        let chosen = self.weights.iter().position(|weight| {
-            let weight = u64::from(*weight);
-            let found = point < weight;
-            point = point.saturating_sub(weight);
-            found
-        });
-        chosen.unwrap_or(0)
     }
 }
 

@@ -12,9 +12,9 @@
 //! - Rules of one flow (a whole 5-tuple) cost one look-up, however many there are; the key is compared whole.
 //!   Other rules are [`shapes`](crate::fpf::edge). A packet is looked up in the shapes that have a lower
 //!   row than the rule of its flow; so rules that come by the thousand should have lower rows than general ones.
-//! - Rules come and go one by one, each in a few microseconds, whatever their number: nothing is built anew.
+//! - Rules come and go one by one, whatever their number: nothing is built anew.
 //! - A hit writes the one cache line of its rule: counters, and the time from which the time-out counts.
-//! - Memory is bounded by the limit: some 160 bytes a rule.
+//! - Memory is bounded by the limit.
 //!
 //! Each worker has its own table, so that hits need no locks; the control side adds their counters up.
 //!

@@ -15,8 +15,8 @@
 //! shapes. A range of ports counts as the bits that its ports have in common. Rules with the same key are in a
 //! chain, by row, and each is compared whole; a thousand ranges between the same two prefixes cost a thousand comparisons.
 //!
-//! A packet that matches nothing is looked up in every shape of its IP version, some 20 ns each. So their number is
-//! bounded: when it is reached, a rule with another shape goes to the nearest coarser one.
+//! A packet that matches nothing is looked up in every shape of its IP version. So their number is bounded:
+//! when it is reached, a rule with another shape goes to the nearest coarser one.
 
 use std::collections::BTreeSet;
 

@@ -194,6 +194,8 @@ mod tests {
     use prefix_trie::PrefixMap;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use rand::Rng;
+    use weir_base::Streams;
 
     /// A change of a table: a prefix with few different bits, so that prefixes cover each other, and its new number;
     /// zero removes it.
@@ -302,19 +304,19 @@ mod tests {
 
     #[test]
     fn a_table_of_the_internets_size_agrees_with_another_implementation() {
-        use rand_like::Random;
-        let mut random = Random(1);
+        let mut random = Streams::new(1).stream("routes");
         let (mut lookup, mut reference) = (Lookup6::default(), PrefixMap::new());
         let mut addresses = Vec::new();
         for n in 0..60_000_u32 {
             // Networks of 32 bits within a few blocks, and networks within those.
-            let block = 0x2a00_u128 << 112 | u128::from(random.next() % 4096) << 100;
-            let inside = u128::from(random.next()) << 68;
-            let len = [32, 36, 40, 44, 48, 48, 48, 64, 128][random.next() as usize % 9];
+            let block = 0x2a00_u128 << 112 | u128::from(random.next_u32() % 4096) << 100;
+            let inside = u128::from(random.next_u32()) << 68;
+            let len = [32, 36, 40, 44, 48, 48, 48, 64, 128][random.next_u32() as usize % 9];
             let net = ipnet::Ipv6Net::new(Ipv6Addr::from_bits(block | inside), len).unwrap();
             match n % 4 {
                 3 => {
-                    let old: ipnet::Ipv6Net = addresses[random.next() as usize % addresses.len()];
+                    let old: ipnet::Ipv6Net =
+                        addresses[random.next_u32() as usize % addresses.len()];
                     assert_eq!(
                         lookup.remove(Lookup6::prefix(old.trunc())),
                         reference.remove(&old.trunc())
@@ -334,17 +336,6 @@ mod tests {
             let found = lookup.find(net.addr().to_bits());
             let found = found.map(|(prefix, number)| (Lookup6::net(prefix).unwrap(), number));
             assert_eq!(found, expected.map(|(prefix, number)| (prefix, *number)));
-        }
-    }
-
-    /// Numbers that look random.
-    mod rand_like {
-        pub(super) struct Random(pub(super) u64);
-        impl Random {
-            pub(super) fn next(&mut self) -> u32 {
-                self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                (self.0 >> 33) as u32
-            }
         }
     }
 }
