@@ -82,5 +82,5 @@ fn carry(frame: &[u8], mode: Mode) {
     let bytes = pool.frame_mut(&packet);
     rewrite::decrement_hops(bytes, &headers);
     rewrite::write_ecn(bytes, &headers, Ecn::Congested);
-    rewrite::mark_congestion(bytes);
+    rewrite::mark_congestion(bytes, Some(weir_wire::fpf::ETHERTYPE_DEFAULT));
 }

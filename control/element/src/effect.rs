@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 use weir_lfb::Plan;
+use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
 use weir_model::{Fault, Operation};
@@ -132,7 +133,8 @@ pub enum Effect {
     /// Remove the rules of a port at once. Answer: `Done`.
     Unprotect(Place),
     /// On the forwarding thread, between two packets: remove ports, add ports with the devices that were opened
-    /// for them, and change components of ports and what goes to the control element, in this order. Answer: `Done`.
+    /// for them, and change components of ports, what goes to the control element, and FPF, in this order. Answer:
+    /// `Done`.
     Exchange {
         /// Names of those that are removed.
         gone: Vec<String>,
@@ -142,6 +144,8 @@ pub enum Effect {
         changed: Vec<PortPlan>,
         /// The packets that go to the control element, if that changes.
         redirect: Option<Arc<RedirectPlan>>,
+        /// Flexible packet forwarding, if that changes.
+        fpf: Option<Arc<FpfPlan>>,
     },
     /// Give back the claims of all interfaces but these, and close devices that were opened and not used.
     /// Answer: `Done`.

@@ -354,11 +354,11 @@ impl Job {
         let touched = |port: &&PortPlan| named.contains(&port.name) || changed.contains(port);
         let changed = plan.ports.iter().filter(|port| !is_added(port));
         let changed = changed.filter(touched).cloned().collect();
-        let before = state
-            .in_force
-            .as_ref()
-            .map(|in_force| &in_force.plan.redirect);
-        let redirect = (before != Some(&plan.redirect)).then(|| Arc::clone(&plan.redirect));
+        let before = state.in_force.as_ref().map(|in_force| &in_force.plan);
+        let redirect = before.map(|before| &before.redirect) != Some(&plan.redirect);
+        let fpf = before.map(|before| &before.fpf) != Some(&plan.fpf);
+        let redirect = redirect.then(|| Arc::clone(&plan.redirect));
+        let fpf = fpf.then(|| Arc::clone(&plan.fpf));
         // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
         // must be what will be in force.
         state.change(|in_force| in_force.plan = plan.clone());
@@ -369,6 +369,7 @@ impl Job {
             added: added.clone(),
             changed,
             redirect,
+            fpf,
         }]
     }
 

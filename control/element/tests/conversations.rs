@@ -321,12 +321,14 @@ fn shown_effect(effect: &Effect) -> String {
             added,
             changed,
             redirect,
+            fpf,
         } => format!(
-            "exchange: gone: {}; added: {}; changed: {}{}",
+            "exchange: gone: {}; added: {}; changed: {}{}{}",
             gone.join(" "),
             ports(added),
             ports(changed),
             if redirect.is_some() { "; redirect" } else { "" },
+            if fpf.is_some() { "; fpf" } else { "" },
         ),
         Effect::Release { kept } => format!("release all but {}", kept.join(" ")),
     }

@@ -25,7 +25,7 @@ use weir_base::{Rate, Span};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
-use crate::section::{PORT, REDIRECT, ROUTER};
+use crate::section::{FPF, PORT, REDIRECT, ROUTER};
 
 /// The largest number of an element within its space of IDs (RFC 5810, 6.1).
 const NUMBER_MAX: u64 = 0x3fff_ffff;
@@ -171,7 +171,7 @@ pub const CONTROLLER: Class = Class {
 
 /// The configuration of an FE as a section: that of a router, with two more sections.
 pub static FE: Section = Section {
-    sections: &[&PORT, &REDIRECT, &ELEMENT_SECTION, &CONTROLLERS],
+    sections: &[&PORT, &REDIRECT, &FPF, &ELEMENT_SECTION, &CONTROLLERS],
     ..ROUTER
 };
 

@@ -12,7 +12,8 @@
 //! - [`queue`]: a port's queue discipline
 //! - [`fe`]: a forwarding element and its control elements
 //! - [`redirect`]: packets for a control element, and at which rate
-//! - [`section`]: the first three as sections of a configuration
+//! - [`fpf`]: flexible packet forwarding: its interfaces, rules and encapsulations
+//! - [`section`]: all but the FE's as sections of a configuration
 //! - [`plan`]: all of them together
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
@@ -20,6 +21,7 @@
 
 pub mod class;
 pub mod fe;
+pub mod fpf;
 pub mod library;
 mod operation;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! Operations on a plan: setting and deleting, all of them or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_base::setting::{Parameter, Scalar, unknown};
 use weir_model::class_path::Label;
@@ -9,37 +10,33 @@ use weir_model::section::Place;
 use weir_model::{Change, Class, ClassPath, ComponentPath, Fault, NamePath, Operation};
 
 use crate::class::disciplines;
-use crate::class::ports::PORTS;
-use crate::class::redirect::REDIRECT;
-use crate::class::status::STATUS;
-use crate::plan::Plan;
-use crate::port::PortPlan;
+use crate::plan::{Instance, Plan, instance};
 use crate::queue::{self, KIND_DEFAULT};
 use crate::section;
 
 /// The consequence of deleting something.
 enum Deletion<'a> {
-    /// A port goes.
-    Port(&'a str),
+    /// A port, or another section with a name, goes.
+    Instance(Instance<'a>),
     /// Components have their defaults again.
     Defaults(Vec<Change>),
 }
 
 impl Plan {
-    /// The plan after some operations; all of them count, or none. A deleted port is gone before the others are
-    /// carried out, in whatever order, and then the ports come that are set without a value; of several operations on
-    /// one component the last one counts.
+    /// The plan after some operations; all of them count, or none. A deleted port, or other section with a name, is
+    /// gone before the others are carried out, in whatever order, and then the sections come that are set without a
+    /// value; of several operations on one component the last one counts.
     pub fn after(&self, operations: &[Operation]) -> Result<Self, Vec<Fault>> {
         let (mut changes, mut gone, mut faults) = (Vec::new(), Vec::new(), Vec::new());
-        let mut come = Vec::new();
+        let mut come = BTreeSet::new();
         for operation in operations {
             match operation {
-                Operation::Set(change) => match new_port(change) {
-                    Some(name) => come.push(name),
+                Operation::Set(change) => match new_instance(change) {
+                    Some(instance) => _ = come.insert(instance),
                     None => changes.push(change.clone()),
                 },
                 Operation::Delete(path) => match self.deletion(path, operations) {
-                    Ok(Deletion::Port(name)) => gone.push(name),
+                    Ok(Deletion::Instance(instance)) => gone.push(instance),
                     Ok(Deletion::Defaults(defaults)) => changes.extend(defaults),
                     Err(fault) => faults.push(fault),
                 },
@@ -52,29 +49,42 @@ impl Plan {
             return self.with(&changes);
         }
         let mut kept = self.clone();
-        kept.ports.retain(|port| !gone.contains(&&*port.name));
-        let taken = |name: &&&str| kept.ports.iter().any(|port| port.name == ***name);
-        if let Some(name) = come.iter().find(taken) {
-            let fault = Fault::new(port_path(name), format!("there is a port `{name}` already"));
+        gone.iter().for_each(|instance| kept.remove(instance));
+        if let Some(instance) = come.iter().find(|instance| kept.has(instance)) {
+            let path = instance.path();
+            let fault = Fault::new(path.clone(), format!("there is `{path}` already"));
             return Err(vec![fault.code(ResultCode::Exists)]);
         }
-        come.sort_unstable();
-        come.dedup();
-        kept.with_ports(&come, &changes)
+        kept.with_new(&come, &changes)
+    }
+
+    fn remove(&mut self, instance: &Instance<'_>) {
+        match instance {
+            Instance::Port(name) => self.ports.retain(|port| port.name != *name),
+            Instance::Fpf(part, name) => Arc::make_mut(&mut self.fpf).remove(*part, name),
+        }
+    }
+
+    fn instances(&self) -> BTreeSet<Instance<'_>> {
+        let ports = self.ports.iter().map(|port| Instance::Port(&port.name));
+        let fpf = self
+            .fpf
+            .all()
+            .map(|(part, name, _)| Instance::Fpf(part, name));
+        ports.chain(fpf).collect()
     }
 
     /// The operations that lead from this plan to another one.
     pub fn operations_to(&self, other: &Self) -> Vec<Operation> {
         let before: BTreeMap<_, _> = self.values().collect();
         let port = |plan: &Self, name: &str| plan.ports.iter().find(|p| p.name == name).cloned();
-        let mut operations = Vec::new();
-        for PortPlan { name, .. } in &self.ports {
-            if port(other, name).is_none() {
-                operations.push(Operation::Delete(port_path(name)));
-            }
-        }
-        let come = other.ports.iter().filter(|p| port(self, &p.name).is_none());
-        operations.extend(come.map(|p| Operation::Set(Change::block(port_path(&p.name)))));
+        let (old, new) = (self.instances(), other.instances());
+        let gone = old
+            .difference(&new)
+            .map(|gone| Operation::Delete(gone.path()));
+        let mut operations: Vec<_> = gone.collect();
+        let come = new.difference(&old).map(|come| Change::block(come.path()));
+        operations.extend(come.map(Operation::Set));
         let renewed = |name: &str| {
             let kind = |plan: &Self| port(plan, name).map(|port| port.discipline.kind());
             kind(self) != kind(other)
@@ -107,7 +117,7 @@ impl Plan {
             Some(at) => at,
             None => section::ROUTER.locate(path)?,
         };
-        if let Some(fault) = self.no_port(&at) {
+        if let Some(fault) = self.no_instance(&at) {
             return Err(fault);
         }
         let Place {
@@ -135,17 +145,21 @@ impl Plan {
     ) -> Result<Deletion<'a>, Fault> {
         let Place {
             section,
-            instance,
+            instance: name,
             parameter,
         } = section::ROUTER.find(path)?;
-        if let Some(fault) = self.no_port(path) {
+        if let Some(fault) = self.no_instance(path) {
             return Err(fault);
         }
         let is_queue = section.key == queue::SECTION.key;
-        let is_redirect = section.key == section::REDIRECT.key;
         let kind = Change::new(path.join("kind"), Scalar::Text(KIND_DEFAULT.to_owned()));
-        let defaults = match (instance, parameter) {
-            (Some(port), None) if !is_queue => return Ok(Deletion::Port(port)),
+        let defaults = match (name, parameter) {
+            (Some(_), None) if !is_queue => {
+                let Some(instance) = instance(path) else {
+                    unreachable!("{path} has a name");
+                };
+                return Ok(Deletion::Instance(instance));
+            }
             (Some(_), None) => {
                 let parameters = of_kind(KIND_DEFAULT).parameters.iter();
                 let defaults = parameters.map(|p| default(path.join(p.name), p));
@@ -159,13 +173,14 @@ impl Plan {
                 let class = of_kind(self.kind_after(port, operations));
                 vec![default_of(path, name, &class)?]
             }
-            (Some(_), Some(name)) => vec![default_of(path, name, &PORTS.class)?],
-            (None, Some(name)) if is_redirect => vec![default_of(path, name, &REDIRECT.class)?],
-            (None, None) if is_redirect => {
-                let parameters = REDIRECT.class.parameters.iter();
+            (_, Some(name)) => {
+                let classes = (section.classes)();
+                vec![default_of(path, name, &classes[0])?] // it has one, without a kind
+            }
+            (None, None) if !section.key.is_empty() && !section.has_instances => {
+                let parameters = (section.classes)()[0].parameters.iter();
                 parameters.map(|p| default(path.join(p.name), p)).collect()
             }
-            (None, Some(name)) => vec![default_of(path, name, &STATUS.class)?],
             (None, None) => {
                 let message = "name a port like port.guest, or a component like port.wan.rate";
                 return Err(Fault::new(path.clone(), message).code(ResultCode::InvalidPath));
@@ -195,16 +210,10 @@ impl Plan {
     }
 }
 
-/// The port that a change asks for.
-fn new_port(change: &Change) -> Option<&str> {
-    match (&change.path.segments()[..], &change.value) {
-        (["port", name], None) => Some(name),
-        _ => None,
-    }
-}
-
-fn port_path(name: &str) -> ComponentPath {
-    ComponentPath::new(["port", name])
+/// The section with a name that a change asks for.
+fn new_instance(change: &Change) -> Option<Instance<'_>> {
+    let is_block = change.value.is_none();
+    instance(&change.path).filter(|instance| is_block && instance.path() == change.path)
 }
 
 /// The class of a kind of discipline; one without components if there is no such kind.
@@ -233,6 +242,9 @@ fn default_of(path: &ComponentPath, name: &str, class: &Class) -> Result<Change,
 #[cfg(test)]
 mod tests {
     use weir_model::{IdPath, Step};
+
+    use crate::class::ports::PORTS;
+    use crate::class::status::STATUS;
 
     use super::*;
     use crate::class::queues::QUEUES;

@@ -1,6 +1,6 @@
 //! All blocks together: a set of changes, checked whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
@@ -9,9 +9,11 @@ use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::plane::Mode;
 
+use crate::class::fpf::{FPF, class_of};
 use crate::class::ports::PORTS;
 use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
+use crate::fpf::{FpfPlan, Part};
 use crate::port::PortPlan;
 use crate::redirect::RedirectPlan;
 use crate::router::RouterPlan;
@@ -33,6 +35,8 @@ pub struct Plan {
     pub ports: Vec<PortPlan>,
     /// The packets that go to its control element.
     pub redirect: Arc<RedirectPlan>,
+    /// Flexible packet forwarding.
+    pub fpf: Arc<FpfPlan>,
 }
 
 /// The parameters that are given for one block: names and values.
@@ -40,6 +44,31 @@ type Given<'a> = Vec<(&'a str, &'a Scalar)>;
 
 /// Parameters by block: its instance (none for the router) and section.
 type Blocks<'a> = BTreeMap<(Option<&'a str>, &'static str), Given<'a>>;
+
+/// A section with a name of the operator's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Instance<'a> {
+    Port(&'a str),
+    Fpf(Part, &'a str),
+}
+
+impl Instance<'_> {
+    /// Where it is.
+    pub(crate) fn path(&self) -> ComponentPath {
+        match self {
+            Self::Port(name) => ComponentPath::new([section::PORT.key, name]),
+            Self::Fpf(part, name) => part.path(name),
+        }
+    }
+}
+
+/// The section with a name that a path leads to, or into.
+pub(crate) fn instance(path: &ComponentPath) -> Option<Instance<'_>> {
+    match path.segments()[..] {
+        ["port", name, ..] => Some(Instance::Port(name)),
+        _ => Part::find(path).map(|(part, name)| Instance::Fpf(part, name)),
+    }
+}
 
 /// A port before some changes.
 struct Before<'a> {
@@ -62,20 +91,21 @@ impl Plan {
     }
 
     /// The plan after some changes: what they do not name stays as it is, but a discipline of another kind begins
-    /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No port comes
-    /// or goes. Only the blocks that are named are checked again, and the rules between blocks.
+    /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No section
+    /// with a name comes or goes. Only the blocks that are named are checked again, and the rules between blocks.
     pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        self.with_ports(&[], changes)
+        self.with_new(&BTreeSet::new(), changes)
     }
 
-    /// The same, and these ports come, none of which the plan has.
-    pub(crate) fn with_ports(&self, come: &[&str], changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let comes = |change: &Change| match change.path.segments()[..] {
-            ["port", name, ..] => come.contains(&name),
-            _ => false,
-        };
+    /// The same, and these sections with names come, none of which the plan has.
+    pub(crate) fn with_new(
+        &self,
+        come: &BTreeSet<Instance<'_>>,
+        changes: &[Change],
+    ) -> Result<Self, Vec<Fault>> {
+        let comes = |change: &Change| instance(&change.path).is_some_and(|i| come.contains(&i));
         let others = changes.iter().filter(|change| !comes(change));
-        let faults: Vec<_> = others.filter_map(|c| self.no_port(&c.path)).collect();
+        let faults: Vec<_> = others.filter_map(|c| self.no_instance(&c.path)).collect();
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -88,8 +118,11 @@ impl Plan {
         };
         let ports = self.ports.iter();
         let ports = ports.map(|port| (&port.name[..], Some(before(port))));
-        let come = come.iter().map(|name| (*name, None));
-        let mut ports: Vec<_> = ports.chain(come).collect();
+        let new_ports = come.iter().filter_map(|instance| match instance {
+            Instance::Port(name) => Some((*name, None)),
+            Instance::Fpf(..) => None,
+        });
+        let mut ports: Vec<_> = ports.chain(new_ports).collect();
         ports.sort_by_key(|(name, _)| *name); // as in a plan of a file
         changes.extend(others);
         let mut last: Vec<&Change> = Vec::with_capacity(changes.len());
@@ -97,21 +130,40 @@ impl Plan {
             last.retain(|earlier| earlier.path != change.path);
             last.push(change);
         }
-        let (blocks, faults) = sorted(last);
+        let (mut blocks, faults) = sorted(last);
+        for new in come {
+            if let Instance::Fpf(part, name) = new {
+                blocks.entry((Some(name), part.key())).or_default(); // with defaults, if it has no changes
+            }
+        }
         Self::checked(Some(self), ports, &blocks, faults)
     }
 
-    /// The fault of a path that names a port which does not exist.
-    pub(crate) fn no_port(&self, path: &ComponentPath) -> Option<Fault> {
-        let segments = path.segments();
-        let ["port", port, ..] = segments[..] else {
-            return None;
-        };
-        if self.ports.iter().any(|p| p.name == port) {
+    /// Whether the plan has this section.
+    pub(crate) fn has(&self, instance: &Instance<'_>) -> bool {
+        match instance {
+            Instance::Port(name) => self.ports.iter().any(|port| port.name == *name),
+            Instance::Fpf(part, name) => self.fpf.get(*part, name).is_some(),
+        }
+    }
+
+    /// The fault of a path that names a port, or another section with a name, which does not exist.
+    pub(crate) fn no_instance(&self, path: &ComponentPath) -> Option<Fault> {
+        let instance = instance(path)?;
+        if self.has(&instance) {
             return None;
         }
-        let near = did_you_mean(nearest(port, self.ports.iter().map(|p| p.name.as_str())));
-        let message = format!("there is no port `{port}`{near}");
+        let message = match instance {
+            Instance::Port(name) => {
+                let near = nearest(name, self.ports.iter().map(|port| port.name.as_str()));
+                format!("there is no port `{name}`{}", did_you_mean(near))
+            }
+            Instance::Fpf(part, name) => {
+                let near = nearest(name, self.fpf.each(part).map(|(name, _)| name));
+                let key = part.key();
+                format!("there is no FPF {key} `{name}`{}", did_you_mean(near))
+            }
+        };
         let fault = Fault::new(path.clone(), message);
         Some(fault.code(ResultCode::InstanceNotFound))
     }
@@ -123,7 +175,10 @@ impl Plan {
         blocks: &Blocks<'_>,
         faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
-        let plan = Self::checked_alone(before, ports, blocks, faults)?;
+        let mut plan = Self::checked_alone(before, ports, blocks, faults)?;
+        if plan.fpf.is_stale() {
+            plan.fpf = Arc::new(Arc::unwrap_or_clone(plan.fpf).build()?);
+        }
         plan.check_together().map_err(|fault| vec![fault])?;
         Ok(plan)
     }
@@ -146,6 +201,7 @@ impl Plan {
         };
         let redirect = before.map(|before| &before.redirect);
         let redirect = check_redirect(redirect, blocks, &mut faults);
+        let fpf = check_fpf(before.map(|before| &before.fpf), blocks, &mut faults);
         let port = |(name, before)| check_port(name, before, blocks, &mut faults);
         let ports: Vec<_> = ports.into_iter().filter_map(port).collect();
         match (router, redirect) {
@@ -153,6 +209,7 @@ impl Plan {
                 router,
                 ports,
                 redirect,
+                fpf,
             }),
             _ => Err(faults),
         }
@@ -176,6 +233,12 @@ impl Plan {
                 message,
             ));
         }
+        if self.router.mode == Mode::Bridged && self.fpf.built().is_some() {
+            let message =
+                "a bridge has no FPF; remove the sections [fpf...], or set mode = \"routed\"";
+            return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
+        }
+        self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
             if let Some(other) = others.find(|o| o.interface == port.interface) {
@@ -207,6 +270,11 @@ impl Plan {
         match block.segments()[..] {
             [] => Some(&self.router.settings),
             ["redirect"] => Some(&self.redirect.settings),
+            ["fpf"] => Some(self.fpf.settings()),
+            ["fpf", _, _] => {
+                let (part, name) = Part::find(block)?;
+                self.fpf.get(part, name)
+            }
             ["port", name] => Some(&port(name)?.settings),
             ["port", name, "discipline"] => Some(port(name)?.discipline.settings()),
             _ => None,
@@ -218,6 +286,11 @@ impl Plan {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
         let redirect = ComponentPath::new([section::REDIRECT.key]);
         changes.extend(spelt_out(&redirect, &self.redirect.settings));
+        let fpf = ComponentPath::new([section::FPF.key]);
+        changes.extend(spelt_out(&fpf, self.fpf.settings()));
+        for (part, name, settings) in self.fpf.all() {
+            changes.extend(spelt_out(&part.path(name), settings));
+        }
         for port in &self.ports {
             let path = ComponentPath::new(["port", &port.name]);
             changes.extend(spelt_out(&path, &port.settings));
@@ -265,8 +338,9 @@ fn sorted<'a>(changes: impl IntoIterator<Item = &'a Change>) -> (Blocks<'a>, Vec
 
 /// The ports that parameters are given for, as ports that did not exist before.
 fn new_ports<'a>(blocks: &Blocks<'a>) -> Vec<(&'a str, Option<Before<'a>>)> {
-    let instances = blocks.keys().filter_map(|(instance, _)| *instance);
-    let mut names: Vec<_> = instances.collect();
+    let of_port = |section: &str| [section::PORT.key, queue::SECTION.key].contains(&section);
+    let instances = blocks.keys().filter(|(_, section)| of_port(section));
+    let mut names: Vec<_> = instances.filter_map(|(instance, _)| *instance).collect();
     names.dedup();
     names.into_iter().map(|name| (name, None)).collect()
 }
@@ -300,6 +374,40 @@ fn check_redirect(
     };
     let redirect = RedirectPlan::new(settings).map_err(out_of_range);
     redirect.ok().map(Arc::new)
+}
+
+fn check_fpf(
+    before: Option<&Arc<FpfPlan>>,
+    blocks: &Blocks<'_>,
+    faults: &mut Vec<Fault>,
+) -> Arc<FpfPlan> {
+    let before = before.cloned().unwrap_or_default();
+    let is_part = |key: &str| Part::ALL.into_iter().find(|part| part.key() == key);
+    let root = blocks.get(&(None, section::FPF.key));
+    let parts = blocks.iter().filter_map(|((instance, key), given)| {
+        let (name, part) = (instance.as_ref()?, is_part(key)?);
+        Some((part, *name, given))
+    });
+    if root.is_none() && parts.clone().next().is_none() {
+        return before;
+    }
+    let mut plan = FpfPlan::clone(&before);
+    let mut checked =
+        |path: &ComponentPath, class, before: Option<&Settings>, given: &Given<'_>| {
+            settings(path, class, before, given, faults)
+        };
+    if let Some(given) = root {
+        let path = ComponentPath::new([section::FPF.key]);
+        let settings = checked(&path, &FPF.class, Some(plan.settings()), given);
+        settings.into_iter().for_each(|settings| plan.set(settings));
+    }
+    parts.for_each(|(part, name, given)| {
+        let class = class_of(part);
+        if let Some(settings) = checked(&part.path(name), class, plan.get(part, name), given) {
+            plan.set_named(part, name, settings);
+        }
+    });
+    Arc::new(plan)
 }
 
 fn check_port(
@@ -396,6 +504,10 @@ mod tests {
             [
                 "age_max=1 s",
                 "bypass_netfilter=false",
+                "fpf.edge_ports=",
+                "fpf.ether_type=0xc000",
+                "fpf.lid_bytes=1",
+                "fpf.no_match=forward",
                 "mode=routed",
                 "netfilter_change=warn",
                 "pool=0",
@@ -493,7 +605,7 @@ mod tests {
     fn with_rendered(plan: &Plan, changes: &[Change]) -> Result<Plan, Vec<Fault>> {
         let faults: Vec<_> = changes
             .iter()
-            .filter_map(|c| plan.no_port(&c.path))
+            .filter_map(|c| plan.no_instance(&c.path))
             .collect();
         if !faults.is_empty() {
             return Err(faults);

@@ -1,10 +1,11 @@
-//! The sections of a configuration: the router, with its ports, with their queues, and its exceptions.
+//! The sections of a configuration: the router, with its ports, with their queues, its exceptions, and FPF.
 
-use weir_model::Section;
+use weir_model::{Class, Section};
 
 use crate::class::ports::PORTS;
-use crate::class::redirect;
 use crate::class::status::STATUS;
+use crate::class::{self, redirect};
+use crate::fpf::{self, Part};
 use crate::queue;
 
 /// The router as a section of a configuration: what stands above all others.
@@ -15,7 +16,7 @@ pub static ROUTER: Section = Section {
     classes: || vec![STATUS.class],
     kind_default: "",
     no_value: |_, value| format!("{value} has no name"),
-    sections: &[&PORT, &REDIRECT],
+    sections: &[&PORT, &REDIRECT, &FPF],
 };
 
 /// A port as a section of a configuration.
@@ -47,14 +48,62 @@ pub static REDIRECT: Section = Section {
     sections: &[],
 };
 
+/// Flexible packet forwarding, as a section of a configuration.
+pub static FPF: Section = Section {
+    key: fpf::KEY,
+    has_instances: false,
+    about: "Flexible packet forwarding (FPF): paths that are chosen at the edge. A router has it as soon as it has an \
+            interface of it. See docs/fpf.md.",
+    classes: || vec![class::fpf::FPF.class],
+    kind_default: "",
+    no_value: |path, value| {
+        format!("`{path}` is {value}, but must be a section: [fpf], with its components below")
+    },
+    sections: &[&FPF_INTERFACE, &FPF_RULE, &FPF_ENCAPSULATION],
+};
+
+static FPF_INTERFACE: Section = Section {
+    about: "Where FPF packets come in and go out: a port, a VLAN of a port, or a GRE tunnel. NAME is yours.",
+    ..part(Part::Interface, || {
+        vec![*class::fpf::class_of(Part::Interface)]
+    })
+};
+
+static FPF_RULE: Section = Section {
+    about: "What becomes of the packets with a LID. NAME is yours.",
+    ..part(Part::Rule, || vec![*class::fpf::class_of(Part::Rule)])
+};
+
+static FPF_ENCAPSULATION: Section = Section {
+    about: "Which packets get an FPF header here, and their paths. NAME is yours.",
+    ..part(Part::Encapsulation, || {
+        vec![*class::fpf::class_of(Part::Encapsulation)]
+    })
+};
+
+const fn part(part: Part, classes: fn() -> Vec<Class>) -> Section {
+    Section {
+        key: part.key(),
+        has_instances: true,
+        about: "",
+        classes,
+        kind_default: "",
+        no_value: |path, value| {
+            format!(
+                "`{path}` is {value}, but must be a section: [{path}.NAME], with its components below"
+            )
+        },
+        sections: &[],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weir_base::setting::Scalar;
     use weir_model::class::Type;
-    use weir_model::{Change, Class, Component, IdPath, NamePath, Step};
+    use weir_model::{Change, Component, IdPath, NamePath, Step};
 
     use super::*;
-    use crate::class;
 
     /// Calls `check` with a path by names for each of these components and for each of their members.
     fn each_path(above: &NamePath, all: &[Component], check: &mut dyn FnMut(&NamePath)) {
@@ -100,9 +149,18 @@ mod tests {
     fn every_parameter_is_set_by_its_id_where_it_is_set_by_its_name() {
         let classes: Vec<Class> = class::all().collect();
         let disciplines = class::disciplines().into_iter();
-        let blocks = [STATUS.class, PORTS.class, redirect::REDIRECT.class]
+        let parts = Part::ALL
             .into_iter()
-            .chain(disciplines);
+            .map(|part| *class::fpf::class_of(part));
+        let blocks = [
+            STATUS.class,
+            PORTS.class,
+            redirect::REDIRECT.class,
+            class::fpf::FPF.class,
+        ]
+        .into_iter()
+        .chain(parts)
+        .chain(disciplines);
         for class in blocks {
             for parameter in class.parameters {
                 let mut path = instance(&class);

@@ -73,6 +73,8 @@ pub enum Reason {
     FpfPayload,
     /// It has more FPF headers, or copies of copies, within each other than a router follows.
     FpfNested,
+    /// No encapsulation of the edge matches it.
+    FpfNoMatch,
     /// A copy of it for a leaf of a multicast tree found no packet slot.
     NoCopy,
     /// Its next hop did not answer.
@@ -108,7 +110,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -140,6 +142,7 @@ impl Reason {
         Self::FpfRule,
         Self::FpfPayload,
         Self::FpfNested,
+        Self::FpfNoMatch,
         Self::NoCopy,
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
@@ -264,6 +267,10 @@ impl Reason {
             Self::FpfNested => (
                 "fpf-nested",
                 "It is wrapped in more FPF headers, one within the other, than a router removes.",
+            ),
+            Self::FpfNoMatch => (
+                "fpf-no-match",
+                "No encapsulation matches it, and `fpf.no_match` is drop.",
             ),
             Self::NoCopy => (
                 "no-copy",

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::key::Family;
 use weir_packet::{Ecn, Packet};
 use weir_wire::ipv6_extension::{Chain, is_extension};
-use weir_wire::{EtherType, ethernet, ipv4, ipv6};
+use weir_wire::{EtherType, ethernet, fpf, ipv4, ipv6};
 
 use crate::link;
 
@@ -97,6 +97,13 @@ pub(crate) fn peek(frame: &[u8]) -> Headers {
         _ => None,
     };
     found.unwrap_or_else(|| not_ip(frame, link.l3))
+}
+
+/// The headers of the payload of the FPF header at `at`.
+pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
+    let bytes = frame.get(at..).unwrap_or(&[]);
+    let len = fpf::View::new_checked(bytes).map_or(0, |view| view.header_len());
+    peek_by_version(frame, at + len)
 }
 
 /// The headers of the payload of an FPF header, which begins at `l3`: IPv4 or IPv6 by its version, or not IP.

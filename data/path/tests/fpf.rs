@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use etherparse::PacketBuilder;
-use weir_base::{Instant, Streams};
+use weir_base::{Bytes, Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_packet::{Class, Reason};
 use weir_path::egress::port::Link;
 use weir_path::exception::Cause;
+use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::profile::{Police, Profile};
+use weir_path::fpf::edge::rule::Rule as Encapsulate;
+use weir_path::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
 use weir_path::link::offload::Offload;
@@ -74,9 +79,10 @@ fn plane(mtu: u32) -> Plane {
     plane
 }
 
-/// A table of one-byte LIDs for any input interface, with rules made from the hop by `wan`.
+/// A table of one-byte LIDs for the interfaces `lan` and `wan`, with rules made from the hop by `wan`.
 fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
     let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("lan")).unwrap();
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan")).unwrap(),
         destination: NEXT,
@@ -367,7 +373,7 @@ fn frames_of_a_vlan_come_in_and_go_out() {
     let sent = through_vlan(&mut plane, &fpf(&[1, 0, 1]), Some(0xa007));
     assert_eq!(sent, [expected]);
     // The rule is for the VLAN only, and there is no other VLAN.
-    assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::FpfUnknownLid);
+    assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotIp);
     among_bytes[15] = 8;
     assert_eq!(dropped(&mut plane, &among_bytes), Reason::UnknownVlan);
 }
@@ -385,7 +391,7 @@ fn a_tunnel_is_entered_and_left() {
         queue: Class(0),
         leaves_domain: true,
     };
-    let wan = builder.interface(Interface::ethernet("wan")).unwrap();
+    let [_, wan] = ["lan", "wan"].map(|port| builder.interface(Interface::ethernet(port)).unwrap());
     let back = Hop {
         interface: wan,
         destination: NEXT,
@@ -515,4 +521,265 @@ fn headers_within_each_other_are_followed_to_a_bound() {
             _ => assert_eq!(dropped(&mut plane, &frame), Reason::FpfNested),
         }
     }
+}
+
+#[test]
+fn fpf_frames_are_taken_at_named_interfaces_only() {
+    let mut plane = plane(1500);
+    let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("wan")).unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    assert_eq!(dropped(&mut plane, &fpf(&[0, 0])), Reason::NotIp);
+}
+
+/// Packets of the filter `raw`, on these vectors.
+fn encapsulation(raw: RawFilter, spread: Spread, vectors: &[(&[u8], u32)]) -> Encapsulation {
+    let vectors = vectors
+        .iter()
+        .map(|(lids, weight)| (Vector::new(lids).unwrap(), *weight));
+    let paths = Paths::new(spread, &vectors.collect::<Vec<_>>()).unwrap();
+    Encapsulation {
+        name: "video".to_owned(),
+        row: 1,
+        filter: raw.check().unwrap(),
+        rule: Encapsulate {
+            paths,
+            timeout: None,
+            session: 0,
+            profile: None,
+        },
+    }
+}
+
+fn to(prefix: &str) -> RawFilter {
+    RawFilter {
+        destination: Some(prefix.parse().unwrap()),
+        ..RawFilter::default()
+    }
+}
+
+/// A plane whose LIDs 0x0b and 0x0c lead out by `wan`, and whose edge is this.
+fn edge(mtu: u32, setup: Setup) -> Plane {
+    let mut plane = plane(mtu);
+    plane.set_fpf(table(|hop| {
+        [0x0b, 0x0c].map(|lid| (lid, Rule::Forward(hop))).to_vec()
+    }));
+    plane.set_fpf_edge(Some(Arc::new(setup)), Instant::ZERO);
+    plane
+}
+
+fn only(encapsulation: Encapsulation) -> Setup {
+    Setup {
+        encapsulations: vec![encapsulation],
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn packets_that_match_get_a_header_and_the_others_follow_the_routes() {
+    let video = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0b, 0x0a], 1)]);
+    let mut plane = edge(1500, only(video));
+    let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0][..12], [NEXT, mac(WAN)].concat());
+    assert_eq!(
+        sent[0][12..],
+        fpf(&[2, 1, 0x0b, 0x0a])[12..],
+        "byte for byte"
+    );
+    let sent = through(&mut plane, &frame(0x86dd, &[&ipv6()]));
+    assert_eq!(sent[0][12..14], [0x86, 0xdd]);
+    let inside = plane.fpf_encapsulations().next().unwrap();
+    assert_eq!((&inside.name[..], inside.listed.hits.packets), ("video", 1));
+    assert_eq!(plane.fpf_stats().encapsulated.packets, 1);
+
+    // Another vector at the edge alone; counters are kept.
+    let other = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0c, 0x0a], 1)]);
+    plane.set_fpf_edge(Some(Arc::new(only(other))), Instant::ZERO);
+    let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
+    assert_eq!(sent[0][14..18], [2, 1, 0x0c, 0x0a]);
+    let hits = plane.fpf_encapsulations().next().unwrap().listed.hits;
+    assert_eq!(hits.packets, 2);
+    plane.set_fpf_edge(None, Instant::ZERO);
+    let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
+    assert_eq!(sent[0][12..14], [8, 0]);
+}
+
+#[test]
+fn a_burst_is_parted_and_nothing_is_lost() {
+    let video = encapsulation(
+        to("192.0.2.0/24"),
+        Spread::ByPacket,
+        &[(&[0x0b], 3), (&[0x0c], 1)],
+    );
+    let mut plane = edge(1500, only(video));
+    let frames = [frame(0x0800, &[&ipv4()]), frame(0x86dd, &[&ipv6()])];
+    let mut burst = plane.burst(LAN);
+    for n in 0..12 {
+        let frame = &frames[usize::from(n % 3 == 2)];
+        burst.receive(frame, arrival(frame, None));
+    }
+    drop(burst);
+    let sent = leave(&mut plane);
+    let of = |lid| {
+        sent.iter()
+            .filter(|f| f[12..17] == [0xc0, 0, 1, 1, lid])
+            .count()
+    };
+    assert_eq!((sent.len(), of(0x0b), of(0x0c)), (12, 6, 2));
+}
+
+#[test]
+fn the_edge_leaves_alone_what_is_not_its_own() {
+    let all = || encapsulation(to("0.0.0.0/0"), Spread::ByFlow, &[(&[0x0b], 1)]);
+    let packet = |to: [u8; 4], ttl| {
+        let mut packet = Vec::new();
+        PacketBuilder::ipv4([10, 0, 1, 10], to, ttl)
+            .udp(4000, 53)
+            .write(&mut packet, b"payload")
+            .unwrap();
+        frame(0x0800, &[&packet])
+    };
+    let mut plane = edge(1500, only(all()));
+    let local = dropped(&mut plane, &packet([10, 0, 2, 1], 9));
+    assert_eq!(local, Reason::LocalDelivery);
+    // A packet at the end of its life is answered, not sent on a path that does not count hops.
+    let before = plane.fates().ended(Reason::TtlExpired).packets;
+    plane.receive(
+        LAN,
+        &packet([192, 0, 2, 1], 1),
+        arrival(&packet([192, 0, 2, 1], 1), None),
+    );
+    assert_eq!(plane.fates().ended(Reason::TtlExpired).packets, before + 1);
+    leave(&mut plane);
+    // A packet that comes out of its path here is not sent on it again.
+    let sent = through(&mut plane, &fpf(&[0, 0]));
+    assert_eq!(sent[0][12..14], [8, 0]);
+    // Ports that are not at the edge.
+    let elsewhere = Setup {
+        ports: vec!["wan".to_owned()],
+        ..only(all())
+    };
+    plane.set_fpf_edge(Some(Arc::new(elsewhere)), Instant::ZERO);
+    let sent = through(&mut plane, &packet([192, 0, 2, 1], 9));
+    assert_eq!(sent[0][12..14], [8, 0]);
+}
+
+#[test]
+fn packets_that_match_nothing_may_be_dropped() {
+    let setup = Setup {
+        no_match: NoMatch::Drop,
+        ..only(encapsulation(
+            to("192.0.2.1/32"),
+            Spread::ByFlow,
+            &[(&[0x0b], 1)],
+        ))
+    };
+    let mut plane = edge(1500, setup);
+    assert_eq!(through(&mut plane, &frame(0x0800, &[&ipv4()])).len(), 1);
+    assert_eq!(
+        dropped(&mut plane, &frame(0x86dd, &[&ipv6()])),
+        Reason::FpfNoMatch
+    );
+}
+
+#[test]
+fn packets_of_other_types_get_a_header_too() {
+    let raw = RawFilter {
+        ethertype: Some(0x88b5),
+        ..RawFilter::default()
+    };
+    let mut plane = edge(
+        1500,
+        only(encapsulation(raw, Spread::ByFlow, &[(&[0x0b, 9], 1)])),
+    );
+    let sent = through(&mut plane, &frame(0x88b5, &[b"not IP"]));
+    assert_eq!(
+        sent[0][12..],
+        [&[0xc0, 0, 2, 1, 0x0b, 9][..], b"not IP"].concat()
+    );
+    assert_eq!(
+        dropped(&mut plane, &frame(0x88b6, &[b"not IP"])),
+        Reason::NotIp
+    );
+}
+
+#[test]
+fn several_leaves_get_a_copy_each() {
+    let leaves: &[(&[u8], u32)] = &[(&[0x0b, 1], 1), (&[0x0c, 2], 1), (&[0x0b, 3], 1)];
+    let tree = encapsulation(to("192.0.2.0/24"), Spread::Copies, leaves);
+    let mut plane = edge(1500, only(tree));
+    let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
+    let vectors: BTreeSet<_> = sent.iter().map(|f| f[16..18].to_vec()).collect();
+    assert_eq!((sent.len(), vectors.len()), (3, 3));
+    assert!(sent.iter().all(|f| f[18..] == ipv4()));
+}
+
+#[test]
+fn the_header_counts_in_the_mtu() {
+    let packet = |len: usize, may_fragment: bool| {
+        let mut packet = Vec::new();
+        PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
+            .udp(4000, 53)
+            .write(&mut packet, &vec![7; len - 28])
+            .unwrap();
+        packet[6] = if may_fragment { 0 } else { 0x40 };
+        packet[10..12].fill(0);
+        let sum = weir_wire::checksum::internet(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame(0x0800, &[&packet])
+    };
+    let video = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0b, 0x0a], 1)]);
+    let mut plane = edge(1000, only(video));
+    let sent = through(&mut plane, &packet(996, false));
+    assert_eq!(sent[0].len(), 14 + 1000);
+    plane.receive(LAN, &packet(997, false), arrival(&packet(997, false), None));
+    assert_eq!(plane.fates().ended(Reason::TooBig).packets, 1);
+    leave(&mut plane);
+    plane.receive(LAN, &packet(997, true), arrival(&packet(997, true), None));
+    let sent = leave(&mut plane);
+    assert_eq!(sent.len(), 2);
+    assert!(
+        sent.iter()
+            .all(|f| f[14..18] == [2, 1, 0x0b, 0x0a] && f.len() <= 14 + 1000)
+    );
+}
+
+#[test]
+fn a_profile_polices_and_a_timeout_ends() {
+    let mut video = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0b], 1)]);
+    let police = Police::new(Rate::from_bps(8000), Bytes(1514)).unwrap();
+    video.rule.profile = Some(Profile::Policed(police));
+    video.rule.timeout = Some(Span::from_secs(1));
+    let mut plane = edge(1500, only(video));
+    let one = frame(0x0800, &[&[&ipv4()[..], &[0; 700]].concat()]);
+    // The IP packet alone counts, without what is behind it: 35 bytes and the Ethernet header.
+    let passed = (0..50).filter(|_| {
+        plane.receive(LAN, &one, arrival(&one, None));
+        !leave(&mut plane).is_empty()
+    });
+    assert_eq!(passed.count(), 1514 / (14 + 35));
+    assert_eq!(plane.fpf_encapsulations().count(), 1);
+    plane.step(Instant::ZERO + Span::from_secs(3));
+    assert_eq!(
+        (plane.fpf_encapsulations().count(), plane.fpf_expired()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn a_mark_goes_to_the_packet_behind_the_header() {
+    let mut packet = ipv4();
+    packet[1] = 2; // ECT(0)
+    packet[10..12].fill(0);
+    let sum = weir_wire::checksum::internet(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut bytes = frame(0xc000, &[&[1, 0, 0x0b], &packet]);
+    let fpf = Some(EtherType::Other(0xc000));
+    assert!(!weir_path::egress::rewrite::mark_congestion(
+        &mut bytes, None
+    ));
+    assert!(weir_path::egress::rewrite::mark_congestion(&mut bytes, fpf));
+    assert_eq!(bytes[18], 3);
+    assert!(weir_wire::checksum::is_right(&bytes[17..37]));
 }

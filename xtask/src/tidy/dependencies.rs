@@ -40,7 +40,15 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("control/element", &["base", "model", "lfb", "path"]),
     (
         "control/lfb",
-        &["base", "model", "packet", "discipline", "path", "forces"],
+        &[
+            "base",
+            "model",
+            "wire",
+            "packet",
+            "discipline",
+            "path",
+            "forces",
+        ],
     ),
     (
         "habitats/live",

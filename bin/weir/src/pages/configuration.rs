@@ -63,8 +63,8 @@ rate = "95 Mbit"
 /// The page of a control element.
 pub(crate) fn ce_markdown() -> String {
     let mut page = CE_HEAD.to_owned();
-    add_head(&mut page, &CE);
-    CE.sections.iter().for_each(|s| add_head(&mut page, s));
+    add_head(&mut page, "", &CE);
+    CE.sections.iter().for_each(|s| add_head(&mut page, "", s));
     page
 }
 
@@ -89,26 +89,27 @@ pub(crate) fn markdown() -> String {
         page += &format!("| {what} | {} | `{example}` |\n", quantity.unit_names());
     }
     page += "\nRates and `kB`, `MB`, `GB` are decimal; `KiB` and `MiB` are binary.\n";
-    add_section(&mut page, &weir_lfb::fe::FE);
+    add_section(&mut page, "", &weir_lfb::fe::FE);
     page
 }
 
-/// A section and its subsections.
-fn add_section(page: &mut String, section: &Section) {
-    add_head(page, section);
+/// A section and its subsections, in the section whose keys are `above`.
+fn add_section(page: &mut String, above: &str, section: &Section) {
+    add_head(page, above, section);
+    let path = prefix(above, section);
     section
         .sections
         .iter()
-        .for_each(|within| add_section(page, within));
+        .for_each(|within| add_section(page, &path, within));
 }
 
 /// A section without its subsections.
-fn add_head(page: &mut String, section: &Section) {
+fn add_head(page: &mut String, above: &str, section: &Section) {
     let Section { key, about, .. } = section;
     let title = match (*key, section.has_instances) {
         ("", _) => "Above all sections".to_owned(),
-        (key, true) => format!("[{key}.NAME]"),
-        (key, false) if section.kind_default.is_empty() => format!("[{key}]"),
+        (key, true) => format!("[{above}{key}.NAME]"),
+        (key, false) if section.kind_default.is_empty() => format!("[{above}{key}]"),
         (key, false) => format!("{key} = {{ kind = .. }}"),
     };
     *page += &format!("\n## {title}\n\n");

@@ -164,7 +164,7 @@ pub(super) static FE: Section = Section {
     classes: || vec![ELEMENT_OF],
     kind_default: "",
     no_value: named,
-    sections: &[&section::PORT, &section::REDIRECT],
+    sections: &[&section::PORT, &section::REDIRECT, &section::FPF],
 };
 
 static LIBRARIES: Section = Section {

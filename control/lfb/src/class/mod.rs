@@ -16,7 +16,10 @@ use weir_model::{Class, Component, Value, capture};
 use weir_path::ip::tables::{Mac, Tables};
 use weir_path::plane::Plane;
 
+use crate::fpf::Part;
+
 mod drops;
+pub(crate) mod fpf;
 mod neighbours;
 pub mod netfilter;
 pub mod ports;
@@ -40,6 +43,8 @@ pub static BLOCKS: &[&Block] = &[
     &neighbours::NEIGHBOURS,
     &drops::DROPS,
     &redirect::REDIRECT,
+    &fpf::FPF,
+    &fpf::ENCAPSULATIONS,
     &netfilter::NETFILTER,
 ];
 
@@ -119,7 +124,11 @@ pub fn disciplines() -> Vec<Class> {
 /// Every class of the router: the tables, captures, and the kinds of discipline.
 pub fn all() -> impl Iterator<Item = Class> {
     let tables = BLOCKS.iter().map(|block| block.class);
-    tables.chain([capture::CLASS]).chain(disciplines())
+    let fpf = [Part::Interface, Part::Rule].map(|part| *fpf::class_of(part));
+    tables
+        .chain([capture::CLASS])
+        .chain(fpf)
+        .chain(disciplines())
 }
 
 /// A row, which the columns of a class read.

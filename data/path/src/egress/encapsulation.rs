@@ -97,6 +97,15 @@ pub fn push_gre(pool: &mut Pool, packet: &mut Packet, local: IpAddr, remote: IpA
     }
 }
 
+/// Bytes that [`push_gre`] adds to a packet for this far end.
+pub fn gre_len(remote: IpAddr) -> u32 {
+    let outer = match remote {
+        IpAddr::V4(_) => ipv4::HEADER_LEN_MIN,
+        IpAddr::V6(_) => ipv6::HEADER_LEN,
+    };
+    (outer + gre::HEADER_LEN) as u32
+}
+
 fn push_tunnel(
     pool: &mut Pool,
     packet: &mut Packet,

@@ -62,8 +62,8 @@ pub enum Exit {
 /// The places of a table's interfaces.
 #[derive(Debug, Default)]
 pub struct Bindings {
-    /// By port: the rows for frames without a VLAN.
-    ports: Box<[Input]>,
+    /// By port: the rows for frames without a VLAN; none if the table does not name it.
+    ports: Box<[Option<Input>]>,
     /// Port, VLAN, and the rows for its frames.
     vlans: Box<[(usize, u16, Input)]>,
     /// Near end, far end, and the rows for the tunnel's packets.
@@ -75,14 +75,14 @@ pub struct Bindings {
 impl Bindings {
     /// The places of the interfaces of `table` among `ports`.
     pub fn new<'a>(table: &Table, ports: impl Iterator<Item = PortState<'a>> + Clone) -> Self {
-        let mut inputs: Vec<_> = ports.clone().map(|_| table.any_input()).collect();
+        let mut inputs: Vec<_> = ports.clone().map(|_| None).collect();
         let (mut vlans, mut tunnels, mut exits) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in table.interfaces().iter().enumerate() {
             let input = table.input(InterfaceId(number as u16)); // fewer than 65 536
             let named = |name: &str| ports.clone().position(|port| port.name == name);
             let place = interface.port().and_then(named);
             match (interface, place) {
-                (Interface::Ethernet { .. }, Some(port)) => inputs[port] = input,
+                (Interface::Ethernet { .. }, Some(port)) => inputs[port] = Some(input),
                 (Interface::Vlan { id, .. }, Some(port)) => vlans.push((port, *id, input)),
                 (Interface::Gre { local, remote }, _) => tunnels.push((*local, *remote, input)),
                 (_, None) => {}
@@ -98,10 +98,10 @@ impl Bindings {
         }
     }
 
-    /// The rows for frames without a VLAN that arrive at a port.
+    /// The rows for frames without a VLAN that arrive at a port; none if the table does not name it.
     #[inline]
-    pub fn port(&self, port: usize) -> Input {
-        self.ports.get(port).copied().unwrap_or_default()
+    pub fn port(&self, port: usize) -> Option<Input> {
+        *self.ports.get(port)?
     }
 
     /// The rows for frames that arrive at a port in a VLAN; none if the table does not name it.
@@ -187,8 +187,8 @@ mod tests {
         let bound = |ports: &[PortState<'static>]| Bindings::new(&table, ports.iter().copied());
 
         let bindings = bound(&[port("lan", true, true), port("wan", true, true)]);
-        assert_eq!(bindings.port(0), table.any_input());
-        assert_eq!(bindings.port(1), table.input(wan));
+        assert_eq!(bindings.port(0), None);
+        assert_eq!(bindings.port(1), Some(table.input(wan)));
         assert_eq!(bindings.vlan(1, 7), Some(table.input(vlan)));
         assert_eq!((bindings.vlan(0, 7), bindings.vlan(1, 8)), (None, None));
         assert_eq!(bindings.tunnel(near, far), Some(table.input(tunnel)));
@@ -213,6 +213,7 @@ mod tests {
         let closed = |open, up| bound(&[port("wan", open, up)]).exit(wan);
         assert_eq!(closed(false, true), Exit::Closed(Reason::NotAPort));
         assert_eq!(closed(true, false), Exit::Closed(Reason::DeviceDown));
-        assert_eq!(bound(&[port("wan", true, true)]).port(0), table.input(wan));
+        let alone = bound(&[port("wan", true, true)]);
+        assert_eq!(alone.port(0), Some(table.input(wan)));
     }
 }

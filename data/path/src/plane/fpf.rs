@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Tally};
 use weir_packet::{Packet, Reason};
-use weir_wire::fpf::{Repr, Vector, View};
+use weir_wire::fpf::{Repr, Vector};
 use weir_wire::{EtherType, Protocol, ethernet, gre, vlan};
 
 use crate::classify::{Classified, classify};
@@ -25,7 +25,7 @@ use crate::fpf::bindings::{Bindings, Device, Exit, PortState};
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Hop, Inner, Table};
-use crate::headers::{self, Fragment, Headers, Parsed};
+use crate::headers::{self, Fragment, Parsed};
 use crate::ip::forward::Origin;
 use crate::ip::tables::Tables;
 use crate::ip::waiting::Held;
@@ -41,6 +41,8 @@ pub struct Stats {
     pub received: Tally,
     /// Packets that left for a next FE.
     pub forwarded: Tally,
+    /// Packets that got a header here.
+    pub encapsulated: Tally,
     /// Packets whose header was taken off.
     pub decapsulated: Tally,
     /// Copies that multicast rules made of packets, or should have.
@@ -49,8 +51,8 @@ pub struct Stats {
 
 /// The state of the layer.
 pub(crate) struct Fpf {
-    table: Arc<Table>,
-    bindings: Bindings,
+    pub(super) table: Arc<Table>,
+    pub(super) bindings: Bindings,
     stats: Stats,
     /// Decisions within each other that are under way now.
     nested: u8,
@@ -101,6 +103,7 @@ impl Plane {
             let ports = self.ports.iter().map(|port| state(port, &self.tables));
             fpf.bindings = Bindings::new(&fpf.table, ports);
         }
+        self.bind_edge();
     }
 
     /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.
@@ -108,7 +111,7 @@ impl Plane {
     pub(super) fn fpf_input(&self, ingress: usize, ethertype: EtherType) -> Option<Input> {
         let fpf = self.fpf.as_ref()?;
         let is_fpf = fpf.table.domain().ethertype() == ethertype;
-        is_fpf.then(|| fpf.bindings.port(ingress))
+        is_fpf.then(|| fpf.bindings.port(ingress))?
     }
 
     /// Handles a packet in a VLAN: it is an FPF packet of an interface that the table names, or it is dropped.
@@ -155,7 +158,7 @@ impl Plane {
             return;
         }
         if arrival.offload.checksum.is_some() {
-            let headers = payload_headers(frame);
+            let headers = headers::peek_behind_fpf(frame, ethernet::HEADER_LEN);
             let parsed = Parsed { packet, headers };
             if let Err(reason) = self.finish_checksum(&parsed, arrival) {
                 self.fates.discard(parsed.packet, reason);
@@ -235,9 +238,10 @@ impl Plane {
 
     /// Finds the flow key of a packet: that of its payload, behind an FPF header of `len` bytes.
     #[inline]
-    fn classify_payload(&mut self, packet: Packet, len: usize) -> Classified {
+    fn classify_payload(&mut self, mut packet: Packet, len: usize) -> Classified {
         let frame = self.pool.frame(&packet);
         let headers = headers::peek_by_version(frame, ethernet::HEADER_LEN + len);
+        packet.ecn = headers.ecn;
         classify(&mut self.pool, Parsed { packet, headers })
     }
 
@@ -321,6 +325,46 @@ impl Plane {
             self.fates.count_frame(bytes, Reason::NoCopy);
         }
         copy
+    }
+
+    /// Puts each of these headers before a packet, or before a copy of it, and sends it on its path from here on.
+    pub(super) fn push_each(
+        &mut self,
+        packet: Packet,
+        ingress: Option<usize>,
+        headers: &[Repr],
+        at: Instant,
+    ) {
+        let (Some(fpf), Some((last, others))) = (&mut self.fpf, headers.split_last()) else {
+            self.fates.discard(packet, Reason::FpfRule);
+            return;
+        };
+        fpf.copies_left = COPIES_MAX;
+        let entry = Entry {
+            ingress: ingress.unwrap_or(0), // a packet that got a header has come in by a port
+            input: fpf.table.any_input(),
+            at,
+        };
+        for header in others {
+            if let Some(copy) = self.copy(&packet) {
+                self.push(entry, copy, header);
+            }
+        }
+        self.push(entry, packet, last);
+    }
+
+    fn push(&mut self, entry: Entry, mut packet: Packet, header: &Repr) {
+        let Some(fpf) = &mut self.fpf else {
+            return;
+        };
+        fpf.stats.encapsulated.count(packet.bytes());
+        let ethertype = fpf.table.domain().ethertype();
+        match encapsulation::push_fpf(&mut self.pool, &mut packet, ethertype, header) {
+            true => self.label_switch(entry, packet),
+            false => {
+                self.fates.discard(packet, Reason::TruncatedFrame);
+            }
+        }
     }
 
     fn send_to_leaf(&mut self, entry: Entry, mut packet: Packet, leaf: &Vector, len: usize) {
@@ -434,11 +478,4 @@ fn state<'a>(port: &'a PlanePort, tables: &Tables) -> PortState<'a> {
             up: interface.up,
         }),
     }
-}
-
-/// The headers of the payload of a frame with an FPF header.
-fn payload_headers(frame: &[u8]) -> Headers {
-    let bytes = frame.get(ethernet::HEADER_LEN..).unwrap_or(&[]);
-    let len = View::new_checked(bytes).map_or(0, |view| view.header_len());
-    headers::peek_by_version(frame, ethernet::HEADER_LEN + len)
 }

@@ -5,6 +5,7 @@
 //!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
 //!  fpf:     frames of its Ethernet type leave `route` behind `link`, and are carried on in `plane::fpf`
+//!  edge:    before `ip::forward`, packets that match an encapsulation get a header in `plane::edge`
 //! ```
 
 use std::net::IpAddr;
@@ -91,6 +92,13 @@ impl Plane {
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
         self.forward_gathered(); // came before it
+        let packet = match reason == Reason::NotIp && arrival.offload.checksum.is_none() {
+            true => match self.encapsulate_other(ingress, packet, arrival.at) {
+                Some(packet) => packet,
+                None => return,
+            },
+            false => packet,
+        };
         let frame = self.pool.frame(&packet);
         let Some(cause) = self.exceptions.cause(frame, reason, None, arrival.at) else {
             self.fates.discard(packet, reason);
@@ -180,6 +188,9 @@ impl Plane {
     /// The caller returns the memory of those that were dropped to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
+        if self.edge.is_some() && !self.gathered.is_empty() {
+            self.encapsulate_gathered();
+        }
         match self.gathered.len() {
             0 => {}
             1 => {
@@ -279,7 +290,13 @@ impl Plane {
 
     /// Drops an IP packet, and sends the ICMP error that `notify` asks for. If the control element wants the packet,
     /// it gets it instead, and answers it. The packets of our own tunnels are addressed to us, too, and go on instead.
-    fn drop(&mut self, held: Held, reason: Reason, notify: Option<IcmpCause>, now: Instant) {
+    pub(super) fn drop(
+        &mut self,
+        held: Held,
+        reason: Reason,
+        notify: Option<IcmpCause>,
+        now: Instant,
+    ) {
         let held = match self.tunnel_input(&held, reason) {
             Some(input) => return self.leave_tunnel(held, input, now),
             None => held,

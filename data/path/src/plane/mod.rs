@@ -1,9 +1,10 @@
 //! Everything that a packet touches, owned in one place: pool, counters, ports, tables.
 //!
 //! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
-//! each, and passes packets between them through rings. [`step`], `layers` and [`fpf`] move packets through the
+//! each, and passes packets between them through rings. [`step`], `layers`, [`fpf`] and [`edge`] move packets through the
 //! plane, and `redirect` to and from a control element; this file adds, changes and removes ports.
 
+pub mod edge;
 pub mod fpf;
 mod layers;
 mod redirect;
@@ -25,6 +26,7 @@ use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
 use crate::ip::tables::{BURST, Interface, NeighbourKey, Tables};
 use crate::ip::waiting::{Held, Waiting};
+use crate::plane::edge::Edge;
 use crate::plane::fpf::Fpf;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
@@ -81,6 +83,7 @@ pub struct Plane {
     pub(crate) errors: ErrorBudget,
     pub(crate) exceptions: Exceptions,
     pub(crate) fpf: Option<Box<Fpf>>,
+    pub(crate) edge: Option<Box<Edge>>,
     pub(crate) streams: Streams,
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
@@ -107,6 +110,7 @@ impl Plane {
             errors: ErrorBudget::default(),
             exceptions: Exceptions::default(),
             fpf: None,
+            edge: None,
             streams,
             segment: Vec::new(),
             watch: None,

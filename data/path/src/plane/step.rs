@@ -238,7 +238,13 @@ impl Plane {
         self.keep_watch(now);
         let expired = self.waiting.expired(now);
         self.give_up(expired, now);
-        let mut next = self.waiting.deadline();
+        let expiry = self.expire_encapsulations(now);
+        let mut next = [self.waiting.deadline(), expiry]
+            .into_iter()
+            .flatten()
+            .min();
+        let fpf = self.fpf.as_ref();
+        let fpf = fpf.map(|fpf| fpf.table.domain().ethertype());
         for slot in &mut self.ports {
             let room = OUTBOX_MAX - slot.outbox.len();
             let (keys, fates) = (&self.pool.keys, &mut self.fates);
@@ -251,7 +257,7 @@ impl Plane {
             let due = due.or(full.then_some(now));
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
                 if packet.ecn == Ecn::Congested
-                    && rewrite::mark_congestion(self.pool.frame_mut(packet))
+                    && rewrite::mark_congestion(self.pool.frame_mut(packet), fpf)
                     && let Some(watch) = &mut self.watch
                 {
                     watch.marked(packet.slot);

@@ -8,8 +8,10 @@ use std::thread::JoinHandle;
 use weir_base::Span;
 use weir_element::{Completion, Effect, Limits, Moment, Place};
 use weir_lfb::Plan;
+use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
+use weir_path::fpf::Table;
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
@@ -160,7 +162,8 @@ impl Carrier {
                 added,
                 changed,
                 redirect,
-            } => self.exchange(gone, added, changed, redirect)?,
+                fpf,
+            } => self.exchange(gone, added, changed, redirect, fpf)?,
             Effect::Release { kept } => self.release(&kept),
         }
         Ok(Completion::Done)
@@ -225,6 +228,7 @@ impl Carrier {
         worker.plane.set_exception_policy(policy, clock::now());
         let tables = self.tables.take().unwrap_or_default();
         worker.set_tables(Arc::clone(&tables));
+        set_fpf(&mut worker, &plan.fpf);
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
         let (handle, thread) = worker
             .start()
@@ -275,9 +279,10 @@ impl Carrier {
         added: Vec<PortPlan>,
         changed: Vec<PortPlan>,
         redirect: Option<Arc<RedirectPlan>>,
+        fpf: Option<Arc<FpfPlan>>,
     ) -> Result<(), String> {
         let additions = self.with_devices(added)?;
-        self.on_worker(move |worker| {
+        let replaced = self.on_worker(move |worker| {
             ports::remove(worker, &gone);
             for addition in additions {
                 ports::add(worker, addition);
@@ -288,7 +293,10 @@ impl Carrier {
                     .plane
                     .set_exception_policy(redirect.policy.clone(), clock::now());
             }
-        })
+            fpf.map(|fpf| set_fpf(worker, &fpf))
+        })?;
+        drop(replaced); // here, not on the forwarding thread
+        Ok(())
     }
 
     fn release(&mut self, kept: &[String]) {
@@ -297,6 +305,17 @@ impl Carrier {
         let kept = kept.filter_map(|interface| af_packet::index(interface).ok());
         self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
     }
+}
+
+/// Puts FPF in force, or switches it off. Returns the table before.
+fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> Option<Arc<Table>> {
+    let built = fpf.built();
+    let replaced = worker
+        .plane
+        .set_fpf(built.map(|built| Arc::clone(&built.table)));
+    let edge = built.map(|built| Arc::clone(&built.edge));
+    worker.plane.set_fpf_edge(edge, clock::now());
+    replaced
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {

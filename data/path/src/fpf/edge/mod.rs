@@ -21,6 +21,7 @@
 //! - [`rules`]: the table; `index` and `shapes` find its rules, `deadlines` ends them
 //! - [`paths`]: the vectors of a rule, and which of them a packet gets
 //! - [`profile`]: how much the packets of a rule may send
+//! - [`setup`]: a configuration of it, which a plane puts in force
 //! - [`size`]: the header's bytes in the MTU and in TCP's segment size
 
 mod deadlines;
@@ -32,5 +33,6 @@ pub mod rule;
 pub mod rules;
 #[cfg(test)]
 mod samples;
+pub mod setup;
 mod shapes;
 pub mod size;

@@ -1,0 +1,334 @@
+//! Figure 1 of the paper on real packets: routers in namespaces, each with a `weir router` of its own.
+//!
+//! ```text
+//!                 +--- b ---+          FPF: s - c - b - a - t, chosen at c alone
+//!  s --- c -------+         +--- a --- t
+//!                 +--- d ---+          IP:  s - c - d - a - t
+//! ```
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Router, eventually};
+use weir_benches::testbed::run;
+use weir_live::namespace::{Namespace, Spawner};
+use weir_northbound::client;
+
+/// Links: the two nodes, and the network 10.0.N.0/24, in which the first one is .1 and the second one .2.
+const LINKS: [(&str, &str, u8); 6] = [
+    ("s", "c", 1),
+    ("c", "b", 2),
+    ("b", "a", 3),
+    ("c", "d", 4),
+    ("d", "a", 5),
+    ("a", "t", 6),
+];
+
+/// Routes of IP: to the host t by d, and back.
+const ROUTES: [(&str, &str); 10] = [
+    ("s", "default via 10.0.1.2"),
+    ("t", "default via 10.0.6.1"),
+    ("c", "10.0.6.0/24 via 10.0.4.2"),
+    ("c", "10.0.5.0/24 via 10.0.4.2"),
+    ("d", "10.0.6.0/24 via 10.0.5.2"),
+    ("d", "10.0.1.0/24 via 10.0.4.1"),
+    ("a", "10.0.1.0/24 via 10.0.5.1"),
+    ("a", "10.0.4.0/24 via 10.0.5.1"),
+    ("b", "10.0.6.0/24 via 10.0.3.2"),
+    ("b", "10.0.1.0/24 via 10.0.2.1"),
+];
+
+/// Packets of a test flow.
+const PACKETS: u64 = 200;
+/// The port whose packets take the path of FPF.
+const VIDEO: u16 = 5000;
+
+/// The MAC address of a node's interface to another one.
+fn mac(node: &str, to: &str) -> String {
+    let byte = |name: &str| name.as_bytes()[0];
+    format!("02:00:00:00:{:02x}:{:02x}", byte(node), byte(to))
+}
+
+struct Network {
+    nodes: BTreeMap<&'static str, Namespace>,
+    routers: BTreeMap<&'static str, Router>,
+    folder: PathBuf,
+    /// Everything that it starts ends with it.
+    spawner: Spawner,
+}
+
+impl Network {
+    /// None where namespaces are not permitted.
+    fn new(name: &str) -> Option<Self> {
+        if let Err(error) = Namespace::new() {
+            println!("skipped: no network namespaces here ({error})");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let nodes = ["s", "t", "a", "b", "c", "d"].map(|name| (name, Namespace::new().unwrap()));
+        let network = Self {
+            nodes: nodes.into(),
+            routers: BTreeMap::new(),
+            folder,
+            spawner: Spawner::new().unwrap(),
+        };
+        for (first, second, net) in LINKS {
+            let there = &network.nodes[second];
+            let (near, far) = (mac(first, second), mac(second, first));
+            network.ip(
+                first,
+                &format!(
+                    "link add {first}-{second} address {near} type veth \
+                     peer name {second}-{first} address {far} netns {}",
+                    there.path()
+                ),
+            );
+            for (node, other, host) in [(first, second, 1), (second, first, 2)] {
+                network.ip(node, &format!("link set {node}-{other} up"));
+                network.ip(
+                    node,
+                    &format!("addr add 10.0.{net}.{host}/24 dev {node}-{other}"),
+                );
+            }
+        }
+        for (node, route) in ROUTES {
+            network.ip(node, &format!("route add {route}"));
+        }
+        for node in ["a", "b", "c", "d"] {
+            let on = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+            network.nodes[node].enter(on).unwrap().unwrap();
+        }
+        Some(network)
+    }
+
+    fn ip(&self, node: &str, arguments: &str) {
+        run(&self.nodes[node], "ip", arguments).unwrap();
+    }
+
+    fn socket(&self, node: &str) -> PathBuf {
+        self.folder.join(format!("{node}.sock"))
+    }
+
+    /// Starts a router with its ports and this configuration of FPF.
+    fn start(&mut self, node: &'static str, fpf: &str) {
+        let neighbours = LINKS.iter().filter_map(|(first, second, _)| match node {
+            n if n == *first => Some(*second),
+            n if n == *second => Some(*first),
+            _ => None,
+        });
+        let mut text = format!("socket = \"{}\"\n", self.socket(node).display());
+        for other in neighbours {
+            text += &format!(
+                "[port.{other}]\ninterface = \"{node}-{other}\"\ndiscipline = {{ kind = \"fifo\" }}\n"
+            );
+            text += &format!("[fpf.interface.{other}]\nport = \"{other}\"\n");
+        }
+        let config = self.folder.join(format!("{node}.toml"));
+        let log = self.folder.join(format!("{node}.log"));
+        fs::write(&config, text + fpf).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .arg("router")
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap());
+        let process = self.spawner.spawn(&self.nodes[node], command).unwrap();
+        let mut router = Router { process, log };
+        eventually("the router answers", || {
+            let ended = router.process.try_wait().unwrap();
+            assert!(ended.is_none(), "{}", router.log());
+            client::get::<serde_json::Value>(&self.socket(node), "/v1/status").is_ok()
+        });
+        self.routers.insert(node, router);
+    }
+
+    fn weir(&self, node: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .env("WEIR_SOCKET", self.socket(node))
+            .args(arguments);
+        let output = self.nodes[node]
+            .enter(|| command.output())
+            .unwrap()
+            .unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "weir {arguments:?}: {text}");
+        text
+    }
+
+    fn counter(&self, node: &str, name: &str) -> u64 {
+        let fpf: serde_json::Value = client::get(&self.socket(node), "/v1/fpf").unwrap();
+        fpf[name]["packets"].as_u64().unwrap()
+    }
+
+    /// Packets that a router has sent by its port to another one, in all.
+    fn sent(&self, node: &str, to: &str) -> u64 {
+        let ports: serde_json::Value = client::get(&self.socket(node), "/v1/ports").unwrap();
+        let port = ports
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|port| port["port"] == to);
+        port.unwrap()["sent"]["packets"].as_u64().unwrap()
+    }
+
+    /// Sends packets from s to a port of t, one after the other, and returns those that came, in their order.
+    fn flow(&self, port: u16, bytes: usize) -> Vec<Vec<u8>> {
+        let receiver = self.nodes["t"]
+            .enter(|| UdpSocket::bind(("10.0.6.2", port)))
+            .unwrap()
+            .unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let sender = self.nodes["s"]
+            .enter(|| UdpSocket::bind("10.0.1.1:4000"))
+            .unwrap()
+            .unwrap();
+        sender.connect(("10.0.6.2", port)).unwrap();
+        let mut came = Vec::new();
+        let mut buffer = vec![0; 65_536];
+        for number in 0..PACKETS {
+            let payload = payload(number, bytes);
+            sender.send(&payload).unwrap();
+            if let Ok(len) = receiver.recv(&mut buffer) {
+                came.push(buffer[..len].to_vec());
+            }
+        }
+        came
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.routers.clear();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn payload(number: u64, bytes: usize) -> Vec<u8> {
+    let mut payload = vec![number as u8; bytes];
+    payload[..8].copy_from_slice(&number.to_be_bytes());
+    payload
+}
+
+fn whole(came: &[Vec<u8>], bytes: usize) {
+    let expected: Vec<_> = (0..PACKETS).map(|number| payload(number, bytes)).collect();
+    assert_eq!(came.len(), expected.len(), "packets that came");
+    assert!(came == expected, "in order, byte for byte");
+}
+
+/// The rule of a router: its LID for the next one leads there, and on into the next domain.
+fn rule(node: &str, to: &str) -> String {
+    format!(
+        "[fpf.rule.to-{to}]\nlid = \"0{to}\"\noutput = \"{to}\"\nneighbour = \"{}\"\nleaves_domain = true\n",
+        mac(to, node)
+    )
+}
+
+/// The paper's example: rules at b, c and d for their neighbours, and an encapsulation at c.
+fn figure_1(name: &str) -> Option<Network> {
+    let mut network = Network::new(name)?;
+    let video = format!(
+        "[fpf.encapsulation.video]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
+         destination_ports = \"{VIDEO}\"\nvectors = \"0b0a\"\n"
+    );
+    network.start("a", "");
+    network.start("b", &rule("b", "a"));
+    network.start("d", &rule("d", "a"));
+    network.start("c", &[rule("c", "b"), rule("c", "d"), video].concat());
+    // So that no first packet waits for an address on the way.
+    let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
+    eventually("the hosts reach each other", answers);
+    let answers = || run(&network.nodes["b"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
+    eventually("b reaches t", answers);
+    Some(network)
+}
+
+#[test]
+fn a_vector_sets_a_path_other_than_that_of_ip_and_the_edge_changes_it() {
+    let Some(network) = figure_1("figure-1") else {
+        return;
+    };
+    let before = (network.sent("b", "a"), network.sent("d", "a"));
+    whole(&network.flow(VIDEO, 1000), 1000);
+    let video = (network.sent("b", "a"), network.sent("d", "a"));
+    assert_eq!(
+        (video.0 - before.0, video.1 - before.1),
+        (PACKETS, 0),
+        "C-B-A"
+    );
+    assert_eq!(network.counter("c", "encapsulated"), PACKETS);
+    assert_eq!(network.counter("b", "forwarded"), PACKETS);
+    assert_eq!(network.counter("a", "decapsulated"), PACKETS);
+
+    whole(&network.flow(VIDEO + 1, 1000), 1000);
+    let plain = (network.sent("b", "a"), network.sent("d", "a"));
+    assert_eq!(
+        (plain.0 - video.0, plain.1 - video.1),
+        (0, PACKETS),
+        "C-D-A"
+    );
+
+    // The path is changed at the edge alone, while packets flow.
+    let flow = std::thread::scope(|scope| {
+        let flow = scope.spawn(|| network.flow(VIDEO, 1000));
+        network.weir("c", &["set", "fpf.encapsulation.video.vectors=0d0a"]);
+        flow.join().unwrap()
+    });
+    whole(&flow, 1000);
+    whole(&network.flow(VIDEO, 1000), 1000);
+    let after = (
+        network.sent("b", "a") - plain.0,
+        network.sent("d", "a") - plain.1,
+    );
+    assert_eq!(after.0 + after.1, 2 * PACKETS);
+    assert!(after.1 >= PACKETS, "{after:?}");
+
+    let shown = network.weir("c", &["show", "fpf_encapsulations"]);
+    let line = shown.lines().find(|line| line.starts_with("video"));
+    let packets = line.and_then(|line| line.split_whitespace().nth(1));
+    assert_eq!(packets, Some("600"), "{shown}");
+}
+
+#[test]
+fn weights_share_packets_over_paths_and_leaves_get_a_copy_each() {
+    let Some(network) = figure_1("multipath") else {
+        return;
+    };
+    network.weir(
+        "c",
+        &[
+            "set",
+            "fpf.encapsulation.video.vectors=0b0a:3 0d0a:1",
+            "fpf.encapsulation.video.spread=packet",
+        ],
+    );
+    let before = (network.sent("b", "a"), network.sent("d", "a"));
+    whole(&network.flow(VIDEO, 100), 100);
+    let shares = (
+        network.sent("b", "a") - before.0,
+        network.sent("d", "a") - before.1,
+    );
+    assert_eq!(shares, (PACKETS * 3 / 4, PACKETS / 4));
+
+    network.weir("c", &["set", "fpf.encapsulation.video.spread=copies"]);
+    let before = (network.sent("b", "a"), network.sent("d", "a"));
+    network.flow(VIDEO, 100);
+    eventually("every leaf has its copy", || {
+        let leaves = (
+            network.sent("b", "a") - before.0,
+            network.sent("d", "a") - before.1,
+        );
+        leaves == (PACKETS, PACKETS)
+    });
+}

@@ -1,0 +1,130 @@
+//! Flexible packet forwarding: the domain with the packets that went through, and its sections with names.
+
+use weir_model::class::{COUNT, Cell, Class, Form, Layout};
+use weir_path::plane::Plane;
+use weir_path::plane::edge::InForce;
+use weir_path::plane::fpf::Stats;
+
+use super::{Block, Column, Row, Source, TEXT, component, components, row, rows};
+use crate::fpf::{PARAMETERS, Part};
+
+pub(crate) static FPF: Block = Block {
+    class: Class {
+        name: "fpf",
+        id: 0x00F7_0004,
+        about: "flexible packet forwarding: packets that follow paths chosen at the edge",
+        parameters: PARAMETERS,
+        metric: Some("fpf"),
+        components: &components::<Counted, { COLUMNS.len() }>(COLUMNS),
+        ..Class::PLAIN
+    },
+    source: Source::Plane(|plane: &Plane| row(COLUMNS, &plane.fpf_stats())),
+};
+
+struct Counted;
+
+impl Row for Counted {
+    type View<'a> = Stats;
+}
+
+const COLUMNS: &[Column<Counted>] = &[
+    component(20, "received", COUNT, "")
+        .about("Packets with an FPF header that came in, from tunnels included.")
+        .shown(&[
+            Cell::new("IN").of("packets").since_start(),
+            Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
+        ])
+        .read(|stats| stats.received.into()),
+    component(21, "forwarded", COUNT, "")
+        .about("Packets that left for a next FE.")
+        .shown(&[
+            Cell::new("FORWARDED").of("packets").since_start(),
+            Cell::new("FORWARDED PKT/S")
+                .of("packets")
+                .form(Form::PerSecond),
+        ])
+        .read(|stats| stats.forwarded.into()),
+    component(22, "encapsulated", COUNT, "")
+        .about("Packets that got an FPF header here.")
+        .shown(&[Cell::new("ENCAPSULATED").of("packets").since_start()])
+        .read(|stats| stats.encapsulated.into()),
+    component(23, "decapsulated", COUNT, "")
+        .about("Packets whose FPF header was taken off.")
+        .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
+        .read(|stats| stats.decapsulated.into()),
+    component(24, "created", COUNT, "")
+        .about("Copies that multicast made of packets.")
+        .shown(&[Cell::new("COPIES").of("packets").since_start()])
+        .read(|stats| stats.created.into()),
+];
+
+/// The class of the sections of a kind.
+pub(crate) const fn class_of(part: Part) -> &'static Class {
+    match part {
+        Part::Interface => &INTERFACES,
+        Part::Rule => &RULES,
+        Part::Encapsulation => &ENCAPSULATIONS.class,
+    }
+}
+
+const INTERFACES: Class = Class {
+    name: "fpf_interfaces",
+    id: 0x00F7_0110,
+    about: "interfaces of flexible packet forwarding: a port, a VLAN of a port, or a GRE tunnel",
+    has_instances: true,
+    parameters: Part::Interface.parameters(),
+    ..Class::PLAIN
+};
+
+const RULES: Class = Class {
+    name: "fpf_rules",
+    id: 0x00F7_0111,
+    about: "rules of flexible packet forwarding: the action for packets, by input interface and LID",
+    has_instances: true,
+    parameters: Part::Rule.parameters(),
+    ..Class::PLAIN
+};
+
+pub(super) static ENCAPSULATIONS: Block = Block {
+    class: Class {
+        name: "fpf_encapsulations",
+        id: 0x00F7_0005,
+        about: "packets that get a header of flexible packet forwarding at this router, and their paths",
+        key: &["name"],
+        has_instances: true,
+        parameters: Part::Encapsulation.parameters(),
+        metric: Some("fpf_encapsulation"),
+        components: &components::<Encapsulated, { ENCAPSULATED.len() }>(ENCAPSULATED),
+        layout: Layout {
+            empty: "No packet gets an FPF header here.",
+            ..Layout::PLAIN
+        },
+        ..Class::PLAIN
+    },
+    source: Source::Plane(|plane: &Plane| rows(ENCAPSULATED, plane.fpf_encapsulations())),
+};
+
+struct Encapsulated;
+
+impl Row for Encapsulated {
+    type View<'a> = InForce;
+}
+
+const ENCAPSULATED: &[Column<Encapsulated>] = &[
+    component(1, "name", TEXT, "video")
+        .about("Name of the encapsulation.")
+        .shown(&[Cell::new("NAME")])
+        .read(|in_force| in_force.name.as_str().into()),
+    component(20, "count", COUNT, "")
+        .about("Packets that got the header.")
+        .shown(&[
+            Cell::new("PACKETS").of("packets").since_start(),
+            Cell::new("BYTES").of("bytes").since_start(),
+            Cell::new("PKT/S NOW").of("packets").form(Form::PerSecond),
+        ])
+        .read(|in_force| in_force.listed.hits.into()),
+    component(21, "policed", COUNT, "")
+        .about("Packets dropped because they were beyond the rate of `police`.")
+        .shown(&[Cell::new("POLICED").of("packets").since_start()])
+        .read(|in_force| in_force.listed.policed.into()),
+];

@@ -1,0 +1,58 @@
+//! The section `[fpf]`: what all FEs of a domain agree about, and the part of this edge.
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_path::fpf::Domain;
+use weir_path::fpf::edge::setup::NoMatch;
+
+use super::{Wrong, text};
+
+/// The components of the domain.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter::new(
+        "lid_bytes",
+        Kind::Count(1, 2),
+        "1",
+        "bytes of a LID, the same in all of a domain; 1 is enough for 64 neighbours (4 LIDs each), 2 for 16 384",
+    )
+    .id(3),
+    Parameter::new(
+        "ether_type",
+        Kind::Text(6),
+        "0xc000",
+        "Ethernet type of FPF frames, in hexadecimal; the same in all of a domain",
+    )
+    .id(5),
+    Parameter::new(
+        "no_match",
+        Kind::Word(&["forward", "drop"]),
+        "forward",
+        "what becomes of IP packets at `edge_ports` that no encapsulation matches; forward: they follow the routes",
+    )
+    .id(6),
+    Parameter::new(
+        "edge_ports",
+        Kind::Text(1024),
+        "",
+        "names of the ports at which packets may get an FPF header, separated by spaces; empty: all ports",
+    )
+    .id(7),
+];
+
+pub(super) fn domain(settings: &Settings) -> Result<Domain, Wrong> {
+    let ether_type = text::ether_type(settings.text("ether_type"))
+        .map_err(|why| Wrong::new("ether_type", why))?;
+    let lid_bytes = settings.count("lid_bytes") as u8; // its range is checked
+    Domain::new(ether_type, lid_bytes).map_err(|error| Wrong::new("ether_type", error.to_string()))
+}
+
+pub(super) fn no_match(settings: &Settings) -> NoMatch {
+    match settings.word("no_match") {
+        "drop" => NoMatch::Drop,
+        _ => NoMatch::Forward,
+    }
+}
+
+pub(super) fn edge_ports(settings: &Settings) -> Vec<String> {
+    let words = settings.text("edge_ports").split_whitespace();
+    words.map(str::to_owned).collect()
+}

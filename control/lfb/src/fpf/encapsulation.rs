@@ -1,0 +1,225 @@
+//! The sections `[fpf.encapsulation.NAME]`: which packets get an FPF header at this edge, and which vectors are in it.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Bytes, Rate, Span};
+use weir_path::fpf::Domain;
+use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile};
+use weir_path::fpf::edge::rule::Rule;
+use weir_path::fpf::edge::setup::Encapsulation;
+use weir_wire::fpf::Vector;
+
+use super::{Wrong, text};
+
+/// Longest list of vectors, in bytes.
+const VECTORS_MAX: usize = 16_384;
+
+const fn word(id: u32, name: &'static str, about: &'static str) -> Parameter {
+    Parameter::new(name, Kind::Text(49), "", about).id(id)
+}
+
+/// The components of a section.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+        Parameter::new(
+            "priority",
+            Kind::Count(0, 65_535),
+            "1000",
+            "among the encapsulations that match a packet, the one with the lowest number counts; of equal ones the first \
+             by name",
+        )
+        .id(2),
+        word(3, "source", "prefix of the source: 192.0.2.0/24; empty: any"),
+        word(4, "destination", "prefix of the destination; empty: any"),
+        word(5, "protocol", "tcp, udp, icmp, icmpv6, sctp or a number; empty: any"),
+        word(6, "source_ports", "a port, or the first and the last one of a range: 5000-5999; empty: any"),
+        word(7, "destination_ports", "the same for the destination"),
+        word(8, "version", "4 or 6; only where no prefix tells it"),
+        word(
+            9,
+            "ether_type",
+            "Ethernet type of packets that are not IP, like 0x88b5, in place of all other fields",
+        ),
+        Parameter::new(
+            "vectors",
+            Kind::Text(VECTORS_MAX),
+            "",
+            "LID vectors in hexadecimal, each perhaps with its weight, separated by spaces: b1a1:3 c1a1",
+        )
+        .id(10),
+        Parameter::new(
+            "spread",
+            Kind::Word(&["flow", "packet", "copies"]),
+            "flow",
+            "how packets are spread over several vectors; flow: each flow keeps one, by weight; packet: in turns, by weight; \
+             copies: each packet goes to all (multicast)",
+        )
+        .id(11),
+        Parameter::new(
+            "timeout",
+            Kind::Span(Span::ZERO, Span::from_secs(604_800)),
+            "0 s",
+            "time without packets after which the encapsulation ends; 0 s: never",
+        )
+        .id(12),
+        Parameter::new(
+            "session",
+            Kind::Count(0, u32::MAX as u64),
+            "0",
+            "number of the session that the packets belong to, for reports",
+        )
+        .id(13),
+        Parameter::new(
+            "police",
+            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+            "0 bit",
+            "rate beyond which the packets are dropped; 0 bit: not policed",
+        )
+        .id(14),
+        Parameter::new(
+            "burst",
+            Kind::Bytes(BURST_MIN, BURST_MAX),
+            "15140 B",
+            "bytes that may pass at once beyond that rate",
+        )
+        .id(15),
+];
+
+pub(super) fn encapsulation(
+    name: &str,
+    settings: &Settings,
+    domain: &Domain,
+) -> Result<Encapsulation, Wrong> {
+    let filter = raw(settings)?.check();
+    let filter = filter.map_err(|error| Wrong::whole(error.to_string()))?;
+    let spread = match settings.word("spread") {
+        "packet" => Spread::ByPacket,
+        "copies" => Spread::Copies,
+        _ => Spread::ByFlow,
+    };
+    let words = settings.text("vectors").split_whitespace();
+    let vectors: Result<Vec<_>, String> = words.map(|word| weighted(word, domain)).collect();
+    let vectors = vectors.map_err(|why| Wrong::new("vectors", why))?;
+    let paths = Paths::new(spread, &vectors).map_err(|e| Wrong::new("vectors", e.to_string()))?;
+    let rate = settings.rate("police");
+    let profile = match rate.as_bps() {
+        0 => None,
+        _ => {
+            let police = Police::new(rate, Bytes(settings.bytes("burst")));
+            let police = police.map_err(|error| Wrong::new("police", error.to_string()))?;
+            Some(Profile::Policed(police))
+        }
+    };
+    Ok(Encapsulation {
+        name: name.to_owned(),
+        row: settings.count("priority") as u32, // its range is checked; `in_rows` makes it unique
+        filter,
+        rule: Rule {
+            paths,
+            timeout: Some(settings.span("timeout")).filter(|time| *time > Span::ZERO),
+            session: settings.count("session") as u32, // its range is checked
+            profile,
+        },
+    })
+}
+
+/// Gives each a row of its own: by priority, and then by name, in which order they come.
+pub(super) fn in_rows(mut all: Vec<Encapsulation>) -> Vec<Encapsulation> {
+    all.sort_by_key(|encapsulation| encapsulation.row);
+    let mut next = 0;
+    for encapsulation in &mut all {
+        next = next.max(encapsulation.row << 16);
+        encapsulation.row = next;
+        next += 1; // fewer than 65 536 have one priority
+    }
+    all
+}
+
+fn raw(settings: &Settings) -> Result<RawFilter, Wrong> {
+    let given = |name: &'static str| Some(settings.text(name)).filter(|text| !text.is_empty());
+    let prefix = |name| {
+        given(name)
+            .map(prefix)
+            .transpose()
+            .map_err(|why| Wrong::new(name, why))
+    };
+    let ports = |name| {
+        given(name)
+            .map(ports)
+            .transpose()
+            .map_err(|why| Wrong::new(name, why))
+    };
+    let version = match given("version") {
+        None => None,
+        Some("4") => Some(4),
+        Some("6") => Some(6),
+        Some(other) => return Err(Wrong::new("version", format!("\"{other}\" is not 4 or 6"))),
+    };
+    let ethertype = given("ether_type").map(text::ether_type).transpose();
+    let protocol = given("protocol").map(protocol).transpose();
+    Ok(RawFilter {
+        version,
+        ethertype: ethertype.map_err(|why| Wrong::new("ether_type", why))?,
+        source: prefix("source")?,
+        destination: prefix("destination")?,
+        protocol: protocol.map_err(|why| Wrong::new("protocol", why))?,
+        source_ports: ports("source_ports")?,
+        destination_ports: ports("destination_ports")?,
+    })
+}
+
+/// A prefix, or a single address.
+fn prefix(text: &str) -> Result<IpNet, String> {
+    let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    let wrong = || format!("\"{text}\" is no prefix; permitted are 192.0.2.0/24 and 2001:db8::/32");
+    let prefix: IpNet = text.parse().ok().or_else(single).ok_or_else(wrong)?;
+    match prefix.trunc() == prefix {
+        true => Ok(prefix),
+        false => Err(format!(
+            "\"{text}\" has bits beyond its prefix; write {}",
+            prefix.trunc()
+        )),
+    }
+}
+
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        _ => Err(format!(
+            "\"{text}\" is no port or range of ports, like 443 or 5000-5999"
+        )),
+    }
+}
+
+fn protocol(text: &str) -> Result<u8, String> {
+    Ok(match text {
+        "icmp" => 1,
+        "tcp" => 6,
+        "udp" => 17,
+        "icmpv6" => 58,
+        "sctp" => 132,
+        _ => text.parse().map_err(|_| {
+            format!("\"{text}\" is no protocol; permitted are tcp, udp, icmp, icmpv6, sctp and numbers to 255")
+        })?,
+    })
+}
+
+/// A vector with its weight: `b1a1:3`. Its first LID counts in this domain.
+fn weighted(word: &str, domain: &Domain) -> Result<(Vector, u32), String> {
+    let (vector, weight) = word.split_once(':').unwrap_or((word, "1"));
+    let lids = text::vector(vector)?;
+    let bytes = domain.lid_size().bytes();
+    if lids.len().get() < bytes {
+        return Err(format!(
+            "\"{vector}\" is shorter than a LID of {bytes} bytes"
+        ));
+    }
+    let weight = weight
+        .parse()
+        .map_err(|_| format!("\"{word}\": the weight is no number, like in b1a1:3"))?;
+    Ok((lids, weight))
+}

@@ -1,0 +1,85 @@
+//! The sections `[fpf.interface.NAME]`: where FPF packets come in and go out.
+
+use std::net::IpAddr;
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_path::fpf::{Builder, Interface};
+
+use super::{Added, Interfaces, Wrong};
+
+const fn address(id: u32, name: &'static str, about: &'static str) -> Parameter {
+    Parameter::new(name, Kind::Text(45), "", about).id(id)
+}
+
+/// The components of a section.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter::new(
+        "port",
+        Kind::Text(64),
+        "",
+        "name of the port; none for a tunnel",
+    )
+    .id(2),
+    Parameter::new(
+        "vlan",
+        Kind::Count(0, 4094),
+        "0",
+        "VLAN of the port; 0: frames without a tag. weir makes and takes off the tag itself",
+    )
+    .id(3),
+    address(
+        4,
+        "local",
+        "address of this router at the end of a GRE tunnel, which weir makes itself; with `remote`, instead of `port`",
+    ),
+    address(
+        5,
+        "remote",
+        "address of the other end of the tunnel; it is reached by the routes",
+    ),
+];
+
+/// Adds the interface to the table.
+pub(super) fn add(
+    settings: &Settings,
+    others: &Interfaces,
+    builder: &mut Builder,
+) -> Result<Added, Wrong> {
+    let interface = interface(settings)?;
+    let is_tunnel = matches!(interface, Interface::Gre { .. });
+    let id = builder.interface(interface);
+    let id = id.map_err(|error| Wrong::whole(error.to_string()))?;
+    match others.iter().find(|(_, other)| other.id == id) {
+        Some((other, _)) => Err(Wrong::whole(format!("the interface `{other}` is the same"))),
+        None => Ok(Added { id, is_tunnel }),
+    }
+}
+
+fn interface(settings: &Settings) -> Result<Interface, Wrong> {
+    let [port, local, remote] = ["port", "local", "remote"].map(|name| settings.text(name));
+    let vlan = settings.count("vlan") as u16; // its range is checked
+    if port.is_empty() == (local.is_empty() && remote.is_empty()) {
+        let why = "an interface is either on a `port`, or a tunnel from `local` to `remote`";
+        return Err(Wrong::whole(why));
+    }
+    if port.is_empty() {
+        if vlan != 0 {
+            return Err(Wrong::new("vlan", "a tunnel has no VLAN"));
+        }
+        let (local, remote) = (host("local", local)?, host("remote", remote)?);
+        return Interface::gre(local, remote).map_err(|e| Wrong::whole(e.to_string()));
+    }
+    match vlan {
+        0 => Ok(Interface::ethernet(port)),
+        id => Interface::vlan(port, id).map_err(|e| Wrong::new("vlan", e.to_string())),
+    }
+}
+
+fn host(name: &'static str, text: &str) -> Result<IpAddr, Wrong> {
+    text.parse().map_err(|_| {
+        Wrong::new(
+            name,
+            format!("\"{text}\" is not an address, like 192.0.2.1"),
+        )
+    })
+}

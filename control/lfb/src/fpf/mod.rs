@@ -1,0 +1,584 @@
+//! Flexible packet forwarding (FPF): the domain, the interfaces, the rules, and what gets a header at this edge.
+//!
+//! ```toml
+//! [fpf]                              # the domain
+//! lid_bytes = 1
+//!
+//! [fpf.interface.core]               # where FPF packets come in and go out
+//! port = "wan"
+//!
+//! [fpf.rule.to-b]                    # LID b1: to the neighbour, which is in the next domain
+//! lid = "b1"
+//! output = "core"
+//! neighbour = "02:00:00:00:00:0b"
+//! leaves_domain = true
+//!
+//! [fpf.encapsulation.video]          # packets to this prefix follow the vector b1 a1
+//! destination = "198.51.100.0/24"
+//! vectors = "b1a1"
+//! ```
+//!
+//! A router has FPF as soon as it has an interface of it. FPF packets are taken at these interfaces only; elsewhere
+//! their Ethernet type is unadded. Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future
+//! Internet Networks", section III.
+//!
+//! - `domain`: the section `[fpf]`
+//! - `interface`, `rule`, `encapsulation`: one file for each kind of section within
+//! - `text`: LIDs, vectors and addresses as they are written
+
+mod domain;
+mod encapsulation;
+mod interface;
+mod rule;
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_base::setting::{Parameter, Settings};
+use weir_model::fault::ResultCode;
+use weir_model::{ComponentPath, Fault};
+use weir_path::fpf::edge::setup::Setup;
+use weir_path::fpf::{Builder, InterfaceId, Table};
+
+use crate::port::PortPlan;
+
+/// The key of the section.
+pub(crate) const KEY: &str = "fpf";
+
+/// The most interfaces, rules and encapsulations, each.
+const NAMED_MAX: usize = 65_536;
+
+/// A kind of section within `[fpf]`, whose instances the operator names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Where FPF packets come in and go out.
+    Interface,
+    /// The action for packets with a LID.
+    Rule,
+    /// Packets that get a header here, and their vectors.
+    Encapsulation,
+}
+
+impl Part {
+    /// All of them, in the order in which they depend on each other.
+    pub const ALL: [Self; 3] = [Self::Interface, Self::Rule, Self::Encapsulation];
+
+    /// The key of its sections.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Interface => "interface",
+            Self::Rule => "rule",
+            Self::Encapsulation => "encapsulation",
+        }
+    }
+
+    /// The components of its sections.
+    pub const fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::Interface => interface::PARAMETERS,
+            Self::Rule => rule::PARAMETERS,
+            Self::Encapsulation => encapsulation::PARAMETERS,
+        }
+    }
+
+    /// Where the section with this name is.
+    pub fn path(self, name: &str) -> ComponentPath {
+        ComponentPath::new([KEY, self.key(), name])
+    }
+
+    /// The part and the name that a path leads to, or into.
+    pub fn find<'p>(path: &'p ComponentPath) -> Option<(Self, &'p str)> {
+        let segments: Vec<&'p str> = path.segments();
+        let [key, part, name, ..] = segments[..] else {
+            return None;
+        };
+        let is_here = key == KEY;
+        let part = Self::ALL.into_iter().find(|p| p.key() == part)?;
+        is_here.then_some((part, name))
+    }
+}
+
+pub use domain::PARAMETERS;
+
+/// The settings of every section by its name.
+type Named = BTreeMap<String, Settings>;
+
+/// The checked sections of FPF.
+#[derive(Clone, Debug)]
+pub struct FpfPlan {
+    settings: Settings,
+    named: BTreeMap<Part, Named>,
+    /// None while there are no sections with names, and before [`Self::build`].
+    built: Option<Built>,
+}
+
+/// All sections together, ready for the plane.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// Rules by interface and LID.
+    pub table: Arc<Table>,
+    /// The part of the edge: encapsulations and their ports.
+    pub edge: Arc<Setup>,
+}
+
+impl Default for FpfPlan {
+    fn default() -> Self {
+        Self {
+            settings: Settings::defaults(PARAMETERS),
+            named: BTreeMap::new(),
+            built: None,
+        }
+    }
+}
+
+/// The settings tell all: `built` follows from them.
+impl PartialEq for FpfPlan {
+    fn eq(&self, other: &Self) -> bool {
+        self.settings == other.settings && self.named == other.named
+    }
+}
+
+impl FpfPlan {
+    /// The table and the edge for the plane; none if the router has no FPF.
+    pub fn built(&self) -> Option<&Built> {
+        self.built.as_ref()
+    }
+
+    /// The settings of the domain.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes the settings of the domain.
+    pub(crate) fn set(&mut self, settings: Settings) {
+        self.built = None;
+        self.settings = settings;
+    }
+
+    /// Adds the section with this name, or changes it.
+    pub(crate) fn set_named(&mut self, part: Part, name: &str, settings: Settings) {
+        self.built = None;
+        let named = self.named.entry(part).or_default();
+        named.insert(name.to_owned(), settings);
+    }
+
+    /// Removes the section with this name.
+    pub(crate) fn remove(&mut self, part: Part, name: &str) {
+        self.built = None;
+        if let Some(named) = self.named.get_mut(&part) {
+            named.remove(name);
+            if named.is_empty() {
+                self.named.remove(&part);
+            }
+        }
+    }
+
+    /// Whether what is built does not follow from the settings yet.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.built.is_none() && !self.named.is_empty()
+    }
+
+    /// The settings of the section with this name.
+    pub(crate) fn get(&self, part: Part, name: &str) -> Option<&Settings> {
+        self.named.get(&part)?.get(name)
+    }
+
+    /// The sections of a kind, by name.
+    pub(crate) fn each(&self, part: Part) -> impl Iterator<Item = (&str, &Settings)> {
+        let named = self.named.get(&part).into_iter().flatten();
+        named.map(|(name, settings)| (&name[..], settings))
+    }
+
+    /// Every section with its kind and name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Part, &str, &Settings)> {
+        let each = |part| self.each(part).map(move |(name, s)| (part, name, s));
+        Part::ALL.into_iter().flat_map(each)
+    }
+
+    /// Builds what the plane needs from all sections, of which there are some. Every fault is reported.
+    pub(crate) fn build(mut self) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        self.check_numbers(&mut faults);
+        match self.everything(&mut faults) {
+            Some(built) if faults.is_empty() => {
+                self.built = Some(built);
+                Ok(self)
+            }
+            _ => Err(faults),
+        }
+    }
+
+    /// Checks that every interface is on a port of the router, which is routed.
+    pub(crate) fn check_ports(&self, ports: &[PortPlan]) -> Result<(), Fault> {
+        let is_port = |name: &str| ports.iter().any(|port| port.name == name);
+        for (name, settings) in self.each(Part::Interface) {
+            let port = settings.text("port");
+            if !port.is_empty() && !is_port(port) {
+                let why = format!("there is no port `{port}`; add [port.{port}]");
+                let at = Part::Interface.path(name).join("port");
+                return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+            }
+        }
+        let edge = domain::edge_ports(&self.settings);
+        if let Some(port) = edge.iter().find(|port| !is_port(port)) {
+            let why = format!("there is no port `{port}`; `edge_ports` names ports of the router");
+            let at = ComponentPath::new([KEY, "edge_ports"]);
+            return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self, faults: &mut Vec<Fault>) {
+        for (part, named) in &self.named {
+            if named.len() > NAMED_MAX {
+                let (key, len) = (part.key(), named.len());
+                let why =
+                    format!("there are {len} sections `{key}`, but at most {NAMED_MAX} may be");
+                let at = ComponentPath::new([KEY, key]);
+                faults.push(Fault::new(at, why));
+            }
+        }
+    }
+
+    fn everything(&self, faults: &mut Vec<Fault>) -> Option<Built> {
+        let root = ComponentPath::new([KEY]);
+        let domain = domain::domain(&self.settings)
+            .map_err(|wrong| faults.push(wrong.at(&root)))
+            .ok()?;
+        let mut builder = Builder::new(domain);
+        let mut interfaces = Interfaces::new();
+        for (name, settings) in self.each(Part::Interface) {
+            match interface::add(settings, &interfaces, &mut builder) {
+                Ok(added) => _ = interfaces.insert(name.to_owned(), added),
+                Err(wrong) => faults.push(wrong.at(&Part::Interface.path(name))),
+            }
+        }
+        for (name, settings) in self.each(Part::Rule) {
+            if let Err(wrong) = rule::add(settings, &domain, &interfaces, &mut builder) {
+                faults.push(wrong.at(&Part::Rule.path(name)));
+            }
+        }
+        let mut encapsulations = Vec::new();
+        for (name, settings) in self.each(Part::Encapsulation) {
+            match encapsulation::encapsulation(name, settings, &domain) {
+                Ok(encapsulation) => encapsulations.push(encapsulation),
+                Err(wrong) => faults.push(wrong.at(&Part::Encapsulation.path(name))),
+            }
+        }
+        if interfaces.is_empty() && faults.is_empty() {
+            let why = "FPF has no interface; add [fpf.interface.NAME] with its `port`";
+            faults.push(Fault::new(root.clone(), why));
+        }
+        let table = builder
+            .build()
+            .map_err(|error| faults.push(Fault::new(root, error.to_string())))
+            .ok()?;
+        Some(Built {
+            table: Arc::new(table),
+            edge: Arc::new(Setup {
+                encapsulations: encapsulation::in_rows(encapsulations),
+                no_match: domain::no_match(&self.settings),
+                ports: domain::edge_ports(&self.settings),
+            }),
+        })
+    }
+}
+
+/// The interfaces in the table, by name.
+type Interfaces = BTreeMap<String, Added>;
+
+/// An interface in the table.
+#[derive(Clone, Copy)]
+struct Added {
+    id: InterfaceId,
+    is_tunnel: bool,
+}
+
+/// Why a section is refused, and at which of its components.
+#[derive(Debug)]
+struct Wrong {
+    /// Empty for the whole section.
+    component: &'static str,
+    why: String,
+}
+
+impl Wrong {
+    fn new(component: &'static str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { component, why }
+    }
+
+    fn whole(why: impl Into<String>) -> Self {
+        Self::new("", why)
+    }
+
+    /// The fault in the section at this path.
+    fn at(self, path: &ComponentPath) -> Fault {
+        let at = match self.component {
+            "" => path.clone(),
+            component => path.join(component),
+        };
+        Fault::new(at, self.why).code(ResultCode::ValueOutOfRange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::setting::Scalar;
+    use weir_model::{Change, Operation};
+    use weir_path::fpf::edge::setup::NoMatch;
+    use weir_path::fpf::{Hop, Inner, Interface, Rule};
+
+    use crate::Plan;
+
+    /// Components, a line each: `path = value`, or a path alone for a section.
+    fn changes(lines: &str) -> Vec<Change> {
+        let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+        let change = |line: &str| match line.split_once(" = ") {
+            None => Change::block(ComponentPath::new(line.split('.'))),
+            Some((path, value)) => Change::new(
+                ComponentPath::new(path.split('.')),
+                Scalar::Text(value.to_owned()),
+            ),
+        };
+        lines.map(change).collect()
+    }
+
+    const ROUTER: &str = "
+        port.lan.interface = eth0
+        port.wan.interface = eth1
+        fpf.interface.core.port = wan
+        fpf.interface.tunnel.local = 192.0.2.1
+        fpf.interface.tunnel.remote = 192.0.2.2
+        fpf.rule.to-b.lid = b1
+        fpf.rule.to-b.output = core
+        fpf.rule.to-b.neighbour = 02:00:00:00:00:0b
+        fpf.rule.to-b.leaves_domain = true
+        fpf.rule.far.input = core
+        fpf.rule.far.lid = c1
+        fpf.rule.far.output = tunnel
+        fpf.rule.both.lid = d1
+        fpf.rule.both.action = multicast
+        fpf.rule.both.leaves = b1a1 c1
+        fpf.rule.last.action = end
+        fpf.rule.last.input = tunnel
+        fpf.rule.last.payload = 0x88b5
+        fpf.rule.last.output = core
+        fpf.rule.last.neighbour = 02:00:00:00:00:0c
+        fpf.encapsulation.video.destination = 198.51.100.0/24
+        fpf.encapsulation.video.vectors = b1a1:3 c1a1
+        fpf.encapsulation.call.version = 4
+        fpf.encapsulation.call.protocol = udp
+        fpf.encapsulation.call.destination_ports = 5000-5999
+        fpf.encapsulation.call.vectors = b1
+        fpf.encapsulation.all.priority = 2000
+        fpf.encapsulation.all.version = 6
+        fpf.encapsulation.all.vectors = c1
+        ";
+
+    fn plan(more: &str) -> Result<Plan, Vec<String>> {
+        let faults = |faults: Vec<Fault>| faults.iter().map(Fault::to_string).collect();
+        Plan::check(&changes(&format!("{ROUTER}\n{more}"))).map_err(faults)
+    }
+
+    #[test]
+    fn sections_become_the_table_of_the_plane() {
+        let plan = plan("fpf.edge_ports = lan").unwrap();
+        let built = plan.fpf.built().unwrap();
+        let table = &built.table;
+        let id = |interface: Interface| table.find(&interface).unwrap();
+        let core = id(Interface::ethernet("wan"));
+        let ends = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        let tunnel = id(Interface::gre(ends[0], ends[1]).unwrap());
+        let hop = |interface, last, leaves_domain| Hop {
+            interface,
+            destination: [2, 0, 0, 0, 0, last],
+            queue: Default::default(),
+            leaves_domain,
+        };
+        let to_b = Rule::Forward(hop(core, 0xb, true));
+        assert_eq!(table.rule(table.input(tunnel), 0xb1), Some(&to_b));
+        assert_eq!(table.rule(table.input(tunnel), 0xc1), None);
+        let Some(Rule::Forward(far)) = table.rule(table.input(core), 0xc1) else {
+            panic!("a rule of its interface")
+        };
+        assert_eq!((far.interface, far.destination), (tunnel, [0; 6]));
+        assert!(
+            matches!(table.rule(table.any_input(), 0xd1), Some(Rule::Multicast(l)) if l.len() == 2)
+        );
+        let Inner::Frame(ethertype, last) = table.end(table.input(tunnel)) else {
+            panic!("a rule for the end")
+        };
+        assert_eq!(
+            (u16::from(ethertype), last),
+            (0x88b5, hop(core, 0xc, false))
+        );
+        assert_eq!(table.end(table.input(core)), Inner::Ip);
+        let names: Vec<_> = built
+            .edge
+            .encapsulations
+            .iter()
+            .map(|e| (&e.name[..], e.row))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("call", 1000 << 16),
+                ("video", (1000 << 16) + 1),
+                ("all", 2000 << 16)
+            ]
+        );
+        let video = &built.edge.encapsulations[1].rule.paths;
+        assert_eq!((video.weights(), video.header_len_max()), (&[3, 1][..], 4));
+        assert_eq!(
+            (built.edge.no_match, &built.edge.ports[..]),
+            (NoMatch::Forward, &["lan".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn a_router_without_an_fpf_section_has_none() {
+        let plan = Plan::check(&changes("port.lan.interface = eth0")).unwrap();
+        assert!(plan.fpf.built().is_none());
+        assert_eq!(*plan.fpf, FpfPlan::default());
+    }
+
+    #[test]
+    fn faults_name_their_place_and_the_remedy() {
+        for (more, expected) in [
+            (
+                "fpf.rule.far.output = tunel",
+                "fpf.rule.far.output: there is no FPF interface `tunel`; add [fpf.interface.tunel]",
+            ),
+            (
+                "fpf.rule.far.lid = 00c1",
+                "fpf.rule.far.lid: \"00c1\" is no LID; in this domain a LID has 2 hexadecimal digits",
+            ),
+            (
+                "fpf.rule.to-b.neighbour = 192.0.2.7",
+                "fpf.rule.to-b.neighbour: \"192.0.2.7\" is not the MAC address",
+            ),
+            (
+                "fpf.rule.to-b.neighbour = 01:00:00:00:00:0b",
+                "is not the MAC address of one interface",
+            ),
+            (
+                "fpf.rule.last.lid = a1",
+                "fpf.rule.last.lid: a rule for the end of the vector has no LID",
+            ),
+            ("fpf.rule.both.leaves = d1", "leads back to itself"),
+            (
+                "fpf.rule.new.lid = b1\nfpf.rule.new.action = drop",
+                "fpf.rule.to-b: LID 0xb1 has two rules",
+            ),
+            (
+                "fpf.interface.again.port = wan",
+                "fpf.interface.core: the interface `again` is the same",
+            ),
+            (
+                "fpf.interface.none.vlan = 7",
+                "fpf.interface.none: an interface is either on a `port`, or a tunnel",
+            ),
+            (
+                "fpf.interface.none.port = guest",
+                "fpf.interface.none.port: there is no port `guest`; add [port.guest]",
+            ),
+            (
+                "fpf.edge_ports = lan guest",
+                "fpf.edge_ports: there is no port `guest`",
+            ),
+            (
+                "fpf.ether_type = 0x0800",
+                "fpf.ether_type: Ethernet type 0x0800 is not free",
+            ),
+            (
+                "fpf.encapsulation.y.version = 4",
+                "fpf.encapsulation.y.vectors: the number of vectors is 0",
+            ),
+            (
+                "fpf.encapsulation.video.vectors = b1:x",
+                "the weight is no number",
+            ),
+            (
+                "fpf.encapsulation.video.source = 10.0.0.1/8",
+                "has bits beyond its prefix; write 10.0.0.0/8",
+            ),
+            (
+                "fpf.encapsulation.call.protocol = icmp",
+                "must be absent, unless the protocol has ports",
+            ),
+            (
+                "fpf.encapsulation.call.police = 1 Mbit\nfpf.encapsulation.call.burst = 1 B",
+                "burst",
+            ),
+            (
+                "fpf.encapsulation.x",
+                "fpf.encapsulation.x: version is not given",
+            ),
+            ("fpf.rules.x.lid = a1", "did you mean `rule`"),
+            ("mode = bridged", "a bridge has no FPF"),
+        ] {
+            let faults = plan(more).unwrap_err();
+            assert!(
+                faults.iter().any(|fault| fault.contains(expected)),
+                "{expected}: {faults:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn sections_come_go_and_change_while_the_router_runs() {
+        let plan = plan("").unwrap();
+        let after = |operations: &[Operation]| plan.after(operations);
+        let sets = |lines| {
+            changes(lines)
+                .into_iter()
+                .map(Operation::Set)
+                .collect::<Vec<_>>()
+        };
+        let delete = |path: &str| Operation::Delete(ComponentPath::new(path.split('.')));
+
+        let other = after(&sets("fpf.encapsulation.video.vectors = c1a1")).unwrap();
+        assert!(Arc::ptr_eq(&plan.redirect, &other.redirect));
+        let vectors = |plan: &Plan| {
+            plan.fpf.built().unwrap().edge.encapsulations[1]
+                .rule
+                .paths
+                .headers()
+                .len()
+        };
+        assert_eq!((vectors(&plan), vectors(&other)), (2, 1));
+
+        let more = sets("fpf.rule.new\nfpf.rule.new.lid = e1\nfpf.rule.new.action = drop");
+        let with_new = after(&more).unwrap();
+        let rules = |plan: &Plan| plan.fpf.built().unwrap().table.rule_count();
+        assert_eq!(rules(&with_new), rules(&plan) + 1);
+        let operations = with_new.operations_to(&plan);
+        assert_eq!(operations, [delete("fpf.rule.new")]);
+        assert_eq!(with_new.after(&operations).unwrap(), plan);
+        assert_eq!(
+            plan.after(&plan.operations_to(&with_new)).unwrap(),
+            with_new
+        );
+
+        let fault = |operations: &[Operation]| after(operations).unwrap_err()[0].to_string();
+        assert!(fault(&sets("fpf.rule.to_b.lid = b2")).contains("did you mean `to-b`"));
+        assert!(fault(&[delete("fpf.rule.gone")]).contains("there is no FPF rule `gone`"));
+        assert!(fault(&sets("fpf.rule.to-b")).contains("there is `fpf.rule.to-b` already"));
+        assert!(
+            fault(&[delete("fpf.interface.core")]).contains("there is no FPF interface `core`")
+        );
+        assert!(fault(&[delete("port.wan")]).contains("there is no port `wan`"));
+
+        let default = after(&[delete("fpf.rule.to-b.leaves_domain")]).unwrap();
+        assert_ne!(default, plan);
+        let parts = plan
+            .fpf
+            .all()
+            .map(|(part, name, _)| Operation::Delete(part.path(name)));
+        let none = after(&parts.collect::<Vec<_>>()).unwrap();
+        assert!(none.fpf.built().is_none());
+    }
+}

@@ -1,0 +1,150 @@
+//! The sections `[fpf.rule.NAME]`: what becomes of the packets with a LID.
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_packet::Class as Queue;
+use weir_path::fpf::{Builder, Domain, Hop, Inner, Rule};
+use weir_wire::EtherType;
+
+use super::{Added, Interfaces, Wrong, text};
+
+/// Longest list of leaves, in bytes.
+const LEAVES_MAX: usize = 16_384;
+
+/// The components of a section.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+        Parameter::new(
+            "input",
+            Kind::Text(64),
+            "",
+            "name of the FPF interface at which packets come in; empty: any, and packets that get their header here",
+        )
+        .id(2),
+        Parameter::new(
+            "lid",
+            Kind::Text(4),
+            "",
+            "LID in hexadecimal, like b1; in a domain with `lid_bytes = 2` like 00b1",
+        )
+        .id(3),
+        Parameter::new(
+            "action",
+            Kind::Word(&["forward", "multicast", "decapsulate", "end", "redirect", "drop"]),
+            "forward",
+            "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: the header comes off; end: the \
+             same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop",
+        )
+        .id(4),
+        Parameter::new("output", Kind::Text(64), "", "name of the FPF interface by which packets leave").id(5),
+        Parameter::new(
+            "neighbour",
+            Kind::Text(45),
+            "",
+            "MAC address of the next FE, or of the host behind a rule that takes the header off; a tunnel needs none",
+        )
+        .id(6),
+        Parameter::new(
+            "leaves_domain",
+            Kind::Flag,
+            "false",
+            "whether the neighbour is in the next domain, so that the next LID of the vector counts there",
+        )
+        .id(7),
+        Parameter::new(
+            "queue",
+            Kind::Count(0, 255),
+            "0",
+            "class of the packets at the port by which they leave, for disciplines with classes; 0: the discipline chooses",
+        )
+        .id(8),
+        Parameter::new(
+            "leaves",
+            Kind::Text(LEAVES_MAX),
+            "",
+            "vectors of the copies of a multicast rule, separated by spaces: b1a1 c1",
+        )
+        .id(9),
+        Parameter::new(
+            "payload",
+            Kind::Text(6),
+            "ip",
+            "what is behind the header that comes off: ip, forwarded by the routes, or an Ethernet type like 0x0806, sent \
+             by `output` to `neighbour`",
+        )
+        .id(10),
+];
+
+/// Adds the rule to the table.
+pub(super) fn add(
+    settings: &Settings,
+    domain: &Domain,
+    interfaces: &Interfaces,
+    builder: &mut Builder,
+) -> Result<(), Wrong> {
+    let interface = |component, name: &str| {
+        let added = interfaces.get(name).copied();
+        added.ok_or_else(|| {
+            let why = format!("there is no FPF interface `{name}`; add [fpf.interface.{name}]");
+            Wrong::new(component, why)
+        })
+    };
+    let input = match settings.text("input") {
+        "" => None,
+        name => Some(interface("input", name)?.id),
+    };
+    let hop = || -> Result<Hop, Wrong> {
+        let Added { id, is_tunnel } = match settings.text("output") {
+            "" => return Err(Wrong::new("output", "missing: it names an FPF interface")),
+            name => interface("output", name)?,
+        };
+        let neighbour = settings.text("neighbour");
+        let destination = match text::mac(neighbour) {
+            Some(mac) if mac[0] & 1 == 0 => mac,
+            None if neighbour.is_empty() && is_tunnel => Default::default(),
+            _ => {
+                let why = format!(
+                    "\"{neighbour}\" is not the MAC address of one interface, like 02:00:00:00:00:0b"
+                );
+                return Err(Wrong::new("neighbour", why));
+            }
+        };
+        Ok(Hop {
+            interface: id,
+            destination,
+            queue: Queue(settings.count("queue") as u8), // its range is checked
+            leaves_domain: settings.flag("leaves_domain"),
+        })
+    };
+    let inner = || match settings.text("payload") {
+        "ip" => Ok(Inner::Ip),
+        ether_type => {
+            let number = text::ether_type(ether_type).map_err(|why| Wrong::new("payload", why))?;
+            hop().map(|hop| Inner::Frame(EtherType::from(number), hop))
+        }
+    };
+    let action = settings.word("action");
+    if action == "end" {
+        if !settings.text("lid").is_empty() {
+            let why = "a rule for the end of the vector has no LID; remove `lid`, or use action = \"decapsulate\"";
+            return Err(Wrong::new("lid", why));
+        }
+        let inner = inner()?;
+        return builder
+            .end(input, inner)
+            .map_err(|e| Wrong::whole(e.to_string()));
+    }
+    let rule = match action {
+        "forward" => Rule::Forward(hop()?),
+        "multicast" => {
+            let words = settings.text("leaves").split_whitespace();
+            let leaves: Result<Vec<_>, String> = words.map(text::vector).collect();
+            Rule::Multicast(leaves.map_err(|why| Wrong::new("leaves", why))?.into())
+        }
+        "decapsulate" => Rule::Decapsulate(inner()?),
+        "redirect" => Rule::Redirect,
+        _ => Rule::Drop,
+    };
+    let lid = text::lid(settings.text("lid"), domain.lid_size().bytes());
+    let lid = lid.map_err(|why| Wrong::new("lid", why))?;
+    let added = builder.rule(input, lid, rule);
+    added.map_err(|error| Wrong::whole(error.to_string()))
+}

@@ -1,0 +1,38 @@
+//! The part of an edge as a configuration wants it: plain values, which the plane puts in force.
+
+use crate::fpf::edge::filter::Filter;
+use crate::fpf::edge::rule::Rule;
+
+/// An encapsulation with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encapsulation {
+    /// Its name.
+    pub name: String,
+    /// Its row in the table: of those that match, the lowest one counts.
+    pub row: u32,
+    /// Its packets.
+    pub filter: Filter,
+    /// Their vectors and their profile.
+    pub rule: Rule,
+}
+
+/// The treatment of IP packets that no encapsulation matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoMatch {
+    /// They are forwarded by the routes.
+    #[default]
+    Forward,
+    /// They are dropped, and their senders learn that it is prohibited.
+    Drop,
+}
+
+/// The part of an edge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// The encapsulations, lowest row first.
+    pub encapsulations: Vec<Encapsulation>,
+    /// The treatment of the other packets.
+    pub no_match: NoMatch,
+    /// Names of the ports whose packets may get a header; empty for all ports.
+    pub ports: Vec<String>,
+}

@@ -1,0 +1,319 @@
+//! The ingress edge of FPF in a plane: IP packets of a burst that get a header, before the others follow the routes.
+//!
+//! ```text
+//!  gathered --> at an edge port, transit, not for this router? --> rules --no match--> by the routes, or drop
+//!                                                                   | match
+//!                                                                   v
+//!                      profile --> MTU of the first hop: too big, fragments, MSS --> push --> label_switch
+//! ```
+//!
+//! Which packets match, and which vectors they get, is [`fpf::edge`](crate::fpf::edge)'s. The packet itself is not
+//! changed: its TTL is decremented at the other edge, where it leaves the path. So it is for this edge to answer a
+//! packet whose TTL has run out, and it does, since such a packet gets no header.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_base::Instant;
+use weir_packet::{KeyKind, Packet, Reason};
+use weir_wire::fpf::Repr;
+
+use crate::bridge;
+use crate::classify::{Classified, classify};
+use crate::egress::{encapsulation, fragment};
+use crate::fpf::Rule;
+use crate::fpf::bindings::Exit;
+use crate::fpf::edge::filter::Subject;
+use crate::fpf::edge::rule::Listed;
+use crate::fpf::edge::rules::{Found, Rules};
+use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
+use crate::fpf::edge::size::{self, Fit};
+use crate::ip::forward::Origin;
+use crate::ip::icmp_error::IcmpCause;
+use crate::ip::tables::Action;
+use crate::ip::waiting::Held;
+use crate::plane::Plane;
+
+/// Maximum encapsulations of a plane.
+const RULES_MAX: usize = 1 << 20;
+
+/// The state of the edge.
+pub(crate) struct Edge {
+    setup: Arc<Setup>,
+    rules: Rules,
+    /// The name of each row.
+    names: BTreeMap<u32, String>,
+    /// By port: whether its packets may get a header.
+    ports: Vec<bool>,
+    /// The rules for the packets of a burst; empty between two bursts.
+    found: Vec<Option<Found>>,
+    /// Encapsulations that ended because no packet matched them for their time-out.
+    expired: u64,
+}
+
+/// An encapsulation in force, and its counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// Its name.
+    pub name: String,
+    /// The rule and its counters.
+    pub listed: Listed,
+}
+
+impl Plane {
+    /// Puts the part of an edge in force, or none. Encapsulations that keep their row and filter keep their counters.
+    /// It does nothing without an FPF table.
+    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) {
+        let Some(setup) = setup else {
+            self.edge = None;
+            return;
+        };
+        let mut edge = match self.edge.take() {
+            Some(edge) => edge,
+            None => Box::new(Edge {
+                setup: Arc::default(),
+                rules: Rules::new(RULES_MAX, self.streams.hash_key("flow-hash"), now),
+                names: BTreeMap::new(),
+                ports: Vec::new(),
+                found: Vec::new(),
+                expired: 0,
+            }),
+        };
+        edge.change(setup, now);
+        self.edge = Some(edge);
+        self.bind_edge();
+    }
+
+    /// The encapsulations in force, lowest row first.
+    pub fn fpf_encapsulations(&self) -> impl Iterator<Item = InForce> {
+        let edge = self.edge.iter();
+        edge.flat_map(|edge| {
+            edge.rules.iter().map(|listed| InForce {
+                name: edge.names.get(&listed.row).cloned().unwrap_or_default(),
+                listed,
+            })
+        })
+    }
+
+    /// Encapsulations that have ended because no packet matched them for their time-out.
+    pub fn fpf_expired(&self) -> u64 {
+        self.edge.as_ref().map_or(0, |edge| edge.expired)
+    }
+
+    /// Finds the edge's ports anew: ports or their numbers have changed.
+    pub(super) fn bind_edge(&mut self) {
+        if let Some(edge) = &mut self.edge {
+            let named = &edge.setup.ports;
+            let is_edge = |name: &String| named.is_empty() || named.contains(name);
+            edge.ports = self.ports.iter().map(|port| is_edge(&port.name)).collect();
+        }
+    }
+
+    /// Ends the encapsulations whose time is over. Returns when to come back.
+    pub(super) fn expire_encapsulations(&mut self, now: Instant) -> Option<Instant> {
+        let edge = self.edge.as_mut()?;
+        if edge.rules.due()? <= now {
+            let mut expired = Vec::new();
+            edge.rules.expire(now, &mut expired);
+            edge.expired += expired.len() as u64;
+            for Listed { row, .. } in expired {
+                edge.names.remove(&row);
+            }
+        }
+        edge.rules.due()
+    }
+
+    /// Handles a packet that is not IP: gives it a header, if an encapsulation is for its Ethernet type. Otherwise
+    /// returns it.
+    #[cold]
+    pub(super) fn encapsulate_other(
+        &mut self,
+        ingress: usize,
+        packet: Packet,
+        now: Instant,
+    ) -> Option<Packet> {
+        let Some(mut edge) = self.edge.take() else {
+            return Some(packet);
+        };
+        let parsed = bridge::parse(&self.pool, packet);
+        let held = Held {
+            packet: classify(&mut self.pool, parsed),
+            ingress: Some(ingress),
+            origin: Origin::Transit,
+        };
+        let Classified { packet, headers } = &held.packet;
+        let subject = Subject::new(&self.pool, packet, headers);
+        let found = edge.rules.find(&subject);
+        let left = match found {
+            Some(found) if edge.ports.get(ingress) == Some(&true) => {
+                self.enter(&mut edge, held, found, now);
+                None
+            }
+            _ => Some(held.packet.packet),
+        };
+        self.edge = Some(edge);
+        left
+    }
+
+    /// Gives a header to those gathered packets that match an encapsulation. The others stay gathered.
+    #[inline]
+    pub(super) fn encapsulate_gathered(&mut self) {
+        // A packet that comes out of its path at this router is not looked up again: the edge is away meanwhile.
+        let Some(mut edge) = self.edge.take() else {
+            return;
+        };
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let subjects = gathered.iter().map(|held| {
+            let Classified { packet, headers } = &held.packet;
+            Subject::new(&self.pool, packet, headers)
+        });
+        let subjects: Vec<_> = subjects.collect();
+        let mut found = std::mem::take(&mut edge.found);
+        edge.rules.find_all(&subjects, &mut found);
+        drop(subjects);
+        let mut found_of = found.drain(..);
+        let mut others = Vec::with_capacity(gathered.capacity());
+        for held in gathered.drain(..) {
+            let found = found_of.next().flatten();
+            if let Some(held) = self.encapsulate(&mut edge, held, found) {
+                others.push(held);
+            }
+        }
+        drop(found_of);
+        edge.found = found;
+        self.gathered = others;
+        self.edge = Some(edge);
+    }
+
+    /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
+    fn encapsulate(&mut self, edge: &mut Edge, held: Held, found: Option<Found>) -> Option<Held> {
+        let at_edge = held
+            .ingress
+            .is_some_and(|port| edge.ports.get(port) == Some(&true));
+        let is_concerned = found.is_some() || edge.setup.no_match == NoMatch::Drop;
+        if !at_edge || !is_concerned || held.origin != Origin::Transit || self.is_own(&held) {
+            return Some(held);
+        }
+        let now = held.packet.packet.arrived;
+        let headers = &held.packet.headers;
+        if headers.ttl <= 1 {
+            let cause = Some(IcmpCause::TtlExpired);
+            self.drop(held, Reason::TtlExpired, cause, now);
+            return None;
+        }
+        let Some(found) = found else {
+            let cause = Some(IcmpCause::Prohibited);
+            self.drop(held, Reason::FpfNoMatch, cause, now);
+            return None;
+        };
+        self.enter(edge, held, found, now);
+        None
+    }
+
+    /// Sends a packet on the path of the encapsulation that was found for it, if its profile permits.
+    fn enter(&mut self, edge: &mut Edge, held: Held, found: Found, now: Instant) {
+        let packet = &held.packet.packet;
+        if let Err(reason) = edge.rules.hit(found, packet.bytes(), now) {
+            self.fates.discard(held.packet.packet, reason);
+            return;
+        }
+        let hash = self.pool.keys.hash(packet, KeyKind::Flow);
+        let chosen = edge.rules.encapsulate(found, hash);
+        self.fit_and_push(held, chosen.headers, now);
+    }
+
+    /// Whether a packet is for this router, so that it gets no header.
+    fn is_own(&self, held: &Held) -> bool {
+        let destination = held.packet.headers.destination;
+        let route = self.tables.route_number(destination);
+        let action = self.tables.numbered(route).map(|route| &route.action);
+        let delegated = &self.exceptions.policy().addresses;
+        matches!(action, Some(Action::Local)) || delegated.contains(&destination)
+    }
+
+    /// Puts the header before a packet, or each header before a copy of it, as far as the first hop permits.
+    fn fit_and_push(&mut self, held: Held, chosen: &[Repr], now: Instant) {
+        let Classified { packet, headers } = &held.packet;
+        let mtus = chosen.iter().filter_map(|header| self.first_mtu(header));
+        let Some(mtu) = mtus.min() else {
+            return self.push_each(held.packet.packet, held.ingress, chosen, now);
+        };
+        let longest = chosen.iter().map(Repr::encoded_len).max().unwrap_or(0);
+        match size::fit(headers, mtu, longest) {
+            Fit::Whole => {
+                let most = size::payload_mtu(headers.family, mtu, longest);
+                size::clamp_mss(self.pool.frame_mut(packet), headers, most);
+                self.push_each(held.packet.packet, held.ingress, chosen, now);
+            }
+            Fit::Fragments(mtu) => {
+                let mut fragments = Vec::new();
+                let cut = fragment::fragment(&mut self.pool, packet, headers, mtu, &mut |piece| {
+                    fragments.push(piece);
+                });
+                match cut {
+                    Ok(()) => {
+                        self.pool.release(held.packet.packet);
+                        for piece in fragments {
+                            self.push_each(piece, held.ingress, chosen, now);
+                        }
+                    }
+                    Err(reason) => _ = self.fates.discard(held.packet.packet, reason),
+                }
+            }
+            Fit::TooBig { mtu } => {
+                let cause = Some(IcmpCause::TooBig { mtu });
+                self.drop(held, Reason::TooBig, cause, now);
+            }
+        }
+    }
+
+    /// The longest packet, FPF header included, that goes to the first hop of a path; none if that is not known.
+    fn first_mtu(&self, header: &Repr) -> Option<u32> {
+        let fpf = self.fpf.as_ref()?;
+        let lid = fpf
+            .table
+            .domain()
+            .lid_size()
+            .read(header.vector().as_bytes())?;
+        let Some(Rule::Forward(hop)) = fpf.table.rule(fpf.table.any_input(), lid) else {
+            return None;
+        };
+        match fpf.bindings.exit(hop.interface) {
+            Exit::Port { mtu, .. } => Some(mtu),
+            Exit::Tunnel { remote, .. } => {
+                let (_, route) = self.tables.route(remote)?;
+                let Action::Forward(next_hops) = &route.action else {
+                    return None;
+                };
+                let interface = self.tables.interfaces.get(&next_hops.first()?.interface)?;
+                Some(interface.mtu.saturating_sub(encapsulation::gre_len(remote)))
+            }
+            Exit::Closed(_) => None,
+        }
+    }
+}
+
+impl Edge {
+    /// Puts another setup in force.
+    fn change(&mut self, setup: Arc<Setup>, now: Instant) {
+        let kept: BTreeSet<u32> = setup.encapsulations.iter().map(|e| e.row).collect();
+        let rows: Vec<u32> = self.rules.iter().map(|listed| listed.row).collect();
+        for row in rows.into_iter().filter(|row| !kept.contains(row)) {
+            self.rules.remove(row);
+        }
+        self.names.clear();
+        for encapsulation in &setup.encapsulations {
+            let Encapsulation {
+                name,
+                row,
+                filter,
+                rule,
+            } = encapsulation;
+            // There is room: a configuration has fewer than RULES_MAX.
+            if self.rules.set(*row, filter, rule, now).is_ok() {
+                self.names.insert(*row, name.clone());
+            }
+        }
+        self.setup = setup;
+    }
+}
