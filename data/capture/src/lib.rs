@@ -1,4 +1,4 @@
-//! Captures in pcapng: the simulator and the live router write the same format.
+//! Captures: the simulator and the live router write the same pcapng; pcap and pcapng are read.
 //!
 //! ```text
 //! section header    "weir"
@@ -10,9 +10,12 @@
 //!
 //! Wireshark shows the comments and filters by them: `frame.comment contains "dropped"`.
 //!
-//! The writer appends to a vector that the caller owns and empties; it opens no file.
+//! The writer appends to a vector that the caller owns and empties, the reader takes bytes from the caller; neither
+//! opens a file.
 
+mod reader;
 mod writer;
 
+pub use reader::{Fault, Frame, RECORD_MAX, ReadError, Reader, Step};
 pub use weir_packet::{Direction, Fate};
 pub use writer::{Interface, SNAP_MAX, Seen, Writer};

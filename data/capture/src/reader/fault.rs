@@ -1,0 +1,86 @@
+//! The reasons for which a capture cannot be read on.
+
+use std::fmt;
+
+use super::pcapng::INTERFACES_MAX;
+use crate::writer::SNAP_MAX;
+
+/// A capture that cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    /// The offset of the record in the file, in bytes.
+    pub offset: u64,
+    /// Packets before it.
+    pub packets: u64,
+    /// The reason.
+    pub fault: Fault,
+}
+
+/// The reasons for which a capture cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The first bytes are those of no capture.
+    NotACapture([u8; 4]),
+    /// It is compressed; this program undoes that.
+    Compressed(&'static str),
+    /// It is of a version that is not known.
+    Version(u16),
+    /// It ends in the middle of a header or a packet.
+    Truncated,
+    /// A record is longer than [`RECORD_MAX`](super::RECORD_MAX), or a packet longer than [`SNAP_MAX`].
+    TooLong(u32),
+    /// Lengths of a block contradict each other.
+    Lengths,
+    /// A packet is of an interface that was not described before.
+    Interface(u32),
+    /// More than 4096 interfaces are described.
+    Interfaces,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            offset, packets, ..
+        } = self;
+        match self.fault {
+            Fault::NotACapture([a, b, c, d]) => write!(
+                f,
+                "it begins with {a:02x} {b:02x} {c:02x} {d:02x}, which is neither pcap nor pcapng"
+            ),
+            Fault::Compressed(program) => {
+                write!(f, "it is compressed; `{program}` makes a capture of it")
+            }
+            Fault::Version(version) => write!(
+                f,
+                "byte {offset}: version {version} of its format; pcap is read in version 2, pcapng in version 1"
+            ),
+            Fault::Truncated => write!(
+                f,
+                "byte {offset}: the file ends in the middle of packet {}; the program that wrote it was stopped, \
+                 or the file was not copied whole",
+                packets + 1
+            ),
+            Fault::TooLong(len) => write!(
+                f,
+                "byte {offset}: packet {} has {len} bytes; at most {SNAP_MAX} are permitted, so the file is \
+                 damaged here",
+                packets + 1
+            ),
+            Fault::Lengths => write!(
+                f,
+                "byte {offset}, after {packets} packets: lengths contradict each other, so the file is damaged here"
+            ),
+            Fault::Interface(number) => write!(
+                f,
+                "byte {offset}: packet {} is of interface {number}, which the file does not describe",
+                packets + 1
+            ),
+            Fault::Interfaces => write!(
+                f,
+                "byte {offset}: more than {INTERFACES_MAX} interfaces are described"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
