@@ -5,6 +5,7 @@
 mod bench;
 mod capture;
 mod ce;
+mod classify;
 mod complete;
 mod component;
 mod configuration;
@@ -148,6 +149,11 @@ enum Command {
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
+    /// Say which protocol each flow of a capture carries: RTP, TLS, QUIC, DNS, HTTP, STUN, ..
+    ///
+    /// Captures are pcap or pcapng. The class of a flow is the protocol that sets it up; it CARRIES what is found in
+    /// it later, like RTP after STUN. AFTER is the number of packets with payload until the class was found.
+    Classify(classify::ClassifyArguments),
     /// Print the manual page of a discipline, a controller or a table of `weir show`
     Describe {
         /// Its name; `weir list disciplines`, `controllers` and `tables` have them all
@@ -302,6 +308,7 @@ fn run(command: Command) -> Result<(), Failure> {
         } => configuration::unset(&paths, &element, &router),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
+        Command::Classify(arguments) => classify::run(&arguments),
         Command::Describe { name } => describe(&name),
         Command::Keys { name } => keys::run(&name),
         Command::List(arguments) => list::run(&arguments),

@@ -76,6 +76,8 @@ pub enum Verdict {
 /// A flow, for a report.
 #[derive(Clone, Debug)]
 pub struct Ended {
+    /// Its number among all flows, by first packets.
+    pub number: u64,
     /// The key of its first packet.
     pub key: FlowKey,
     /// Packets in the direction of the first one, and in the other.
@@ -103,11 +105,14 @@ pub struct Classifier {
     table: Table<Entry>,
     budget: Budget,
     ended: VecDeque<Ended>,
+    /// Flows so far.
+    begun: u64,
 }
 
 /// A flow in the table.
 #[derive(Debug)]
 struct Entry {
+    number: u64,
     key: FlowKey,
     flow: Flow,
     packets: [u64; 2],
@@ -124,6 +129,7 @@ impl Classifier {
             table: Table::new(settings.flows, secret),
             budget: Budget(settings.assemblies),
             ended: VecDeque::new(),
+            begun: 0,
         }
     }
 
@@ -145,6 +151,7 @@ impl Classifier {
             );
         }
         let mut entry = Entry {
+            number: self.begun,
             key: *key,
             flow: Flow::new(),
             packets: [0; 2],
@@ -152,6 +159,7 @@ impl Classifier {
             first: now,
             last: now,
         };
+        self.begun += 1;
         let patience = self.settings.patience;
         let verdict = entry.take(now, key, segment, bytes, patience, &mut self.budget);
         if let Some(gone) = self.table.insert(key, entry) {
@@ -237,6 +245,7 @@ impl Entry {
 
     fn into_ended(self) -> Ended {
         Ended {
+            number: self.number,
             key: self.key,
             packets: self.packets,
             bytes: self.bytes,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  TCP segment --> [assembly of its direction] --> tls, start_line, greeting, stun, dns, rtp
-//!  datagram    --> dns at its ports, stun, quic, dtls, dns, rtp, start_line
+//!  datagram    --> dns at its ports, stun, quic, dtls, dns, rtp, start_line, quic (short headers)
 //!                              |
 //!        nothing <-- No     Partial --> wait, and keep what it would be     Found --> class
 //!                                                                              |
@@ -102,6 +102,7 @@ struct Side {
     base: u32,
     assembly: Option<Assembly>,
     rtp: rtp::Sources,
+    short: quic::ShortHeaders,
 }
 
 impl Flow {
@@ -270,6 +271,7 @@ impl Parsers {
             assembly,
             base,
             rtp,
+            ..
         } = &mut self.sides[side];
         if assembly.is_none() {
             match start.take() {
@@ -348,6 +350,10 @@ impl Parsers {
             .or(|| dns::datagram(bytes, ports))
             .or(|| self.media(side, bytes))
             .or(|| start_line::datagram(bytes))
+            .or(|| {
+                let found = self.sides[side].short.take(bytes, ports);
+                found.map_or(Reading::No, Reading::Found)
+            })
     }
 
     /// Media in a datagram. The message that shows scalable video may be in the very first packet, before

@@ -28,10 +28,11 @@ pub(crate) struct Table<V> {
 
 /// A flow key without direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Ends(FlowKey);
+pub(crate) struct Ends(FlowKey);
 
 impl Ends {
-    fn of(key: &FlowKey) -> Self {
+    /// The ends of a flow, the lower one first.
+    pub(crate) fn of(key: &FlowKey) -> Self {
         let source = (key.source, key.source_port);
         let destination = (key.destination, key.destination_port);
         Self(match source <= destination {

@@ -105,6 +105,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "packet",
             "discipline",
             "path",
+            "capture",
+            "classifier",
             "model",
             "config",
             "controller",

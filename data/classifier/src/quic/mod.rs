@@ -13,9 +13,10 @@
 //!
 //! A version that is known shows QUIC even where nothing can be decrypted (a server's Initial in a capture
 //! without the client's, a packet that was cut); the evidence is then the header only. A connection that is
-//! seen from its middle has short headers, which say nothing, and is not recognised.
+//! seen from its middle has short headers ([`short`]).
 
 mod keys;
+mod short;
 
 use crate::assembly::Assembly;
 use crate::finding::{Evidence, Finding, Reading};
@@ -24,6 +25,7 @@ use crate::reader::Reader;
 use crate::tls::Hello;
 
 use keys::{Keys, Suite};
+pub(crate) use short::ShortHeaders;
 
 /// Longest connection ID of the known versions.
 const ID_MAX: usize = 20;
@@ -31,6 +33,9 @@ const ID_MAX: usize = 20;
 const PACKETS_MAX: usize = 8;
 /// Frames of a packet that are read at most, without padding.
 const FRAMES_MAX: usize = 256;
+/// Bytes after the IDs in a datagram that begins a connection: 1200 (RFC 9000, section 14.1) without the longest
+/// IDs and what is before them.
+const REST_MIN: usize = 1200 - (1 + 4 + 2 * (1 + ID_MAX));
 /// Type of the first handshake message.
 const CLIENT_HELLO: u8 = 1;
 
@@ -92,7 +97,12 @@ pub(crate) fn read(datagram: &[u8], session: &mut Session) -> Reading {
             break; // a packet with a short header, or padding
         };
         let Some(version) = header.known() else {
-            return best.or(|| Reading::Found(header_only(&header.name())));
+            let finding = header_only(&header.name());
+            let goes_on = header.version == 0 || is_reserved(header.version);
+            return best.or(|| match goes_on {
+                true => Reading::Partial(Some(finding)), // after negotiation comes a hello that can be read
+                false => Reading::Found(finding),
+            });
         };
         let finding = header_only(version.name);
         if header.kind() != version.initial {
@@ -163,6 +173,10 @@ impl<'a> LongHeader<'a> {
             ] => [b, b'0', tens, ones].map(char::from).iter().collect(),
             [0xfa, 0xce, 0xb0, _] => "mvfst".to_owned(),
             [0xff, 0, 0, draft @ 1..=28] => format!("draft {draft}"),
+            // A client forces a negotiation; its datagram is as long as one that begins a connection.
+            _ if is_reserved(self.version) && self.rest.len() >= REST_MIN => {
+                "reserved version".to_owned()
+            }
             _ => String::new(),
         }
     }
@@ -170,12 +184,16 @@ impl<'a> LongHeader<'a> {
     /// Whether the versions that a server offers are plausible (RFC 8999, section 6).
     fn is_negotiation(&self) -> bool {
         let mut offered = self.rest.chunks(4);
-        let is_reserved = |v: u32| v & 0x0f0f_0f0f == 0x0a0a_0a0a;
         let is_version = |v: u32| is_reserved(v) || VERSIONS.iter().any(|known| known.number == v);
         self.rest.len().is_multiple_of(4)
             && offered
                 .any(|v| <[u8; 4]>::try_from(v).is_ok_and(|v| is_version(u32::from_be_bytes(v))))
     }
+}
+
+/// Whether a version is one of those that are reserved to force negotiation (RFC 9000, section 15).
+fn is_reserved(version: u32) -> bool {
+    version & 0x0f0f_0f0f == 0x0a0a_0a0a
 }
 
 /// Passes the token, and returns the length of the rest of an Initial packet.
@@ -186,10 +204,16 @@ fn initial_len(reader: &mut Reader<'_>) -> Option<usize> {
     (len <= reader.len()).then_some(len)
 }
 
-/// The version in a packet with Google's public header, versions 35 to 43: a flag for the version and one
-/// for a connection ID of eight bytes.
+/// The version in a packet with Google's public header. In versions 35 to 43 it has a flag for the version and one
+/// for a connection ID of eight bytes; in versions 44 to 49 it is a long header with both ID lengths in one byte.
 fn google(datagram: &[u8]) -> Option<String> {
     let flags = *datagram.first()?;
+    if let [first, b'Q', b'0', b'4', ones @ b'4'..=b'9', lengths, ..] = datagram
+        && first >> 6 == 3
+        && matches!(lengths, 0x50 | 0x05)
+    {
+        return Some(format!("Q04{}", char::from(*ones)));
+    }
     if flags & 0x80 != 0 || flags & 0x09 != 0x09 {
         return None;
     }
@@ -354,12 +378,20 @@ mod tests {
     #[test]
     fn versions_of_others_are_recognised_by_their_names() {
         let detail = |datagram: &[u8]| match read(datagram, &mut Session::default()) {
-            Reading::Found(finding) => Some(finding.detail.to_string()),
+            Reading::Found(finding) | Reading::Partial(Some(finding)) => {
+                Some(finding.detail.to_string())
+            }
             _ => None,
         };
         let long = |version: [u8; 4], rest: &[u8]| [&[0xc3], &version[..], &[0, 0], rest].concat();
         assert_eq!(detail(&long(*b"Q046", &[])).as_deref(), Some("Q046"));
         assert_eq!(detail(&long(*b"Q0 6", &[])), None);
+        let compact = [&[0xc3], &b"Q044"[..], &[0x50, 1, 2, 3, 4, 5, 6, 7, 8]].concat();
+        assert_eq!(detail(&compact).as_deref(), Some("Q044"));
+        let reserved = [0x1a, 0x2a, 0x3a, 0x4a];
+        let forced = Some("reserved version".to_owned());
+        assert_eq!(detail(&long(reserved, &[0; 1200])), forced);
+        assert_eq!(detail(&long(reserved, &[0; 500])), None, "too short");
         let offered = [0x1a, 0x2a, 0x3a, 0x4a, 0, 0, 0, 1];
         assert_eq!(
             detail(&long([0; 4], &offered)).as_deref(),

@@ -1,0 +1,159 @@
+//! `weir classify`: which protocol each flow of a capture carries.
+
+mod report;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use weir_classifier::evaluation::{Comparison, Scores, labels};
+use weir_classifier::{Offline, Settings};
+use weir_live::file::read_text;
+
+use crate::Failure;
+use crate::output::{note, print, print_json};
+use report::{Capture, Report};
+
+/// Endings of the names of captures, in a folder.
+const ENDINGS: [&str; 3] = ["pcap", "pcapng", "cap"];
+
+/// Longest file of labels, in bytes.
+const LABELS_MAX: u64 = 256 << 20;
+
+/// Arguments of `weir classify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClassifyArguments {
+    /// Captures, and folders with them (*.pcap, *.pcapng, *.cap); `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Flows that are known at the same time; a further one makes the oldest leave
+    #[arg(long, default_value_t = Settings::default().flows as u32, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    table: u32,
+    /// Compare with what nDPI says of FILE in FILE.out (ndpiReader -v 2), and print precision and recall
+    ///
+    /// Captures without such a file are left out. Only flows that differ are listed.
+    #[arg(long)]
+    labels: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Classifies the captures, and prints what was found. A capture that cannot be read to its end makes the
+/// command fail; what came before is printed.
+pub(crate) fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
+    let settings = Settings {
+        flows: arguments.table as usize,
+        ..Settings::default()
+    };
+    let mut report = Report::default();
+    let mut failed = 0;
+    for file in captures(&arguments.files)? {
+        let comparison = match arguments.labels {
+            true => match labels_of(&file)? {
+                Some(comparison) => Some(comparison),
+                None => continue,
+            },
+            false => None,
+        };
+        let (capture, fault) = classify(&file, settings, comparison, &mut report.scores);
+        if let Some(why) = fault {
+            failed += 1;
+            note(&format!("weir: {}: {why}", file.display()));
+        }
+        // Beside labels, captures without a difference are only counted.
+        if !arguments.json && !capture.agrees() {
+            print(&capture.text())?;
+        }
+        report.captures.push(capture);
+    }
+    if report.captures.is_empty() {
+        return Err(Failure::Usage(match arguments.labels {
+            true => {
+                "no capture has a file with nDPI's labels beside it: for a.pcap that is a.pcap.out"
+                    .to_owned()
+            }
+            false => format!(
+                "the folder has no capture, by its ending: {}",
+                ENDINGS.join(", ")
+            ),
+        }));
+    }
+    match arguments.json {
+        true => print_json(&report.json())?,
+        false => print(&report.text())?,
+    }
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::Run("a capture was not read to its end".to_owned())),
+        n => Err(Failure::Run(format!(
+            "{n} captures were not read to their end"
+        ))),
+    }
+}
+
+/// The files, with those of folders in the order of their names.
+fn captures(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed = |e: std::io::Error| Failure::Usage(format!("{}: {e}", path.display()));
+        let mut inside = Vec::new();
+        for entry in path.read_dir().map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            let ending = file.extension().and_then(|e| e.to_str());
+            if ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+                inside.push(file);
+            }
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// nDPI's labels for a capture, if the file is there.
+fn labels_of(file: &Path) -> Result<Option<Comparison>, Failure> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".out");
+    let path = PathBuf::from(name);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = read_text(&path, LABELS_MAX);
+    let text = text.map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))?;
+    Ok(Some(Comparison::new(labels(&text))))
+}
+
+/// Classifies a capture. Also returns why it could not be read to its end.
+fn classify(
+    file: &Path,
+    settings: Settings,
+    mut comparison: Option<Comparison>,
+    scores: &mut Scores,
+) -> (Capture, Option<String>) {
+    let mut capture = Capture::new(file);
+    // Captures are no attackers that watch the clock, and equal captures give equal reports.
+    let mut offline = Offline::new(settings, (0, 0));
+    let take =
+        |capture: &mut Capture, offline: &mut Offline, comparison: &mut Option<Comparison>| {
+            while let Some(flow) = offline.take_ended() {
+                if let Some(comparison) = comparison {
+                    comparison.take(&flow);
+                }
+                capture.take(flow);
+            }
+        };
+    let read = source::read(file, |frame| {
+        capture.packets += 1;
+        offline.take(frame.at, frame.link_type, frame.bytes);
+        take(&mut capture, &mut offline, &mut comparison);
+    });
+    capture.unread = offline.finish();
+    take(&mut capture, &mut offline, &mut comparison);
+    capture.differences = comparison.map(|c| c.finish(scores));
+    (capture, read.err())
+}

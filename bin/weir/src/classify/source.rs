@@ -1,0 +1,46 @@
+//! A capture from a file, a piece at a time.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use weir_capture::{Frame, RECORD_MAX, Reader, Step};
+
+/// Hands each packet of a capture, from a file or from standard input (`-`), to `take`. The error says why it could not be read to its end.
+pub(super) fn read(file: &Path, mut take: impl FnMut(Frame<'_>)) -> Result<(), String> {
+    let mut file: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(file).map_err(|e| e.to_string())?),
+    };
+    let mut reader = Reader::new();
+    // Twice the longest record: bytes are moved to the front at most once for each record's length.
+    let mut buffer = vec![0; 2 * RECORD_MAX];
+    let (mut at, mut end, mut passed) = (0, 0, 0_u64);
+    loop {
+        // Bytes of a block that is passed over.
+        let here = passed.min((end - at) as u64);
+        (at, passed) = (at + here as usize, passed - here);
+        if passed == 0 {
+            match reader.step(&buffer[at..end]).map_err(|e| e.to_string())? {
+                Step::Frame(bytes, frame) => {
+                    take(frame);
+                    at += bytes;
+                    continue;
+                }
+                Step::Passed(bytes) => {
+                    passed = bytes;
+                    continue;
+                }
+                Step::Wanted(_) => {}
+            }
+        }
+        buffer.copy_within(at..end, 0);
+        (at, end) = (0, end - at);
+        match file.read(&mut buffer[end..]) {
+            Ok(0) => return reader.end(&buffer[..end]).map_err(|e| e.to_string()),
+            Ok(bytes) => end += bytes,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.to_string()),
+        }
+    }
+}
