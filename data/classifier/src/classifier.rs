@@ -258,3 +258,123 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Kind;
+
+    const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x02ab\x02de\0\0\x01\0\x01";
+
+    fn key(client: u32) -> FlowKey {
+        let client = std::net::Ipv4Addr::from_bits(0x0a00_0000 + client);
+        FlowKey::ip(client.into(), [192, 0, 2, 1].into(), 17, 5000, 53)
+    }
+
+    fn settings(flows: usize) -> Settings {
+        Settings {
+            flows,
+            reports: true,
+            ..Settings::default()
+        }
+    }
+
+    fn ended(classifier: &mut Classifier) -> Vec<FlowKey> {
+        std::iter::from_fn(|| classifier.take_ended())
+            .map(|flow| flow.key)
+            .collect()
+    }
+
+    #[test]
+    fn the_flow_used_longest_ago_makes_room_for_the_20_001st() {
+        let mut classifier = Classifier::new(settings(Settings::default().flows), (1, 2));
+        let other = Segment::Datagram(b"no protocol");
+        for client in 0..20_000 {
+            classifier.observe(Instant::ZERO, &key(client), other);
+        }
+        assert_eq!(
+            (classifier.flows(), ended(&mut classifier)),
+            (20_000, vec![])
+        );
+        classifier.observe(Instant::ZERO, &reversed(&key(0)), other); // the answer keeps it
+        classifier.observe(Instant::ZERO, &key(20_000), other);
+        assert_eq!(classifier.flows(), 20_000);
+        assert_eq!(ended(&mut classifier), [key(1)]);
+        assert_eq!(classifier.verdict(&key(1)), None);
+        assert_eq!(classifier.verdict(&key(0)), Some(Verdict::Unknown));
+    }
+
+    #[test]
+    fn idle_flows_leave_a_few_with_each_packet() {
+        let idle = settings(100).idle;
+        let mut classifier = Classifier::new(settings(100), (1, 2));
+        let query = Segment::Datagram(QUERY);
+        for client in 0..10 {
+            let at = Instant::ZERO + Span::from_secs(u64::from(client));
+            classifier.observe(at, &key(client), query);
+        }
+        let last = Instant::ZERO + Span::from_secs(9);
+        classifier.observe(last + idle, &key(10), query);
+        assert_eq!(ended(&mut classifier).len(), EXPIRED_MAX);
+        classifier.observe(last + idle, &key(10), query);
+        classifier.observe(last + idle, &key(10), query);
+        let rest: Vec<_> = (4..9).map(key).collect();
+        assert_eq!(
+            ended(&mut classifier),
+            rest,
+            "the tenth has waited no longer than permitted"
+        );
+        classifier.observe(last + idle + Span::from_nanos(1), &key(10), query);
+        assert_eq!(ended(&mut classifier), [key(9)]);
+    }
+
+    #[test]
+    fn a_flow_is_reported_with_both_directions() {
+        let mut classifier = Classifier::new(settings(10), (1, 2));
+        let at = |s| Instant::ZERO + Span::from_secs(s);
+        classifier.observe(at(1), &key(1), Segment::Datagram(b"????"));
+        let verdict = classifier.observe(at(2), &key(1), Segment::Datagram(QUERY));
+        let kinds = Kinds::NONE.with(Kind::Dns);
+        assert_eq!(verdict, Verdict::Class { kinds, more: false });
+        classifier.observe(at(5), &reversed(&key(1)), Segment::Datagram(QUERY));
+        classifier.observe(at(5), &key(2), Segment::Other);
+        assert_eq!(classifier.verdict(&key(2)), Some(Verdict::GivenUp));
+        classifier.finish();
+        let flow = classifier.take_ended().unwrap();
+        assert_eq!((flow.key, flow.number, flow.packets), (key(1), 0, [2, 1]));
+        assert_eq!(flow.bytes, 4 + 2 * QUERY.len() as u64);
+        assert_eq!((flow.first, flow.last), (at(1), at(5)));
+        assert_eq!((flow.kinds, flow.decided_after), (kinds, 2));
+        assert_eq!(flow.class.unwrap().name.as_deref(), Some("www.ab.de"));
+        assert_eq!(classifier.take_ended().map(|flow| flow.key), Some(key(2)));
+        assert_eq!(classifier.flows(), 0);
+    }
+
+    /// An attacker begins as many hellos as there may be, and does not end them.
+    #[test]
+    fn assemblies_are_bounded_and_come_back() {
+        let few = Settings {
+            assemblies: 3,
+            ..settings(10)
+        };
+        let mut classifier = Classifier::new(few, (1, 2));
+        let hello = Segment::Stream {
+            sequence: 1,
+            is_syn: false,
+            bytes: &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3],
+        };
+        let mut left = Vec::new();
+        for client in 0..12 {
+            let key = FlowKey {
+                protocol: 6,
+                ..key(client)
+            };
+            classifier.observe(Instant::ZERO, &key, hello);
+            left.push(classifier.budget.0);
+        }
+        assert_eq!(left, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+        // The last flow took the place that the first one gave back, and the second one gave back its own.
+        classifier.finish();
+        assert_eq!(classifier.budget.0, 3);
+    }
+}

@@ -425,3 +425,225 @@ impl Budget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtp::tests::packet;
+    use crate::tls::tests::{client_hello, records};
+
+    const PATIENCE: Patience = Patience {
+        packets: 32,
+        carried_packets: 128,
+    };
+    const PORTS: [u16; 2] = [40_000, 40_001];
+    /// A binding request.
+    const STUN: [u8; 20] = [
+        0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+    ];
+    /// A record of application data of DTLS 1.2.
+    const DTLS: [u8; 15] = [23, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, 9, 0, 2, 7, 7];
+    /// An SEI unit with `scalability_info`.
+    const SVC: [u8; 5] = [6, 24, 1, 0x12, 0x80];
+
+    /// A flow, and the assemblies that are left.
+    struct Driven(Flow, Budget);
+
+    impl Driven {
+        fn new(assemblies: usize) -> Self {
+            Self(Flow::new(), Budget(assemblies))
+        }
+
+        fn datagram(&mut self, side: usize, bytes: &[u8]) -> &mut Self {
+            let segment = Segment::Datagram(bytes);
+            self.0.read(side, PORTS, segment, PATIENCE, &mut self.1);
+            self
+        }
+
+        fn stream(&mut self, side: usize, sequence: u32, is_syn: bool, bytes: &[u8]) -> &mut Self {
+            let segment = Segment::Stream {
+                sequence,
+                is_syn,
+                bytes,
+            };
+            self.0.read(side, PORTS, segment, PATIENCE, &mut self.1);
+            self
+        }
+
+        /// Class, kinds and stage.
+        fn state(&self) -> (Option<Kind>, Vec<Kind>, Stage) {
+            let class = self.0.class.as_ref().map(|finding| finding.kind);
+            (class, self.0.kinds.iter().collect(), self.0.stage)
+        }
+    }
+
+    fn tls() -> Vec<u8> {
+        records(&client_hello("example.org", "h2"), 100)
+    }
+
+    #[test]
+    fn a_hello_in_segments_is_found_in_any_order_and_gives_its_assembly_back() {
+        let hello = tls();
+        let first = u32::MAX - 50; // sequence numbers wrap within the hello
+        let cuts = [0, 40, 70, hello.len()];
+        let pieces: Vec<_> = cuts
+            .windows(2)
+            .map(|w| (w[0], &hello[w[0]..w[1]]))
+            .collect();
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
+            let mut flow = Driven::new(1);
+            flow.stream(0, first.wrapping_sub(1), true, b"");
+            for piece in order {
+                let (offset, bytes) = pieces[piece];
+                assert_eq!(flow.state().2, Stage::Open, "{order:?}");
+                flow.stream(0, first.wrapping_add(offset as u32), false, bytes);
+            }
+            assert_eq!(
+                flow.state(),
+                (Some(Kind::Tls), vec![Kind::Tls], Stage::Closed)
+            );
+            assert_eq!(flow.0.class.unwrap().name.as_deref(), Some("example.org"));
+            assert_eq!((flow.0.decided_after, flow.1.0), (3, 1), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn segments_that_are_sent_again_change_nothing() {
+        let hello = tls();
+        let mut flow = Driven::new(1);
+        flow.stream(0, 99, true, b"");
+        for _ in 0..3 {
+            flow.stream(0, 100, false, &hello[..60]);
+        }
+        flow.stream(0, 90, false, b"before the beginning");
+        flow.stream(0, 160, false, &hello[60..]);
+        assert_eq!(flow.state().0, Some(Kind::Tls));
+    }
+
+    #[test]
+    fn without_an_assembly_a_single_segment_decides() {
+        let hello = tls();
+        let mut flow = Driven::new(0);
+        flow.stream(0, 1, false, &hello[..80]);
+        assert_eq!(flow.state().0, Some(Kind::Tls));
+        assert_eq!(flow.0.class.unwrap().evidence, crate::Evidence::Header);
+    }
+
+    #[test]
+    fn directions_are_read_apart() {
+        let mut flow = Driven::new(2);
+        flow.datagram(0, &packet(96, 1, 7, b"voice"));
+        flow.datagram(1, &packet(96, 2, 7, b"voice"));
+        assert_eq!(
+            flow.state().0,
+            None,
+            "the next number, but of the other side"
+        );
+        flow.datagram(1, &packet(96, 3, 7, b"voice"));
+        assert_eq!(flow.state().0, Some(Kind::Rtp));
+        let hello = tls();
+        let mut flow = Driven::new(2);
+        flow.stream(0, 1, false, &hello[..60]);
+        flow.stream(1, 61, false, &hello[60..]);
+        assert_eq!(flow.state().0, None, "two halves of no message");
+    }
+
+    #[test]
+    fn media_are_found_behind_stun_and_dtls() {
+        let mut flow = Driven::new(1);
+        flow.datagram(0, &STUN);
+        assert_eq!(
+            flow.state(),
+            (Some(Kind::Stun), vec![Kind::Stun], Stage::Watched)
+        );
+        flow.datagram(0, &DTLS);
+        assert_eq!(
+            flow.state().0,
+            Some(Kind::Dtls),
+            "STUN has only found the path"
+        );
+        flow.datagram(1, &packet(111, 1, 7, b"voice"));
+        flow.datagram(1, &packet(111, 2, 7, b"voice"));
+        let kinds = vec![Kind::Rtp, Kind::Dtls, Kind::Stun];
+        assert_eq!(flow.state(), (Some(Kind::Dtls), kinds, Stage::Watched));
+        assert_eq!(flow.0.carried.unwrap().kind, Kind::Rtp);
+    }
+
+    #[test]
+    fn scalable_video_is_found_in_the_first_packet_or_later() {
+        for svc_at in [0, 1, 5] {
+            let mut flow = Driven::new(0);
+            for number in 0..7 {
+                let payload: &[u8] = if number == svc_at {
+                    &SVC
+                } else {
+                    &[0x61, 1, 2]
+                };
+                flow.datagram(0, &packet(96, number, 7, payload));
+            }
+            let kinds = vec![Kind::Rtp, Kind::Svc];
+            assert_eq!(flow.state(), (Some(Kind::Rtp), kinds, Stage::Closed));
+            assert_eq!(flow.0.carried.unwrap().kind, Kind::Svc);
+        }
+        // The same message in a flow that is no RTP.
+        let mut flow = Driven::new(0);
+        for number in [1, 70, 2000] {
+            flow.datagram(0, &packet(96, number, u32::from(number), &SVC));
+        }
+        assert_eq!(flow.state().0, None);
+    }
+
+    #[test]
+    fn patience_ends() {
+        let mut flow = Driven::new(0);
+        for number in 1..=PATIENCE.packets {
+            assert_eq!(flow.state().2, Stage::Open, "packet {number}");
+            flow.datagram(0, b"no protocol");
+        }
+        assert_eq!(flow.state(), (None, vec![], Stage::Closed));
+        flow.datagram(0, &STUN);
+        assert_eq!(flow.state().0, None, "it is not read any more");
+
+        let mut flow = Driven::new(0);
+        flow.datagram(0, &STUN);
+        for _ in 1..PATIENCE.carried_packets {
+            assert_eq!(flow.state().2, Stage::Watched);
+            flow.datagram(0, b"no protocol");
+        }
+        assert_eq!(
+            flow.state(),
+            (Some(Kind::Stun), vec![Kind::Stun], Stage::Closed)
+        );
+    }
+
+    #[test]
+    fn a_suggestion_is_the_class_if_no_packet_says_more() {
+        let report = [0x80, 201, 0, 1, 1, 2, 3, 4]; // a receiver report
+        let mut flow = Driven::new(0);
+        for _ in 1..FALLBACK_PACKETS {
+            flow.datagram(0, &report);
+            assert_eq!(flow.state().0, None);
+        }
+        flow.datagram(0, &report);
+        assert_eq!(
+            flow.state(),
+            (Some(Kind::Rtcp), vec![Kind::Rtcp], Stage::Closed)
+        );
+        let mut flow = Driven::new(0);
+        flow.datagram(0, &report);
+        flow.0.finish(&mut flow.1);
+        assert_eq!(flow.state().0, Some(Kind::Rtcp), "the flow ends");
+    }
+
+    #[test]
+    fn assemblies_come_back_when_patience_ends() {
+        let hello = tls();
+        let mut flow = Driven::new(2);
+        flow.stream(0, 1, false, &hello[..20]);
+        flow.stream(1, 1, false, &hello[..20]);
+        assert_eq!(flow.1.0, 0);
+        flow.0.finish(&mut flow.1);
+        assert_eq!(flow.1.0, 2);
+        assert!(flow.0.parsers.is_none());
+    }
+}
