@@ -4,6 +4,7 @@
 //! - [`encapsulation`]: cost of FPF encapsulation by number of flows, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
+//! - [`headers`]: cost of parse, look-up and rewrite by protocol, in memory
 //! - [`lookup`]: cost of routes by the size of the table
 //! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
 //! - [`overload`]: the throughput of honest traffic beside a flood that exceeds the processor's capacity
@@ -15,6 +16,7 @@ pub mod discipline;
 pub mod encapsulation;
 pub mod flow_cache;
 pub mod forwarding;
+pub mod headers;
 pub mod live;
 pub mod lookup;
 pub mod overload;

@@ -55,26 +55,12 @@ const UPDATES: usize = 100_000;
 
 /// Measures tables of both families, full and with one route, `rounds` times.
 pub fn run(rounds: usize) -> Result<Vec<Row>, SpecError> {
-    let mut random = Streams::new(1).stream("lookup");
-    let v4 = |_| prefix_v4(&mut random);
-    let v4: Vec<_> = (0..1_000_000).map(v4).collect();
-    let blocks: Vec<_> = (0..20_000)
-        .map(|_| 0x2000 << 16 | random.next_u32() >> 3)
-        .collect();
-    let v6: Vec<_> = (0..200_000)
-        .map(|_| {
-            prefix_v6(
-                blocks[random.next_u32() as usize % blocks.len()],
-                &mut random,
-            )
-        })
-        .collect();
     let one = |text: &str| text.parse::<IpNet>().into_iter().collect::<Vec<_>>();
     let tables = [
         ("IPv4, one route", one("0.0.0.0/0")),
-        ("IPv4, 1 million routes", v4),
+        ("IPv4, 1 million routes", prefixes_v4()),
         ("IPv6, one route", one("::/0")),
-        ("IPv6, 200 thousand routes", v6),
+        ("IPv6, 200 thousand routes", prefixes_v6()),
     ];
     let measured = tables
         .into_iter()
@@ -136,7 +122,10 @@ fn measure(name: &str, prefixes: &[IpNet], rounds: usize) -> Result<Row, SpecErr
             row.dependent_ns[n] = row.dependent_ns[n].min(dependent(&tables, destinations));
         }
         for (n, headers) in HEADERS.into_iter().enumerate() {
-            let frames: Vec<_> = hits[..headers].iter().map(|to| frame(*to)).collect();
+            let frames: Vec<_> = hits[..headers]
+                .iter()
+                .map(|to| frame(*to).to_vec())
+                .collect();
             forwarding::drive(&mut plane, &frames, headers);
             let cpu = clock::thread_cpu_time();
             forwarding::drive(&mut plane, &frames, 4 * headers);
@@ -168,6 +157,25 @@ fn dependent(tables: &Tables, destinations: &[IpAddr]) -> f64 {
     }
     std::hint::black_box(place);
     since(cpu) / destinations.len() as f64
+}
+
+/// A million prefixes of IPv4.
+pub(crate) fn prefixes_v4() -> Vec<IpNet> {
+    let mut random = Streams::new(1).stream("lookup");
+    (0..1_000_000).map(|_| prefix_v4(&mut random)).collect()
+}
+
+/// 200 thousand prefixes of IPv6.
+pub(crate) fn prefixes_v6() -> Vec<IpNet> {
+    let mut random = Streams::new(2).stream("lookup");
+    let blocks: Vec<_> = (0..20_000)
+        .map(|_| 0x2000 << 16 | random.next_u32() >> 3)
+        .collect();
+    let mut prefix = || {
+        let block = blocks[random.next_u32() as usize % blocks.len()];
+        prefix_v6(block, &mut random)
+    };
+    (0..200_000).map(|_| prefix()).collect()
 }
 
 fn prefix_v4(random: &mut impl Rng) -> IpNet {
@@ -203,7 +211,7 @@ fn anywhere(is_v4: bool, random: &mut impl Rng) -> IpAddr {
 }
 
 /// An address below a prefix that a router forwards to.
-fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
+pub(crate) fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
     match prefix {
         IpNet::V4(net) if net.prefix_len() == 0 => anywhere(true, random),
         IpNet::V4(net) => {
@@ -220,8 +228,8 @@ fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
 }
 
 /// A frame of 78 bytes to a destination.
-fn frame(destination: IpAddr) -> Vec<u8> {
-    let mut frame = vec![0; 78];
+pub(crate) fn frame(destination: IpAddr) -> [u8; 78] {
+    let mut frame = [0; 78];
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 7]);
     match destination {

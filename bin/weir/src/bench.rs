@@ -2,7 +2,8 @@
 
 use weir_base::Span;
 use weir_benches::{
-    discipline, encapsulation, flow_cache, forwarding, live, lookup, overload, pacing, simulator,
+    discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload, pacing,
+    simulator,
 };
 use weir_lab::load::associations::{self, Bench};
 use weir_live::tml::Transport;
@@ -51,7 +52,7 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The whole path in memory: parse, classify, forward, queue
+    /// The whole path in memory by discipline, and headers by protocol: FPF, MPLS, IPv4, IPv6
     Forwarding {
         /// Packets in each round
         #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
@@ -168,10 +169,13 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Forwarding { packets, json } => {
             const ROUNDS: usize = 5;
             let disciplines = ["fifo", "lru_fq", "fq_codel"];
-            let rows = forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?;
+            let report = ForwardingReport {
+                path: forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?,
+                headers: headers::run(ROUNDS).map_err(|e| Failure::Run(e.to_string()))?,
+            };
             match json {
-                true => print_json(&rows),
-                false => print(&forwarding_table(&rows)),
+                true => print_json(&report),
+                false => print(&forwarding_table(&report)),
             }
         }
         BenchCommand::Lookup { rounds, json } => {
@@ -264,12 +268,46 @@ fn forces_table(rows: &[associations::Row]) -> String {
     table.to_string()
 }
 
-fn forwarding_table(rows: &[forwarding::Row]) -> String {
-    let mut table = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
-    for row in rows {
-        table.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
+/// The rows of `weir bench forwarding`.
+#[derive(serde::Serialize)]
+struct ForwardingReport {
+    /// The whole path.
+    path: Vec<forwarding::Row>,
+    /// Parse, look-up, rewrite.
+    headers: Vec<headers::Row>,
+}
+
+fn forwarding_table(report: &ForwardingReport) -> String {
+    let mut path = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
+    for row in &report.path {
+        path.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
     }
-    table.to_string()
+    let mut table = Table::new(&[
+        Left("HEADERS IN 78-BYTE FRAMES"),
+        Right("ENTRIES"),
+        Right("TABLE BYTES"),
+        Right("16K HEADERS NS"),
+        Right("OVER FPF"),
+        Right("64K HEADERS NS"),
+        Right("OVER FPF"),
+        Right("SCATTERED NS"),
+        Right("DEPENDENT NS"),
+    ]);
+    for row in &report.headers {
+        let ns = |ns: f64| format!("{ns:.1}");
+        table.row([
+            row.protocol.to_owned(),
+            row.entries.to_string(),
+            row.table_bytes.to_string(),
+            ns(row.burst_ns[0]),
+            format!("{:.2}", row.over_fpf[0]),
+            ns(row.burst_ns[1]),
+            format!("{:.2}", row.over_fpf[1]),
+            row.scattered_ns.map(ns).join(" / "),
+            row.dependent_ns.map(ns).join(" / "),
+        ]);
+    }
+    format!("{path}\n{table}")
 }
 
 fn lookup_table(rows: &[lookup::Row]) -> String {
