@@ -295,12 +295,16 @@ impl Keys {
         }
     }
 
+    /// The shared key of the packet at `slot`.
+    #[inline]
+    pub fn shared_at(&self, slot: Slot) -> Shared {
+        let shared = self.shared.get(slot.0 as usize);
+        shared.copied().unwrap_or(Shared(slot.0))
+    }
+
     #[inline]
     fn entry(&self, slot: Slot) -> &Hashed {
-        let place = match self.shared.get(slot.0 as usize) {
-            Some(Shared(place)) => *place,
-            None => slot.0,
-        };
+        let Shared(place) = self.shared_at(slot);
         &self.entries[place as usize]
     }
 

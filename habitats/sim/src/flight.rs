@@ -101,6 +101,17 @@ impl Flights {
         slot
     }
 
+    /// Creates a copy of the packet at a slot, and returns its slot.
+    pub(crate) fn duplicate(&mut self, slot: Slot) -> Slot {
+        let key = self.keys.shared_at(slot);
+        self.create(*self.get(slot), key)
+    }
+
+    /// Gives the packet at a slot another receiver.
+    pub(crate) fn readdress(&mut self, slot: Slot, to: EndpointId) {
+        self.flights[slot.0 as usize].to = to;
+    }
+
     /// The descriptor of a frame, for a port at which it arrives at `now`.
     #[inline]
     pub(crate) fn packet(&mut self, frame: &Frame, now: Instant) -> Packet {

@@ -10,9 +10,11 @@
 //! - [`network`]: hosts, routers, links
 //! - [`simulation`]: a run: traffic on a network, and the event loop
 //! - [`flow_spec`]: the specification of a flow
-//! - [`fabric`]: packets in transit: the order at one instant, ports, losses
+//! - [`fabric`]: packets in transit: the order at one instant, ports, losses; routers that are forwarding
+//!   elements of flexible packet forwarding
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
+//! - `multicast`: datagrams to many hosts
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
 //! - [`meter`]: the counts of a run; [`passage`]: the passage of flows at a port; [`gauges`]: the gauges of its queue;
@@ -33,6 +35,7 @@ mod frame;
 pub mod gauges;
 pub mod identification;
 pub mod meter;
+mod multicast;
 pub mod network;
 mod observe;
 pub mod passage;

@@ -26,6 +26,13 @@ pub struct NodeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
+impl PortId {
+    /// The port at the other end of its link: the two have consecutive numbers, the first one even.
+    pub(crate) const fn peer(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
 /// Longest frame, for the size of a port's burst; in virtual time, a port is never late.
 const FRAME_BYTES_MAX: u32 = 1514;
 
@@ -41,6 +48,9 @@ pub enum NetworkError {
     /// A packet would travel from one to the other, and perhaps back, without any time passing.
     #[error("the path from {0} to {1} takes no time: none of its links has a rate or a delay")]
     NoTime(String, String),
+    /// Two receivers of a group have the same router.
+    #[error("{0} and {1} receive the same group at router {2}; give each a router of its own")]
+    OneRouter(String, String, String),
 }
 
 /// One end of a link, with the way in which it sends.

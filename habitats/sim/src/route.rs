@@ -6,6 +6,9 @@
 //! ```text
 //!   hops:  ... | port, port, END | port, port, port, END | ...      one path, behind its host's port
 //! ```
+//!
+//! Where a router on the path is a forwarding element, a mark stands before its port: there, each packet
+//! is decided about.
 
 use std::collections::HashMap;
 
@@ -90,6 +93,9 @@ impl Routes {
 pub(crate) struct Hop(u32);
 
 impl Hop {
+    /// The next node decides: the packet has a header of flexible packet forwarding.
+    pub(crate) const ELEMENT: Self = Self(0);
+
     /// The hop after this one.
     #[inline]
     pub(crate) fn next(self) -> Self {
@@ -99,26 +105,52 @@ impl Hop {
 
 /// The end of a path.
 const END: u32 = u32::MAX;
+/// A forwarding element decides, whose port by IP is the next hop.
+const ELEMENT: u32 = u32::MAX - 1;
 
 /// The hops of all paths, one path after another. They are kept for the whole run, like flow keys.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hops(Vec<u32>);
 
+impl Default for Hops {
+    fn default() -> Self {
+        Self(vec![ELEMENT]) // the place of `Hop::ELEMENT`
+    }
+}
+
 impl Hops {
-    /// Stores a path through these ports; returns its first hop.
-    pub(crate) fn keep(&mut self, ports: impl Iterator<Item = PortId>) -> Hop {
+    /// Stores a path through these ports; returns its first hop. Each port has whether a forwarding element decides
+    /// before it.
+    pub(crate) fn keep(&mut self, ports: impl Iterator<Item = (PortId, bool)>) -> Hop {
         let first = Hop(self.0.len() as u32);
-        self.0.extend(ports.map(|port| port.0));
+        for (port, decides) in ports {
+            self.0.extend(decides.then_some(ELEMENT));
+            self.0.push(port.0);
+        }
         self.0.push(END);
         first
     }
 
-    /// The port through which a packet continues; none if it has reached its host.
+    /// Stores a path that ends at a forwarding element unless that gives packets a header.
+    pub(crate) fn keep_nowhere(&mut self) -> Hop {
+        let first = Hop(self.0.len() as u32);
+        self.0.extend([ELEMENT, END]);
+        first
+    }
+
+    /// The port through which a packet continues; none if it has reached its host, or a forwarding element that
+    /// decides.
     #[inline]
     pub(crate) fn port(&self, hop: Hop) -> Option<PortId> {
         match self.0[hop.0 as usize] {
-            END => None,
+            END | ELEMENT => None,
             port => Some(PortId(port)),
         }
+    }
+
+    /// Whether a packet has reached its host.
+    #[inline]
+    pub(crate) fn is_end(&self, hop: Hop) -> bool {
+        self.0[hop.0 as usize] == END
     }
 }

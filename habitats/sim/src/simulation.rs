@@ -39,7 +39,7 @@ pub struct Measurement {
 /// A simulated network with its traffic.
 pub struct Simulation {
     pub(crate) fabric: Fabric,
-    endpoints: Endpoints,
+    pub(crate) endpoints: Endpoints,
     clients: Vec<Client>,
     /// The client of an endpoint, by the endpoint's place.
     fetching: Vec<Option<u32>>,
@@ -174,6 +174,11 @@ impl Simulation {
     /// The fabric: time, ports, numbers of packets and events.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
+    }
+
+    /// The fabric before the run, to make routers forwarding elements.
+    pub fn fabric_mut(&mut self) -> &mut Fabric {
+        &mut self.fabric
     }
 
     /// The counts of the run.
@@ -390,10 +395,7 @@ impl Simulation {
         ends: [EndpointId; 2],
         flow: u32,
     ) -> [Route; 2] {
-        let source_port = self.next_port;
-        self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
-        let ports = &mut self.fabric.meters.ports;
-        ports.entry(flow_spec.port).or_insert(flow_spec.traffic);
+        let source_port = self.take_port(flow_spec);
         let hosts = [flow_spec.from, flow_spec.to];
         let address = |host: NodeId| self.fabric.address(host, flow_spec.ipv6);
         let addresses = [
@@ -428,12 +430,21 @@ impl Simulation {
         [route(0, 1), route(1, 0)]
     }
 
-    fn pace(&self, load: Load, flow_spec: &FlowSpec) -> Pace {
+    /// The next source port, for a flow whose receiver's port names its traffic.
+    pub(crate) fn take_port(&mut self, flow_spec: &FlowSpec) -> u16 {
+        let source_port = self.next_port;
+        self.next_port = self.next_port.checked_add(1).unwrap_or(PORT_FIRST);
+        let ports = &mut self.fabric.meters.ports;
+        ports.entry(flow_spec.port).or_insert(flow_spec.traffic);
+        source_port
+    }
+
+    pub(crate) fn pace(&self, load: Load, flow_spec: &FlowSpec) -> Pace {
         let stream = flow_stream(&self.streams, &flow_spec.name);
         Pace::new(load, stream, flow_spec.start, flow_spec.stop.min(self.end))
     }
 
-    fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {
+    pub(crate) fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {
         self.fabric.meters.flows.push(Flow {
             traffic,
             start,
@@ -456,8 +467,8 @@ impl Simulation {
         flow
     }
 
-    fn check(&self, from: NodeId, to: NodeId) -> Result<(), NetworkError> {
-        let name = |node: NodeId| self.fabric.nodes[node.0 as usize].name.clone();
+    pub(crate) fn check(&self, from: NodeId, to: NodeId) -> Result<(), NetworkError> {
+        let name = |node: NodeId| self.fabric.name(node).to_owned();
         match self.fabric.path_takes_time(from, to) {
             Some(true) => Ok(()),
             Some(false) => Err(NetworkError::NoTime(name(from), name(to))),

@@ -23,6 +23,8 @@ pub(crate) struct Wire {
     pub(crate) ring: Ring,
     /// Whether it is on the list of ports to be stepped at this instant.
     pub(crate) touched: bool,
+    /// Whether the link is cut: nothing is sent, and nothing on its way arrives.
+    pub(crate) is_cut: bool,
 }
 
 /// The sender of a link.
@@ -101,6 +103,7 @@ impl Wire {
             delay,
             ring: Ring::default(),
             touched: false,
+            is_cut: false,
         }
     }
 

@@ -1,7 +1,8 @@
-//! The simulator's engine as a whole: queues of known mean, books, order, chance, paths, actors.
+//! The simulator's engine as a whole: queues of known mean, books, order, chance, paths, actors, FPF.
 
 mod actors;
 mod books;
+mod fpf;
 mod identity;
 mod order;
 mod paths;

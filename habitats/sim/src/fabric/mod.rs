@@ -6,12 +6,16 @@
 //!                                                            └──────▶ host: to an endpoint
 //! ```
 //!
+//! - `fpf`: routers that are forwarding elements of flexible packet forwarding
+//!
 //! # The order at one instant
 //!
 //! First, all events of this instant are handled: packets arrive, timers run, endpoints send; all of these only *touch*
 //! ports. Then every touched port makes one step. Ports whose link has neither rate nor delay come first, because their
 //! packets arrive at the same instant. So all arrivals of an instant are queued before a port starts its next frame,
 //! exactly as in a live router that is late and replays a whole batch.
+
+mod fpf;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -21,6 +25,7 @@ use weir_base::Instant;
 use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Ecn, Fates, FlowKey, Reason};
 
+use self::fpf::Elements;
 use crate::EndpointId;
 use crate::endpoint::Route;
 use crate::event::Queue;
@@ -120,6 +125,7 @@ pub struct Fabric {
     pub(crate) flights: Flights,
     pub(crate) fates: Fates,
     pub(crate) meters: Meters,
+    elements: Elements,
     routes: Routes,
     hops: Hops,
     touched: Vec<PortId>,
@@ -145,6 +151,7 @@ impl Fabric {
             flights: Flights::new(secret),
             fates: Fates::default(),
             meters: Meters::default(),
+            elements: Elements::new(secret),
             routes,
             hops: Hops::default(),
             touched: Vec::new(),
@@ -201,6 +208,16 @@ impl Fabric {
         uplink.unwrap_or_else(|| unreachable!("endpoints are on hosts"))
     }
 
+    /// The name of a node.
+    pub(crate) fn name(&self, node: NodeId) -> &str {
+        &self.nodes[node.0 as usize].name
+    }
+
+    /// The router of a host.
+    pub(crate) fn router_of(&self, host: NodeId) -> NodeId {
+        self.wires[self.uplink(host).0 as usize].to
+    }
+
     /// Whether packets between two hosts take any time, on every one of several equal paths that their flow may use;
     /// none if there is no path.
     pub(crate) fn path_takes_time(&self, from: NodeId, to: NodeId) -> Option<bool> {
@@ -229,18 +246,36 @@ impl Fabric {
 
     /// The first hop of a flow with this key from one host to another, after the port of the first host.
     pub(crate) fn first_hop(&mut self, from: NodeId, to: NodeId, key: &FlowKey) -> Hop {
+        let first = self.router_of(from);
+        let decides = self.elements.contain(first);
+        self.hops_from(first, decides, to, key)
+    }
+
+    /// The first hop of a flow with this key from a node on; `decides`: that node's encapsulation rules get it.
+    pub(crate) fn hops_from(
+        &mut self,
+        mut node: NodeId,
+        mut decides: bool,
+        to: NodeId,
+        key: &FlowKey,
+    ) -> Hop {
         let hash = self.flights.keys.hash_key(key);
-        let mut node = self.wires[self.uplink(from).0 as usize].to;
-        let (wires, routes) = (&self.wires, &self.routes);
+        let (wires, routes, elements) = (&self.wires, &self.routes, &self.elements);
         let ports = std::iter::from_fn(|| {
             let port = match node == to {
                 true => None,
                 false => routes.port(node, to, hash),
             }?;
             node = wires[port.0 as usize].to;
-            Some(port)
+            let here = std::mem::replace(&mut decides, elements.contain(node));
+            Some((port, here))
         });
         self.hops.keep(ports)
+    }
+
+    /// Cuts a port's link in the direction from it, or joins it again. What is on its way over a cut link is lost.
+    pub fn cut(&mut self, port: PortId, is_cut: bool) {
+        self.wires[port.0 as usize].is_cut = is_cut;
     }
 
     /// A host sends a packet of `len` bytes (layer 2).
@@ -262,14 +297,15 @@ impl Fabric {
 
     /// Offers a frame to a port.
     #[inline(always)]
-    fn offer(&mut self, port: PortId, frame: Frame) {
+    pub(crate) fn offer(&mut self, port: PortId, frame: Frame) {
         let wire = &mut self.wires[port.0 as usize];
+        if wire.is_cut {
+            return self.discard(port, &frame, Reason::DeviceDown);
+        }
         match &mut wire.sender {
             Sender::Plain(plain) => {
                 let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
-                    let packet = self.flights.packet(&frame, self.now);
-                    self.fates.discard(packet, Reason::QueueFull);
-                    return self.reap(port);
+                    return self.discard(port, &frame, Reason::QueueFull);
                 };
                 // Its arrival is scheduled when the previous frame arrives, or by a step if there is no previous frame.
                 let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
@@ -293,6 +329,14 @@ impl Fabric {
                 self.touch(port);
             }
         }
+    }
+
+    /// Drops a frame at a port.
+    #[inline]
+    pub(crate) fn discard(&mut self, port: PortId, frame: &Frame, reason: Reason) {
+        let packet = self.flights.packet(frame, self.now);
+        self.fates.discard(packet, reason);
+        self.reap(port);
     }
 
     #[inline]
@@ -354,9 +398,17 @@ impl Fabric {
                 }
             }
         }
+        if self.wires[port.0 as usize].is_cut {
+            self.discard(port, &frame, Reason::DeviceDown);
+            return None;
+        }
         if let Some(port) = self.hops.port(frame.hop) {
             let hop = frame.hop.next();
             self.offer(port, Frame { hop, ..frame });
+            return None;
+        }
+        if !self.hops.is_end(frame.hop) {
+            self.handle_at_element(port, frame);
             return None;
         }
         Some(frame)
@@ -429,6 +481,7 @@ impl Fabric {
                 watch.lost(flight, key, self.now, reason);
             }
             self.flights.release(slot);
+            self.elements.forget(slot);
             self.lost += 1;
         }
     }

@@ -1,0 +1,372 @@
+//! Routers that are forwarding elements (FEs) of flexible packet forwarding, beside IP.
+//!
+//! ```text
+//!   no header ──▶ edge rules ──none──▶ the routes of IP
+//!                     │ vectors
+//!                     ▼
+//!   header ──▶ parse, decide (as in a live router) ──▶ a port, copies, or the header comes off ──▶ the routes of IP
+//! ```
+//!
+//! The decisions are those of [`weir_path::fpf`]: its tables, its encapsulation rules, and [`decide`] on the bytes of a
+//! header. Packets have no other bytes here, so the header lies beside the packet, and counts in its length.
+//!
+//! Where a packet without a header comes to an FE, its path has a mark instead of a port. Networks without FEs have no
+//! marks, and do no work for this.
+//!
+//! - A packet whose header came off goes on by IP from there. The encapsulation rules of that FE do not get it again.
+//! - Redirected packets are dropped: no control element takes any.
+//! - There is no MTU: the header makes a packet longer, and no link refuses it.
+//! - A drop counts at the link by which the packet came.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_packet::{Class, FlowKey, Reason, Slot};
+use weir_path::fpf::edge::filter::Subject;
+use weir_path::fpf::edge::rule::Listed;
+use weir_path::fpf::edge::rules::Rules;
+use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, parse};
+use weir_path::fpf::table::Input;
+use weir_path::fpf::{Inner, InterfaceId, Table};
+use weir_wire::EtherType;
+use weir_wire::fpf::{Repr, Vector, View};
+
+use super::{Fabric, Node};
+use crate::EndpointId;
+use crate::frame::Frame;
+use crate::network::{NetworkError, NodeId, PortId};
+use crate::route::Hop;
+
+/// Maximum encapsulation rules of an FE.
+const RULES_MAX: usize = 1 << 16;
+
+/// The FEs of a network, and the headers of packets under way.
+#[derive(Debug, Default)]
+pub(crate) struct Elements {
+    /// By router.
+    elements: HashMap<NodeId, Element>,
+    /// By slot: the header of its packet, empty if there is none.
+    headers: Vec<Vec<u8>>,
+    /// How a flow goes on from an FE that took its header off.
+    onward: HashMap<(NodeId, FlowKey), Onward>,
+    /// The key of flow hashes.
+    secret: (u64, u64),
+    /// Rules whose time-out is over.
+    expired: Vec<Listed>,
+}
+
+/// A forwarding element.
+#[derive(Debug)]
+struct Element {
+    table: Table,
+    /// The port of each interface of the table, and the rows of packets that come in there.
+    ports: Vec<(PortId, Option<Input>)>,
+    edge: Rules,
+}
+
+/// The rest of a flow's path, by IP.
+#[derive(Clone, Copy, Debug)]
+struct Onward {
+    first_hop: Hop,
+    /// The endpoint that gets it, if it is not the one that the sender named: a receiver of a group.
+    to: Option<EndpointId>,
+}
+
+impl Element {
+    /// The rows for frames that the port at the other end of a link has sent.
+    fn input(&self, over: PortId) -> Input {
+        let own = over.peer();
+        let known = self.ports.iter().find(|(port, _)| *port == own);
+        let input = known.and_then(|(_, input)| *input);
+        input.unwrap_or_else(|| self.table.any_input())
+    }
+
+    fn port(&self, interface: InterfaceId) -> PortId {
+        self.ports[interface.get()].0
+    }
+}
+
+impl Elements {
+    /// No FEs yet; `secret` is the key of flow hashes.
+    pub(crate) fn new(secret: (u64, u64)) -> Self {
+        Self {
+            secret,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a router is an FE.
+    pub(crate) fn contain(&self, router: NodeId) -> bool {
+        self.elements.contains_key(&router)
+    }
+
+    fn header_len(&self, frame: &Frame) -> u32 {
+        self.headers
+            .get(frame.slot.0 as usize)
+            .map_or(0, |header| header.len() as u32)
+    }
+
+    /// Puts a header before a packet, in place of the one that it has.
+    fn put(&mut self, frame: &mut Frame, repr: &Repr) {
+        frame.len = frame.len + repr.encoded_len() as u32 - self.header_len(frame);
+        let place = frame.slot.0 as usize;
+        if self.headers.len() <= place {
+            self.headers.resize(place + 1, Vec::new());
+        }
+        let header = &mut self.headers[place];
+        header.clear();
+        header.resize(repr.encoded_len(), 0);
+        repr.emit(&mut View::new_unchecked(&mut header[..]));
+        frame.hop = Hop::ELEMENT;
+    }
+
+    fn remove(&mut self, frame: &mut Frame) {
+        frame.len -= self.header_len(frame);
+        self.forget(frame.slot);
+    }
+
+    /// Forgets the header of a packet that is lost.
+    #[inline]
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(header) = self.headers.get_mut(slot.0 as usize) {
+            header.clear();
+        }
+    }
+}
+
+/// The decision about a packet with a header.
+enum Step {
+    Send(PortId, Class, u8),
+    Copy(Vec<Repr>),
+    Strip(Option<PortId>),
+    Drop(Reason),
+}
+
+impl Fabric {
+    /// Makes a router an FE, or replaces its table. `ports` are those of the table's interfaces, by number. Packets by
+    /// IP pass the encapsulation rules of all FEs that are there when their flow is created.
+    pub fn set_table(
+        &mut self,
+        router: NodeId,
+        table: Table,
+        ports: Vec<PortId>,
+    ) -> Result<(), NetworkError> {
+        debug_assert_eq!(table.interfaces().len(), ports.len());
+        for port in &ports {
+            let wire = &self.wires[port.0 as usize];
+            if !wire.takes_time() {
+                let name = |node: NodeId| self.name(node).to_owned();
+                return Err(NetworkError::NoTime(name(router), name(wire.to)));
+            }
+        }
+        let inputs = table.interfaces().iter();
+        let inputs = inputs.map(|interface| table.find(interface).map(|id| table.input(id)));
+        let ports = ports.into_iter().zip(inputs).collect();
+        match self.elements.elements.get_mut(&router) {
+            Some(element) => (element.table, element.ports) = (table, ports),
+            None => {
+                let edge = Rules::new(RULES_MAX, self.elements.secret, self.now);
+                let element = Element { table, ports, edge };
+                self.elements.elements.insert(router, element);
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of an FE.
+    pub fn table(&self, router: NodeId) -> Option<&Table> {
+        let element = self.elements.elements.get(&router)?;
+        Some(&element.table)
+    }
+
+    /// The encapsulation rules of an FE.
+    pub fn edge(&self, router: NodeId) -> Option<&Rules> {
+        let element = self.elements.elements.get(&router)?;
+        Some(&element.edge)
+    }
+
+    /// The encapsulation rules of an FE, for changes.
+    pub fn edge_mut(&mut self, router: NodeId) -> Option<&mut Rules> {
+        let element = self.elements.elements.get_mut(&router)?;
+        Some(&mut element.edge)
+    }
+
+    /// From this FE on, packets with this key go to this host, and its endpoint gets them.
+    pub(crate) fn deliver(&mut self, from: NodeId, key: &FlowKey, to: (NodeId, EndpointId)) {
+        let onward = Onward {
+            first_hop: self.hops_from(from, false, to.0, key),
+            to: Some(to.1),
+        };
+        self.elements.onward.insert((from, *key), onward);
+    }
+
+    /// The first hop to the address of a group: only an encapsulation rule of the first router leads on.
+    pub(crate) fn hops_to_group(&mut self) -> Hop {
+        self.hops.keep_nowhere()
+    }
+
+    /// Handles a frame at an FE. `over` is the port that sent it there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn handle_at_element(&mut self, over: PortId, frame: Frame) {
+        match self.elements.header_len(&frame) {
+            0 => self.handle_at_edge(over, frame),
+            _ => self.forward(over, frame, 1),
+        }
+    }
+
+    /// Handles a packet without a header: it gets one, or goes on by IP.
+    fn handle_at_edge(&mut self, over: PortId, frame: Frame) {
+        let router = self.wires[over.0 as usize].to;
+        match self.encapsulate(router, &frame) {
+            Ok(None) => self.go_on(over, frame, frame.hop.next()),
+            Ok(Some(headers)) => self.copy(over, frame, &headers, 0),
+            Err(reason) => self.discard(over, &frame, reason),
+        }
+    }
+
+    /// The headers that a packet gets, one for each copy; none if no rule takes it.
+    fn encapsulate(&mut self, router: NodeId, frame: &Frame) -> Result<Option<Vec<Repr>>, Reason> {
+        let Some(element) = self.elements.elements.get_mut(&router) else {
+            return Ok(None);
+        };
+        let edge = &mut element.edge;
+        if edge.due().is_some_and(|due| due <= self.now) {
+            edge.expire(self.now, &mut self.elements.expired);
+            self.elements.expired.clear();
+        }
+        let key = self.flights.keys.key_at(frame.slot);
+        let subject = Subject {
+            key,
+            hash: self.flights.keys.hash_key(key),
+            has_ports: true, // there are no fragments
+            ethertype: match key.source_ip() {
+                Some(address) if address.is_ipv6() => EtherType::Ipv6,
+                _ => EtherType::Ipv4,
+            },
+        };
+        let Some(found) = edge.find(&subject) else {
+            return Ok(None);
+        };
+        edge.hit(found, frame.len.into(), self.now)?;
+        let headers = edge.encapsulate(found, subject.hash).headers;
+        Ok(Some(headers.to_vec()))
+    }
+
+    /// Handles a packet with a header; `nested` decisions about it were made at this FE, with this one.
+    fn forward(&mut self, over: PortId, frame: Frame, nested: u8) {
+        match self.decide(over, &frame) {
+            Step::Send(port, class, index) => {
+                if let Some(header) = self.elements.headers.get_mut(frame.slot.0 as usize) {
+                    View::new_unchecked(&mut header[..]).set_index(index);
+                }
+                self.offer(port, Frame { class, ..frame });
+            }
+            Step::Copy(_) if nested >= NESTED_MAX => {
+                self.discard(over, &frame, Reason::FpfNested);
+            }
+            Step::Copy(headers) => self.copy(over, frame, &headers, nested),
+            Step::Strip(port) => self.strip(over, frame, port),
+            Step::Drop(reason) => self.discard(over, &frame, reason),
+        }
+    }
+
+    fn decide(&self, over: PortId, frame: &Frame) -> Step {
+        let router = self.wires[over.0 as usize].to;
+        let Some(element) = self.elements.elements.get(&router) else {
+            return Step::Drop(Reason::NotIp); // as a router that knows no FPF;
+        };
+        let header = &self.elements.headers[frame.slot.0 as usize];
+        let lid_size = element.table.domain().lid_size();
+        let decision = parse(header, lid_size)
+            .and_then(|header| decide(&element.table, element.input(over), &header));
+        match decision {
+            Ok(Decision::Forward(hop, index)) => {
+                Step::Send(element.port(hop.interface), hop.queue, index)
+            }
+            Ok(Decision::Multicast(leaves)) => {
+                let first = |vector: &Vector| Repr::first(*vector);
+                Step::Copy(leaves.iter().map(first).collect())
+            }
+            Ok(Decision::Decapsulate(Inner::Ip)) => Step::Strip(None),
+            Ok(Decision::Decapsulate(Inner::Frame(_, hop))) => {
+                Step::Strip(Some(element.port(hop.interface)))
+            }
+            Ok(Decision::Redirect) => Step::Drop(Reason::FpfRule),
+            Err(reason) => Step::Drop(reason),
+        }
+    }
+
+    /// Sends a copy of a packet with each of these headers.
+    fn copy(&mut self, over: PortId, frame: Frame, headers: &[Repr], nested: u8) {
+        for (place, header) in headers.iter().enumerate() {
+            let mut copy = frame;
+            // The last one is the packet itself.
+            if place + 1 < headers.len() {
+                copy.slot = self.flights.duplicate(frame.slot);
+                copy.len -= self.elements.header_len(&frame);
+            }
+            self.elements.put(&mut copy, header);
+            self.forward(over, copy, nested + 1);
+        }
+    }
+
+    /// Takes the header off: the packet goes on by IP, from here or from the other end of this port's link.
+    fn strip(&mut self, over: PortId, mut frame: Frame, port: Option<PortId>) {
+        self.elements.remove(&mut frame);
+        let here = self.wires[over.0 as usize].to;
+        let from = port.map_or(here, |port| self.wires[port.0 as usize].to);
+        let key = *self.flights.keys.key_at(frame.slot);
+        let onward = match self.elements.onward.get(&(from, key)) {
+            Some(onward) => Some(*onward),
+            None => self.find_onward(from, &key),
+        };
+        let Some(onward) = onward else {
+            return self.discard(over, &frame, Reason::NoRoute);
+        };
+        if let Some(to) = onward.to {
+            self.flights.readdress(frame.slot, to);
+        }
+        match port {
+            Some(port) => {
+                let hop = onward.first_hop;
+                self.offer(port, Frame { hop, ..frame });
+            }
+            None => self.go_on(over, frame, onward.first_hop),
+        }
+    }
+
+    /// Finds the rest of a flow's path to the host that has its destination address, and keeps it.
+    fn find_onward(&mut self, from: NodeId, key: &FlowKey) -> Option<Onward> {
+        let to = self.host_of(key)?;
+        let onward = Onward {
+            first_hop: self.hops_from(from, false, to, key),
+            to: None,
+        };
+        self.elements.onward.insert((from, *key), onward);
+        Some(onward)
+    }
+
+    /// Sends a packet without a header on its way by IP.
+    fn go_on(&mut self, over: PortId, frame: Frame, hop: Hop) {
+        match self.hops.port(hop) {
+            Some(port) => {
+                let hop = hop.next();
+                self.offer(port, Frame { hop, ..frame });
+            }
+            None => self.discard(over, &frame, Reason::NoRoute),
+        }
+    }
+
+    /// The host that has the destination address of a key.
+    fn host_of(&self, key: &FlowKey) -> Option<NodeId> {
+        let is = |address: IpAddr| {
+            let of = FlowKey::ip(address, address, 0, 0, 0);
+            (of.family, of.destination) == (key.family, key.destination)
+        };
+        let has_it =
+            |node: &Node| node.uplink.is_some() && (is(node.v4.into()) || is(node.v6.into()));
+        let place = self.nodes.iter().position(has_it)?;
+        Some(NodeId(place as u32))
+    }
+}

@@ -1,0 +1,309 @@
+//! Flexible packet forwarding beside IP: Figure 1 of the paper, with tables written by hand.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::sync::Arc;
+
+use weir_base::{Instant, Rate, Spacing, Span};
+use weir_packet::Class;
+use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::rule::Rule as Encapsulation;
+use weir_path::fpf::{Builder, Domain, Hop, Interface, LidSize, Rule};
+use weir_sim::{FlowSpec, Network, NodeId, PortId, Simulation};
+use weir_wire::fpf::Vector;
+
+use super::support::{HEADERS, flow_spec, host, link, load, millis, received, simulation};
+
+const DELAY: Span = Span::from_millis(1);
+const PAYLOAD: u32 = 100;
+/// Port of the first traffic.
+const PORT: u16 = 9;
+/// A thousand packets, one each millisecond.
+const END: Instant = Instant::from_nanos(1_000_500_000);
+
+/// C, two FEs of B, A, D: IP goes C-D-A because that has fewer hops.
+struct Figure1 {
+    sim: Simulation,
+    hosts: [NodeId; 2],
+    c: NodeId,
+    /// Ports C to B, B to B, B to A, C to D, D to A.
+    ports: [PortId; 5],
+}
+
+/// LIDs by hand: in C (one byte) 0xb0 leads to B and 0xd0 to D; in B (two bytes) 0xa0a0 leads to A; in D 0xaa does.
+fn figure_1(traffics: u32) -> Figure1 {
+    let mut network = Network::default();
+    let [c, b1, b2, a, d] = ["c", "b1", "b2", "a", "d"].map(|name| network.router(name));
+    let hosts = [1, 2].map(|number| host(&mut network, number));
+    let rate = Some(Rate::from_mbps(100));
+    link(&mut network, hosts[0], c, rate, DELAY);
+    link(&mut network, hosts[1], a, rate, DELAY);
+    let mut join = |from, to| link(&mut network, from, to, rate, DELAY)[0];
+    let ports = [
+        join(c, b1),
+        join(b1, b2),
+        join(b2, a),
+        join(c, d),
+        join(d, a),
+    ];
+    let [to_b, inside, b_to_a, to_d, d_to_a] = ports;
+    let mut sim = simulation(network, traffics, 1);
+    let mut table = |fe: NodeId, bytes: u8, rules: &[(u16, PortId, bool)]| {
+        let mut builder = Builder::new(Domain::new(0xc000, bytes).unwrap());
+        let mut ports = Vec::new();
+        for (lid, port, leaves_domain) in rules {
+            let interface = Interface::ethernet(&port.0.to_string());
+            let hop = Hop {
+                interface: builder.interface(interface).unwrap(),
+                destination: [0; 6],
+                queue: Class(0),
+                leaves_domain: *leaves_domain,
+            };
+            builder.rule(None, *lid, Rule::Forward(hop)).unwrap();
+            ports.push(*port);
+        }
+        let table = builder.build().unwrap();
+        sim.fabric_mut().set_table(fe, table, ports).unwrap();
+    };
+    table(c, 1, &[(0xb0, to_b, true), (0xd0, to_d, true)]);
+    table(b1, 2, &[(0xa0a0, inside, false)]);
+    table(b2, 2, &[(0xa0a0, b_to_a, true)]);
+    table(d, 1, &[(0xaa, d_to_a, true)]);
+    table(a, 1, &[]);
+    Figure1 {
+        sim,
+        hosts,
+        c,
+        ports,
+    }
+}
+
+const BY_B: &[u8] = &[0xb0, 0xa0, 0xa0];
+const BY_D: &[u8] = &[0xd0, 0xaa];
+
+impl Figure1 {
+    /// Sends a thousand datagrams of a traffic in a second.
+    fn send(&mut self, traffic: u32) {
+        let [from, to] = self.hosts;
+        let flow_spec = FlowSpec {
+            port: PORT + traffic as u16,
+            stop: END,
+            ..flow_spec(from, to, traffic)
+        };
+        let load = load(1000.0, PAYLOAD, Spacing::Even);
+        self.sim.udp(&flow_spec, load).unwrap();
+    }
+
+    /// Puts vectors before the packets of a traffic.
+    fn encapsulate(&mut self, traffic: u32, spread: Spread, vectors: &[(&[u8], u32)]) {
+        let port = PORT + traffic as u16;
+        let filter = RawFilter {
+            version: Some(4),
+            protocol: Some(17),
+            destination_ports: Some((port, port)),
+            ..RawFilter::default()
+        };
+        let vector = |(lids, weight): &(&[u8], u32)| (Vector::new(lids).unwrap(), *weight);
+        let vectors: Vec<_> = vectors.iter().map(vector).collect();
+        let rule = Encapsulation {
+            paths: Paths::new(spread, &vectors).unwrap(),
+            timeout: None,
+            session: 0,
+            profile: None,
+        };
+        let now = self.sim.fabric().now();
+        let edge = self.sim.fabric_mut().edge_mut(self.c).unwrap();
+        edge.set(traffic, &filter.check().unwrap(), &rule, now)
+            .unwrap();
+    }
+
+    /// Packets that the ports have sent.
+    fn sent(&self) -> [u64; 5] {
+        self.ports
+            .map(|port| self.sim.fabric().port(port).sent().packets)
+    }
+
+    fn assert_books(&self) {
+        let [created, delivered, lost, under_way] = self.sim.fabric().books();
+        assert_eq!(created, delivered + lost + under_way);
+    }
+}
+
+#[test]
+fn one_flow_goes_by_b_while_ip_goes_by_d() {
+    let mut net = figure_1(2);
+    net.encapsulate(0, Spread::ByFlow, &[(BY_B, 1)]);
+    net.send(0);
+    net.send(1);
+    net.sim.run_until(millis(1100));
+    assert_eq!([received(&net.sim, 0), received(&net.sim, 1)], [1000; 2]);
+    assert_eq!(net.sent(), [1000; 5]);
+    // Two bytes and the vector count on the links between the edges, and nowhere else.
+    let bytes = net
+        .ports
+        .map(|port| net.sim.fabric().port(port).sent().bytes);
+    let plain = 1000 * (u64::from(PAYLOAD) + HEADERS as u64);
+    let labelled = plain + 1000 * (2 + BY_B.len() as u64);
+    assert_eq!(bytes, [labelled, labelled, labelled, plain, plain]);
+    let hits = net.sim.fabric().edge(net.c).unwrap().get(0).unwrap().hits;
+    assert_eq!(hits.packets, 1000);
+    net.assert_books();
+}
+
+#[test]
+fn packets_of_one_flow_are_shared_by_weight() {
+    let mut net = figure_1(1);
+    net.encapsulate(0, Spread::ByPacket, &[(BY_B, 3), (BY_D, 1)]);
+    net.send(0);
+    net.sim.run_until(millis(1100));
+    assert_eq!(net.sent(), [750, 750, 750, 250, 250]);
+    assert_eq!(received(&net.sim, 0), 1000);
+}
+
+#[test]
+fn a_path_is_changed_at_the_edge_between_two_packets() {
+    let mut net = figure_1(1);
+    net.encapsulate(0, Spread::ByFlow, &[(BY_B, 1)]);
+    net.send(0);
+    net.sim.run_until(millis(500));
+    net.encapsulate(0, Spread::ByFlow, &[(BY_D, 1)]);
+    net.sim.run_until(millis(1100));
+    let sent = net.sent();
+    assert_eq!(received(&net.sim, 0), 1000);
+    assert_eq!(
+        (sent[0] + sent[3], sent[0], sent[4]),
+        (1000, sent[2], sent[3])
+    );
+    assert!((498..=501).contains(&sent[0]), "{sent:?}");
+}
+
+#[test]
+fn what_a_cut_link_carries_is_lost_and_counted() {
+    let mut net = figure_1(1);
+    net.encapsulate(0, Spread::ByFlow, &[(BY_B, 1)]);
+    net.send(0);
+    net.sim.run_until(millis(500));
+    let inside = net.ports[1];
+    net.sim.fabric_mut().cut(inside, true);
+    net.sim.run_until(millis(750));
+    net.sim.fabric_mut().cut(inside, false);
+    net.sim.run_until(millis(1100));
+    let lost = &net.sim.meters().losses[&(0, inside, "device-down")];
+    assert_eq!(received(&net.sim, 0) + lost.packets, 1000);
+    assert!((249..=252).contains(&lost.packets), "{}", lost.packets);
+    net.assert_books();
+}
+
+/// A header that nobody takes off does not stay with the place of its packet.
+#[test]
+fn a_wrong_vector_is_dropped_with_its_reason() {
+    let mut net = figure_1(2);
+    net.encapsulate(0, Spread::ByFlow, &[(&[0xb0, 0xa0], 1)]);
+    net.send(0);
+    net.send(1);
+    net.sim.run_until(millis(1100));
+    let lost = &net.sim.meters().losses[&(0, net.ports[0], "fpf-lid-length")];
+    assert_eq!(lost.packets, 1000);
+    assert_eq!([received(&net.sim, 0), received(&net.sim, 1)], [0, 1000]);
+    net.assert_books();
+}
+
+/// Leaves at hosts of their own, from one branch in the network and from the edge's own copies.
+#[test]
+fn each_leaf_gets_exactly_one_copy() {
+    for leaves in [2, 8] {
+        for branch in [false, true] {
+            let (mut sim, receivers) = star(leaves, branch);
+            sim.run_until(millis(1100));
+            let flows = sim.meters().flows.iter();
+            let bytes: Vec<u64> = flows.map(|flow| flow.bytes).collect();
+            assert_eq!(bytes, vec![1000 * u64::from(PAYLOAD); leaves], "{branch}");
+            let to_leaf = |port: &PortId| sim.fabric().port(*port).sent().packets;
+            assert!(receivers.iter().all(|port| to_leaf(port) == 1000));
+            assert_eq!(received(&sim, 0), 1000 * leaves as u64);
+            let [created, delivered, lost, under_way] = sim.fabric().books();
+            assert_eq!((lost, created), (0, delivered + under_way));
+        }
+    }
+}
+
+/// A source behind an edge, a router in the middle, and leaves around it. Copies are made in the middle, or at the edge.
+fn star(leaves: usize, branch: bool) -> (Simulation, Vec<PortId>) {
+    let mut network = Network::default();
+    let [edge, middle] = ["edge", "middle"].map(|name| network.router(name));
+    let rate = Some(Rate::from_mbps(100));
+    let source = host(&mut network, 1);
+    link(&mut network, source, edge, rate, DELAY);
+    let to_middle = link(&mut network, edge, middle, rate, DELAY)[0];
+    let (mut ports, mut routers, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
+    for leaf in 0..leaves {
+        let router = network.router(&format!("leaf{leaf}"));
+        let receiver = host(&mut network, 10 + leaf as u8);
+        ports.push(link(&mut network, middle, router, rate, DELAY)[0]);
+        link(&mut network, router, receiver, rate, DELAY);
+        routers.push(router);
+        receivers.push(receiver);
+    }
+    let mut sim = simulation(network, 1, 1);
+    let vectors: Vec<Vec<u8>> = (0..leaves as u8).map(|lid| vec![lid]).collect();
+    let domain = Domain::default();
+    assert_eq!(domain.lid_size(), LidSize::One);
+    let forward = |builder: &mut Builder, port: PortId| {
+        let interface = Interface::ethernet(&port.0.to_string());
+        Rule::Forward(Hop {
+            interface: builder.interface(interface).unwrap(),
+            destination: [0; 6],
+            queue: Class(0),
+            leaves_domain: true,
+        })
+    };
+    let mut builder = Builder::new(domain);
+    let rule = forward(&mut builder, to_middle);
+    builder.rule(None, 0xee, rule).unwrap();
+    let table = builder.build().unwrap();
+    let fabric = sim.fabric_mut();
+    fabric.set_table(edge, table, vec![to_middle]).unwrap();
+    let mut builder = Builder::new(domain);
+    for (lid, port) in ports.iter().enumerate() {
+        let rule = forward(&mut builder, *port);
+        builder.rule(None, lid as u16, rule).unwrap();
+    }
+    let copies = vectors.iter().map(|lids| Vector::new(lids).unwrap());
+    let copies: Arc<[Vector]> = copies.collect();
+    builder.rule(None, 0xcc, Rule::Multicast(copies)).unwrap();
+    let table = builder.build().unwrap();
+    fabric.set_table(middle, table, ports.clone()).unwrap();
+    for router in routers {
+        let table = Builder::new(domain).build().unwrap();
+        fabric.set_table(router, table, Vec::new()).unwrap();
+    }
+    let of_edge = match branch {
+        true => vec![vec![0xee, 0xcc]],
+        false => vectors.iter().map(|lids| vec![0xee, lids[0]]).collect(),
+    };
+    let of_edge: Vec<_> = of_edge
+        .iter()
+        .map(|lids: &Vec<u8>| (Vector::new(lids).unwrap(), 1))
+        .collect();
+    let rule = Encapsulation {
+        paths: Paths::new(Spread::Copies, &of_edge).unwrap(),
+        timeout: None,
+        session: 0,
+        profile: None,
+    };
+    let group = "239.0.0.1".parse().unwrap();
+    let filter = RawFilter {
+        destination: Some(format!("{group}/32").parse().unwrap()),
+        ..RawFilter::default()
+    };
+    let now = fabric.now();
+    let rules = fabric.edge_mut(edge).unwrap();
+    rules.set(1, &filter.check().unwrap(), &rule, now).unwrap();
+    let flow_spec = FlowSpec {
+        stop: END,
+        ..flow_spec(source, receivers[0], 0)
+    };
+    let load = load(1000.0, PAYLOAD, Spacing::Even);
+    sim.multicast(&flow_spec, group, &receivers, load).unwrap();
+    (sim, ports)
+}
