@@ -57,6 +57,24 @@ pub enum PathError {
         /// The behaviour that every domain must offer.
         behaviour: Option<String>,
     },
+    /// Two domains that follow each other on a named path have no link that would do.
+    #[error(
+        "no working link leads from domain `{from}` to `{to}` on the named path, by the elements that it names"
+    )]
+    NoLink {
+        /// The domain before the gap.
+        from: String,
+        /// The domain after it.
+        to: String,
+    },
+    /// A named path has other ends than its flow.
+    #[error("the named path must begin in domain `{from}` and end in `{to}`, where its flow does")]
+    Ends {
+        /// The domain of the ingress edge.
+        from: String,
+        /// The domain of the target.
+        to: String,
+    },
     /// Fewer disjoint paths exist than were requested.
     #[error("{found} of {wanted} paths from `{from}` to `{to}` share no {}", kind.noun())]
     NotDisjoint {

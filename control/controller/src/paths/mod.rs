@@ -16,6 +16,7 @@
 //! - `lids`: equation (1), and what each identifier names
 //! - `inside`: the trees inside a domain
 //! - `search`: k cheapest paths (Yen); `disjoint`: disjoint ones (Suurballe)
+//! - `named`: paths that an operator names
 //! - `route`: from exits to a vector; `tree`: vectors of a multicast tree
 //! - `rules`: the rows of each FE's table
 //! - `request`: flows of applications; `choice`: the paths that each gets;
@@ -37,6 +38,7 @@ mod error;
 mod flows;
 mod inside;
 mod lids;
+mod named;
 mod request;
 mod route;
 mod rules;
@@ -48,6 +50,7 @@ mod tree;
 pub use disjoint::Disjoint;
 pub use error::PathError;
 pub use lids::{Lid, Meaning, lid_bytes};
+pub use named::Step;
 pub use request::{Carry, Encapsulation, Filter, Prefix, Request, Spread};
 pub use route::{Route, Target};
 pub use rules::{Input, Rule, Rules};
