@@ -20,6 +20,7 @@ mod manpage;
 mod operator;
 mod output;
 mod pages;
+mod paths;
 mod reproduce;
 mod route;
 mod router;
@@ -154,6 +155,10 @@ enum Command {
     /// Captures are pcap or pcapng. The class of a flow is the protocol that sets it up; it CARRIES what is found in
     /// it later, like RTP after STUN. AFTER is the number of packets with payload until the class was found.
     Classify(classify::ClassifyArguments),
+    /// Show the paths of a network with flexible packet forwarding, and what its elements need for them
+    ///
+    /// The file has the domains, the elements, the links, and the packets whose paths are chosen: docs/fpf.md.
+    Paths(paths::PathsArguments),
     /// Print the manual page of a discipline, a controller or a table of `weir show`
     Describe {
         /// Its name; `weir list disciplines`, `controllers` and `tables` have them all
@@ -309,6 +314,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Classify(arguments) => classify::run(&arguments),
+        Command::Paths(arguments) => paths::run(&arguments),
         Command::Describe { name } => describe(&name),
         Command::Keys { name } => keys::run(&name),
         Command::List(arguments) => list::run(&arguments),

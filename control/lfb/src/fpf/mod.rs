@@ -100,6 +100,7 @@ impl Part {
 }
 
 pub use domain::PARAMETERS;
+pub use text::mac;
 
 /// The settings of every section by its name.
 type Named = BTreeMap<String, Settings>;

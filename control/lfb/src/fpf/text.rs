@@ -45,7 +45,7 @@ pub(super) fn vector(text: &str) -> Result<Vector, String> {
 }
 
 /// A MAC address: `02:00:00:00:00:0b`.
-pub(super) fn mac(text: &str) -> Option<Mac> {
+pub fn mac(text: &str) -> Option<Mac> {
     let mut mac = Mac::default();
     let mut parts = text.split(':');
     for byte in &mut mac {

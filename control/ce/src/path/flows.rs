@@ -1,0 +1,80 @@
+//! The paths that a file asks for.
+
+use weir_base::setting::Settings;
+use weir_controller::paths::{Disjoint, PathError, Paths, Payload, Request, Spread, Step, Target};
+use weir_model::Fault;
+
+use super::{Flow, refused, wrong};
+
+/// Finds the paths of a section, and reserves their rate.
+pub(super) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result<Flow, Fault> {
+    let topology = paths.topology();
+    let source = topology.fe_named(settings.text("from"));
+    let source = source.map_err(refused("path", name, "from"))?;
+    let target = target(paths, settings.text("to")).map_err(refused("path", name, "to"))?;
+    let behaviour = Some(settings.text("behaviour")).filter(|text| !text.is_empty());
+    let through: Vec<&str> = settings.text("through").split_whitespace().collect();
+    let (wanted, disjoint) = (settings.count("paths") as usize, settings.word("disjoint"));
+    if !through.is_empty() {
+        if wanted > 1 || disjoint != "no" {
+            let why =
+                "a path that is named is one path; remove `through`, or `paths` and `disjoint`";
+            return Err(wrong("path", name, "through", why));
+        }
+        let steps: Result<Vec<Step>, PathError> =
+            through.iter().map(|word| step(paths, word)).collect();
+        let steps = steps.map_err(refused("path", name, "through"))?;
+        let route = paths.along(source, target, behaviour, &steps);
+        return Ok(Flow {
+            name: name.to_owned(),
+            source,
+            routes: vec![route.map_err(refused("path", name, "through"))?],
+            settings: settings.clone(),
+        });
+    }
+    let spread = match (wanted, disjoint) {
+        (1, "no") => Spread::One,
+        (n, "no") => Spread::Cheapest(n),
+        (n, "links") => Spread::Disjoint(n, Disjoint::Links),
+        (n, _) => Spread::Disjoint(n, Disjoint::Domains),
+    };
+    let request = Request {
+        filter: Default::default(), // the edge checks the packets of the section
+        source,
+        targets: vec![target],
+        behaviour: behaviour.map(str::to_owned),
+        rate: Some(settings.rate("reserve")).filter(|rate| rate.as_bps() > 0),
+        spread,
+        by_packet: settings.word("spread") == "packet",
+        timeout: None,
+        session: None,
+    };
+    let (id, _) = paths.request(request).map_err(refused("path", name, ""))?;
+    let routes = paths.routes_of(id).map_err(refused("path", name, ""))?;
+    Ok(Flow {
+        name: name.to_owned(),
+        source,
+        routes: routes.to_vec(),
+        settings: settings.clone(),
+    })
+}
+
+/// The target of this name: a domain, or an edge element.
+pub fn target(paths: &Paths, name: &str) -> Result<Target, PathError> {
+    let topology = paths.topology();
+    match topology.domain_named(name) {
+        Ok(domain) => Ok(Target::Domain(domain)),
+        Err(error) => match topology.fe_named(name) {
+            Ok(fe) => Ok(Target::Fe(fe, Payload::Ip)),
+            Err(_) => Err(error),
+        },
+    }
+}
+
+fn step(paths: &Paths, name: &str) -> Result<Step, PathError> {
+    let topology = paths.topology();
+    match topology.domain_named(name) {
+        Ok(domain) => Ok(Step::Domain(domain)),
+        Err(error) => topology.fe_named(name).map(Step::Fe).map_err(|_| error),
+    }
+}

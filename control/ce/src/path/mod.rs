@@ -1,0 +1,163 @@
+//! Paths of flexible packet forwarding (FPF): a topology and the paths through it, as an operator writes them, and the
+//! configuration of each FE that follows.
+//!
+//! ```toml
+//! [domain.b]                       # FEs with one table of LIDs
+//!
+//! [element.b1]                     # a forwarding element
+//! domain = "b"
+//!
+//! [link.c-b]                       # FE:INTERFACE, as in [fpf.interface.NAME] of the FE
+//! from = "c1:wan"
+//! to = "b1:west"
+//! from_address = "02:00:00:00:00:c1"
+//! to_address = "02:00:00:00:00:b1"
+//!
+//! [path.video]                     # these packets, which enter at c1, go to domain a by two disjoint paths
+//! from = "c1"
+//! to = "a"
+//! paths = 2
+//! disjoint = "links"
+//! destination = "198.51.100.0/24"
+//! ```
+//!
+//! - `section`: the sections and their keys
+//! - `topology`: domains, elements and links as the controller's [`Topology`]
+//! - `flows`: the paths that are asked for
+//! - `export`: the configuration of each FE
+
+mod export;
+mod flows;
+mod section;
+mod topology;
+
+use std::collections::BTreeMap;
+
+use weir_base::setting::{Scalar, Settings};
+use weir_controller::paths::{FeId, LinkId, PathError, Paths, Route, Topology};
+use weir_model::fault::ResultCode;
+use weir_model::{Change, ComponentPath, Fault};
+
+pub use export::hex;
+pub use flows::target;
+pub use section::{DOMAIN_CLASS, ELEMENT_CLASS, LINK_CLASS, NETWORK, PATH_CLASS};
+
+/// A checked file.
+#[derive(Clone, Debug)]
+pub struct NetworkPlan {
+    /// Domains, elements and links.
+    pub topology: Topology,
+    /// The number of each link by its name.
+    pub links: BTreeMap<String, LinkId>,
+    /// The sections of the links, by number.
+    of_links: BTreeMap<LinkId, (String, Settings)>,
+    flows: BTreeMap<String, Settings>,
+}
+
+/// A path that was asked for, and what was found.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// The FE where its packets enter.
+    pub source: FeId,
+    /// Its paths.
+    pub routes: Vec<Route>,
+    /// Its section.
+    pub(crate) settings: Settings,
+}
+
+/// Settings by the name of their section.
+type Named = BTreeMap<String, Settings>;
+
+impl NetworkPlan {
+    /// Checks a whole file. All faults of its sections are reported, not only the first.
+    pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
+        let mut given: BTreeMap<(&str, &str), Vec<(&str, &Scalar)>> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for change in changes {
+            match NETWORK.set(change) {
+                Ok(set) => {
+                    if let Some(name) = set.instance {
+                        let block = given.entry((set.section.key, name)).or_default();
+                        block.extend(set.parameter);
+                    }
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let mut named: BTreeMap<&str, Named> = BTreeMap::new();
+        for ((key, name), values) in given {
+            let path = ComponentPath::new([key, name]);
+            let section = NETWORK.sections.iter().find(|section| section.key == key);
+            let classes = section
+                .map(|section| (section.classes)())
+                .unwrap_or_default();
+            for class in classes {
+                match Settings::check(class.parameters, values.iter().copied()) {
+                    Ok(settings) => {
+                        _ = named
+                            .entry(key)
+                            .or_default()
+                            .insert(name.to_owned(), settings)
+                    }
+                    Err(error) => faults.push(Fault::of_setting(&path, &class, &error)),
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let mut of = |key| named.remove(key).unwrap_or_default();
+        let (domains, elements, sections) = (of("domain"), of("element"), of("link"));
+        let (topology, links) =
+            topology::topology(&domains, &elements, &sections).map_err(|fault| vec![fault])?;
+        let numbered = sections.into_iter();
+        let numbered = numbered.filter_map(|(name, s)| Some((*links.get(&name)?, (name, s))));
+        Ok(Self {
+            topology,
+            of_links: numbered.collect(),
+            links,
+            flows: of("path"),
+        })
+    }
+
+    /// The paths that the file asks for; `paths` knows the links that have failed, and reserves rates. Every path that
+    /// does not exist is a fault.
+    pub fn flows(&self, paths: &mut Paths) -> Result<Vec<Flow>, Vec<Fault>> {
+        let (mut flows, mut faults) = (Vec::new(), Vec::new());
+        for (name, settings) in &self.flows {
+            match flows::flow(name, settings, paths) {
+                Ok(flow) => flows.push(flow),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(flows),
+            false => Err(faults),
+        }
+    }
+}
+
+/// The fault of a component of a section with a name.
+fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
+    let path = ComponentPath::new([section, name]);
+    let path = if component.is_empty() {
+        path
+    } else {
+        path.join(component)
+    };
+    Fault::new(path, why.to_string()).code(ResultCode::ValueOutOfRange)
+}
+
+/// The same for the error of the controller.
+fn refused<'a>(
+    section: &'a str,
+    name: &'a str,
+    component: &'a str,
+) -> impl FnOnce(PathError) -> Fault + 'a {
+    move |error| wrong(section, name, component, error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The sections of a network's file, and their keys.
+
+use weir_base::Rate;
+use weir_base::setting::{Kind, Parameter, Scalar};
+use weir_lfb::fpf::Part;
+use weir_model::{Class, ComponentPath, Section};
+
+const fn text(id: u32, name: &'static str, most: usize, about: &'static str) -> Parameter {
+    Parameter::new(name, Kind::Text(most), "", about).id(id)
+}
+
+/// A domain.
+pub const DOMAIN_CLASS: Class = Class {
+    name: "domain",
+    id: 0x00F7_0330,
+    about: "a domain of flexible packet forwarding: forwarding elements with one table of LIDs",
+    parameters: &[
+        Parameter::new(
+            "lid_bytes",
+            Kind::Count(0, 2),
+            "0",
+            "bytes of its LIDs; 0: as many as its links need, by equation (1) of the paper",
+        )
+        .id(1),
+        Parameter::new(
+            "special",
+            Kind::Count(0, 65_535),
+            "0",
+            "LIDs kept for multicast and other special rules; 0: as many as the domain has links to others",
+        )
+        .id(2),
+        text(
+            3,
+            "behaviours",
+            4096,
+            "treatments among which a path can choose, separated by spaces, each perhaps with the queue of its packets: \
+             plain premium:2; empty: one",
+        ),
+    ],
+    ..Class::PLAIN
+};
+
+/// A forwarding element.
+pub const ELEMENT_CLASS: Class = Class {
+    name: "element",
+    id: 0x00F7_0331,
+    about: "a forwarding element of a domain",
+    parameters: &[
+        text(1, "domain", 64, "name of its domain"),
+        Parameter::new(
+            "edge",
+            Kind::Flag,
+            "false",
+            "whether paths may end at this very element; otherwise they end at the first one of its domain",
+        )
+        .id(2),
+    ],
+    ..Class::PLAIN
+};
+
+/// A link.
+pub const LINK_CLASS: Class = Class {
+    name: "link",
+    id: 0x00F7_0332,
+    about: "a link between two forwarding elements",
+    parameters: &[
+        text(
+            1,
+            "from",
+            140,
+            "one end, ELEMENT:PORT or ELEMENT:PORT.VLAN; for a tunnel ELEMENT and any name",
+        ),
+        text(2, "to", 140, "the other end"),
+        text(
+            3,
+            "from_address",
+            45,
+            "MAC address of the port at `from`; of a tunnel, the IP address of its end there",
+        ),
+        text(4, "to_address", 45, "the same at `to`"),
+        Parameter::new(
+            "cost",
+            Kind::Count(1, 1_000_000),
+            "1",
+            "cost of passing it; a path with the lowest sum is chosen first",
+        )
+        .id(5),
+        Parameter::new(
+            "rate",
+            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+            "0 bit",
+            "rate in each direction that paths may reserve; 0 bit: without a limit",
+        )
+        .id(6),
+    ],
+    ..Class::PLAIN
+};
+
+/// Keys that a path shares with an encapsulation, which it becomes.
+pub(super) const OF_ENCAPSULATION: [&str; 12] = [
+    "priority",
+    "source",
+    "destination",
+    "protocol",
+    "source_ports",
+    "destination_ports",
+    "version",
+    "ether_type",
+    "timeout",
+    "session",
+    "police",
+    "burst",
+];
+
+/// Keys of a path beside them, with IDs that encapsulations do not have.
+const OWN: [Parameter; 8] = [
+    text(
+        30,
+        "from",
+        64,
+        "name of the element where the packets enter",
+    ),
+    text(
+        31,
+        "to",
+        64,
+        "name of the domain, or of the edge element, where they leave",
+    ),
+    text(
+        32,
+        "through",
+        4096,
+        "names of the domains and elements that the path passes, first and last included, separated by spaces; empty: \
+         the cheapest path",
+    ),
+    text(
+        33,
+        "behaviour",
+        64,
+        "treatment in every domain; empty: the first one of each",
+    ),
+    Parameter::new(
+        "paths",
+        Kind::Count(1, 64),
+        "1",
+        "number of paths over which the packets are spread",
+    )
+    .id(34),
+    Parameter::new(
+        "disjoint",
+        Kind::Word(&["no", "links", "domains"]),
+        "no",
+        "what no two of the paths share: links between domains, or domains on the way; no: they are the cheapest ones",
+    )
+    .id(35),
+    Parameter::new(
+        "spread",
+        Kind::Word(&["flow", "packet"]),
+        "flow",
+        "flow: each flow keeps one path; packet: packets take turns, and may overtake each other",
+    )
+    .id(36),
+    Parameter::new(
+        "reserve",
+        Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+        "0 bit",
+        "rate that the links must have left, and that is reserved; 0 bit: none",
+    )
+    .id(37),
+];
+
+const PATH_PARAMETERS: [Parameter; OF_ENCAPSULATION.len() + OWN.len()] = {
+    let all = Part::Encapsulation.parameters();
+    let mut parameters = [OWN[0]; OF_ENCAPSULATION.len() + OWN.len()];
+    let mut n = 0;
+    while n < OWN.len() {
+        parameters[n] = OWN[n];
+        n += 1;
+    }
+    let mut shared = 0;
+    while shared < OF_ENCAPSULATION.len() {
+        parameters[n] = named(all, OF_ENCAPSULATION[shared]);
+        shared += 1;
+        n += 1;
+    }
+    parameters
+};
+
+/// The parameter of this name; without one, the program does not compile.
+const fn named(all: &[Parameter], name: &str) -> Parameter {
+    let mut n = 0;
+    while !is_same(all[n].name, name) {
+        n += 1;
+    }
+    all[n]
+}
+
+const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut n = 0;
+    while n < a.len() && n < b.len() && a[n] == b[n] {
+        n += 1;
+    }
+    n == a.len() && n == b.len()
+}
+
+/// A path.
+pub const PATH_CLASS: Class = Class {
+    name: "path",
+    id: 0x00F7_0333,
+    about: "packets, and the paths that they take",
+    parameters: &PATH_PARAMETERS,
+    ..Class::PLAIN
+};
+
+/// A network.
+pub static NETWORK: Section = Section {
+    key: "",
+    has_instances: false,
+    about: "",
+    classes: Vec::new,
+    kind_default: "",
+    no_value: |_, value| format!("{value} has no name"),
+    sections: &[&DOMAIN, &ELEMENT, &LINK, &PATH],
+};
+
+const fn section(key: &'static str, about: &'static str, classes: fn() -> Vec<Class>) -> Section {
+    Section {
+        key,
+        has_instances: true,
+        about,
+        classes,
+        kind_default: "",
+        no_value: named_section,
+        sections: &[],
+    }
+}
+
+static DOMAIN: Section = section("domain", "A domain. NAME is yours.", || vec![DOMAIN_CLASS]);
+static ELEMENT: Section = section("element", "A forwarding element. NAME is yours.", || {
+    vec![ELEMENT_CLASS]
+});
+static LINK: Section = section(
+    "link",
+    "A link between two elements. NAME is yours.",
+    || vec![LINK_CLASS],
+);
+static PATH: Section = section(
+    "path",
+    "Packets, and the paths that they take; it becomes an encapsulation at the element where they enter. NAME is yours.",
+    || vec![PATH_CLASS],
+);
+
+fn named_section(path: &ComponentPath, value: &Scalar) -> String {
+    format!("`{path}` is {value}, but must be a section: [{path}.NAME], with its components below")
+}
