@@ -1,5 +1,6 @@
 //! Measurements for people to read; nothing here asserts a number.
 //!
+//! - [`classifier`]: cost of the flow-aware classifier by number of flows, in memory
 //! - [`discipline`]: cost of a discipline per packet, in memory
 //! - [`encapsulation`]: cost of FPF encapsulation by number of flows, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
@@ -12,6 +13,7 @@
 //! - [`simulator`]: how many packets the simulator carries in a second of processor time
 //! - [`testbed`]: the three hosts in a row on which the live measurements run
 
+pub mod classifier;
 pub mod discipline;
 pub mod encapsulation;
 pub mod flow_cache;

@@ -2,8 +2,8 @@
 
 use weir_base::Span;
 use weir_benches::{
-    discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload, pacing,
-    simulator,
+    classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
+    pacing, simulator,
 };
 use weir_lab::load::associations::{self, Bench};
 use weir_live::tml::Transport;
@@ -16,6 +16,15 @@ use crate::table::Table;
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BenchCommand {
+    /// The flow-aware classifier on a capture in memory, by number of flows
+    Classifier {
+        /// A tenth of the packets
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Each discipline in memory, over fifo, by number of flows
     Discipline {
         /// Fewer packets: a second instead of ten
@@ -141,6 +150,14 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
             match json {
                 true => print_json(&rows),
                 false => print(&forces_table(&rows)),
+            }
+        }
+        BenchCommand::Classifier { quick, json } => {
+            const ROUNDS: usize = 5;
+            let rows = classifier::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&classifier::table(&rows)),
             }
         }
         BenchCommand::Discipline { quick, json } => {

@@ -94,6 +94,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "packet",
             "discipline",
             "path",
+            "capture",
+            "classifier",
             "live",
             "sim",
         ],
