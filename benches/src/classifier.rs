@@ -8,7 +8,8 @@
 //! A quarter of the flows each is RTP (two packets decide), TLS (a ClientHello of one packet decides), HTTP (one packet
 //! decides), and random bytes over UDP (given up after 32 packets). The flow of each packet is drawn evenly. The
 //! capture is pcap, and is read as often as the number of packets asks for; it is larger than the caches of usual
-//! processors. In the last column all flows are decided: what classification adds to a packet then.
+//! processors. In the last columns all flows are decided: the time that classification adds to a packet then, and the
+//! time of the look-up alone, with key and payload at hand as in a router.
 //!
 //! Frames have 128 and 1518 bytes with their check sequence, which captures do not have.
 
@@ -19,9 +20,10 @@ use std::time::Instant as Clock;
 
 use rand::RngExt;
 use serde::Serialize;
-use weir_base::{Stream, Streams};
+use weir_base::{Instant, Stream, Streams};
 use weir_capture::{ReadError, Reader, Step};
-use weir_classifier::{Offline, Settings};
+use weir_classifier::frame::parse;
+use weir_classifier::{Classifier, Offline, Segment, Settings};
 use weir_wire::{EtherType, Protocol, WireError, ethernet, ipv4, tcp, udp};
 
 use crate::live::median;
@@ -55,6 +57,8 @@ pub struct Row {
     pub spread: f64,
     /// Nanoseconds that classification adds to a packet when all flows are decided; median of the rounds.
     pub decided_ns: f64,
+    /// Nanoseconds for the look-up of a decided flow; median of the rounds.
+    pub look_up_ns: f64,
 }
 
 /// A capture that could not be built or read, which would be our own mistake.
@@ -92,6 +96,7 @@ pub fn run(rounds: usize, quick: bool) -> Result<Vec<Row>, Fault> {
                 ratio,
                 spread: (greatest - least) / 2.0 / ratio,
                 decided_ns: of(|round| round.decided_ns - round.read_ns),
+                look_up_ns: of(|round| round.look_up_ns),
             });
         }
     }
@@ -100,13 +105,14 @@ pub fn run(rounds: usize, quick: bool) -> Result<Vec<Row>, Fault> {
 
 /// Rows as an aligned table.
 pub fn table(rows: &[Row]) -> String {
-    let mut table =
-        String::from("frame   flows  T0: read  T1: classify  T0/T1  spread  decided flows add\n");
+    let mut table = String::from(
+        "frame   flows  T0: read  T1: classify  T0/T1  spread  decided flows add  look-up\n",
+    );
     for row in rows {
         // Writing to a string cannot fail.
         let _ = writeln!(
             table,
-            "{:>5} {:>7} {:>6.1} ns {:>10.1} ns {:>6.3} {:>5.1} % {:>15.1} ns",
+            "{:>5} {:>7} {:>6.1} ns {:>10.1} ns {:>6.3} {:>5.1} % {:>15.1} ns {:>6.1} ns",
             row.frame_bytes,
             row.flows,
             row.read_ns,
@@ -114,6 +120,7 @@ pub fn table(rows: &[Row]) -> String {
             row.ratio,
             row.spread * 100.0,
             row.decided_ns,
+            row.look_up_ns,
         );
     }
     table
@@ -125,6 +132,7 @@ struct Round {
     classify_ns: f64,
     /// Read and classified, when all flows are decided.
     decided_ns: f64,
+    look_up_ns: f64,
 }
 
 impl Round {
@@ -143,14 +151,38 @@ fn round(file: &[u8], readings: usize) -> Result<Round, ReadError> {
         black_box(offline.take(at, ETHERNET, frame));
     };
     let classify_ns = time(file, readings, &mut take)?;
-    // Every flow has had its 32 packets by then, unless there are few readings of many flows.
+    // Nearly every flow has had its 32 packets by then: of 10 000 flows there are 10 packets each in a reading.
     time(file, 4, &mut take)?;
     let decided_ns = time(file, readings, &mut take)?;
     Ok(Round {
         read_ns,
         classify_ns,
         decided_ns,
+        look_up_ns: look_ups(file, readings)?,
     })
+}
+
+/// Nanoseconds for the look-up of a decided flow.
+fn look_ups(file: &[u8], readings: usize) -> Result<f64, ReadError> {
+    let mut classifier = Classifier::new(Settings::default(), (1, 2));
+    let mut keys = Vec::with_capacity(CAPTURE);
+    for _ in 0..4 {
+        keys.clear();
+        time(file, 1, |_, frame| {
+            if let Ok(packet) = parse(ETHERNET, frame) {
+                classifier.observe(Instant::ZERO, &packet.key, packet.segment);
+                keys.push(packet.key);
+            }
+        })?;
+    }
+    let start = Clock::now();
+    for _ in 0..readings {
+        for key in &keys {
+            let segment = Segment::Datagram(&[]);
+            black_box(classifier.observe(Instant::ZERO, key, segment));
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64 / (readings * keys.len()) as f64)
 }
 
 /// Nanoseconds for a packet of `file`, which is read several times. `take` gets each frame's stamp and a copy of it.

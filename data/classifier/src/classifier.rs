@@ -20,7 +20,7 @@ use crate::finding::Finding;
 use crate::flow::{Budget, Flow, Patience, Stage};
 use crate::kind::Kinds;
 use crate::segment::Segment;
-use crate::table::{Table, reversed};
+use crate::table::{Ends, Table};
 
 /// Idle flows that leave the table at most with one packet.
 const EXPIRED_MAX: usize = 4;
@@ -30,7 +30,7 @@ const EXPIRED_MAX: usize = 4;
 pub struct Settings {
     /// Flows in the table.
     pub flows: usize,
-    /// Time after which an idle flow leaves it.
+    /// Time after which an idle flow leaves it, with one of the next packets, and after twice this time at the latest.
     pub idle: Span,
     /// Packets that are read of each flow.
     pub patience: Patience,
@@ -107,13 +107,16 @@ pub struct Classifier {
     ended: VecDeque<Ended>,
     /// Flows so far.
     begun: u64,
+    /// Idle flows are looked for after this time.
+    expires: Instant,
 }
 
 /// A flow in the table.
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    key: FlowKey,
+    /// Whether its first packet went from the higher end to the lower one.
+    is_turned: bool,
     flow: Flow,
     packets: [u64; 2],
     bytes: u64,
@@ -130,6 +133,7 @@ impl Classifier {
             budget: Budget(settings.assemblies),
             ended: VecDeque::new(),
             begun: 0,
+            expires: Instant::ZERO,
         }
     }
 
@@ -140,19 +144,15 @@ impl Classifier {
             Segment::Datagram(bytes) | Segment::Stream { bytes, .. } => bytes.len() as u64,
             Segment::Other => 0,
         };
-        if let Some(entry) = self.table.get(key) {
-            return entry.take(
-                now,
-                key,
-                segment,
-                bytes,
-                self.settings.patience,
-                &mut self.budget,
-            );
+        let (ends, is_turned) = Ends::of(key);
+        let patience = self.settings.patience;
+        if let Some(entry) = self.table.get(&ends) {
+            let side = usize::from(entry.is_turned != is_turned);
+            return entry.take(now, side, key, segment, bytes, patience, &mut self.budget);
         }
         let mut entry = Entry {
             number: self.begun,
-            key: *key,
+            is_turned,
             flow: Flow::new(),
             packets: [0; 2],
             bytes: 0,
@@ -160,17 +160,17 @@ impl Classifier {
             last: now,
         };
         self.begun += 1;
-        let patience = self.settings.patience;
-        let verdict = entry.take(now, key, segment, bytes, patience, &mut self.budget);
-        if let Some(gone) = self.table.insert(key, entry) {
-            self.end(gone);
+        let verdict = entry.take(now, 0, key, segment, bytes, patience, &mut self.budget);
+        if let Some((ends, gone)) = self.table.insert(ends, entry) {
+            self.end(&ends, gone);
         }
         verdict
     }
 
     /// The verdict on a flow, without a packet of it.
     pub fn verdict(&mut self, key: &FlowKey) -> Option<Verdict> {
-        self.table.get(key).map(|entry| entry.verdict())
+        let (ends, _) = Ends::of(key);
+        self.table.get(&ends).map(|entry| entry.verdict())
     }
 
     /// The number of flows in the table.
@@ -180,8 +180,8 @@ impl Classifier {
 
     /// Ends all flows, as at the end of a capture.
     pub fn finish(&mut self) {
-        while let Some(gone) = self.table.remove_oldest() {
-            self.end(gone);
+        while let Some((ends, gone)) = self.table.remove_oldest() {
+            self.end(&ends, gone);
         }
     }
 
@@ -190,38 +190,51 @@ impl Classifier {
         self.ended.pop_front()
     }
 
-    /// Removes flows that have been idle for too long.
+    /// Removes flows that have been idle for too long. As long as nothing is due it costs a comparison.
     fn expire(&mut self, now: Instant) {
+        if now <= self.expires {
+            return;
+        }
+        let idle_max = self.settings.idle;
         for _ in 0..EXPIRED_MAX {
-            let idle = self.table.oldest().map(|entry| now.since(entry.last));
-            if idle.is_none_or(|idle| idle <= self.settings.idle) {
+            let last = self.table.oldest().map(|entry| entry.last);
+            if last.is_some_and(|last| now.since(last) > idle_max) {
+                if let Some((ends, gone)) = self.table.remove_oldest() {
+                    self.end(&ends, gone);
+                }
+            } else if !self.table.pass_used() {
+                // The others came to their places later. One of them can have been used before, when it had
+                // another place; it leaves late, by less than the time that is permitted.
+                self.expires = last.unwrap_or(now) + idle_max;
                 return;
-            }
-            if let Some(gone) = self.table.remove_oldest() {
-                self.end(gone);
             }
         }
     }
 
-    fn end(&mut self, mut entry: Entry) {
+    fn end(&mut self, ends: &Ends, mut entry: Entry) {
         entry.flow.finish(&mut self.budget);
         if self.settings.reports {
-            self.ended.push_back(entry.into_ended());
+            self.ended.push_back(entry.into_ended(ends));
         }
     }
 }
 
 impl Entry {
+    #[inline]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a packet, and what all flows share"
+    )]
     fn take(
         &mut self,
         now: Instant,
+        side: usize,
         key: &FlowKey,
         segment: Segment<'_>,
         bytes: u64,
         patience: Patience,
         budget: &mut Budget,
     ) -> Verdict {
-        let side = usize::from(*key != self.key && *key == reversed(&self.key));
         self.packets[side] += 1;
         self.bytes += bytes;
         self.last = now;
@@ -243,10 +256,10 @@ impl Entry {
         }
     }
 
-    fn into_ended(self) -> Ended {
+    fn into_ended(self, ends: &Ends) -> Ended {
         Ended {
             number: self.number,
-            key: self.key,
+            key: ends.key(self.is_turned),
             packets: self.packets,
             bytes: self.bytes,
             first: self.first,
@@ -263,6 +276,7 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::kind::Kind;
+    use crate::table::reversed;
 
     const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x02ab\x02de\0\0\x01\0\x01";
 

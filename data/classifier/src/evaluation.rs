@@ -156,7 +156,7 @@ pub struct Difference {
 impl Comparison {
     /// A comparison with these labels.
     pub fn new(labels: Vec<Label>) -> Self {
-        let ends = labels.iter().map(|label| Ends::of(&label.key));
+        let ends = labels.iter().map(|label| Ends::of(&label.key).0);
         Self {
             verdicts: ends.map(|ends| (ends, (None, Kinds::NONE))).collect(),
             labels,
@@ -166,7 +166,7 @@ impl Comparison {
 
     /// Takes a flow.
     pub fn take(&mut self, flow: &Ended) {
-        match self.verdicts.get_mut(&Ends::of(&flow.key)) {
+        match self.verdicts.get_mut(&Ends::of(&flow.key).0) {
             Some((class, kinds)) => {
                 *class = class.or(flow.class.as_ref().map(|finding| finding.kind));
                 *kinds = flow.kinds.iter().fold(*kinds, Kinds::with);
@@ -179,7 +179,7 @@ impl Comparison {
     pub fn finish(self, scores: &mut Scores) -> (Vec<Difference>, u64) {
         let mut differences = Vec::new();
         for label in self.labels {
-            let Some(&(class, kinds)) = self.verdicts.get(&Ends::of(&label.key)) else {
+            let Some(&(class, kinds)) = self.verdicts.get(&Ends::of(&label.key).0) else {
                 continue;
             };
             if scores.compare(class, kinds, &label) == Agreement::Different {

@@ -85,7 +85,8 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 struct Parsers {
     sides: [Side; 2],
-    quic: Option<quic::Session>,
+    /// Apart, because its keys take more memory than all other parsers.
+    quic: Option<Box<quic::Session>>,
     svc: Search,
     /// Scalable video in packets that may be RTP.
     video: Option<Finding>,

@@ -1,25 +1,30 @@
-//! A table of fixed size from flow keys to values, that knows which flow was seen longest ago.
+//! A table of fixed size from flow keys to values, that knows which flows were used lately.
 //!
 //! ```text
-//!  key --> map --> entry 5        order:  latest  5 <-> 0 <-> 3  oldest
+//!  key --> index --> entry 5        order:  latest  5 <-> 0 <-> 3  oldest
 //! ```
+//!
+//! A flow that is used gets a mark only: moving it to the front would touch three more entries with each packet.
+//! When a flow has to leave, marked ones at the end of the order lose their mark and go to the front instead, a few
+//! at most (the second chance of page replacement).
 //!
 //! Both directions of a connection are one flow: the key has the lower end first. The hash is keyed, so a
 //! sender cannot aim at a bucket.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
-
-use siphasher::sip::SipHasher13;
-use weir_packet::FlowKey;
+use hashbrown::HashTable;
+use hashbrown::hash_table::OccupiedEntry;
+use weir_packet::{FlowKey, Keys};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
+/// Entries that are passed at most in search of one that was not used.
+const PASSED_MAX: usize = 8;
 
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
-    places: HashMap<Ends, u32, Secret>,
+    hasher: Keys,
+    places: HashTable<u32>,
     entries: Vec<Entry<V>>,
     latest: u32,
     oldest: u32,
@@ -31,14 +36,22 @@ pub(crate) struct Table<V> {
 pub(crate) struct Ends(FlowKey);
 
 impl Ends {
-    /// The ends of a flow, the lower one first.
-    pub(crate) fn of(key: &FlowKey) -> Self {
-        let source = (key.source, key.source_port);
-        let destination = (key.destination, key.destination_port);
-        Self(match source <= destination {
-            true => *key,
-            false => reversed(key),
-        })
+    /// The ends of a flow, the lower one first; and whether that has turned the key round.
+    pub(crate) fn of(key: &FlowKey) -> (Self, bool) {
+        let source = (u128::from_be_bytes(key.source), key.source_port);
+        let destination = (u128::from_be_bytes(key.destination), key.destination_port);
+        match source <= destination {
+            true => (Self(*key), false),
+            false => (Self(reversed(key)), true),
+        }
+    }
+
+    /// The key of a flow, turned round or not.
+    pub(crate) fn key(&self, is_turned: bool) -> FlowKey {
+        match is_turned {
+            true => reversed(&self.0),
+            false => self.0,
+        }
     }
 }
 
@@ -54,21 +67,12 @@ pub(crate) fn reversed(key: &FlowKey) -> FlowKey {
 }
 
 #[derive(Debug)]
-struct Secret(u64, u64);
-
-impl BuildHasher for Secret {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0, self.1)
-    }
-}
-
-#[derive(Debug)]
 struct Entry<V> {
     ends: Ends,
     newer: u32,
     older: u32,
+    /// Whether it was used since it was put in front.
+    is_used: bool,
     value: V,
 }
 
@@ -77,7 +81,8 @@ impl<V> Table<V> {
     pub(crate) fn new(capacity: usize, secret: (u64, u64)) -> Self {
         let capacity = capacity.clamp(1, NONE as usize);
         Self {
-            places: HashMap::with_capacity_and_hasher(capacity, Secret(secret.0, secret.1)),
+            hasher: Keys::new(0, secret),
+            places: HashTable::with_capacity(capacity),
             entries: Vec::with_capacity(capacity),
             latest: NONE,
             oldest: NONE,
@@ -90,55 +95,86 @@ impl<V> Table<V> {
         self.entries.len()
     }
 
-    /// The flow that was used longest ago.
+    /// The flow at the end of the order.
     pub(crate) fn oldest(&self) -> Option<&V> {
         self.entries.get(self.oldest as usize).map(|e| &e.value)
     }
 
-    /// The value of a flow, which becomes the latest.
-    pub(crate) fn get(&mut self, key: &FlowKey) -> Option<&mut V> {
-        let place = *self.places.get(&Ends::of(key))?;
-        if self.latest != place {
-            self.unlink(place);
-            self.link(place);
-        }
-        Some(&mut self.entries[place as usize].value)
+    /// The value of a flow, which counts as used.
+    pub(crate) fn get(&mut self, ends: &Ends) -> Option<&mut V> {
+        let hash = self.hasher.hash_key(&ends.0);
+        let entries = &self.entries;
+        let is_it = |place: &u32| entries[*place as usize].ends == *ends;
+        let place = *self.places.find(hash, is_it)?;
+        let entry = &mut self.entries[place as usize];
+        entry.is_used = true;
+        Some(&mut entry.value)
     }
 
-    /// Adds a flow that is absent; returns the oldest one if that had to leave.
-    pub(crate) fn insert(&mut self, key: &FlowKey, value: V) -> Option<V> {
+    /// Adds a flow that is absent; returns the one that had to leave, if the table was full.
+    pub(crate) fn insert(&mut self, ends: Ends, value: V) -> Option<(Ends, V)> {
         let gone = match self.entries.len() == self.capacity {
-            true => self.remove_oldest(),
+            true => {
+                let _ = (0..PASSED_MAX).find(|_| !self.pass_used());
+                self.remove_oldest()
+            }
             false => None,
         };
         let place = self.entries.len() as u32;
-        let ends = Ends::of(key);
         self.entries.push(Entry {
             ends,
             newer: NONE,
             older: NONE,
+            is_used: false,
             value,
         });
-        self.places.insert(ends, place);
+        let (hasher, entries) = (&self.hasher, &self.entries);
+        let hash_of = |place: &u32| hasher.hash_key(&entries[*place as usize].ends.0);
+        self.places.insert_unique(hash_of(&place), place, hash_of);
         self.link(place);
         gone
     }
 
-    /// Removes the flow that was used longest ago.
-    pub(crate) fn remove_oldest(&mut self) -> Option<V> {
+    /// Puts the flow at the end of the order in front, if it was used; returns whether it was.
+    pub(crate) fn pass_used(&mut self) -> bool {
+        let place = self.oldest;
+        let Some(entry) = self.entries.get_mut(place as usize) else {
+            return false;
+        };
+        let was_used = std::mem::take(&mut entry.is_used);
+        if was_used {
+            self.unlink(place);
+            self.link(place);
+        }
+        was_used
+    }
+
+    /// Removes the flow at the end of the order.
+    pub(crate) fn remove_oldest(&mut self) -> Option<(Ends, V)> {
         let place = self.oldest;
         let ends = self.entries.get(place as usize)?.ends;
         self.unlink(place);
-        self.places.remove(&ends);
+        if let Some(held) = self.held(&ends, place) {
+            held.remove();
+        }
         let gone = self.entries.swap_remove(place as usize);
         // The last entry has moved to the free place.
         if let Some(moved) = self.entries.get(place as usize) {
             let (ends, newer, older) = (moved.ends, moved.newer, moved.older);
-            self.places.insert(ends, place);
+            let from = self.entries.len() as u32;
+            if let Some(mut held) = self.held(&ends, from) {
+                *held.get_mut() = place;
+            }
             self.set_newer(older, place);
             self.set_older(newer, place);
         }
-        Some(gone.value)
+        Some((ends, gone.value))
+    }
+
+    /// The place of a flow in the index.
+    fn held(&mut self, ends: &Ends, place: u32) -> Option<OccupiedEntry<'_, u32>> {
+        let hash = self.hasher.hash_key(&ends.0);
+        self.places.find_entry(hash, |held| *held == place).ok()
     }
 
     /// Takes an entry out of the order.
@@ -186,36 +222,58 @@ mod tests {
         FlowKey::ip([10, 0, 0, from].into(), [10, 0, 0, to].into(), 17, 1000, 53)
     }
 
+    fn ends(from: u8, to: u8) -> Ends {
+        Ends::of(&key(from, to)).0
+    }
+
     #[test]
     fn both_directions_are_one_flow() {
         let mut table = Table::new(2, (1, 2));
-        table.insert(&key(1, 2), 'a');
-        assert_eq!(table.get(&reversed(&key(1, 2))), Some(&mut 'a'));
-        assert_eq!(table.get(&key(2, 1)), None, "the ports belong to the ends");
+        for key in [key(1, 2), key(4, 3)] {
+            let (ends, is_turned) = Ends::of(&key);
+            assert_eq!(ends.key(is_turned), key);
+            assert_eq!(Ends::of(&reversed(&key)), (ends, !is_turned));
+            table.insert(ends, key);
+            assert_eq!(table.get(&ends), Some(&mut { key }));
+        }
+        assert_eq!(table.get(&ends(2, 1)), None, "the ports belong to the ends");
     }
 
     proptest! {
-        /// The slow, obvious reference: a vector, oldest first.
+        /// The slow, obvious reference: a vector of flows and their marks, oldest first.
         #[test]
-        fn behaves_as_a_vector(capacity in 1_usize..6, calls in prop::collection::vec((0_u8..9, 0_u8..8), 0..200)) {
+        fn behaves_as_a_vector(capacity in 1_usize..14, calls in prop::collection::vec((0_u8..20, 0_u8..8), 0..300)) {
             let mut table = Table::new(capacity, (1, 2));
-            let mut reference: Vec<u8> = Vec::new();
+            let mut reference: Vec<(u8, bool)> = Vec::new();
+            fn pass(reference: &mut Vec<(u8, bool)>) -> bool {
+                let was_used = reference.first().is_some_and(|(_, is_used)| *is_used);
+                if was_used {
+                    let (flow, _) = reference.remove(0);
+                    reference.push((flow, false));
+                }
+                was_used
+            }
             for (flow, call) in calls {
                 if call == 0 {
-                    let expected = (!reference.is_empty()).then(|| reference.remove(0));
-                    prop_assert_eq!(table.remove_oldest(), expected);
-                } else if let Some(at) = reference.iter().position(|f| *f == flow) {
-                    reference.remove(at);
-                    reference.push(flow);
-                    prop_assert_eq!(table.get(&key(flow, 99)), Some(&mut { flow }));
+                    let expected = (!reference.is_empty()).then(|| reference.remove(0).0);
+                    prop_assert_eq!(table.remove_oldest().map(|(_, flow)| flow), expected);
+                } else if call == 1 {
+                    prop_assert_eq!(table.pass_used(), pass(&mut reference));
+                } else if let Some(known) = reference.iter_mut().find(|known| known.0 == flow) {
+                    known.1 = true;
+                    prop_assert_eq!(table.get(&ends(flow, 99)), Some(&mut { flow }));
                 } else {
-                    prop_assert_eq!(table.get(&key(flow, 99)), None);
-                    let expected = (reference.len() == capacity).then(|| reference.remove(0));
-                    reference.push(flow);
-                    prop_assert_eq!(table.insert(&key(flow, 99), flow), expected);
+                    prop_assert_eq!(table.get(&ends(flow, 99)), None);
+                    let expected = (reference.len() == capacity).then(|| {
+                        let _ = (0..PASSED_MAX).find(|_| !pass(&mut reference));
+                        let gone = reference.remove(0).0;
+                        (ends(gone, 99), gone)
+                    });
+                    reference.push((flow, false));
+                    prop_assert_eq!(table.insert(ends(flow, 99), flow), expected);
                 }
                 prop_assert_eq!(table.len(), reference.len());
-                prop_assert_eq!(table.oldest(), reference.first());
+                prop_assert_eq!(table.oldest(), reference.first().map(|(flow, _)| flow));
                 prop_assert_eq!(table.places.len(), reference.len());
             }
         }
