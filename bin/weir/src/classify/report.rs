@@ -119,21 +119,26 @@ impl Capture {
     }
 
     pub(super) fn text(&self) -> String {
-        let unread = self.unread_text();
-        let (packets, flows) = (self.packets, self.flow_count());
-        let head = format!("{}: {packets} packets, {flows} flows{unread}\n", self.file);
+        let flows = self.flow_count();
+        let head = format!(
+            "{}: {}, {}{}\n",
+            self.file,
+            counted(self.packets, "packet"),
+            counted(flows, "flow"),
+            self.unread_text()
+        );
         let (table, note) = match &self.differences {
             Some((differences, unlabelled)) => {
                 let note = match unlabelled {
                     0 => String::new(),
-                    n => format!("{n} flows have no label\n"),
+                    n => format!("without a label: {}\n", counted(*n, "flow")),
                 };
                 (differences_table(differences), note)
             }
             None => {
                 let note = match flows.saturating_sub(self.flows.len() as u64) {
                     0 => String::new(),
-                    n => format!("{n} more flows are not listed\n"),
+                    n => format!("not listed: {} more\n", counted(n, "flow")),
                 };
                 (flow_table(&self.sorted()), note)
             }
@@ -277,6 +282,14 @@ fn flow_table(flows: &[&Ended]) -> Table {
         ]);
     }
     table
+}
+
+/// A number of things: `1 flow`, `2 flows`.
+fn counted(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        n => format!("{n} {thing}s"),
+    }
 }
 
 /// A name that is not too long for a table.
