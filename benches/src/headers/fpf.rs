@@ -1,17 +1,14 @@
 //! FPF: every LID leads to a neighbour of the same domain.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use rand::{Rng, RngExt};
 use weir_base::{Stream, Tally};
-use weir_packet::key::Family;
-use weir_packet::{Class, Ecn, Fates, Packet, Pool, Reason};
-use weir_path::egress::{self, Rewrites};
-use weir_path::fpf::bindings::{self, Bindings, Device, PortState};
-use weir_path::fpf::forward::{self, Decision};
+use weir_packet::{Class, Fates, Packet, Pool, Reason};
+use weir_path::fpf::bindings::{Bindings, Device, PortState};
+use weir_path::fpf::burst::{self, Label};
+use weir_path::fpf::forward::{decide, parse};
 use weir_path::fpf::table::{Input, TableError};
 use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table};
-use weir_path::headers::{Fragment, Headers};
+use weir_path::ip::tables::BURST;
 use weir_path::link;
 use weir_wire::ethernet;
 
@@ -22,6 +19,8 @@ pub(super) struct Fpf {
     pub(super) table: Table,
     bindings: Bindings,
     input: Input,
+    labels: Vec<Label>,
+    refused: Vec<usize>,
     forwarded: Tally,
 }
 
@@ -49,6 +48,8 @@ impl Fpf {
             bindings: Bindings::new(&table, ports.into_iter()),
             input: table.any_input(),
             table,
+            labels: Vec::with_capacity(BURST),
+            refused: Vec::with_capacity(BURST),
             forwarded: Tally::ZERO,
         })
     }
@@ -63,61 +64,64 @@ pub(super) fn fpf_frame(random: &mut Stream) -> [u8; FRAME_BYTES] {
     frame
 }
 
-impl Engine for Fpf {
-    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
-        let mut ports = 0;
-        for mut packet in packets.drain(..) {
-            let frame = pool.frame(&packet);
-            let header = link::validate(frame).and_then(|link| {
-                let bytes = frame.get(ethernet::HEADER_LEN..).unwrap_or(&[]);
-                match link.ethertype == self.table.domain().ethertype() {
-                    _ if ethernet::is_group(link.destination) => Err(Reason::Multicast),
-                    true => forward::parse(bytes, self.table.domain().lid_size()),
-                    false => Err(Reason::NotIp),
-                }
-            });
-            let decision =
-                header.and_then(|header| forward::decide(&self.table, self.input, &header));
-            let sent = match decision {
-                Ok(Decision::Forward(hop, index)) => {
-                    self.forwarded.count(packet.bytes());
-                    match self.bindings.exit(hop.interface) {
-                        bindings::Exit::Port {
-                            port, source, mtu, ..
-                        } if packet.len <= mtu + ethernet::HEADER_LEN as u32 => {
-                            let rewrites = Rewrites {
-                                fpf_index: Some(index),
-                                macs: Some([hop.destination, source]),
-                                ..Rewrites::default()
-                            };
-                            egress::carry_out(&rewrites, pool, &mut packet, &NO_HEADERS)
-                                .map(|_| port)
-                        }
-                        _ => Err(Reason::TooBig),
-                    }
-                }
-                Ok(_) => Err(Reason::FpfRule),
-                Err(reason) => Err(reason),
-            };
-            match sent {
-                Ok(port) => ports += port,
-                Err(reason) => drop(fates.discard(packet, reason)),
-            }
+impl Fpf {
+    /// The checks of a port before it hands a frame over to FPF.
+    #[inline(always)]
+    fn check(&self, frame: &[u8]) -> Result<(), Reason> {
+        let link = link::validate(frame)?;
+        match link.ethertype == self.table.domain().ethertype() {
+            _ if ethernet::is_group(link.destination) => Err(Reason::Multicast),
+            true => Ok(()),
+            false => Err(Reason::NotIp),
         }
-        ports
+    }
+
+    /// Why a frame is not forwarded.
+    #[cold]
+    fn reason(&self, frame: &[u8]) -> Reason {
+        let decision = self.check(frame).and_then(|()| {
+            let header = parse(
+                &frame[ethernet::HEADER_LEN..],
+                self.table.domain().lid_size(),
+            )?;
+            decide(&self.table, self.input, &header)
+        });
+        decision.map_or_else(|reason| reason, |_| Reason::TooBig)
     }
 }
 
-pub(super) const NO_HEADERS: Headers = Headers {
-    l3: 0,
-    l4: 0,
-    total_len: 0,
-    family: Family::Link,
-    protocol: 0,
-    ttl: 0,
-    ecn: Ecn::NotCapable,
-    fragment: Fragment::Whole,
-    dont_fragment: true,
-    source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-    destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-};
+impl Engine for Fpf {
+    fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
+        for packet in &*packets {
+            let frame = pool.frame(packet);
+            self.labels.push(match self.check(frame) {
+                Ok(()) => Label::parse(frame, &self.table, self.input),
+                Err(_) => Label::default(),
+            });
+        }
+        burst::look_up_all(&self.table, &mut self.labels);
+        let (mut ports, mut forwarded) = (0, Tally::ZERO);
+        for (n, label) in self.labels.drain(..).enumerate() {
+            let packet = &mut packets[n];
+            let bytes = packet.bytes();
+            if let Some((hop, index)) = label.forward(&self.table)
+                && let adjacency = self.bindings.adjacency(hop)
+                && adjacency.takes(packet)
+                && burst::rewrite(pool, packet, adjacency, index).is_ok()
+            {
+                forwarded.count(bytes);
+                ports += adjacency.port as usize;
+            } else {
+                self.refused.push(n);
+            }
+        }
+        self.forwarded += forwarded;
+        while let Some(n) = self.refused.pop() {
+            let packet = packets.swap_remove(n);
+            let reason = self.reason(pool.frame(&packet));
+            fates.discard(packet, reason);
+        }
+        packets.clear();
+        ports
+    }
+}

@@ -103,28 +103,33 @@ impl Pool {
     }
 
     /// The frame of a packet.
+    #[inline]
     pub fn frame(&self, packet: &Packet) -> &[u8] {
         &self.bytes[self.range(packet.slot)]
     }
 
     /// The frame in a slot that has not been given back yet.
+    #[inline]
     pub fn frame_at(&self, slot: Slot) -> &[u8] {
         &self.bytes[self.range(slot)]
     }
 
     /// The frame of a packet, for rewriting headers in place.
+    #[inline]
     pub fn frame_mut(&mut self, packet: &Packet) -> &mut [u8] {
         let range = self.range(packet.slot);
         &mut self.bytes[range]
     }
 
     /// Bytes stripped from the front of a packet since it arrived; negative if it has grown.
+    #[inline]
     pub fn stripped(&self, packet: &Packet) -> i32 {
         self.extents[packet.slot.0 as usize].start as i32 - HEADROOM as i32
     }
 
     /// Moves the start of the frame by `delta` bytes: a negative value grows a header into the spare
     /// bytes, a positive one strips a header. Returns whether there was room.
+    #[inline]
     pub fn move_start(&mut self, packet: &mut Packet, delta: i32) -> bool {
         let extent = &mut self.extents[packet.slot.0 as usize];
         let (Some(start), Some(len)) = (
@@ -141,6 +146,7 @@ impl Pool {
     /// Makes room for `bytes` more bytes at the front of the frame, whose content the caller must write. If there are
     /// fewer spare bytes before the frame, the frame moves towards the end of its slot, and
     /// [`Self::stripped`] counts from there. Returns whether there was room.
+    #[inline]
     pub fn grow_front(&mut self, packet: &mut Packet, bytes: usize) -> bool {
         let Extent { start, len } = self.extents[packet.slot.0 as usize];
         let lacking = bytes.saturating_sub(start as usize);
@@ -158,6 +164,7 @@ impl Pool {
     }
 
     /// Cuts the frame to its first `len` bytes.
+    #[inline]
     pub fn truncate(&mut self, packet: &mut Packet, len: usize) {
         let extent = &mut self.extents[packet.slot.0 as usize];
         extent.len = extent.len.min(len as u32);
@@ -174,6 +181,7 @@ impl Pool {
         self.free.extend(slots);
     }
 
+    #[inline]
     fn range(&self, slot: Slot) -> std::ops::Range<usize> {
         let Extent { start, len } = self.extents[slot.0 as usize];
         let start = self.base(slot) + start as usize;
@@ -181,6 +189,7 @@ impl Pool {
     }
 
     /// Where the memory of a slot begins.
+    #[inline]
     fn base(&self, slot: Slot) -> usize {
         slot.0 as usize * (HEADROOM + self.frame_bytes_max)
     }

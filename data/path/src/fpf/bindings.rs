@@ -6,11 +6,12 @@
 
 use std::net::IpAddr;
 
-use weir_packet::Reason;
-use weir_wire::ethernet::Mac;
+use weir_packet::{Class, Packet, Reason};
+use weir_wire::ethernet::{self, Mac};
 
 use crate::fpf::interface::{Interface, InterfaceId};
-use crate::fpf::table::{Input, Table};
+use crate::fpf::rule::Hop;
+use crate::fpf::table::{HopId, Input, Table};
 
 /// A port of a plane, as far as bindings need it.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,24 @@ pub enum Exit {
     Closed(Reason),
 }
 
+/// A neighbour behind an open port, with everything that a packet to it needs: half a cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(32))]
+pub struct Adjacency {
+    /// The MAC addresses, as they follow each other in a frame: the neighbour's, and that of the port's device.
+    pub macs: [u8; 2 * MAC_LEN],
+    /// The longest frame that fits, without a tag; zero if the exit is not an open port.
+    pub frame_bytes_max: u32,
+    /// The number of the port.
+    pub port: u32,
+    /// The VLAN; zero for none.
+    pub vlan: u16,
+    /// The queue of the port.
+    pub queue: Class,
+}
+
+const MAC_LEN: usize = size_of::<Mac>();
+
 /// The places of a table's interfaces.
 #[derive(Debug, Default)]
 pub struct Bindings {
@@ -70,6 +89,8 @@ pub struct Bindings {
     tunnels: Box<[(IpAddr, IpAddr, Input)]>,
     /// By interface.
     exits: Box<[Exit]>,
+    /// By number of the neighbour.
+    adjacencies: Box<[Adjacency]>,
 }
 
 impl Bindings {
@@ -90,7 +111,9 @@ impl Bindings {
             let port = place.and_then(|place| Some((place, ports.clone().nth(place)?)));
             exits.push(exit(interface, port));
         }
+        let adjacency = |hop: &Hop| adjacency(hop, &exits[hop.interface.get()]);
         Self {
+            adjacencies: table.hops().iter().map(adjacency).collect(),
             ports: inputs.into(),
             vlans: vlans.into(),
             tunnels: tunnels.into(),
@@ -122,6 +145,43 @@ impl Bindings {
     pub fn exit(&self, interface: InterfaceId) -> Exit {
         let exit = self.exits.get(interface.get());
         exit.copied().unwrap_or(Exit::Closed(Reason::NotAPort))
+    }
+
+    /// How a neighbour is reached.
+    #[inline(always)]
+    pub fn adjacency(&self, hop: HopId) -> &Adjacency {
+        &self.adjacencies[hop.get()]
+    }
+}
+
+impl Adjacency {
+    /// Whether a packet may leave by it. If not, its exit says why, or that it is a tunnel.
+    #[inline(always)]
+    pub fn takes(&self, packet: &Packet) -> bool {
+        packet.len <= self.frame_bytes_max
+    }
+}
+
+/// How a neighbour is reached by this exit.
+fn adjacency(hop: &Hop, exit: &Exit) -> Adjacency {
+    let (port, source, mtu, vlan) = match exit {
+        Exit::Port {
+            port,
+            source,
+            mtu,
+            vlan,
+        } => (*port, *source, Some(*mtu), *vlan),
+        Exit::Tunnel { .. } | Exit::Closed(_) => (0, Mac::default(), None, 0),
+    };
+    let mut macs = [0; 2 * MAC_LEN];
+    macs[..MAC_LEN].copy_from_slice(&hop.destination);
+    macs[MAC_LEN..].copy_from_slice(&source);
+    Adjacency {
+        macs,
+        frame_bytes_max: mtu.map_or(0, |mtu| mtu.saturating_add(ethernet::HEADER_LEN as u32)),
+        port: port as u32,
+        vlan,
+        queue: hop.queue,
     }
 }
 

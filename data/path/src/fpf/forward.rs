@@ -6,15 +6,15 @@
 //!           truncated-header         fpf-index          end of the path    fpf-lid-length   fpf-unknown-lid
 //! ```
 //!
-//! It takes headers, not frames, and changes nothing. [`parse`] and [`decide`] are two functions so that a burst can
-//! be parsed as a whole, then looked up as a whole: the misses of the caches then overlap.
+//! It takes headers, not frames, and changes nothing. Packets that go to a neighbour are carried on in bursts
+//! ([`burst`](crate::fpf::burst)), by the same rows.
 
 use std::sync::Arc;
 
 use weir_packet::Reason;
 use weir_wire::fpf::{FIXED_LEN, Vector, View};
 
-use crate::fpf::domain::LidSize;
+use crate::fpf::domain::{Domain, LidSize};
 use crate::fpf::rule::{Hop, Inner, Rule};
 use crate::fpf::table::{Input, Table};
 
@@ -55,55 +55,74 @@ pub enum Decision<'t> {
     Redirect,
 }
 
-/// The header at the front of these bytes, or why the packet is dropped (step 2).
+/// The fields of a header whose lengths are right, as they are read: machine words, which stay in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'a> {
+    /// Length of the whole header in bytes.
+    pub(super) len: usize,
+    /// Index.
+    pub(super) index: usize,
+    /// The vector from Index on.
+    pub(super) left: &'a [u8],
+}
+
+/// The fields of the header at the front of these bytes, or why the packet is dropped (step 2).
 #[inline(always)]
-pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
+pub(super) fn read(packet: &[u8]) -> Result<Fields<'_>, Reason> {
     let fixed = packet.first_chunk().ok_or(Reason::TruncatedHeader)?;
     let view = View::<&[u8; FIXED_LEN]>::new_unchecked(fixed);
-    let (length, index) = (view.length(), view.index());
-    let len = view.header_len();
+    let (len, index) = (view.header_len(), usize::from(view.index()));
     let vector = packet.get(FIXED_LEN..len).ok_or(Reason::TruncatedHeader)?;
-    let position = match vector.get(usize::from(index)..) {
-        None => return Err(Reason::FpfIndex),
-        Some(_) if index == length => Position::End,
-        Some(left) => Position::Lid(lid_size.read(left).ok_or(Reason::FpfLidLength)?),
+    let left = vector.get(index..).ok_or(Reason::FpfIndex)?;
+    Ok(Fields { len, index, left })
+}
+
+/// The header at the front of these bytes, or why the packet is dropped (step 2).
+#[inline]
+pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
+    let Fields { len, index, left } = read(packet)?;
+    let position = match left {
+        [] => Position::End,
+        _ => Position::Lid(lid_size.read(left).ok_or(Reason::FpfLidLength)?),
     };
     Ok(Header {
-        len: len as u16, // at most 257
-        index,
+        len: len as u16,    // at most 257
+        index: index as u8, // at most Length
         position,
     })
 }
 
 /// Decides about a packet with this header that came in by this interface (steps 2 to 4), or returns the reason to
 /// drop it.
-#[inline(always)]
+#[inline]
 pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Decision<'t>, Reason> {
     let lid = match header.position {
         Position::Lid(lid) => lid,
         Position::End => return Ok(Decision::Decapsulate(table.end(input))),
     };
-    match table.rule(input, lid) {
-        Some(Rule::Forward(hop)) => {
-            let advance = match hop.leaves_domain {
-                true => table.domain().lid_size().bytes(),
-                false => 0,
-            };
-            // The LID lies within the vector, so this is at most Length.
-            Ok(Decision::Forward(*hop, header.index + advance))
-        }
-        Some(Rule::Multicast(leaves)) => Ok(Decision::Multicast(leaves)),
-        Some(Rule::Decapsulate(inner)) => Ok(Decision::Decapsulate(*inner)),
-        Some(Rule::Redirect) => Ok(Decision::Redirect),
-        Some(Rule::Drop) => Err(Reason::FpfRule),
-        None => Err(Reason::FpfUnknownLid),
+    let row = table.row(input, lid);
+    if let Some((hop, leaves_domain)) = row.hop() {
+        let index = advance(header.index, leaves_domain, table.domain());
+        return Ok(Decision::Forward(*table.hop(hop), index));
     }
+    let rule = row.rule().ok_or(Reason::FpfUnknownLid)?;
+    match table.other_rule(rule) {
+        Rule::Multicast(leaves) => Ok(Decision::Multicast(leaves)),
+        Rule::Decapsulate(inner) => Ok(Decision::Decapsulate(*inner)),
+        Rule::Redirect => Ok(Decision::Redirect),
+        Rule::Drop | Rule::Forward(_) => Err(Reason::FpfRule),
+    }
+}
+
+/// Index after this FE (step 4). If the LID at Index lies within the vector, the result is at most Length.
+#[inline(always)]
+pub(super) fn advance(index: u8, leaves_domain: bool, domain: &Domain) -> u8 {
+    index.wrapping_add(u8::from(leaves_domain) * domain.lid_size().bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fpf::domain::Domain;
     use crate::fpf::interface::Interface;
     use crate::fpf::table::Builder;
     use proptest::collection::vec;

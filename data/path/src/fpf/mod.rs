@@ -27,6 +27,7 @@
 //! - [`rule`]: the actions for packets
 //! - [`table`]: the forwarding table, an immutable snapshot that is built as a whole
 //! - [`forward`]: the decision
+//! - [`burst`]: parse all, look up all, rewrite all
 //! - [`bindings`]: where the interfaces of a table are among the ports of a plane now
 //! - [`edge`]: the ingress edge, which puts headers before packets
 //!
@@ -46,6 +47,7 @@
 //! One frame costs at most [`COPIES_MAX`](table::COPIES_MAX) copies.
 
 pub mod bindings;
+pub mod burst;
 pub mod domain;
 pub mod edge;
 pub mod forward;

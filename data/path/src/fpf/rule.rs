@@ -26,7 +26,7 @@ pub enum Rule {
 }
 
 /// A neighbour: the next FE, or a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
     /// The interface by which the packet leaves.
     pub interface: InterfaceId,

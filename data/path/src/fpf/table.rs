@@ -1,20 +1,22 @@
 //! The forwarding table: (input interface, LID) to a rule, by direct index.
 //!
 //! ```text
-//!  input interface --> block       rows (a number for each LID)             rules
-//!    any, lan          0           | 0 | 1 | 0 | 2 | ...            |        1: forward ..
-//!    wan               1           | 0 | 1 | 3 | 2 | ...            |        2: multicast ..
-//!                                        LID at Index                        3: drop
+//!  input interface --> block       rows (four bytes for each LID)           neighbours        other rules
+//!    any, lan          0           | 0 | n0 | 0 | r1 | ...          |       n0: .. by wan     r1: multicast ..
+//!    wan               1           | 0 | n0 | r2 | r1 | ...         |       n1: .. by lan     r2: drop
+//!                                        LID at Index
 //! ```
 //!
-//! Source: table I of the paper. No hash, no search: two loads, from 1 kB of rows for each block (256 kB with LIDs of
-//! two bytes). An interface without rows of its own uses the block of the rows for any interface; one with rows of its
+//! Source: table I of the paper. No hash, no search: a row names a neighbour itself, so a packet that is forwarded costs
+//! two loads, from 1 kB of rows for each block (256 kB with LIDs of two bytes) and from the list of neighbours, each
+//! of which is there once. An interface without rows of its own uses the block of the rows for any interface; one with rows of its
 //! own has a block in which these are filled in, too. A rule for any interface is stored once.
 //!
 //! A table is built as a whole and never changed, so that any number of threads can read it behind an `Arc`. The
 //! builder refuses what can never work, with a sentence: a LID beyond the domain's size, two rules for one LID, a
 //! multicast rule that leads back to itself.
 
+use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use crate::fpf::domain::Domain;
@@ -35,13 +37,35 @@ pub struct Table {
     interfaces: Box<[Interface]>,
     /// By interface.
     blocks: Box<[Input]>,
-    /// By block and LID: the number of a rule, or zero.
-    rows: Box<[u32]>,
-    /// By number, from one on.
+    /// By block and LID.
+    rows: Box<[Row]>,
+    /// The neighbours of all forwarding rules, each once.
+    hops: Box<[Hop]>,
+    /// The other rules, by number from one on.
     rules: Box<[Rule]>,
     /// By block: how packets go on for which this FE is the last one.
     ends: Box<[Inner]>,
+    /// Rules of all kinds.
+    rule_count: usize,
 }
+
+/// The number of a neighbour in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HopId(u32);
+
+/// The number of a rule in its table that does not forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleId(u32);
+
+/// A row: nothing, a neighbour, or a rule that does not forward.
+///
+/// ```text
+///  bit:      31   30               29 ....... 0
+///  forward:   1   leaves domain?   neighbour
+///  others:    0   0                rule, from one on; zero: none
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row(u32);
 
 /// An input interface, as rows of its table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,12 +224,29 @@ impl Builder {
             let block = place.map_or(0, |place| place as u32 + 1); // 0: the rows for any interface
             Input { block }
         });
+        let (mut hops, mut rules, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
+        let by_place = self.rules.iter().map(|rule| match rule {
+            Rule::Forward(hop) => {
+                let number = *numbers.entry(*hop).or_insert_with(|| {
+                    hops.push(*hop);
+                    hops.len() as u32 - 1
+                });
+                Row::forward(number, hop.leaves_domain)
+            }
+            other => {
+                rules.push(other.clone());
+                Row(rules.len() as u32)
+            }
+        });
+        let by_place: Vec<_> = by_place.collect();
         let mut table = Table {
             domain: self.domain,
             blocks: blocks.collect(),
             interfaces: self.interfaces.into(),
-            rows: vec![0; space * (1 + with_block.len())].into(),
-            rules: self.rules.into(),
+            rows: vec![Row::default(); space * (1 + with_block.len())].into(),
+            hops: hops.into(),
+            rules: rules.into(),
+            rule_count: self.rules.len(),
             ends: vec![Inner::Ip; 1 + with_block.len()].into(),
         };
         for (block, rows) in table.rows.chunks_mut(space).enumerate() {
@@ -213,7 +254,7 @@ impl Builder {
             let first = usize::from(block == 0);
             for input in any_and_own.into_iter().skip(first) {
                 for ((_, lid), rule) in self.rows.range((input, 0)..=(input, u16::MAX)) {
-                    rows[usize::from(*lid)] = *rule as u32 + 1;
+                    rows[usize::from(*lid)] = by_place[*rule];
                 }
                 if let Some(inner) = self.ends.get(&input) {
                     table.ends[block] = *inner;
@@ -264,12 +305,48 @@ impl Table {
         Input::default()
     }
 
+    /// The row of a LID.
+    #[inline(always)]
+    pub(super) fn row(&self, input: Input, lid: u16) -> Row {
+        self.row_at(self.place(input, lid))
+    }
+
+    /// Where the row of a LID is.
+    #[inline(always)]
+    pub(super) fn place(&self, input: Input, lid: u16) -> usize {
+        input.block as usize * self.domain.lid_size().space() + usize::from(lid)
+    }
+
+    /// The row at a place; an empty one where there is none.
+    #[inline(always)]
+    pub(super) fn row_at(&self, place: usize) -> Row {
+        self.rows.get(place).copied().unwrap_or_default()
+    }
+
     /// The rule for a LID.
+    pub fn rule(&self, input: Input, lid: u16) -> Option<Rule> {
+        let row = self.row(input, lid);
+        match row.hop() {
+            Some((hop, _)) => Some(Rule::Forward(*self.hop(hop))),
+            None => row.rule().map(|rule| self.other_rule(rule).clone()),
+        }
+    }
+
+    /// The neighbours of all forwarding rules, by number.
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops
+    }
+
+    /// The neighbour with a number of this table.
     #[inline]
-    pub fn rule(&self, input: Input, lid: u16) -> Option<&Rule> {
-        let place = input.block as usize * self.domain.lid_size().space() + usize::from(lid);
-        let number = *self.rows.get(place)?;
-        self.rules.get((number as usize).wrapping_sub(1))
+    pub fn hop(&self, id: HopId) -> &Hop {
+        &self.hops[id.get()]
+    }
+
+    /// The rule with a number of this table, which does not forward.
+    #[inline]
+    pub fn other_rule(&self, id: RuleId) -> &Rule {
+        &self.rules[id.0 as usize - 1]
     }
 
     /// How packets go on for which this FE is the last one of their path.
@@ -280,7 +357,7 @@ impl Table {
 
     /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
     pub fn rule_count(&self) -> usize {
-        self.rules.len()
+        self.rule_count
     }
 
     /// Bytes of memory for the rows.
@@ -302,7 +379,8 @@ impl Table {
 
     /// The copies that a packet with this LID becomes; `through` are the multicast rules on the way.
     fn copies(&self, input: Input, lid: u16, through: &mut Vec<u16>) -> Result<usize, TableError> {
-        let Some(Rule::Multicast(leaves)) = self.rule(input, lid) else {
+        let rule = self.row(input, lid).rule().map(|id| self.other_rule(id));
+        let Some(Rule::Multicast(leaves)) = rule else {
             return Ok(1);
         };
         if through.contains(&lid) {
@@ -323,6 +401,42 @@ impl Table {
         }
         through.pop();
         Ok(copies)
+    }
+}
+
+impl HopId {
+    /// The number, from zero on without gaps.
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Row {
+    const FORWARD: u32 = 1 << 31;
+    const LEAVES_DOMAIN: u32 = 1 << 30;
+
+    /// A table has fewer neighbours than 2^30: at most a rule for each of 65 536 LIDs at 256 interfaces.
+    fn forward(hop: u32, leaves_domain: bool) -> Self {
+        let border = if leaves_domain {
+            Self::LEAVES_DOMAIN
+        } else {
+            0
+        };
+        Self(Self::FORWARD | border | hop)
+    }
+
+    /// The neighbour to which it forwards, and whether that one belongs to the next domain.
+    #[inline(always)]
+    pub(super) fn hop(self) -> Option<(HopId, bool)> {
+        let id = HopId(self.0 & (Self::LEAVES_DOMAIN - 1));
+        (self.0 & Self::FORWARD != 0).then_some((id, self.0 & Self::LEAVES_DOMAIN != 0))
+    }
+
+    /// The rule that does not forward, if there is one.
+    #[inline]
+    pub(super) fn rule(self) -> Option<RuleId> {
+        (self.0 & Self::FORWARD == 0 && self.0 != 0).then_some(RuleId(self.0))
     }
 }
 
@@ -374,11 +488,11 @@ mod tests {
         builder.end(Some(lan), inner).unwrap();
         let table = builder.build().unwrap();
         let rule = |input, lid| table.rule(input, lid);
-        let forward = Some(&Rule::Forward(hop(wan, 1)));
+        let forward = Some(Rule::Forward(hop(wan, 1)));
         assert_eq!(rule(table.any_input(), 1), forward);
         assert_eq!(rule(table.input(lan), 1), forward);
-        assert_eq!(rule(table.input(wan), 1), Some(&Rule::Drop));
-        assert_eq!(rule(table.input(wan), 2), Some(&Rule::Redirect));
+        assert_eq!(rule(table.input(wan), 1), Some(Rule::Drop));
+        assert_eq!(rule(table.input(wan), 2), Some(Rule::Redirect));
         assert_eq!(rule(table.input(wan), 3), None);
         assert_eq!(table.end(table.input(lan)), inner);
         assert_eq!(table.end(table.input(wan)), Inner::Ip);
@@ -492,14 +606,14 @@ mod tests {
                     let lid = lid as u16;
                     let of = |input| {
                         let row = list.iter().find(|(i, l, _)| (*i, *l) == (input, lid));
-                        row.map(|(.., rule)| rule)
+                        row.map(|(.., rule)| rule.clone())
                     };
                     let expected = of(Some(interface)).or_else(|| of(None));
                     prop_assert_eq!(table.rule(table.input(interface), lid), expected);
                 }
                 let any = list.iter().find(|(i, ..)| i.is_none());
                 if let Some((_, lid, rule)) = any {
-                    prop_assert_eq!(table.rule(table.any_input(), *lid), Some(rule));
+                    prop_assert_eq!(table.rule(table.any_input(), *lid), Some(rule.clone()));
                 }
             }
         }

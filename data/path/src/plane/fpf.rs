@@ -1,9 +1,12 @@
 //! FPF packets in a plane: from their interface to the exit that a rule names.
 //!
 //! ```text
-//!  route ------> Ethernet --+                              +--> depart (Ethernet, VLAN) --> Port::offer
-//!  route_tagged -> VLAN ----+--> label_switch --> decision +--> push GRE --> send_on: by the routes
-//!  drop: to us -> GRE off --+       ^                      +--> strip ---> route_ip, or depart
+//!  route ------> Ethernet --+--> [burst] --> decisions --> rewrite (Ethernet, VLAN) --> Port::offer
+//!  route_tagged -> VLAN ----+                    |
+//!                                                | others, one by one
+//!                                                v         +--> depart (Ethernet, VLAN) --> Port::offer
+//!  drop: to us -> GRE off ------> label_switch --> decision +--> push GRE --> send_on: by the routes
+//!                                   ^                      +--> strip ---> route_ip, or depart
 //!                                   +---- each leaf -------+    redirect, discard
 //! ```
 //!
@@ -22,15 +25,17 @@ use crate::classify::{Classified, classify};
 use crate::egress::{self, Departure, Rewrites, encapsulation};
 use crate::exception::Cause;
 use crate::fpf::bindings::{Bindings, Device, Exit, PortState};
+use crate::fpf::burst::Label;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Hop, Inner, Table};
 use crate::headers::{self, Fragment, Parsed};
 use crate::ip::forward::Origin;
-use crate::ip::tables::Tables;
+use crate::ip::tables::{BURST, Tables};
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
+use crate::plane::fpf_burst::Gathered;
 use crate::plane::step::Arrival;
 use crate::plane::{Mode, Plane, PlanePort};
 
@@ -53,19 +58,23 @@ pub struct Stats {
 pub(crate) struct Fpf {
     pub(super) table: Arc<Table>,
     pub(super) bindings: Bindings,
-    stats: Stats,
+    pub(super) stats: Stats,
+    /// The packets of a burst that are not decided about yet: empty between two bursts.
+    pub(super) gathered: Vec<Gathered>,
+    /// The state of each of them.
+    pub(super) labels: Vec<Label>,
     /// Decisions within each other that are under way now.
     nested: u8,
     /// Copies that the frame received last may still become.
-    copies_left: usize,
+    pub(super) copies_left: usize,
 }
 
 /// Where an FPF packet came in.
 #[derive(Clone, Copy)]
-struct Entry {
-    ingress: usize,
-    input: Input,
-    at: Instant,
+pub(super) struct Entry {
+    pub(super) ingress: usize,
+    pub(super) input: Input,
+    pub(super) at: Instant,
 }
 
 impl Plane {
@@ -79,6 +88,8 @@ impl Plane {
                 table,
                 bindings: Bindings::default(),
                 stats,
+                gathered: Vec::with_capacity(BURST),
+                labels: Vec::with_capacity(BURST),
                 nested: 0,
                 copies_left: 0,
             })
@@ -166,8 +177,7 @@ impl Plane {
             }
             packet = parsed.packet;
         }
-        let at = arrival.at;
-        self.receive_fpf(Entry { ingress, input, at }, packet);
+        self.gather_fpf(ingress, input, packet);
     }
 
     /// Whether the packet that is handled now was within an FPF packet.
@@ -176,8 +186,7 @@ impl Plane {
         self.fpf.as_ref().is_some_and(|fpf| fpf.nested > 0)
     }
 
-    /// Handles an FPF packet that has left its link layer, or its tunnel.
-    #[inline]
+    /// Handles an FPF packet that has left its tunnel.
     fn receive_fpf(&mut self, entry: Entry, packet: Packet) {
         if let Some(fpf) = &mut self.fpf {
             fpf.stats.received.count(packet.bytes());
@@ -189,7 +198,7 @@ impl Plane {
     }
 
     /// Decides about an FPF packet, and carries the decision out, unless it is one decision too many about a frame.
-    fn label_switch(&mut self, entry: Entry, packet: Packet) {
+    pub(super) fn label_switch(&mut self, entry: Entry, packet: Packet) {
         match &mut self.fpf {
             Some(fpf) if fpf.nested < NESTED_MAX => fpf.nested += 1,
             _ => {
@@ -203,7 +212,6 @@ impl Plane {
         }
     }
 
-    #[inline]
     fn carry_out_decision(&mut self, entry: Entry, packet: Packet) {
         let Some(fpf) = &mut self.fpf else {
             return;
@@ -238,7 +246,7 @@ impl Plane {
 
     /// Finds the flow key of a packet: that of its payload, behind an FPF header of `len` bytes.
     #[inline]
-    fn classify_payload(&mut self, mut packet: Packet, len: usize) -> Classified {
+    pub(super) fn classify_payload(&mut self, mut packet: Packet, len: usize) -> Classified {
         let frame = self.pool.frame(&packet);
         let headers = headers::peek_by_version(frame, ethernet::HEADER_LEN + len);
         packet.ecn = headers.ecn;

@@ -188,6 +188,7 @@ impl Plane {
     /// The caller returns the memory of those that were dropped to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
+        self.forward_gathered_fpf();
         if self.edge.is_some() && !self.gathered.is_empty() {
             self.encapsulate_gathered();
         }

@@ -6,6 +6,7 @@
 
 pub mod edge;
 pub mod fpf;
+mod fpf_burst;
 mod layers;
 mod redirect;
 pub mod step;
