@@ -6,8 +6,8 @@
 /// The definition of a metric, or of several that differ only in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name. `TRAFFIC`, `LINK`, `CONTROLLER`, `GAUGE`, `REASON`, `CLASS` and `SIZE` stand for names,
-    /// `STATISTIC` for a word like `mean` or `p99`.
+    /// Its name. `TRAFFIC`, `LINK`, `HOST`, `ROUTER`, `ENCAPSULATION`, `CONTROLLER`, `GAUGE`, `REASON`, `CLASS` and
+    /// `SIZE` stand for names, `STATISTIC` for a word like `mean` or `p99`.
     pub name: &'static str,
     /// The habitats that measure it: `sim`, `lab`, or `both`.
     pub on: &'static str,
@@ -380,6 +380,32 @@ pub const METRICS: &[Metric] = &[
         "recovery_s",
         "both",
         "from the end of the attack to the first half second in which honest traffic has 90 % of what it had; the whole rest if it never has",
+    ),
+    // Flexible packet forwarding, in the simulator.
+    metric(
+        "fpf_rules.ROUTER",
+        "sim",
+        "rules of the router's forwarding table at the end of the run",
+    ),
+    metric(
+        "fpf_encapsulated_packets.ENCAPSULATION",
+        "sim",
+        "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
+    ),
+    metric(
+        "fpf_table_changes",
+        "sim",
+        "rows of all forwarding tables that events have added, changed or removed",
+    ),
+    metric(
+        "fpf_encapsulation_changes",
+        "sim",
+        "encapsulation rules that events have changed or removed",
+    ),
+    metric(
+        "copies_ratio.TRAFFIC.HOST",
+        "sim",
+        "of a traffic with copies_to: datagrams that the host received in the window over those that were sent; 1 is exactly one copy of each",
     ),
     // Controllers, and the lab itself.
     metric(

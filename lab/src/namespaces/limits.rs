@@ -9,7 +9,7 @@ use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{Forwarding, Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 
 /// Maximum number of hosts and routers: each is a namespace with its own processes.
@@ -28,6 +28,11 @@ const MSS_MAX: u32 = 1460;
 /// Refuses a scenario that the lab cannot run; returns the features that it leaves out, as sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
+    if scenario.forwarding != Forwarding::default() {
+        return refuse(
+            "it has FPF domains or events, which the lab does not set up; try --on sim".to_owned(),
+        );
+    }
     for controller in &scenario.controllers {
         if scenario.uses_forces && (controller.delay > Span::ZERO || controller.loss > 0.0) {
             return refuse(format!(

@@ -257,6 +257,7 @@ impl Place<'_> {
                 spacing,
                 addresses,
                 activity,
+                copies_to: _, // refused by `limits`
             } => Command::Udp(udp::Options {
                 to,
                 flows: *flows,

@@ -8,6 +8,7 @@ use weir_discipline::Spec;
 
 use super::ScenarioError;
 use super::controller::Controller;
+use super::forwarding::Forwarding;
 use super::key::{Key, SAME};
 use super::parameters::*;
 use super::raw::{Node, Value};
@@ -45,6 +46,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Controllers, which steer queues.
     pub controllers: Vec<Controller>,
+    /// Flexible packet forwarding, and events.
+    pub forwarding: Forwarding,
 }
 
 /// A group of hosts with a common name.
@@ -86,6 +89,19 @@ pub struct Discipline {
     pub spec: Spec,
 }
 
+/// The sections that [`Scenario::check`] reads.
+const SECTION_NAMES: &[&str] = &[
+    "router",
+    "host",
+    "link",
+    "traffic",
+    "controller",
+    "domain",
+    "path",
+    "encapsulation",
+    "event",
+];
+
 impl Scenario {
     /// Checks a file's tree, from which `variant` and `sweep` must have been removed.
     pub fn check(tree: &Node) -> Result<Self, ScenarioError> {
@@ -105,6 +121,7 @@ impl Scenario {
             links: Vec::new(),
             traffic: Vec::new(),
             controllers: Vec::new(),
+            forwarding: Forwarding::default(),
         };
         if scenario.sample > scenario.duration {
             return Err(top.error("sample", "must not be longer than `duration`"));
@@ -123,13 +140,15 @@ impl Scenario {
         let wires =
             |link: &Link| -> usize { link.ends.iter().map(|end| scenario.count(end)).product() };
         let controllers = Controller::check_all(top.sections("controller")?, &links, &wires)?;
-        top.finish_with(&[TOP], &["router", "host", "link", "traffic", "controller"])?;
-        Ok(Self {
+        let mut scenario = Self {
             links,
             traffic,
             controllers,
             ..scenario
-        })
+        };
+        scenario.forwarding = Forwarding::check(&top, &scenario)?;
+        top.finish_with(&[TOP], SECTION_NAMES)?;
+        Ok(scenario)
     }
 
     /// The measurement window, in seconds from the start.
@@ -140,6 +159,15 @@ impl Scenario {
     /// The host group of this name.
     pub fn group(&self, name: &str) -> Option<&HostGroup> {
         self.hosts.iter().find(|h| h.name == name)
+    }
+
+    /// The router of a host group: the other end of its link.
+    pub fn router_of(&self, host: &str) -> Option<&str> {
+        let mut links = self.links.iter();
+        let link = links.find(|link| link.ends.iter().any(|end| end == host))?;
+        let mut ends = link.ends.iter();
+        let router = ends.find(|end| *end != host && self.routers.contains(end))?;
+        Some(router)
     }
 
     /// Number of nodes with this name.

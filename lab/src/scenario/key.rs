@@ -38,6 +38,10 @@ pub enum Form {
     Ends,
     /// Names of links.
     Links,
+    /// Names, of what the key says.
+    Names,
+    /// Whole numbers from 1 on.
+    Weights,
     /// Names of variants.
     Variants,
     /// A queue discipline with its settings.
@@ -46,6 +50,8 @@ pub enum Form {
     ReverseDiscipline,
 }
 
+/// Greatest weight of a path.
+pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 /// The queue at a link's second end has the same settings as the one at its first.
 pub(super) const SAME: &str = "same";
 
@@ -65,6 +71,10 @@ impl fmt::Display for Form {
             Self::Host => f.write_str("the name of a host"),
             Self::Ends => f.write_str("two names: [\"NODE\", \"NODE\"]"),
             Self::Links => f.write_str("a list of links: [\"LINK\"]"),
+            Self::Names => f.write_str("a list of names: [\"NAME\"]"),
+            Self::Weights => {
+                write!(f, "a list of whole numbers from 1 to {WEIGHT_MAX}: [3, 1]")
+            }
             Self::Variants => f.write_str("a list of variants: [\"VARIANT\"]"),
             Self::Discipline => f.write_str("a discipline like { kind = \"fifo\" }"),
             Self::ReverseDiscipline => {

@@ -76,6 +76,23 @@
 //! from = "disciplines.toml"          # the variants of that file; `only = ["NAME"]` takes some of them
 //! ```
 //!
+//! ```toml
+//! [domain.b]                         # flexible packet forwarding (FPF) beside IP
+//! routers = ["b1", "b2"]
+//!
+//! [path.detour]
+//! through = ["c", "b", "a"]          # domains or routers
+//!
+//! [encapsulation.video]              # which packets get an FPF header
+//! traffic = "video"
+//! paths = ["detour"]                 # or cheapest = 2, disjoint = "links"
+//!
+//! [event.back]
+//! at = "30 s"
+//! encapsulation = "video"
+//! paths = ["other"]                  # or cut = "LINK", join = "LINK"
+//! ```
+//!
 //! Rates of links count the bytes of a packet on the wire, its `framing` included; rates of traffic count payload.
 //! Random sizes and times are written as in [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list
 //! schema` prints them as a JSON Schema for an editor. If a habitat cannot run a scenario, it says so before it
@@ -83,6 +100,7 @@
 
 pub mod checked;
 pub mod controller;
+pub mod forwarding;
 mod key;
 pub mod parameters;
 pub mod plan;
@@ -95,6 +113,7 @@ pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Link, Scenario};
 pub use controller::{Controller, Wire};
+pub use forwarding::Forwarding;
 pub use key::{Form, Key};
 pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};

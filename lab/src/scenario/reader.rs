@@ -8,8 +8,10 @@ use weir_base::units::UnitError;
 use weir_base::{Bytes, Rate, Sizes, Span, Times};
 
 use super::ScenarioError;
-use super::key::{Form, Key};
+use super::key::{Form, Key, WEIGHT_MAX};
 use super::raw::{Node, Origin, Value};
+
+const WEIGHT_MAX_INTEGER: i64 = WEIGHT_MAX as i64;
 
 /// One section while it is being read.
 pub(super) struct Section<'a> {
@@ -102,6 +104,14 @@ impl<'a> Section<'a> {
             Setting::Count(n) => Ok(n),
             other => unreachable!("{} is {other:?}", key.name),
         }
+    }
+
+    /// A count without default.
+    pub(super) fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ScenarioError> {
+        Ok(self.optional(key)?.map(|setting| match setting {
+            Setting::Count(n) => n,
+            other => unreachable!("{} is {other:?}", key.name),
+        }))
     }
 
     /// A time.
@@ -252,6 +262,22 @@ impl<'a> Section<'a> {
         node.items()
             .iter()
             .map(name)
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    /// A list of weights, if present.
+    pub(super) fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ScenarioError> {
+        let Some(node) = self.find(key) else {
+            return Ok(None);
+        };
+        let weight = |item: &Node| match &item.value {
+            Value::Scalar(Scalar::Integer(n @ 1..=WEIGHT_MAX_INTEGER)) => Ok(*n as u32),
+            _ => Err(self.error(key.name, format!("must be {}", key.form))),
+        };
+        node.items()
+            .iter()
+            .map(weight)
             .collect::<Result<_, _>>()
             .map(Some)
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
 use weir_discipline::manuals;
 
-use super::key::{Form, Key, SAME};
+use super::key::{Form, Key, SAME, WEIGHT_MAX};
 use super::parameters::*;
 
 /// The schema, for draft 2020-12.
@@ -20,6 +20,13 @@ pub fn schema() -> Value {
         ("link", named("links", json!(section(&[LINK])))),
         ("traffic", named("kinds of traffic", traffic())),
         ("controller", named("controllers", controller())),
+        ("domain", named("FPF domains", json!(section(&[DOMAIN])))),
+        ("path", named("paths", json!(section(&[PATH])))),
+        (
+            "encapsulation",
+            named("encapsulations", json!(section(&[ENCAPSULATION]))),
+        ),
+        ("event", named("events", json!(section(&[EVENT])))),
         ("quick", json!(section(&[QUICK]))),
         ("variant", variants()),
         ("sweep", sweep()),
@@ -180,7 +187,13 @@ fn form(form: &Form) -> Value {
         Form::Ends => {
             json!({ "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 })
         }
-        Form::Links | Form::Variants => json!({ "type": "array", "items": { "type": "string" } }),
+        Form::Weights => {
+            let weight = json!({ "type": "integer", "minimum": 1, "maximum": WEIGHT_MAX });
+            json!({ "type": "array", "items": weight })
+        }
+        Form::Links | Form::Names | Form::Variants => {
+            json!({ "type": "array", "items": { "type": "string" } })
+        }
         Form::Discipline => json!({ "$ref": "#/$defs/discipline" }),
         Form::ReverseDiscipline => {
             json!({ "anyOf": [{ "$ref": "#/$defs/discipline" }, { "const": SAME }] })

@@ -77,6 +77,8 @@ pub enum TrafficKind {
         spacing: Spacing,
         /// Source addresses over which the flows of each sending host are spread.
         addresses: u32,
+        /// Further hosts that receive a copy of each packet.
+        copies_to: Vec<String>,
     },
     /// Web fetches: `from` is the server, `to` runs the clients, which open the connections.
     Web {
@@ -138,6 +140,14 @@ impl TrafficKind {
         match self {
             Self::Tcp { flows, .. } | Self::Udp { flows, .. } => *flows,
             Self::Web { clients, .. } => *clients,
+        }
+    }
+
+    /// Further hosts that receive a copy of each packet.
+    pub fn copies_to(&self) -> &[String] {
+        match self {
+            Self::Udp { copies_to, .. } => copies_to,
+            Self::Tcp { .. } | Self::Web { .. } => &[],
         }
     }
 
@@ -288,6 +298,7 @@ fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, Scenario
                 payload: section.bytes(&PAYLOAD)?.0 as u32,
                 spacing: section.parsed(&SPACING)?,
                 addresses: section.count(&ADDRESSES)? as u32,
+                copies_to: section.names(&COPIES_TO)?.unwrap_or_default(),
             }
         }
         _ => TrafficKind::Web {
@@ -473,6 +484,7 @@ arrivals = "exponential 1 s"
             payload: 972,
             spacing: Spacing::Poisson,
             addresses: 1,
+            copies_to: Vec::new(),
         };
         assert_eq!(flood.kind, wanted);
         let lines = "mix = \"exponential 20 kB\"\nthink = \"exponential 1 s\"\nclients = 4";

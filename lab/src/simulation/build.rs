@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex};
 
 use weir_base::pace::Load;
 use weir_base::setting::Scalar;
@@ -14,11 +15,12 @@ use weir_sim::{FlowSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
+use super::fpf::{self, Changed};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::options::Habitat;
 use crate::scenario::{
-    Congestion, Discipline, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
+    Congestion, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
@@ -62,6 +64,8 @@ pub(super) struct World {
     pub(super) ports: Vec<String>,
     /// The record of each controller.
     pub(super) records: Vec<SharedRecord>,
+    /// The changes by events.
+    pub(super) changed: Arc<Mutex<Changed>>,
 }
 
 impl World {
@@ -128,6 +132,7 @@ impl World {
             watched,
             ports: all.into_iter().map(|(name, _)| name).collect(),
             records: Vec::new(),
+            changed: Arc::default(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
         world.simulation.watch(&ids);
@@ -135,6 +140,7 @@ impl World {
         if hogs.contains(&true) {
             world.simulation.examine(&ids, &hogs);
         }
+        world.add_forwarding(scenario, &topology, &ports)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }
@@ -149,6 +155,25 @@ impl World {
             world.simulation.actor(Box::new(actor), Instant::ZERO);
         }
         Ok(world)
+    }
+
+    /// Makes routers forwarding elements, which must be known before the paths of traffic are; adds the events.
+    fn add_forwarding(
+        &mut self,
+        scenario: &Scenario,
+        topology: &Topology,
+        ports: &[Vec<PortId>],
+    ) -> Result<(), Error> {
+        if scenario.forwarding == Forwarding::default() {
+            return Ok(());
+        }
+        let mut controller = fpf::Controller::new(scenario, topology, ports)?;
+        self.changed = controller.changed();
+        controller.install(scenario, self.simulation.fabric_mut())?;
+        if let Some(first) = controller.first_event() {
+            self.simulation.actor(Box::new(controller), first);
+        }
+        Ok(())
     }
 
     fn add_traffic(
@@ -182,7 +207,9 @@ impl World {
                 traffic: number,
                 name: flow_name(&traffic.name, place),
             };
-            self.add_flow(traffic, flow_spec, flow.size, (host, place / pairs.len()))
+            let copies = copies(topology, traffic, to);
+            let place = (host, place / pairs.len());
+            self.add_flow(traffic, flow_spec, flow.size, place, &copies)
                 .map_err(impossible)?;
         }
         Ok(())
@@ -194,6 +221,7 @@ impl World {
         mut flow_spec: FlowSpec,
         size: Option<u64>,
         (host, flow_of_host): (usize, usize),
+        receivers: &[NodeId],
     ) -> Result<(), weir_sim::network::NetworkError> {
         match &traffic.kind {
             TrafficKind::Tcp {
@@ -235,7 +263,14 @@ impl World {
                     spacing: *spacing,
                     on_off: activity.clone(),
                 };
-                self.simulation.udp(&flow_spec, load)
+                match receivers.len() {
+                    1 => self.simulation.udp(&flow_spec, load),
+                    _ => {
+                        let group = group_address(flow_spec.traffic, traffic.ipv6);
+                        let simulation = &mut self.simulation;
+                        simulation.multicast(&flow_spec, group, receivers, load)
+                    }
+                }
             }
             TrafficKind::Web {
                 mix,
@@ -258,6 +293,23 @@ impl World {
                 self.simulation.web(web, &flow_spec.name)
             }
         }
+    }
+}
+
+/// The hosts that receive a traffic's packets: the first one, and those that get copies.
+fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
+    let more = traffic.kind.copies_to().iter();
+    let more = more.filter_map(|name| topology.node(name));
+    let all = std::iter::once(to).chain(more);
+    all.map(|node| NodeId(node as u32)).collect()
+}
+
+/// The address of a traffic's group.
+fn group_address(traffic: u32, ipv6: bool) -> IpAddr {
+    let [high, low] = [traffic >> 8, traffic & 0xff].map(|n| n as u8);
+    match ipv6 {
+        true => Ipv6Addr::new(0xff15, 0x7765, 0x6972, 0, 0, 0, 0, traffic as u16).into(),
+        false => Ipv4Addr::new(239, 119, high, low).into(),
     }
 }
 

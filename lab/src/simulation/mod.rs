@@ -7,6 +7,7 @@
 //!
 //! - [`build`]: a scenario as a simulation
 //! - [`control`]: its controllers as actors
+//! - [`fpf`]: flexible packet forwarding, and events
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
 //! - [`trace`]: captures of links
@@ -15,6 +16,7 @@
 
 mod build;
 mod control;
+mod fpf;
 mod observe;
 mod passage;
 mod trace;
@@ -117,6 +119,7 @@ fn run_one(
     let reported = observe::reported(scenario, &world);
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
+    fpf::add_metrics(scenario, &world, &mut metrics);
     observe::add_curves(scenario, &world, &mut series);
     let mut distributions = distributions(scenario, &reported);
     observe::add_distributions(scenario, &world, &mut distributions);

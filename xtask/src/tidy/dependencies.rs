@@ -76,7 +76,10 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         "lab",
         &[
             "base",
+            "wire",
+            "packet",
             "discipline",
+            "path",
             "channel",
             "controller",
             "forces",

@@ -20,7 +20,8 @@ at its first end, `LINK.reverse` at its second.
 
 **Names.** The unit is part of the name: `_mbps` is 10^6 bits a second, `_ms`, `_s`, `_packets`, `_bytes`, `_ratio` from 0
 to 1. `STATISTIC` stands for `mean`, `dev` (standard deviation), `min`, `max` or `pNN` (percentile); `TRAFFIC`, `LINK`,
-`CONTROLLER`, `GAUGE`, `PORT`, `REASON` for names. "sim" is measured in simulation only, "lab" on real packets only.
+`HOST`, `ROUTER`, `ENCAPSULATION`, `CONTROLLER`, `GAUGE`, `PORT`, `REASON` for names. "sim" is measured in simulation
+only, "lab" on real packets only.
 
 "#;
 

@@ -1,27 +1,17 @@
 //! The keys of a scenario: unit, range, default, and a sentence for each. The reader, the errors
 //! and the JSON Schema all come from these tables.
 
+mod fpf;
+mod sections;
+
 use weir_base::{Bytes, Rate, Span, setting::Kind};
 use weir_channel::Schedule;
 
 use super::key::{Form, Key};
 use super::tcp::Congestion;
 
-/// Every section with its keys. `[traffic.NAME]` also has the keys of its kind.
-pub const SECTIONS: &[(&str, &[&Key])] = &[
-    ("", FILE),
-    ("", TOP),
-    ("quick", QUICK),
-    ("variant", VARIANT),
-    ("host.NAME", HOST),
-    ("link.NAME", LINK),
-    ("controller.NAME", CONTROLLER),
-    ("traffic.NAME", TRAFFIC),
-    ("traffic.NAME, kind tcp", TCP),
-    ("traffic.NAME, kind udp", UDP),
-    ("traffic.NAME, kind web", WEB),
-    ("traffic.NAME, kind tcp or web", TCP_OPTIONS),
-];
+pub use self::fpf::*;
+pub use self::sections::SECTIONS;
 
 /// Keys above all sections that are removed while files are read.
 pub const FILE: &[&Key] = &[&EXTENDS];
@@ -67,6 +57,7 @@ pub const UDP: &[&Key] = &[
     &PAYLOAD,
     &SPACING,
     &ADDRESSES,
+    &COPIES_TO,
     &ON,
     &OFF,
 ];

@@ -1,0 +1,77 @@
+//! The metrics of flexible packet forwarding.
+
+use std::sync::PoisonError;
+
+use weir_sim::{NodeId, Simulation};
+
+use super::super::build::World;
+use super::super::observe::Metrics;
+use crate::scenario::{Forwarding, Scenario, TrafficKind};
+
+/// Rules of each router and of the edges, changes by events, and the copies that receivers got.
+pub(in crate::simulation) fn add_metrics(
+    scenario: &Scenario,
+    world: &World,
+    metrics: &mut Metrics,
+) {
+    if scenario.forwarding == Forwarding::default() {
+        return;
+    }
+    let fabric = world.simulation.fabric();
+    let mut encapsulated = vec![0; scenario.forwarding.encapsulations.len()];
+    // Routers come before hosts in a topology, in the order of the scenario.
+    for (place, router) in scenario.routers.iter().enumerate() {
+        let router_id = NodeId(place as u32);
+        if let Some(table) = fabric.table(router_id) {
+            let rules = table.rule_count() as f64;
+            metrics.insert(format!("fpf_rules.{router}"), rules);
+        }
+        for rule in fabric
+            .edge(router_id)
+            .into_iter()
+            .flat_map(|edge| edge.iter())
+        {
+            encapsulated[rule.row as usize] += rule.hits.packets;
+        }
+    }
+    for (encapsulation, packets) in scenario.forwarding.encapsulations.iter().zip(encapsulated) {
+        let name = format!("fpf_encapsulated_packets.{}", encapsulation.name);
+        metrics.insert(name, packets as f64);
+    }
+    let changed = world.changed.lock().unwrap_or_else(PoisonError::into_inner);
+    metrics.insert("fpf_table_changes".to_owned(), changed.rows as f64);
+    metrics.insert(
+        "fpf_encapsulation_changes".to_owned(),
+        changed.encapsulations as f64,
+    );
+    add_copies(scenario, &world.simulation, metrics);
+}
+
+/// For each receiver of a traffic with copies: the datagrams that it got over those that were sent.
+fn add_copies(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
+    let meters = simulation.meters();
+    for (number, traffic) in scenario.traffic.iter().enumerate() {
+        let TrafficKind::Udp {
+            payload, copies_to, ..
+        } = &traffic.kind
+        else {
+            continue;
+        };
+        if copies_to.is_empty() {
+            continue;
+        }
+        let hosts: Vec<&String> = [&traffic.to].into_iter().chain(copies_to).collect();
+        let mut received = vec![0; hosts.len()];
+        // Each flow has its receivers one after another.
+        let flows = meters.flows.iter();
+        let flows = flows.filter(|flow| flow.traffic as usize == number);
+        for (place, flow) in flows.enumerate() {
+            received[place % hosts.len()] += flow.window_bytes / u64::from(*payload);
+        }
+        let sent = meters.traffics[number].sent.packets as f64;
+        for (host, received) in hosts.into_iter().zip(received) {
+            let name = format!("copies_ratio.{}.{host}", traffic.name);
+            metrics.insert(name, received as f64 / sent);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Flexible packet forwarding beside IP, as scenarios in simulation: the counters of the links say which way packets took.
+
+#![allow(clippy::unwrap_used)] // as in every test
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use weir_lab::metrics::definition;
+use weir_lab::{RunOptions, run};
+
+/// The metrics of each variant of a scenario.
+fn variants(file: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/fpf");
+    let options = RunOptions {
+        scenario: root.join(file),
+        runs: Some(1),
+        ..RunOptions::default()
+    };
+    let result = run(&options).unwrap();
+    let points = result.points.into_iter();
+    let metrics = points.map(|point| {
+        let variant = point.variant.unwrap_or_default();
+        (variant, point.runs[0].metrics.clone())
+    });
+    metrics.collect()
+}
+
+const BY_B: [&str; 3] = ["c-b", "b-b", "b-a"];
+const BY_D: [&str; 2] = ["c-d", "d-a"];
+
+fn sent<const N: usize>(metrics: &BTreeMap<String, f64>, links: [&str; N]) -> [f64; N] {
+    links.map(|link| metrics[&format!("packets_sent.{link}")])
+}
+
+#[test]
+fn every_metric_is_defined() {
+    for metrics in ["figure-1.toml", "multicast.toml"]
+        .into_iter()
+        .flat_map(variants)
+    {
+        for name in metrics.1.keys() {
+            assert!(definition(name).is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn figure_1() {
+    let variants = variants("figure-1.toml");
+    let of = |variant: &str| {
+        let metrics = &variants[variant];
+        (sent(metrics, BY_B), sent(metrics, BY_D))
+    };
+    assert_eq!(of("ip"), ([0.0; 3], [8000.0; 2]));
+    assert_eq!(of("fpf"), ([8000.0; 3], [0.0; 2]));
+    assert_eq!(of("packets"), ([6000.0; 3], [2000.0; 2]));
+    // Flows fall on the paths by their hash: the deviation of a binomial share of 4000 is 0.7 %.
+    let ([b, ..], [d, ..]) = of("flows");
+    let packets = variants["flows"]["fpf_encapsulated_packets.video"];
+    assert!(b + d == packets && packets >= 12_000.0, "{b} + {d}");
+    assert!((b / packets - 0.75).abs() <= 0.02, "{}", b / packets);
+}
+
+#[test]
+fn a_path_is_changed_at_the_edge_alone_and_loses_nothing() {
+    let metrics = &variants("figure-1.toml")["change"];
+    assert_eq!(metrics["fpf_table_changes"], 0.0);
+    assert_eq!(metrics["fpf_encapsulation_changes"], 1.0);
+    assert_eq!(metrics["lost_packets"], 0.0);
+    let (by_b, by_d) = (sent(metrics, BY_B), sent(metrics, BY_D));
+    assert_eq!(by_b[0] + by_d[0], 8000.0);
+    assert!(by_b == [by_b[0]; 3] && by_d == [by_d[0]; 2]);
+    assert!((3990.0..=4010.0).contains(&by_b[0]), "{by_b:?}");
+}
+
+#[test]
+fn a_cut_link_is_avoided_without_a_change_in_any_table() {
+    let metrics = &variants("figure-1.toml")["cut"];
+    assert_eq!(metrics["fpf_table_changes"], 0.0);
+    let lost = metrics["lost_packets.video.c-d.device-down"];
+    assert!(lost == metrics["lost_packets"] && (1.0..=2.0).contains(&lost));
+    let (by_b, by_d) = (sent(metrics, BY_B), sent(metrics, BY_D));
+    assert_eq!(by_b[2] + by_d[1] + lost, 8000.0);
+}
+
+#[test]
+fn each_leaf_gets_exactly_one_copy() {
+    for (variant, metrics) in variants("multicast.toml") {
+        let leaves = if variant.starts_with('2') { 2 } else { 8 };
+        for leaf in 1..=8 {
+            let copies = metrics.get(&format!("copies_ratio.video.leaf{leaf}"));
+            let wanted = (leaf <= leaves).then_some(&1.0);
+            assert_eq!(copies, wanted, "{variant}: leaf {leaf}");
+            let [sent] = sent(&metrics, [&format!("m-r{leaf}")]);
+            assert_eq!(sent, if leaf <= leaves { 2000.0 } else { 0.0 });
+        }
+        let trunk = if variant.ends_with("tree") { 1 } else { leaves };
+        assert_eq!(sent(&metrics, ["c-m"]), [2000.0 * f64::from(trunk)]);
+    }
+}
