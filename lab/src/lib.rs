@@ -14,6 +14,7 @@
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
 //! - [`load`]: the load test of the transports between control and forwarding elements
+//! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`compare`]: both habitats side by side
 //! - [`report`]: results as a page, tables, CSV sheets, plots
@@ -41,6 +42,7 @@ pub mod reported;
 pub mod reproduce;
 pub mod results;
 pub mod run;
+pub mod scale;
 pub mod scenario;
 mod simulation;
 pub mod statistics;

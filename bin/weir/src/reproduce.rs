@@ -27,6 +27,9 @@ pub(crate) struct ReproduceArguments {
     /// Simulations side by side; as many as there are processors if not given
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
+    /// Relationships of autonomous systems (CAIDA serial-1; plain, .bz2 or .gz) for fpf; generated graphs if not given
+    #[arg(long, value_name = "FILE")]
+    graph: Option<PathBuf>,
     /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -49,6 +52,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         },
         quick: arguments.quick,
         load: true,
+        graph: arguments.graph.clone(),
         overrides: Vec::new(),
     };
     if let Some(folder) = &arguments.out {

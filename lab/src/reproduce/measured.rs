@@ -4,6 +4,8 @@
 //! those of the column in which it is decided. A name that does not exist is recorded, so that a misspelt name can
 //! neither decide a claim nor leave it open.
 
+mod machine;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +16,6 @@ use super::Options;
 use super::recipe::{At, LabRun};
 use super::verdict::Samples;
 use crate::error::Error;
-use crate::load::plan::Load;
-use crate::load::run::Runner;
 use crate::measure::goodput_curve;
 use crate::namespaces;
 use crate::options::{Habitat, RunOptions};
@@ -25,6 +25,7 @@ use crate::scenario::{
 };
 use crate::simulation;
 use crate::statistics::mean;
+pub(super) use machine::add_of_machine;
 
 /// The measurements, by scenario.
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ pub(super) struct Measured {
     printed: Option<Box<Self>>,
     /// Requested names that do not exist, as text.
     unknown: RefCell<BTreeSet<String>>,
-    /// Whether a load test that was not run was requested.
+    /// Whether a load test or another measurement that was not run was requested.
     needs_load: Cell<bool>,
     /// The habitat.
     pub on: Habitat,
@@ -44,6 +45,8 @@ pub(super) struct Measured {
     pub runs: u64,
     /// Single tests of load tests.
     pub tests: u64,
+    /// Other measurements.
+    pub benches: u64,
 }
 
 /// A point that was run. Several points may share their runs.
@@ -52,7 +55,7 @@ struct Measurement {
     variant: Option<String>,
     set: Map<String, Value>,
     result: Arc<PointResult>,
-    /// The scenario; a load test has none.
+    /// The scenario; a load test or another measurement has none.
     scenario: Option<Scenario>,
 }
 
@@ -206,7 +209,7 @@ impl Measured {
             .filter(|one| is_at(one.variant.as_deref(), &one.set, at));
         match (fitting.next(), fitting.count()) {
             (Some(one), 0) => return Some(one),
-            (None, _) if points.is_empty() && load(&at.scenario).is_some() => {
+            (None, _) if points.is_empty() && machine::is_known(&at.scenario) => {
                 self.needs_load.set(true);
             }
             (None, _) => self.note_unknown(format!("there is no point {at}")),
@@ -275,34 +278,6 @@ pub(super) struct Wanted {
     pub(super) scenario: &'static str,
     /// Whether verdicts in both columns depend on it; otherwise it is run as read only.
     pub(super) decides: bool,
-}
-
-/// The load test of this name.
-fn load(name: &str) -> Option<&'static Load> {
-    let mut loads = super::papers().iter().flat_map(|paper| &paper.loads);
-    loads.find(|load| load.name == name)
-}
-
-/// Runs these load tests, and adds their points.
-pub(super) fn add_loads(
-    measured: &mut Measured,
-    names: &[&'static str],
-    is_quick: bool,
-    options: &RunOptions,
-) -> Result<(), Error> {
-    let mut runner = Runner::new(options)?;
-    for (name, load) in names.iter().filter_map(|name| Some((*name, load(name)?))) {
-        let points = runner.run(load, is_quick)?.into_iter();
-        let measurements = points.map(|point| Measurement {
-            variant: point.variant.clone(),
-            set: point.set.clone(),
-            result: Arc::new(point),
-            scenario: None,
-        });
-        measured.scenarios.insert(name, measurements.collect());
-    }
-    measured.tests += runner.tests;
-    Ok(())
 }
 
 /// The points of a scenario, each with its index among all points that are run.
@@ -474,12 +449,18 @@ fn plan_of(points: Vec<Point>) -> Option<Plan> {
 /// The number of points that a place names.
 #[cfg(test)]
 pub(super) fn points_at(at: &At) -> usize {
-    if let Some(load) = load(&at.scenario) {
+    if let Some(load) = machine::load(&at.scenario) {
         let points = load.points().into_iter();
         let fits = |point: &crate::load::plan::Point| {
             is_at(Some(&point.form.to_string()), &point.place(), at)
         };
         return points.filter(fits).count();
+    }
+    if let Some(bench) = machine::bench(&at.scenario) {
+        let points = bench.measures.points().into_iter();
+        return points
+            .filter(|(variant, set)| is_at(Some(variant), set, at))
+            .count();
     }
     let all = points(
         &at.scenario,

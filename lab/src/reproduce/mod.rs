@@ -10,7 +10,8 @@
 //! - [`condition`]: claims that compare numbers
 //! - [`figure`]: the pictures of a result
 //! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
-//! - [`afan_eccm`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
+//! - [`afan_eccm`], [`fpf`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
+//! - [`bench`]: measurements that are neither scenarios nor load tests
 //! - [`measured`]: from scenarios to runs and back
 //! - [`verdict`]: the statistics of all claims
 //! - [`page`], [`markdown`], [`text`]: the output
@@ -23,10 +24,12 @@
 //! paper as printed. Claims about the calibration rows are shown, but not counted.
 
 mod afan_eccm;
+pub mod bench;
 pub mod condition;
 pub mod figure;
 mod forces_flow_control;
 mod formula;
+mod fpf;
 mod markdown;
 mod measured;
 mod page;
@@ -36,7 +39,6 @@ mod sd_bm;
 mod text;
 pub mod verdict;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -62,7 +64,7 @@ macro_rules! paper {
 }
 
 /// Every paper's file, with its claims that are decided in Rust.
-const PAPERS: [(&str, &[&Checks]); 4] = [
+const PAPERS: [(&str, &[&Checks]); 5] = [
     (paper!("lru-fq"), &[]),
     (paper!("afan-eccm"), &[afan_eccm::CHECKS]),
     (paper!("sd-bm"), sd_bm::CHECKS),
@@ -70,6 +72,7 @@ const PAPERS: [(&str, &[&Checks]); 4] = [
         paper!("forces-flow-control"),
         &[forces_flow_control::CHECKS],
     ),
+    (paper!("fpf"), &[fpf::CHECKS]),
 ];
 
 /// Every paper. The files are built in, so an unreadable one is our own mistake; a test reads them all.
@@ -87,6 +90,9 @@ const RUNS: u64 = 10;
 const RUNS_QUICK: u64 = 3;
 const RUNS_LAB: u64 = 5;
 
+/// The habitat of measurements that need no network.
+const IN_MEMORY: &str = "memory";
+
 /// Options of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -95,8 +101,10 @@ pub struct Options {
     pub run: RunOptions,
     /// Fewer seeds and shorter runs.
     pub quick: bool,
-    /// Runs load tests too. Without them, claims that need one are not run.
+    /// Runs load tests and other measurements of this machine too. Without them, claims that need one are not run.
     pub load: bool,
+    /// A file of relationships between domains, for the measurement of paths; without it graphs are generated.
+    pub graph: Option<PathBuf>,
     /// Values set at paths of every scenario, after all others.
     pub overrides: Vec<Override>,
 }
@@ -119,7 +127,7 @@ pub struct Reproduction {
 pub struct ResultReport {
     /// `PAPER/RESULT`.
     pub id: &'static str,
-    /// `sim` or `lab`.
+    /// `sim`, `lab`, or `memory`.
     pub on: &'static str,
     /// The paper's numbers beside ours.
     pub rows: Vec<RowReport>,
@@ -224,27 +232,27 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     let began = std::time::Instant::now();
     let mut measured = measured::measure(&wanted(recipes), options, &run)?;
     if options.load {
-        let loads: BTreeSet<&str> = recipes
-            .iter()
-            .flat_map(|r| &r.loads)
-            .map(|l| &**l)
-            .collect();
-        let loads: Vec<&str> = loads.into_iter().collect();
-        measured::add_loads(&mut measured, &loads, options.quick, &run)?;
+        measured::add_of_machine(&mut measured, recipes, options, &run)?;
     }
-    let mut how = format!(
-        "{} runs in {}, {runs} seeds for each point{}, in {:.0} s.",
-        measured.runs,
-        match run.on {
+    let mut parts = Vec::new();
+    if measured.runs > 0 || measured.tests + measured.benches == 0 {
+        let place = match run.on {
             Habitat::Sim => "simulation",
             Habitat::Lab => "network namespaces with real TCP",
-        },
-        match measured.tests {
-            0 => String::new(),
-            tests => format!(", and {tests} load tests of this machine"),
-        },
-        began.elapsed().as_secs_f64()
-    );
+        };
+        let count = measured.runs;
+        parts.push(format!(
+            "{count} runs in {place}, {runs} seeds for each point"
+        ));
+    }
+    if measured.tests > 0 {
+        parts.push(format!("{} load tests of this machine", measured.tests));
+    }
+    if measured.benches > 0 {
+        parts.push(format!("{} measurements in memory", measured.benches));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let mut how = format!("{}, in {seconds:.0} s.", parts.join(", and "));
     if options.quick {
         how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
     }
@@ -297,9 +305,11 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     };
     ResultReport {
         id: &recipe.id,
-        on: match recipe.scenarios.is_empty() && !recipe.loads.is_empty() {
-            true => Habitat::Lab.word(), // real sockets and processes
-            false => measured.on.word(),
+        on: match (recipe.loads.is_empty(), recipe.benches.is_empty()) {
+            _ if !recipe.scenarios.is_empty() => measured.on.word(),
+            (false, _) => Habitat::Lab.word(), // real sockets and processes
+            (true, false) => IN_MEMORY,
+            (true, true) => measured.on.word(),
         },
         rows,
         missing,
@@ -402,7 +412,8 @@ fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Ver
     let (verdict, evidence) = findings.verdict();
     let unknown = measured.take_unknown();
     if measured.take_needs_load() {
-        return (Verdict::NotRun, "its load test was not run".to_owned());
+        let why = "its measurement of this machine was not run";
+        return (Verdict::NotRun, why.to_owned());
     }
     match measured.on {
         Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
@@ -487,6 +498,8 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
@@ -585,7 +598,7 @@ mod tests {
             let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
             for at in of_claims.chain(of_figures).chain(of_lines) {
                 let known = recipe.scenarios.iter().chain(&recipe.readings);
-                let mut known = known.chain(&recipe.loads);
+                let mut known = known.chain(&recipe.loads).chain(&recipe.benches);
                 assert!(
                     known.any(|name| *name == at.scenario),
                     "{}: {at}",
@@ -645,6 +658,7 @@ mod tests {
             },
             quick: true,
             load: false,
+            graph: None,
             overrides: overrides.collect(),
         };
         let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
@@ -704,6 +718,32 @@ mod tests {
     fn every_name_of_forces_flow_control_exists() {
         let moment = [("duration", "2.3 s"), ("warm_up", "0 s")];
         assert_eq!(unknown(&["forces-flow-control"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_fpf_exists() {
+        let graph = std::env::temp_dir().join(format!("weir-graph-{}.txt", std::process::id()));
+        fs::write(&graph, "1|2|-1\n2|3|0\n3|4|-1\n").unwrap();
+        let options = Options {
+            run: RunOptions {
+                runs: Some(2),
+                ..RunOptions::default()
+            },
+            quick: true,
+            load: true,
+            graph: Some(graph.clone()),
+            overrides: Vec::new(),
+        };
+        let reproduction = run(&select(&["fpf".to_owned()]).unwrap(), &options).unwrap();
+        fs::remove_file(graph).unwrap();
+        let missing: Vec<_> = reproduction.missing().collect();
+        assert_eq!(missing, []);
+        let note = &reproduction.notes[0];
+        assert!(note.ends_with("4 domains, 3 links."), "{note}");
+        // Paths of 2, 3 and 4 domains: 3, 2 and 1 in each direction.
+        let fig8 = reproduction.results.iter().find(|r| r.id == "fpf/fig8");
+        let ours: Vec<_> = fig8.unwrap().rows.iter().map(|row| row.ours).collect();
+        assert_eq!(ours, [Some(4.0), Some(16.0 / 6.0), Some(4.0)]);
     }
 
     #[test]
@@ -803,6 +843,7 @@ mod tests {
             },
             quick: true,
             load: false,
+            graph: None,
             overrides: vec![set("duration", "1 s"), set("warm_up", "0.5 s")],
         };
         let recipes = select(&["lru-fq/table4".to_owned()]).unwrap();

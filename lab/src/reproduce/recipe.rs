@@ -10,6 +10,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::bench::Bench;
 use super::condition::{Condition, Shown};
 use super::figure::Figure;
 use super::measured::Measured;
@@ -33,6 +34,9 @@ pub struct Paper {
     /// Its load tests.
     #[serde(default, rename = "load")]
     pub loads: Vec<Load>,
+    /// Its measurements that are neither.
+    #[serde(default, rename = "bench")]
+    pub benches: Vec<Bench>,
     /// Its results.
     #[serde(rename = "result")]
     pub results: Vec<Recipe>,
@@ -72,6 +76,9 @@ pub struct Recipe {
     /// The load tests that its numbers and claims need, by their names. Their time is real in every habitat.
     #[serde(default)]
     pub loads: Vec<String>,
+    /// The other measurements that its numbers and claims need, by their names.
+    #[serde(default)]
+    pub benches: Vec<String>,
     /// The paper's numbers.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
@@ -173,6 +180,10 @@ impl Paper {
             let is_unknown = |name: &&String| !paper.loads.iter().any(|load| load.name == **name);
             if let Some(name) = recipe.loads.iter().find(is_unknown) {
                 return Err(format!("{}: there is no load test `{name}`", recipe.id));
+            }
+            let is_unknown = |name: &&String| !paper.benches.iter().any(|b| b.name == **name);
+            if let Some(name) = recipe.benches.iter().find(is_unknown) {
+                return Err(format!("{}: there is no measurement `{name}`", recipe.id));
             }
             for claim in &recipe.claims {
                 paper.check_claim(recipe, claim, ids.insert(&claim.id))?;

@@ -1,0 +1,90 @@
+//! Beben et al., "A Scalable and Flexible Packet Forwarding Method": claims that need their own arithmetic.
+
+use crate::reproduce::measured::Measured;
+use crate::reproduce::recipe::Checks;
+use crate::reproduce::verdict::Findings;
+use crate::scale::header::{Header, lid_bytes, lids};
+
+pub(super) const CHECKS: &Checks = &[
+    ("table2.1", lids_by_degree),
+    ("table2.2", bytes_by_lids),
+    ("table2.3", one_byte),
+    ("header.2", worst_header),
+    ("header.6", smaller_than_segments),
+];
+
+/// Greatest degree at each percentile of Table II, its LIDs, and their bytes.
+const TABLE_2: [(u32, u64, u32); 5] = [
+    (6, 24, 1),
+    (60, 240, 1),
+    (128, 512, 2),
+    (2000, 8000, 2),
+    (2972, 11_888, 2),
+];
+
+/// Domains of the longest path.
+const LONGEST: u32 = 20;
+
+fn lids_by_degree(_: &Measured, f: &mut Findings) {
+    for (degree, printed, _) in TABLE_2 {
+        let ours = lids(degree);
+        let text = format!("degree {degree}: {ours} LIDs (paper {printed})");
+        f.is(text, ours == printed);
+    }
+}
+
+fn bytes_by_lids(_: &Measured, f: &mut Findings) {
+    for (_, lids, printed) in TABLE_2 {
+        let bytes = lid_bytes(lids);
+        let text = format!("{lids} LIDs: {bytes} B (paper {printed})");
+        f.is(text, bytes == printed);
+    }
+}
+
+fn one_byte(_: &Measured, f: &mut Findings) {
+    let degrees = (1..).take_while(|degree| lid_bytes(lids(*degree)) == 1);
+    let greatest = degrees.last().unwrap_or_default();
+    let [_, (at_99, ..), ..] = TABLE_2;
+    let text = format!(
+        "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})"
+    );
+    f.is(text, greatest >= at_99);
+}
+
+fn worst_header(_: &Measured, f: &mut Findings) {
+    let bytes = Header::Fpf(2).bytes(LONGEST);
+    let text = format!("{LONGEST} LIDs of 2 B: {bytes} B (paper 42)");
+    f.is(text, bytes == 42);
+    let vector = 2 * LONGEST;
+    let text = format!("Length of the vector: {vector} (one byte holds 255)");
+    f.is(text, vector <= u8::MAX.into());
+}
+
+fn smaller_than_segments(_: &Measured, f: &mut Findings) {
+    for (lid_bytes, from) in [(1, 1), (2, 2)] {
+        for (name, other) in [("SR-MPLS", Header::SrMpls), ("SRv6", Header::Srv6)] {
+            let bytes = |hops| (Header::Fpf(lid_bytes).bytes(hops), other.bytes(hops));
+            let longer = (from..=LONGEST).find(|hops| bytes(*hops).0 >= bytes(*hops).1);
+            let [(fpf, theirs), ..] = [LONGEST, from].map(bytes);
+            let text = match longer {
+                None => format!(
+                    "LIDs of {lid_bytes} B against {name}: smaller at {from} to {LONGEST} hops, {fpf} to {theirs} B at {LONGEST}"
+                ),
+                Some(hops) => format!(
+                    "LIDs of {lid_bytes} B against {name}: {} to {} B at {hops} hops",
+                    bytes(hops).0,
+                    bytes(hops).1
+                ),
+            };
+            f.is(text, longer.is_none());
+        }
+    }
+    let names = Header::ALL.map(|(name, header)| {
+        let bytes = [1, 7, LONGEST].map(|hops| header.bytes(hops).to_string());
+        format!("{name} {}", bytes.join(", "))
+    });
+    f.remark(format!(
+        "bytes at 1, 7 and {LONGEST} hops: {}",
+        names.join("; ")
+    ));
+}

@@ -1,0 +1,70 @@
+//! Measurements of the machine that runs them: load tests, and code and computations in memory. They have points like
+//! scenarios, and are run only if requested.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Measured, Measurement};
+use crate::error::Error;
+use crate::load::plan::Load;
+use crate::load::run::Runner;
+use crate::options::RunOptions;
+use crate::reproduce::bench::Bench;
+use crate::reproduce::recipe::Recipe;
+use crate::reproduce::{Options, papers};
+use crate::results::PointResult;
+
+/// The load test of this name.
+pub(super) fn load(name: &str) -> Option<&'static Load> {
+    let mut loads = papers().iter().flat_map(|paper| &paper.loads);
+    loads.find(|load| load.name == name)
+}
+
+/// The measurement of this name that is neither a scenario nor a load test.
+pub(super) fn bench(name: &str) -> Option<&'static Bench> {
+    let mut benches = papers().iter().flat_map(|paper| &paper.benches);
+    benches.find(|bench| bench.name == name)
+}
+
+/// Whether this name is one of the machine's measurements.
+pub(super) fn is_known(name: &str) -> bool {
+    load(name).is_some() || bench(name).is_some()
+}
+
+/// Runs the measurements of the machine that these results need, and adds their points.
+pub(in crate::reproduce) fn add_of_machine(
+    measured: &mut Measured,
+    recipes: &[&'static Recipe],
+    how: &Options,
+    options: &RunOptions,
+) -> Result<(), Error> {
+    let mut runner = Runner::new(options)?;
+    let loads = recipes.iter().flat_map(|recipe| &recipe.loads);
+    for name in loads.collect::<BTreeSet<_>>() {
+        if let Some(load) = load(name) {
+            let points = runner.run(load, how.quick)?;
+            measured.scenarios.insert(name, without_scenario(points));
+        }
+    }
+    measured.tests += runner.tests;
+    let benches = recipes.iter().flat_map(|recipe| &recipe.benches);
+    for name in benches.collect::<BTreeSet<_>>() {
+        if let Some(bench) = bench(name) {
+            let points = bench.measures.run(how, options, &mut measured.notes)?;
+            measured.benches += 1;
+            measured.scenarios.insert(name, without_scenario(points));
+        }
+    }
+    Ok(())
+}
+
+/// Points that no scenario describes.
+fn without_scenario(points: Vec<PointResult>) -> Vec<Measurement> {
+    let measurement = |point: PointResult| Measurement {
+        variant: point.variant.clone(),
+        set: point.set.clone(),
+        result: Arc::new(point),
+        scenario: None,
+    };
+    points.into_iter().map(measurement).collect()
+}
