@@ -5,6 +5,7 @@
 //! - [`encapsulation`]: cost of FPF encapsulation by number of flows, in memory
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
+//! - [`fpf`]: flexible packet forwarding as its paper measures it, in memory
 //! - [`headers`]: cost of parse, look-up and rewrite by protocol, in memory
 //! - [`lookup`]: cost of routes by the size of the table
 //! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
@@ -18,6 +19,7 @@ pub mod discipline;
 pub mod encapsulation;
 pub mod flow_cache;
 pub mod forwarding;
+pub mod fpf;
 pub mod headers;
 pub mod live;
 pub mod lookup;

@@ -1,0 +1,303 @@
+//! Throughput of a core FE and of an IPv6 router by frame size: the whole path of a plane in memory.
+//!
+//! Frames go from one port to another through a fifo, as in [`forwarding`](crate::forwarding). At least 4096 frames, and
+//! at least 4 MiB of them, take turns; each IPv6 frame has a destination of its own, each FPF frame one of 256
+//! LIDs.
+//!
+//! Throughput is RFC 2544's, the highest rate at which no frame is lost, by binary search with a resolution of
+//! 1 Mbit/s. There is no link, so a trial offers frames at even distances to a ring, and the plane takes up to
+//! 64 of those that have arrived. Time is the processor time that the plane needs; when the ring is empty, the clock
+//! goes on to the next arrival. So the trial neither waits nor counts what other processes take. A frame that finds
+//! the ring full is lost. A trial with loss is repeated once.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv6Net};
+use rand::{Rng, RngExt};
+use weir_base::{Stream, Streams};
+use weir_discipline::Spec;
+use weir_discipline::spec::SpecError;
+use weir_live::clock;
+use weir_packet::Class;
+use weir_path::fpf::table::TableError;
+use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table};
+use weir_path::ip::tables::{BURST, Tables};
+use weir_path::plane::Plane;
+
+use crate::forwarding;
+
+/// Frame sizes of the paper, with their check sequence of 4 bytes.
+pub const FRAME_BYTES: [usize; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];
+/// Bytes of a frame on a wire beside itself: preamble and gap.
+pub const GAP_BYTES: usize = 20;
+const CRC_BYTES: usize = 4;
+
+const HEADERS_MIN: usize = 4096;
+const FRAMES_BYTES_MIN: usize = 4 << 20;
+/// Frames that have arrived and wait for the plane.
+const RING: u64 = 4096;
+/// The search's resolution.
+const RESOLUTION_BPS: f64 = 1e6;
+
+/// LIDs of the core FE's table.
+const LIDS: u16 = 256;
+/// Prefixes of the IPv6 router with many routes.
+pub const PREFIXES: usize = 10_000;
+
+/// The engine that forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A core FE: 256 LIDs of one byte, for any input interface. Packets inside belong to this many flows.
+    Fpf(u32),
+    /// An IPv6 router with one route.
+    Ipv6,
+    /// An IPv6 router with [`PREFIXES`] routes of 29 to 48 bits, one of which each destination has.
+    Ipv6Routes,
+}
+
+/// A measurement that could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The discipline.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The forwarding table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// A plane and its frames.
+pub struct Engine {
+    plane: Plane,
+    frames: Vec<Vec<u8>>,
+    /// The frame that comes next.
+    next: usize,
+    bytes: usize,
+}
+
+impl Engine {
+    /// An engine for frames of this size, check sequence included.
+    pub fn new(kind: Kind, bytes: usize) -> Result<Self, SetupError> {
+        let mut random = Streams::new(1).stream("throughput");
+        let mut tables = forwarding::interfaces();
+        let prefixes = prefixes(kind, &mut random);
+        for (n, prefix) in prefixes.iter().enumerate() {
+            let gateway = 2 + (n % 64) as u8;
+            tables.set_route(IpNet::V6(*prefix), forwarding::via(gateway));
+        }
+        let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
+        if matches!(kind, Kind::Fpf(_)) {
+            plane.set_fpf(Some(Arc::new(core_table()?)));
+        }
+        let count = HEADERS_MIN.max(FRAMES_BYTES_MIN.div_ceil(bytes));
+        let frame = |n| frame(kind, n, bytes - CRC_BYTES, &prefixes, &mut random);
+        let frames = (0..count).map(frame).collect();
+        Ok(Self {
+            plane,
+            frames,
+            next: 0,
+            bytes,
+        })
+    }
+
+    /// Nanoseconds of processor time for a frame, over at least this many.
+    pub fn ns(&mut self, frames: u64) -> f64 {
+        let cpu = clock::thread_cpu_time();
+        let mut carried = 0;
+        while carried < frames {
+            carried += self.carry(BURST as u64);
+        }
+        (clock::thread_cpu_time() - cpu).as_nanos() as f64 / carried as f64
+    }
+
+    /// The highest rate without loss in frames per second, in trials of this many frames. At most the rate of a link
+    /// with `cap_bps`, on which a frame takes `gap_bytes` more than its own.
+    pub fn throughput(&mut self, frames: u64, cap: Option<(f64, usize)>) -> f64 {
+        let bits = |gap: usize| 8.0 * (self.bytes + gap) as f64;
+        let cap_fps = cap.map(|(bps, gap)| bps / bits(gap));
+        let step = RESOLUTION_BPS / bits(GAP_BYTES);
+        // The rate that the plane carries without waiting cannot be exceeded for long; the search begins above it.
+        let most = 1.5e9 / self.ns(frames);
+        let mut high = cap_fps.map_or(most, |cap| cap.min(most));
+        if self.loses_nothing(high, frames) {
+            return high;
+        }
+        let mut low = 0.0;
+        while high - low > step {
+            let middle = (low + high) / 2.0;
+            match self.loses_nothing(middle, frames) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    fn loses_nothing(&mut self, fps: f64, frames: u64) -> bool {
+        self.trial(fps, frames) || self.trial(fps, frames)
+    }
+
+    /// Whether no frame is lost at this rate.
+    fn trial(&mut self, fps: f64, frames: u64) -> bool {
+        let gap_ns = 1e9 / fps;
+        let (mut now_ns, mut taken) = (0.0, 0);
+        while taken < frames {
+            let arrived = ((now_ns / gap_ns) as u64 + 1).min(frames);
+            match arrived.saturating_sub(taken) {
+                0 => now_ns = taken as f64 * gap_ns,
+                waiting if waiting > RING => return false,
+                waiting => {
+                    let cpu = clock::thread_cpu_time();
+                    taken += self.carry(waiting.min(BURST as u64));
+                    now_ns += (clock::thread_cpu_time() - cpu).as_nanos() as f64;
+                }
+            }
+        }
+        true
+    }
+
+    /// Carries the next frames, at most one burst and at least one frame, and returns their number.
+    fn carry(&mut self, frames: u64) -> u64 {
+        let end = self.frames.len().min(self.next + frames as usize);
+        let burst = &self.frames[self.next..end];
+        self.next = end % self.frames.len();
+        forwarding::drive(&mut self.plane, burst, burst.len());
+        burst.len() as u64
+    }
+}
+
+/// Nanoseconds for a look-up alone, independent ones after each other: of a LID in the core FE's table, and of a
+/// destination among [`PREFIXES`] IPv6 prefixes. 65 536 of each take turns.
+pub fn look_up_ns(rounds: u32) -> Result<[f64; 2], SetupError> {
+    const SUBJECTS: usize = 1 << 16;
+    let mut random = Streams::new(2).stream("look-up");
+    let table = core_table()?;
+    let lids: Vec<u16> = (0..SUBJECTS)
+        .map(|_| random.random_range(0..LIDS))
+        .collect();
+    let prefixes = prefixes(Kind::Ipv6Routes, &mut random);
+    let mut tables = Tables::default();
+    for prefix in &prefixes {
+        tables.set_route(IpNet::V6(*prefix), forwarding::via(2));
+    }
+    let destinations: Vec<_> = (0..SUBJECTS)
+        .map(|_| below(&prefixes, &mut random).into())
+        .collect();
+    let mut nanos = [0; 2];
+    for _ in 0..rounds {
+        let cpu = clock::thread_cpu_time();
+        for lid in &lids {
+            std::hint::black_box(table.rule(table.any_input(), *lid));
+        }
+        let between = clock::thread_cpu_time();
+        for burst in destinations.chunks(BURST) {
+            std::hint::black_box(tables.route_numbers(burst.iter().copied()));
+        }
+        nanos[0] += (between - cpu).as_nanos();
+        nanos[1] += (clock::thread_cpu_time() - between).as_nanos();
+    }
+    Ok(nanos.map(|nanos| nanos as f64 / (f64::from(rounds) * SUBJECTS as f64)))
+}
+
+/// A rule for each LID, by one of 64 neighbours.
+fn core_table() -> Result<Table, TableError> {
+    let mut builder = Builder::new(Domain::default());
+    let wan = builder.interface(Interface::ethernet("wan"))?;
+    for lid in 0..LIDS {
+        let hop = Hop {
+            interface: wan,
+            destination: [2, 0, 0, 0, 0, 2 + (lid % 64) as u8],
+            queue: Class(0),
+            leaves_domain: true,
+        };
+        builder.rule(None, lid, Rule::Forward(hop))?;
+    }
+    builder.build()
+}
+
+fn prefixes(kind: Kind, random: &mut Stream) -> Vec<Ipv6Net> {
+    let prefix = |_| {
+        let address = (0x2 << 124) | u128::from(random.next_u64()) << 61;
+        let bits = 29 + (random.next_u32() % 20) as u8;
+        Ipv6Net::new_assert(Ipv6Addr::from_bits(address), bits).trunc()
+    };
+    match kind {
+        Kind::Fpf(_) => Vec::new(),
+        Kind::Ipv6 => vec![Ipv6Net::default()],
+        Kind::Ipv6Routes => (0..PREFIXES).map(prefix).collect(),
+    }
+}
+
+/// An address below one of the prefixes that a router forwards to.
+fn below(prefixes: &[Ipv6Net], random: &mut Stream) -> Ipv6Addr {
+    let low = u128::from(random.next_u64());
+    match prefixes {
+        [] => Ipv6Addr::from_bits((0x2 << 124) | low),
+        [net] if net.prefix_len() == 0 => Ipv6Addr::from_bits((0x2 << 124) | low << 40),
+        nets => {
+            let net = nets[random.random_range(0..nets.len())];
+            Ipv6Addr::from_bits(net.addr().to_bits() | low & net.hostmask().to_bits())
+        }
+    }
+}
+
+/// Frame number `n`, without its check sequence.
+fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut Stream) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7];
+    match kind {
+        Kind::Fpf(_) => {
+            let lid = (n % usize::from(LIDS)) as u8;
+            frame.extend([0xc0, 0, 4, 0, lid, 1, 2, 3]);
+        }
+        Kind::Ipv6 | Kind::Ipv6Routes => frame.extend([0x86, 0xdd]),
+    }
+    let flow = match kind {
+        Kind::Fpf(flows) => (n as u32) % flows,
+        Kind::Ipv6 | Kind::Ipv6Routes => n as u32,
+    };
+    let source = Ipv6Addr::from_bits((0x2001_0db8 << 96) | u128::from(flow));
+    let payload = len.saturating_sub(frame.len() + 40) as u16;
+    frame.extend([0x60, 0, 0, 0]);
+    frame.extend(payload.to_be_bytes());
+    frame.extend([17, 64]);
+    frame.extend(source.octets());
+    frame.extend(below(prefixes, random).octets());
+    frame.extend([0x13, 0x88, 0x13, 0x8c]);
+    frame.extend(payload.to_be_bytes());
+    frame.resize(len, 0);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_is_carried() {
+        for kind in [Kind::Fpf(1), Kind::Ipv6, Kind::Ipv6Routes] {
+            for bytes in [FRAME_BYTES[0], FRAME_BYTES[8]] {
+                let mut engine = Engine::new(kind, bytes).unwrap();
+                let mut carried = 0;
+                while carried < 10_000 {
+                    carried += engine.carry(BURST as u64);
+                }
+                let ended = engine.plane.fates().all_ended().packets;
+                assert_eq!(ended, 0, "{kind:?}, {bytes} bytes");
+                if kind == Kind::Fpf(1) {
+                    assert_eq!(engine.plane.fpf_stats().forwarded.packets, carried);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_beyond_the_plane_loses_and_a_low_one_does_not() {
+        let mut engine = Engine::new(Kind::Ipv6, 78).unwrap();
+        assert!(engine.trial(1000.0, 200));
+        // A frame each picosecond.
+        assert!(!engine.trial(1e12, 20_000));
+        let capped = engine.throughput(1000, Some((1e3, GAP_BYTES)));
+        assert!((capped - 1e3 / (8.0 * 98.0)).abs() < 1e-9);
+    }
+}
