@@ -96,6 +96,14 @@ pub fn run(rounds: usize, quick: bool) -> Result<Vec<Row>, WireError> {
     Ok(rows)
 }
 
+/// Nanoseconds for a packet in one round with this many flows, and those of its look-up in a burst.
+pub fn sample(flows: u32, batches: usize) -> Result<[f64; 2], WireError> {
+    let (mut edge, ..) = Edge::new(flows)?;
+    edge.round(batches.div_ceil(4)); // caches and branches are cold at first
+    let [encapsulate_ns, burst_ns, ..] = edge.round(batches);
+    Ok([encapsulate_ns, burst_ns])
+}
+
 /// Rows as an aligned table.
 pub fn table(rows: &[Row]) -> String {
     let mut table = String::from(

@@ -74,7 +74,7 @@ pub fn figure_1() -> Result<Walk, SetupError> {
 /// Copies that each of this many leaves gets of one packet, and copies that no leaf should get.
 pub fn multicast(leaves: u8) -> Result<(Vec<usize>, usize), SetupError> {
     let vectors: Result<Vec<_>, _> = (0..leaves).map(|leaf| Vector::new(&[leaf, 7])).collect();
-    let vectors: Arc<[Vector]> = vectors.unwrap_or_default().into();
+    let vectors: Arc<[Vector]> = vectors?.into();
     let mut fe = fe(|builder, hop| {
         builder.rule(None, 0xf1, Rule::Multicast(vectors.clone()))?;
         (0..leaves).try_for_each(|leaf| builder.rule(None, leaf.into(), Rule::Forward(hop)))

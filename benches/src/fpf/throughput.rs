@@ -1,8 +1,8 @@
-//! Throughput of a core FE and of an IPv6 router by frame size: the whole path of a plane in memory.
+//! Throughput of a core FE, an edge FE and an IPv6 router by frame size: the whole path of a plane in memory.
 //!
-//! Frames go from one port to another through a fifo, as in [`forwarding`](crate::forwarding). At least 4096 frames, and
-//! at least 4 MiB of them, take turns; each IPv6 frame has a destination of its own, each FPF frame one of 256
-//! LIDs.
+//! Frames go from one port to another through a fifo, as in [`forwarding`](crate::forwarding). At least 16 384 frames,
+//! and at least 4 MiB of them, take turns; each frame of a router has a destination of its own, each FPF frame one of
+//! 256 LIDs. The edge gives every IPv6 frame a header with four LIDs, by the rule of its flow.
 //!
 //! Throughput is RFC 2544's, the highest rate at which no frame is lost, by binary search with a resolution of
 //! 1 Mbit/s. There is no link, so a trial offers frames at even distances to a ring, and the plane takes up to
@@ -19,26 +19,36 @@ use weir_base::{Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
-use weir_packet::Class;
+use weir_packet::{Class, FlowKey};
+use weir_path::fpf::edge::filter::Filter;
+use weir_path::fpf::edge::paths::Paths;
+use weir_path::fpf::edge::setup::{Encapsulation, Setup};
 use weir_path::fpf::table::TableError;
-use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table};
+use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_path::ip::tables::{BURST, Tables};
 use weir_path::plane::Plane;
+use weir_wire::fpf::Vector;
+use weir_wire::{Protocol, WireError};
 
 use crate::forwarding;
 
-/// Frame sizes of the paper, with their check sequence of 4 bytes.
+/// Frame sizes of the paper, with their check sequence of 4 bytes. An edge cannot give a header to the longest one, since
+/// the link behind it carries no longer one.
 pub const FRAME_BYTES: [usize; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];
 /// Bytes of a frame on a wire beside itself: preamble and gap.
 pub const GAP_BYTES: usize = 20;
 const CRC_BYTES: usize = 4;
 
-const HEADERS_MIN: usize = 4096;
+const HEADERS_MIN: usize = 16_384;
 const FRAMES_BYTES_MIN: usize = 4 << 20;
 /// Frames that have arrived and wait for the plane.
 const RING: u64 = 4096;
 /// The search's resolution.
 const RESOLUTION_BPS: f64 = 1e6;
+
+/// Source and destination port, and the destination of frames that no route decides about.
+const PORTS: (u16, u16) = (5000, 5004);
+const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 2);
 
 /// LIDs of the core FE's table.
 const LIDS: u16 = 256;
@@ -50,6 +60,8 @@ pub const PREFIXES: usize = 10_000;
 pub enum Kind {
     /// A core FE: 256 LIDs of one byte, for any input interface. Packets inside belong to this many flows.
     Fpf(u32),
+    /// An edge FE with a rule for each of this many flows, which differ in the source address.
+    Edge(u32),
     /// An IPv6 router with one route.
     Ipv6,
     /// An IPv6 router with [`PREFIXES`] routes of 29 to 48 bits, one of which each destination has.
@@ -65,6 +77,9 @@ pub enum SetupError {
     /// The forwarding table.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A vector of LIDs.
+    #[error(transparent)]
+    Vector(#[from] WireError),
 }
 
 /// A plane and its frames.
@@ -87,8 +102,11 @@ impl Engine {
             tables.set_route(IpNet::V6(*prefix), forwarding::via(gateway));
         }
         let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
-        if matches!(kind, Kind::Fpf(_)) {
+        if matches!(kind, Kind::Fpf(_) | Kind::Edge(_)) {
             plane.set_fpf(Some(Arc::new(core_table()?)));
+        }
+        if let Kind::Edge(flows) = kind {
+            plane.set_fpf_edge(Some(Arc::new(setup(flows)?)), clock::now());
         }
         let count = HEADERS_MIN.max(FRAMES_BYTES_MIN.div_ceil(bytes));
         let frame = |n| frame(kind, n, bytes - CRC_BYTES, &prefixes, &mut random);
@@ -216,6 +234,35 @@ fn core_table() -> Result<Table, TableError> {
     builder.build()
 }
 
+/// A rule for each flow.
+fn setup(flows: u32) -> Result<Setup, WireError> {
+    let encapsulation = |flow: u32| {
+        let vector = Vector::new(&[flow as u8, 1, 2, 3])?;
+        let ends = (source(flow).into(), DESTINATION.into());
+        let key = FlowKey::ip(ends.0, ends.1, Protocol::Udp.into(), PORTS.0, PORTS.1);
+        Ok(Encapsulation {
+            name: flow.to_string(),
+            row: flow,
+            filter: Filter::exact(&key),
+            rule: edge::rule::Rule {
+                paths: Paths::single(vector),
+                timeout: None,
+                session: flow,
+                profile: None,
+            },
+        })
+    };
+    let encapsulations: Result<_, WireError> = (0..flows).map(encapsulation).collect();
+    Ok(Setup {
+        encapsulations: encapsulations?,
+        ..Setup::default()
+    })
+}
+
+fn source(flow: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits((0x2001_0db8 << 96) | u128::from(flow))
+}
+
 fn prefixes(kind: Kind, random: &mut Stream) -> Vec<Ipv6Net> {
     let prefix = |_| {
         let address = (0x2 << 124) | u128::from(random.next_u64()) << 61;
@@ -223,7 +270,7 @@ fn prefixes(kind: Kind, random: &mut Stream) -> Vec<Ipv6Net> {
         Ipv6Net::new_assert(Ipv6Addr::from_bits(address), bits).trunc()
     };
     match kind {
-        Kind::Fpf(_) => Vec::new(),
+        Kind::Fpf(_) | Kind::Edge(_) => Vec::new(),
         Kind::Ipv6 => vec![Ipv6Net::default()],
         Kind::Ipv6Routes => (0..PREFIXES).map(prefix).collect(),
     }
@@ -233,7 +280,6 @@ fn prefixes(kind: Kind, random: &mut Stream) -> Vec<Ipv6Net> {
 fn below(prefixes: &[Ipv6Net], random: &mut Stream) -> Ipv6Addr {
     let low = u128::from(random.next_u64());
     match prefixes {
-        [] => Ipv6Addr::from_bits((0x2 << 124) | low),
         [net] if net.prefix_len() == 0 => Ipv6Addr::from_bits((0x2 << 124) | low << 40),
         nets => {
             let net = nets[random.random_range(0..nets.len())];
@@ -250,20 +296,20 @@ fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut St
             let lid = (n % usize::from(LIDS)) as u8;
             frame.extend([0xc0, 0, 4, 0, lid, 1, 2, 3]);
         }
-        Kind::Ipv6 | Kind::Ipv6Routes => frame.extend([0x86, 0xdd]),
+        Kind::Edge(_) | Kind::Ipv6 | Kind::Ipv6Routes => frame.extend([0x86, 0xdd]),
     }
-    let flow = match kind {
-        Kind::Fpf(flows) => (n as u32) % flows,
-        Kind::Ipv6 | Kind::Ipv6Routes => n as u32,
+    let (flow, destination) = match kind {
+        Kind::Fpf(flows) | Kind::Edge(flows) => (random.random_range(0..flows), DESTINATION),
+        Kind::Ipv6 | Kind::Ipv6Routes => (n as u32, below(prefixes, random)),
     };
-    let source = Ipv6Addr::from_bits((0x2001_0db8 << 96) | u128::from(flow));
     let payload = len.saturating_sub(frame.len() + 40) as u16;
     frame.extend([0x60, 0, 0, 0]);
     frame.extend(payload.to_be_bytes());
     frame.extend([17, 64]);
-    frame.extend(source.octets());
-    frame.extend(below(prefixes, random).octets());
-    frame.extend([0x13, 0x88, 0x13, 0x8c]);
+    frame.extend(source(flow).octets());
+    frame.extend(destination.octets());
+    frame.extend(PORTS.0.to_be_bytes());
+    frame.extend(PORTS.1.to_be_bytes());
     frame.extend(payload.to_be_bytes());
     frame.resize(len, 0);
     frame
@@ -275,8 +321,8 @@ mod tests {
 
     #[test]
     fn every_frame_is_carried() {
-        for kind in [Kind::Fpf(1), Kind::Ipv6, Kind::Ipv6Routes] {
-            for bytes in [FRAME_BYTES[0], FRAME_BYTES[8]] {
+        for kind in [Kind::Fpf(1), Kind::Edge(1000), Kind::Ipv6, Kind::Ipv6Routes] {
+            for bytes in [FRAME_BYTES[0], FRAME_BYTES[7]] {
                 let mut engine = Engine::new(kind, bytes).unwrap();
                 let mut carried = 0;
                 while carried < 10_000 {
@@ -284,8 +330,15 @@ mod tests {
                 }
                 let ended = engine.plane.fates().all_ended().packets;
                 assert_eq!(ended, 0, "{kind:?}, {bytes} bytes");
-                if kind == Kind::Fpf(1) {
-                    assert_eq!(engine.plane.fpf_stats().forwarded.packets, carried);
+                let forwarded = engine.plane.fpf_stats().forwarded.packets;
+                match kind {
+                    Kind::Fpf(_) => assert_eq!(forwarded, carried),
+                    Kind::Edge(_) => {
+                        let rules = engine.plane.fpf_encapsulations();
+                        let hits = rules.map(|rule| rule.listed.hits.packets);
+                        assert_eq!(hits.sum::<u64>(), carried);
+                    }
+                    Kind::Ipv6 | Kind::Ipv6Routes => assert_eq!(forwarded, 0),
                 }
             }
         }

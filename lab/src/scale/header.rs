@@ -3,7 +3,7 @@
 /// Length and Index, in bytes.
 pub const FIXED_BYTES: u32 = 2;
 /// Behaviours of a domain for each routing path through it (DB of formula 1), as in Table II.
-pub const BEHAVIOURS: u32 = 3;
+const BEHAVIOURS: u64 = 3;
 /// Bytes of an IPv6 header, and of a routing header (RFC 8754) before its segments.
 const IPV6_BYTES: u32 = 40;
 const SRH_BYTES: u32 = 8;
@@ -14,15 +14,13 @@ const BLOCK_BITS: u32 = 32;
 const CSID_BITS: u32 = 16;
 
 /// LIDs of a domain with this degree in Table II: its behaviours, and one special rule, for each link.
-pub const fn lids(degree: u32) -> u64 {
-    degree as u64 * BEHAVIOURS as u64 + degree as u64
+pub fn lids(degree: u32) -> u64 {
+    u64::from(degree) * BEHAVIOURS + u64::from(degree)
 }
 
-/// Formula (1): bytes of a LID where there are this many, ceil(log2(lids) / 8). At least one, since a vector
-/// cannot have LIDs without a byte.
-pub const fn lid_bytes(lids: u64) -> u32 {
-    let bits = u64::BITS - lids.saturating_sub(1).leading_zeros();
-    if bits == 0 { 1 } else { bits.div_ceil(8) }
+/// Bytes of these LIDs by formula (1).
+pub fn lid_bytes(degree: u32) -> u32 {
+    weir_controller::paths::lid_bytes(degree.into(), BEHAVIOURS, degree.into())
 }
 
 /// A header that lists the hops of a path.
@@ -97,19 +95,8 @@ mod tests {
 
     #[test]
     fn formula_1_by_hand() {
-        let cases = [
-            (0, 1),
-            (1, 1),
-            (2, 1),
-            (256, 1),
-            (257, 2),
-            (65_536, 2),
-            (65_537, 3),
-        ];
-        for (lids, bytes) in cases {
-            assert_eq!(lid_bytes(lids), bytes, "{lids}");
-        }
-        assert_eq!([64, 65].map(|degree| lid_bytes(lids(degree))), [1, 2]);
+        assert_eq!([64, 65].map(lid_bytes), [1, 2]);
+        assert_eq!([0, 1, 16_384, 16_385].map(lid_bytes), [1, 1, 2, 3]);
         assert_eq!(lids(2972), 11_888);
     }
 

@@ -57,7 +57,7 @@ pub fn study(
     interrupt: &AtomicBool,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Option<BTreeMap<String, f64>> {
-    let bytes = |domain| lid_bytes(lids(graph.degree(domain)));
+    let bytes = |domain| lid_bytes(graph.degree(domain));
     // A LID of 16 bytes would need more links than a graph can have.
     let surplus: Vec<u8> = (0..graph.domains()).map(|d| bytes(d) as u8 - 1).collect();
     let paths = paths::measure(graph, &surplus, jobs, interrupt, progress)?;
@@ -83,7 +83,7 @@ fn degrees(graph: &Graph, surplus: &[u8]) -> Metrics {
         let degree = degrees[rank - 1];
         metrics.push((format!("degree.{name}"), degree.into()));
         metrics.push((format!("lids.{name}"), lids(degree) as f64));
-        metrics.push((format!("lid_bytes.{name}"), lid_bytes(lids(degree)).into()));
+        metrics.push((format!("lid_bytes.{name}"), lid_bytes(degree).into()));
     }
     metrics
 }

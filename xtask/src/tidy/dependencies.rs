@@ -78,6 +78,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "base",
             "wire",
             "packet",
+            "benches",
             "discipline",
             "path",
             "channel",

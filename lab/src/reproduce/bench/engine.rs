@@ -1,0 +1,165 @@
+//! Measurements of the forwarding engine in memory.
+
+use weir_benches::encapsulation;
+use weir_benches::fpf::conformance;
+use weir_benches::fpf::throughput::{self, Engine, FRAME_BYTES, GAP_BYTES, Kind, SetupError};
+
+use super::{Measures, Metrics, Point, place};
+use crate::error::Error;
+
+/// Flows of an edge (Figure 6).
+const FLOWS: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];
+/// Lengths of frames at an edge. The link behind it carries no frame of 1518 bytes with a header more.
+const EDGE_BYTES: [usize; 5] = [78, 128, 256, 384, 1024];
+/// Leaves of a multicast rule.
+const LEAVES: [u8; 2] = [2, 8];
+/// The link of the paper's server, and the bus of its network processor (Figure 5), which carries frames alone.
+const LINK: (f64, usize) = (1e9, GAP_BYTES);
+const BUS: (f64, usize) = (12.8e9, 0);
+
+/// A point and the engine that it measures.
+type EnginePoint = (Point, Kind, usize);
+
+fn engines(measures: Measures) -> Vec<EnginePoint> {
+    let least = FRAME_BYTES[0];
+    let by_bytes = |variant, kind| {
+        let sizes = FRAME_BYTES.into_iter();
+        sizes.map(move |bytes| ((variant, place(&[("bytes", bytes as u64)])), kind, bytes))
+    };
+    let by_flows = |variant, flows: u32, kind, bytes| {
+        let values = [("flows", flows.into()), ("bytes", bytes as u64)];
+        ((variant, place(&values)), kind, bytes)
+    };
+    match measures {
+        Measures::Core => {
+            let routers = by_bytes("IPv6", Kind::Ipv6)
+                .chain(by_bytes("IPv6, 10000 routes", Kind::Ipv6Routes));
+            let edge = [1000, 16_000].map(|n| by_flows("edge", n, Kind::Edge(n), least));
+            by_bytes("FPF", Kind::Fpf(1))
+                .chain(routers)
+                .chain(edge)
+                .collect()
+        }
+        Measures::Flows => {
+            let flows = [1, 16_000].into_iter();
+            flows
+                .map(|n| by_flows("FPF", n, Kind::Fpf(n), least))
+                .collect()
+        }
+        Measures::Edge => {
+            let flows = FLOWS.into_iter();
+            flows
+                .flat_map(|n| EDGE_BYTES.map(|bytes| by_flows("edge", n, Kind::Edge(n), bytes)))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All points of a measurement of the engine.
+pub(super) fn points(measures: Measures) -> Vec<Point> {
+    match measures {
+        Measures::Conformance => {
+            let leaves = LEAVES.map(|n| ("multicast", place(&[("leaves", n.into())])));
+            let others = ["figure 1", "mixed LIDs", "headers"].map(|name| (name, place(&[])));
+            others.into_iter().chain(leaves).collect()
+        }
+        Measures::LookUp => vec![("look-up", place(&[]))],
+        Measures::Encapsulation => {
+            let flows = FLOWS.into_iter();
+            flows
+                .map(|n| ("edge", place(&[("flows", n.into())])))
+                .collect()
+        }
+        _ => engines(measures)
+            .into_iter()
+            .map(|(point, ..)| point)
+            .collect(),
+    }
+}
+
+/// Measures one point once.
+pub(super) fn measure(measures: Measures, at: usize, is_quick: bool) -> Result<Metrics, Error> {
+    match measures {
+        Measures::LookUp => {
+            let rounds = if is_quick { 1 } else { 100 };
+            let [lid, ipv6] = throughput::look_up_ns(rounds).map_err(failed)?;
+            Ok(metrics(&[("lid_ns", lid), ("ipv6_ns", ipv6)]))
+        }
+        Measures::Encapsulation => {
+            let batches = if is_quick { 2 } else { 500 };
+            let sample = encapsulation::sample(FLOWS[at], batches);
+            let [all, look_up] = sample.map_err(|error| failed(error.into()))?;
+            Ok(metrics(&[("encapsulate_ns", all), ("look_up_ns", look_up)]))
+        }
+        _ => {
+            let (_, kind, bytes) = engines(measures).swap_remove(at);
+            forwarding(kind, bytes, is_quick).map_err(failed)
+        }
+    }
+}
+
+/// | metric | |
+/// |---|---|
+/// | `ns` | processor time for a frame |
+/// | `fps` | throughput (RFC 2544) of the engine alone, in frames per second |
+/// | `link_share_ratio` | of the rate of a link of 1 Gbit/s at most |
+/// | `bus_share_ratio` | of the rate of a bus of 12.8 Gbit/s at most |
+fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, SetupError> {
+    let frames = if is_quick { 500 } else { 100_000 };
+    let mut engine = Engine::new(kind, bytes)?;
+    engine.ns(frames); // caches and branches are cold at first
+    let ns = engine.ns(frames);
+    let fps = engine.throughput(frames, None);
+    let share = |(bps, gap): (f64, usize)| (fps * 8.0 * (bytes + gap) as f64 / bps).min(1.0);
+    Ok(metrics(&[
+        ("ns", ns),
+        ("fps", fps),
+        ("link_share_ratio", share(LINK)),
+        ("bus_share_ratio", share(BUS)),
+    ]))
+}
+
+/// Measures all points of [`Measures::Conformance`].
+pub(super) fn conformance(is_quick: bool) -> Result<Vec<Metrics>, Error> {
+    let cases = if is_quick { 1000 } else { 1_000_000 };
+    let yes = |is: bool| f64::from(u8::from(is));
+    let walk = conformance::figure_1().map_err(failed)?;
+    let index = |at: usize| walk.indices.get(at).map_or(-1.0, |index| (*index).into());
+    let mut of_walk = metrics(&[
+        (
+            "same_lid",
+            yes(walk.lids.get(1) == walk.lids.get(2) && walk.lids.len() == 3),
+        ),
+        ("original", yes(walk.is_original)),
+        ("routed", yes(walk.is_routed)),
+    ]);
+    of_walk.extend((0..4).map(|at| (format!("index.{}", at + 1), index(at))));
+    let of_cases = |right: u64| metrics(&[("cases", cases as f64), ("right", right as f64)]);
+    let mut all = vec![
+        of_walk,
+        of_cases(conformance::mixed_lids(cases).map_err(failed)?),
+        of_cases(conformance::headers(cases).map_err(failed)?),
+    ];
+    for leaves in LEAVES {
+        let (copies, others) = conformance::multicast(leaves).map_err(failed)?;
+        let of = |found: Option<&usize>| found.map_or(f64::NAN, |n| *n as f64);
+        all.push(metrics(&[
+            ("copies_min", of(copies.iter().min())),
+            ("copies_max", of(copies.iter().max())),
+            ("copies_other", others as f64),
+        ]));
+    }
+    Ok(all)
+}
+
+fn metrics(values: &[(&str, f64)]) -> Metrics {
+    let values = values.iter();
+    values
+        .map(|(name, value)| ((*name).to_owned(), *value))
+        .collect()
+}
+
+fn failed(error: SetupError) -> Error {
+    Error::io("cannot set up a measurement")(std::io::Error::other(error))
+}

@@ -1,0 +1,141 @@
+//! Measurements of a paper's file that are neither scenarios nor load tests: a computation, or code that is timed in
+//! memory.
+//!
+//! ```toml
+//! [[bench]]
+//! name = "fpf/internet"
+//! measures = "internet"
+//! ```
+//!
+//! Quantities refer to its points as to those of a scenario; [`Measures`] lists them.
+
+mod engine;
+mod internet;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Options;
+use crate::error::Error;
+use crate::options::RunOptions;
+use crate::progress::Progress;
+use crate::results::{OneRun, PointResult};
+use internet::Graphs;
+
+/// A measurement with all its points.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bench {
+    /// The name by which quantities refer to it, in place of a scenario.
+    pub name: String,
+    /// The quantity that is measured.
+    pub measures: Measures,
+}
+
+/// The measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measures {
+    /// Paths, LIDs and headers on a graph of domains ([`scale`](crate::scale)): one point, `graph`. From a file there is
+    /// one run; without a file each run generates a graph of its own.
+    Internet,
+    /// Whether packets go as the paper says: `figure 1`, `multicast` (by `leaves`), `mixed LIDs`, `headers`. One run.
+    Conformance,
+    /// Forwarding in memory: `FPF`, `IPv6` (one route) and `IPv6, 10000 routes` by `bytes` of a frame; `edge` with 1000
+    /// and 16000 `flows` at 78 bytes.
+    Core,
+    /// Forwarding by a core FE in memory, frames of 78 bytes, by `flows` of the packets inside.
+    Flows,
+    /// Look-ups alone: `FPF` and `IPv6, 10000 routes`.
+    LookUp,
+    /// Encapsulation by an edge FE in memory: `edge` by `flows` and `bytes`.
+    Edge,
+    /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
+    Encapsulation,
+    /// Rows of a core FE's forwarding table: `core FE` by `paths` from end to end. One run.
+    Table,
+}
+
+/// A point: its variant, and the values that identify it.
+pub(super) type Point = (&'static str, Map<String, Value>);
+
+/// Metrics by name.
+pub(super) type Metrics = BTreeMap<String, f64>;
+
+impl Measures {
+    /// All points.
+    pub(super) fn points(self) -> Vec<Point> {
+        match self {
+            Self::Internet => vec![("graph", Map::new())],
+            Self::Table => table::points(),
+            _ => engine::points(self),
+        }
+    }
+
+    /// Runs all points. The runs of a point are spread over the whole time, so that a disturbance of the machine does
+    /// not hit one point only.
+    pub(super) fn run(
+        self,
+        how: &Options,
+        options: &RunOptions,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<PointResult>, Error> {
+        let runs = options.runs.unwrap_or(1);
+        let one_run = |metrics: Vec<Metrics>| metrics.into_iter().map(|m| vec![m]).collect();
+        let measured: Vec<Vec<Metrics>> = match self {
+            Self::Internet => {
+                let graphs = Graphs::new(how.graph.as_deref(), runs, notes)?;
+                vec![graphs.study(options)?]
+            }
+            Self::Conformance => one_run(engine::conformance(how.quick)?),
+            Self::Table => one_run(table::rows(how.quick)?),
+            _ => {
+                let mut progress = Progress::new(options.progress);
+                let mut all = vec![Vec::new(); self.points().len()];
+                for run in 1..=runs {
+                    for (place, of_point) in all.iter_mut().enumerate() {
+                        if options.interrupt.load(Ordering::Relaxed) {
+                            return Err(Error::Interrupted);
+                        }
+                        let at = format!("point {} of {}", place + 1, self.points().len());
+                        progress.update(&format!("{self:?}: {at}, run {run} of {runs}"));
+                        of_point.push(engine::measure(self, place, how.quick)?);
+                    }
+                }
+                all
+            }
+        };
+        let points = self.points().into_iter().zip(measured);
+        Ok(points.map(|(point, runs)| result(point, runs)).collect())
+    }
+}
+
+fn result((variant, set): Point, runs: Vec<Metrics>) -> PointResult {
+    let run = |(n, metrics): (usize, Metrics)| OneRun {
+        seed: n as u64 + 1,
+        metrics,
+        series: BTreeMap::new(),
+        distributions: BTreeMap::new(),
+        routers: Map::new(),
+        flows: Vec::new(),
+        captures: Vec::new(),
+    };
+    PointResult {
+        variant: Some(variant.to_owned()),
+        set,
+        runs: runs.into_iter().enumerate().map(run).collect(),
+        ..PointResult::default()
+    }
+}
+
+/// The values that identify a point.
+fn place(values: &[(&str, u64)]) -> Map<String, Value> {
+    let values = values.iter();
+    values
+        .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+        .collect()
+}
