@@ -4,12 +4,10 @@
 //! cannot aim at a bucket.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use siphasher::sip::SipHasher13;
-
 use crate::packet::{Packet, Slot};
+use crate::sip::sip13;
 
 /// The kind of addresses in a [`FlowKey`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -269,8 +267,12 @@ impl Keys {
     }
 
     /// Stores the key of the packet at `slot`.
+    #[inline]
     pub fn set(&mut self, slot: Slot, key: FlowKey) {
-        self.entries[slot.0 as usize] = self.hashed(key);
+        let flow_hash = self.hash_key(&key);
+        let entry = &mut self.entries[slot.0 as usize];
+        entry.key = key;
+        entry.flow_hash = flow_hash;
     }
 
     /// A key with its hash under the secret of this table.
@@ -334,23 +336,28 @@ impl Keys {
     }
 
     /// The keyed hash of any key.
+    #[inline]
     pub fn hash_key(&self, key: &FlowKey) -> u64 {
-        let mut bytes = [0; 38];
-        bytes[..16].copy_from_slice(&key.source);
-        bytes[16..32].copy_from_slice(&key.destination);
-        bytes[32..34].copy_from_slice(&key.source_port.to_be_bytes());
-        bytes[34..36].copy_from_slice(&key.destination_port.to_be_bytes());
-        bytes[36] = key.protocol;
-        bytes[37] = key.family as u8;
-        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
-        hasher.write(&bytes);
-        hasher.finish()
+        let halves = |address: [u8; 16]| {
+            let bits = u128::from_le_bytes(address);
+            [bits as u64, (bits >> 64) as u64]
+        };
+        let ([a, b], [c, d]) = (halves(key.source), halves(key.destination));
+        // The ports in network order, protocol and family; and the length of all.
+        let last = u64::from(key.source_port.swap_bytes())
+            | u64::from(key.destination_port.swap_bytes()) << 16
+            | u64::from(key.protocol) << 32
+            | (key.family as u64) << 40
+            | 38 << 56;
+        sip13(self.secret, [a, b, c, d], last)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use siphasher::sip::SipHasher13;
+    use std::hash::Hasher;
     use weir_base::Instant;
 
     fn key() -> FlowKey {
@@ -397,6 +404,24 @@ mod tests {
         let mut other = Keys::new(1, (3, 4));
         other.set(a.slot, key());
         assert_ne!(keys.hash(&a, KeyKind::Flow), other.hash(&a, KeyKind::Flow));
+    }
+
+    /// Simulations repeat their results to the bit, so the hash of a key is for ever.
+    #[test]
+    fn the_hash_is_that_of_the_bytes_of_a_key() {
+        let key = FlowKey {
+            family: Family::V6,
+            source: std::array::from_fn(|n| n as u8),
+            destination: std::array::from_fn(|n| 0x80 | n as u8),
+            ..key()
+        };
+        let mut hasher = SipHasher13::new_with_keys(7, 9);
+        hasher.write(&key.source);
+        hasher.write(&key.destination);
+        hasher.write(&key.source_port.to_be_bytes());
+        hasher.write(&key.destination_port.to_be_bytes());
+        hasher.write(&[key.protocol, 6]);
+        assert_eq!(Keys::new(0, (7, 9)).hash_key(&key), hasher.finish());
     }
 
     #[test]

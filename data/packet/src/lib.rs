@@ -11,6 +11,7 @@ pub mod fate;
 pub mod key;
 pub mod packet;
 pub mod pool;
+mod sip;
 
 pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
