@@ -85,17 +85,23 @@ impl Label {
         let (_, rest) = line.split_once("[proto: ")?;
         let (numbers_and_names, _) = rest.split_once(']')?;
         let (_, names) = numbers_and_names.split_once('/')?;
-        let name = names.split('.').next()?;
+        let key = FlowKey::ip(source.0, destination.0, protocol, source.1, destination.1);
+        Some(Self::new(key, names))
+    }
+
+    /// The label of a flow that nDPI calls `names`: `QUIC.Google`.
+    pub fn new(key: FlowKey, names: &str) -> Self {
+        let name = names.split('.').next().unwrap_or_default();
         let (kind, permitted) = meaning(name);
-        Some(Self {
-            key: FlowKey::ip(source.0, destination.0, protocol, source.1, destination.1),
+        Self {
+            key,
             text: names.into(),
             kind,
             permitted: permitted
                 .iter()
                 .fold(Kinds::NONE, |set, kind| set.with(*kind)),
             names_protocol: !APPLICATIONS.contains(&name),
-        })
+        }
     }
 }
 

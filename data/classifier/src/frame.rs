@@ -43,6 +43,18 @@ pub struct Parsed<'a> {
     pub key: FlowKey,
     /// The transport payload.
     pub segment: Segment<'a>,
+    /// The packet of the flow, from its IP header on.
+    pub packet: &'a [u8],
+}
+
+impl<'a> Parsed<'a> {
+    /// With its packet; that of a tunnel holds the one that is meant, and leaves it alone.
+    fn within(mut self, packet: &'a [u8]) -> Self {
+        if self.packet.is_empty() {
+            self.packet = packet;
+        }
+        self
+    }
 }
 
 /// The reasons for which a frame has no flow.
@@ -173,7 +185,8 @@ fn version_4(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
         return Err(Unparsed::Fragment);
     }
     let ends = [view.source().into(), view.destination().into()];
-    transport(ends, view.protocol(), body, depth)
+    let parsed = transport(ends, view.protocol(), body, depth)?;
+    Ok(parsed.within(&packet[..total]))
 }
 
 fn version_6(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
@@ -191,7 +204,8 @@ fn version_6(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
         return Err(Unparsed::Fragment);
     }
     let ends = [view.source().into(), view.destination().into()];
-    transport(ends, chain.protocol, &body[chain.len..], depth)
+    let parsed = transport(ends, chain.protocol, &body[chain.len..], depth)?;
+    Ok(parsed.within(&packet[..total]))
 }
 
 fn transport(
@@ -204,6 +218,7 @@ fn transport(
     let parsed = |ports: [u16; 2], segment| Parsed {
         key: FlowKey::ip(source, destination, number, ports[0], ports[1]),
         segment,
+        packet: &[],
     };
     match protocol {
         Protocol::Tcp => {
@@ -301,7 +316,12 @@ mod tests {
             Ok(Parsed {
                 key,
                 segment: Segment::Datagram(bytes),
-            }) => format!("{key} {}", String::from_utf8_lossy(bytes)),
+                packet: found,
+            }) => {
+                assert_eq!(found[..4], packet()[..4]);
+                assert!(found.ends_with(bytes), "from the IP header to the payload");
+                format!("{key} {}", String::from_utf8_lossy(bytes))
+            }
             other => format!("{other:?}"),
         }
     }

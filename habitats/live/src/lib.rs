@@ -15,6 +15,7 @@
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
+//! - `ndpi`, with the feature of this name: nDPI's opinion on the protocol of flows
 //! - [`signals`]: signals that arrive while a program starts
 //! - [`snmp`]: devices that are not weir, sampled by SNMP
 
@@ -27,6 +28,8 @@ pub mod file;
 pub mod kernel;
 pub mod mutex;
 pub mod namespace;
+#[cfg(feature = "ndpi")]
+pub mod ndpi;
 pub mod router;
 pub mod signals;
 pub mod snmp;

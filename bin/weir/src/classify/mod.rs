@@ -1,5 +1,7 @@
 //! `weir classify`: which protocol each flow of a capture carries.
 
+#[cfg(feature = "ndpi")]
+mod ndpi;
 mod report;
 mod source;
 
@@ -34,9 +36,33 @@ pub(crate) struct ClassifyArguments {
     /// Captures without such a file are left out. Only flows that differ are listed.
     #[arg(long)]
     labels: bool,
+    /// Compare with what the library nDPI says of each capture, and print precision and recall
+    #[cfg(feature = "ndpi")]
+    #[arg(long, conflicts_with = "labels")]
+    ndpi: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+impl ClassifyArguments {
+    /// Whether verdicts are compared with others.
+    fn compares(&self) -> bool {
+        #[cfg(feature = "ndpi")]
+        if self.ndpi {
+            return true;
+        }
+        self.labels
+    }
+
+    /// The verdicts that those on a capture are compared with, if there are any.
+    fn comparison(&self, file: &Path) -> Result<Option<Comparison>, Failure> {
+        #[cfg(feature = "ndpi")]
+        if self.ndpi {
+            return ndpi::labels(file).map(|labels| Some(Comparison::new(labels)));
+        }
+        labels_of(file)
+    }
 }
 
 /// Classifies the captures, and prints what was found. A capture that cannot be read to its end makes the
@@ -49,8 +75,8 @@ pub(crate) fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     let mut report = Report::default();
     let mut failed = 0;
     for file in captures(&arguments.files)? {
-        let comparison = match arguments.labels {
-            true => match labels_of(&file)? {
+        let comparison = match arguments.compares() {
+            true => match arguments.comparison(&file)? {
                 Some(comparison) => Some(comparison),
                 None => continue,
             },
