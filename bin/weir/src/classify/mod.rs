@@ -82,14 +82,17 @@ pub(crate) fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
             },
             false => None,
         };
-        let (capture, fault) = classify(&file, settings, comparison, &mut report.scores);
+        let (mut capture, fault) = classify(&file, settings, comparison, &mut report.scores);
         if let Some(why) = fault {
             failed += 1;
             note(&format!("weir: {}: {why}", file.display()));
         }
-        // Beside labels, captures without a difference are only counted.
-        if !arguments.json && !capture.agrees() {
-            print(&capture.text())?;
+        if !arguments.json {
+            // Beside labels, captures without a difference are only counted.
+            if !capture.agrees() {
+                print(&capture.text())?;
+            }
+            capture.forget_flows();
         }
         report.captures.push(capture);
     }

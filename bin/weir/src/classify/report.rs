@@ -86,6 +86,11 @@ impl Capture {
         self.totals.0.iter().map(|[flows, ..]| flows).sum()
     }
 
+    /// Drops the flows, when they have been printed. The totals stay.
+    pub(super) fn forget_flows(&mut self) {
+        self.flows = Vec::new();
+    }
+
     /// Whether it was compared with labels, and all of them agree.
     pub(super) fn agrees(&self) -> bool {
         let differences = self.differences.as_ref();
