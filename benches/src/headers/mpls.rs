@@ -113,8 +113,7 @@ impl Engine for Mpls {
                     let frame = pool.frame_mut(&packet);
                     let shim = (shim - 1).to_be_bytes(); // the TTL is the last byte, and at least 2
                     frame[SHIM_AT..SHIM_AT + 4].copy_from_slice(&shim);
-                    let [destination, source] = next_hop.macs;
-                    rewrite::set_macs(frame, destination, source);
+                    rewrite::set_macs(frame, &next_hop.macs);
                     self.forwarded.count(packet.bytes());
                     ports += next_hop.port;
                 }

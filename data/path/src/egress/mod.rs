@@ -80,8 +80,8 @@ pub fn carry_out(
     if let Some(index) = rewrites.fpf_index {
         encapsulation::set_index(frame, index);
     }
-    if let Some([destination, source]) = rewrites.macs {
-        rewrite::set_macs(frame, destination, source);
+    if let Some(macs) = &rewrites.macs {
+        rewrite::set_macs(frame, macs);
     }
     if let Some(tci) = rewrites.push_tag
         && !tag::insert(pool, packet, tci)

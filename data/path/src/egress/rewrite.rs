@@ -61,12 +61,12 @@ pub fn mark_congestion(frame: &mut [u8], fpf: Option<EtherType>) -> bool {
     headers.is_ip() && headers.ecn != Ecn::Congested
 }
 
-/// Writes the two MAC addresses of a frame.
+/// Writes the two MAC addresses of a frame, the destination's first.
 #[inline]
-pub fn set_macs(frame: &mut [u8], destination: Mac, source: Mac) {
-    if let Ok(mut view) = ethernet::View::new_checked(frame) {
-        view.set_destination(destination);
-        view.set_source(source);
+pub fn set_macs(frame: &mut [u8], macs: &[Mac; 2]) {
+    let macs = macs.as_flattened();
+    if frame.len() >= ethernet::HEADER_LEN {
+        frame[..macs.len()].copy_from_slice(macs);
     }
 }
 
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn macs_are_written() {
         let mut frame = v4(9, 0);
-        set_macs(&mut frame, [6; 6], [8; 6]);
+        set_macs(&mut frame, &[[6; 6], [8; 6]]);
         assert_eq!(frame[..6], [6; 6]);
         assert_eq!(frame[6..12], [8; 6]);
-        set_macs(&mut frame[..5], [1; 6], [1; 6]);
+        set_macs(&mut frame[..5], &[[1; 6], [1; 6]]);
         assert_eq!(frame[..6], [6; 6]);
     }
 

@@ -67,33 +67,41 @@ pub fn forward(
     flow_hash: u64,
     origin: Origin,
 ) -> Verdict {
-    let next_hop = match cache.of_route(route) {
-        _ if !delegated.is_empty() && delegated.contains(&headers.destination) => {
-            Err(Stop::Drop(Reason::LocalDelivery, None))
-        }
-        Some(next_hop) => Ok(next_hop),
-        None => find(tables, cache, route, headers.destination, flow_hash),
-    };
+    let is_delegated = !delegated.is_empty() && delegated.contains(&headers.destination);
+    if is_delegated {
+        return Err(Stop::Drop(Reason::LocalDelivery, None));
+    }
     let expired = origin == Origin::Transit && headers.ttl <= 1;
-    match next_hop {
+    // By far the most packets. The next hop is not copied before it is among the rewrites.
+    if !expired && let Some(next_hop) = cache.of_route(route) {
+        return depart(next_hop, headers, origin);
+    }
+    match find(tables, cache, route, headers.destination, flow_hash) {
         Err(Stop::Wait(_)) | Ok(_) if expired => {
             Err(Stop::Drop(Reason::TtlExpired, Some(IcmpCause::TtlExpired)))
         }
         Err(stop) => Err(stop),
-        Ok(Adjacency { mtu, .. }) if headers.total_len > mtu && headers.dont_fragment => {
-            Err(Stop::Drop(Reason::TooBig, Some(IcmpCause::TooBig { mtu })))
-        }
-        Ok(next_hop) => Ok(Departure {
-            rewrites: Rewrites {
-                decrement_hops: origin == Origin::Transit,
-                fragment: (headers.total_len > next_hop.mtu).then_some(next_hop.mtu),
-                fpf_index: None,
-                macs: Some([next_hop.destination, next_hop.source]),
-                push_tag: None,
-            },
-            exit: Exit::Interface(next_hop.interface),
-        }),
+        Ok(next_hop) => depart(&next_hop, headers, origin),
     }
+}
+
+/// How a packet leaves to a next hop, or that it is too big.
+#[inline(always)]
+fn depart(next_hop: &Adjacency, headers: &Headers, origin: Origin) -> Verdict {
+    let mtu = next_hop.mtu;
+    if headers.total_len > mtu && headers.dont_fragment {
+        return Err(Stop::Drop(Reason::TooBig, Some(IcmpCause::TooBig { mtu })));
+    }
+    Ok(Departure {
+        rewrites: Rewrites {
+            decrement_hops: origin == Origin::Transit,
+            fragment: (headers.total_len > mtu).then_some(mtu),
+            fpf_index: None,
+            macs: Some(next_hop.macs),
+            push_tag: None,
+        },
+        exit: Exit::Interface(next_hop.interface),
+    })
 }
 
 /// Looks up the next hop in the tables, and caches it unless it depends on the flow.
@@ -129,8 +137,7 @@ fn find(
     };
     let adjacency = Adjacency {
         interface: hop.interface,
-        source: interface.mac,
-        destination: neighbour,
+        macs: [neighbour, interface.mac],
         mtu: interface.mtu,
     };
     match hop.gateway {

@@ -31,10 +31,8 @@ const NEIGHBOURS_MAX: usize = 65_536;
 pub struct Adjacency {
     /// Kernel index of the interface.
     pub interface: u32,
-    /// Its MAC address.
-    pub source: Mac,
-    /// The neighbour's MAC address.
-    pub destination: Mac,
+    /// The MAC addresses in their order in a frame: the neighbour's, and that of the interface.
+    pub macs: [Mac; 2],
     /// The longest IP packet that the interface carries.
     pub mtu: u32,
 }
@@ -73,10 +71,10 @@ impl Default for NextHopCache {
 impl NextHopCache {
     /// The next hop of the route with this number, if it is cached.
     #[inline]
-    pub fn of_route(&mut self, number: u32) -> Option<Adjacency> {
+    pub fn of_route(&mut self, number: u32) -> Option<&Adjacency> {
         let entry = self.routes.get(number as usize)?.as_ref()?;
         self.used[usize::from(entry.neighbour)] = true;
-        Some(entry.next_hop)
+        Some(&entry.next_hop)
     }
 
     /// The next hop to a destination on the link, if it is cached.
@@ -184,8 +182,7 @@ mod tests {
     fn hop(interface: u32) -> Adjacency {
         Adjacency {
             interface,
-            source: [1; 6],
-            destination: [2; 6],
+            macs: [[2; 6], [1; 6]],
             mtu: 1500,
         }
     }
@@ -221,15 +218,15 @@ mod tests {
     fn a_route_is_found_by_its_number_until_the_tables_change() {
         let mut cache = NextHopCache::default();
         cache.set_route(7, hop(1), (1, address(1)));
-        let found = [6, 7, 8].map(|number| cache.of_route(number));
+        let found = [6, 7, 8].map(|number| cache.of_route(number).copied());
         assert_eq!(found, [None, Some(hop(1)), None]);
         cache.set_route(3, hop(2), (2, address(2)));
-        assert_eq!(cache.of_route(3), Some(hop(2)));
+        assert_eq!(cache.of_route(3).copied(), Some(hop(2)));
         // Beyond the bound a route is not cached, and its neighbour not recorded.
         cache.set_route(ROUTES_MAX as u32, hop(3), (3, address(3)));
         assert_eq!(cache.of_route(ROUTES_MAX as u32), None);
         cache.clear();
-        assert_eq!(cache.of_route(7), None);
+        assert_eq!(cache.of_route(7).copied(), None);
         assert_eq!(cache.take_used(), [(1, address(1)), (2, address(2))]);
     }
 

@@ -225,7 +225,7 @@ impl Plane {
     fn send_by(&mut self, route: u32, held: Held, now: Instant) {
         let headers = &held.packet.headers;
         let hash = self.pool.keys.hash(&held.packet.packet, KeyKind::Flow);
-        match forward(
+        let verdict = forward(
             &self.tables,
             &self.exceptions.policy().addresses,
             &mut self.next_hops,
@@ -233,11 +233,12 @@ impl Plane {
             headers,
             hash,
             held.origin,
-        ) {
-            Ok(departure) => self.depart(held.packet.packet, headers, &departure),
-            Err(Stop::Wait(neighbour)) => self.wait(held, neighbour, now),
+        );
+        match &verdict {
+            Ok(departure) => self.depart(held.packet.packet, headers, departure),
+            Err(Stop::Wait(neighbour)) => self.wait(held, *neighbour, now),
             Err(Stop::Drop(reason, cause)) => {
-                self.drop(held, reason, cause, now);
+                self.drop(held, *reason, *cause, now);
             }
         }
     }
