@@ -67,7 +67,7 @@ pub enum Reason {
     FpfLidLength,
     /// No FPF rule is for its input interface and its LID.
     FpfUnknownLid,
-    /// Its FPF rule drops it, or hands it to a control element that takes nothing.
+    /// Its FPF rule drops it, or hands it to a control element or a processor that takes nothing.
     FpfRule,
     /// It is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
     FpfPayload,
@@ -258,7 +258,7 @@ impl Reason {
             ),
             Self::FpfRule => (
                 "fpf-rule",
-                "Its FPF rule says drop, or redirect while no control element takes packets.",
+                "Its FPF rule says drop, or hands it to a control element or a processor that is not there.",
             ),
             Self::FpfPayload => (
                 "fpf-payload",

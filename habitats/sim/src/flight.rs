@@ -107,6 +107,12 @@ impl Flights {
         self.create(*self.get(slot), key)
     }
 
+    /// Gives the packet at a slot another content.
+    pub(crate) fn replace(&mut self, slot: Slot, flight: Flight, key: Shared) {
+        self.flights[slot.0 as usize] = flight;
+        self.keys.set_shared(slot, key);
+    }
+
     /// Gives the packet at a slot another receiver.
     pub(crate) fn readdress(&mut self, slot: Slot, to: EndpointId) {
         self.flights[slot.0 as usize].to = to;

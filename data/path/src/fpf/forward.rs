@@ -15,6 +15,7 @@ use weir_packet::Reason;
 use weir_wire::fpf::{FIXED_LEN, Vector, View};
 
 use crate::fpf::domain::{Domain, LidSize};
+use crate::fpf::process::Processing;
 use crate::fpf::rule::{Hop, Inner, Rule};
 use crate::fpf::table::{Input, Table};
 
@@ -49,6 +50,8 @@ pub enum Decision<'t> {
     Forward(Hop, u8),
     /// It is copied, with these vectors.
     Multicast(&'t Arc<[Vector]>),
+    /// A processor gets its payload.
+    Process(&'t Processing),
     /// It goes on without the header.
     Decapsulate(Inner),
     /// The control element gets it.
@@ -108,6 +111,7 @@ pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Dec
     let rule = row.rule().ok_or(Reason::FpfUnknownLid)?;
     match table.other_rule(rule) {
         Rule::Multicast(leaves) => Ok(Decision::Multicast(leaves)),
+        Rule::Process(processing) => Ok(Decision::Process(processing)),
         Rule::Decapsulate(inner) => Ok(Decision::Decapsulate(*inner)),
         Rule::Redirect => Ok(Decision::Redirect),
         Rule::Drop | Rule::Forward(_) => Err(Reason::FpfRule),

@@ -5,7 +5,7 @@
 //!            (2) Index > Length: drop     Index = Length: the last FE, the header comes off ------------> IP, or the
 //!            (3) table[input interface][LID at Index] --> rule                                            end rule's exit
 //!            (4) the packet leaves the domain: Index += size of a LID
-//!            (5) forward | multicast | decapsulate | redirect | drop
+//!            (5) forward | multicast | process | decapsulate | redirect | drop
 //! ```
 //!
 //! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section
@@ -25,6 +25,7 @@
 //! - [`domain`]: the Ethernet type and the size of a LID, the same in all of a domain
 //! - [`interface`]: where FPF packets come in and go out: Ethernet, VLAN, GRE
 //! - [`rule`]: the actions for packets
+//! - [`process`]: in-network processing: packets that a rule hands to a state machine
 //! - [`table`]: the forwarding table, an immutable snapshot that is built as a whole
 //! - [`forward`]: the decision
 //! - [`burst`]: parse all, look up all, rewrite all
@@ -52,6 +53,7 @@ pub mod domain;
 pub mod edge;
 pub mod forward;
 pub mod interface;
+pub mod process;
 pub mod rule;
 pub mod table;
 

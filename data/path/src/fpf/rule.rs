@@ -8,6 +8,7 @@ use weir_wire::ethernet::Mac;
 use weir_wire::fpf::Vector;
 
 use crate::fpf::interface::InterfaceId;
+use crate::fpf::process::Processing;
 
 /// The action for packets with one LID from one input interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,9 @@ pub enum Rule {
     /// Makes a copy for each of these vectors; each replaces the packet's own one, Index begins at zero, and the
     /// forwarding engine handles the copy as if it had arrived at the same input interface.
     Multicast(Arc<[Vector]>),
+    /// Hands the payload to a processor; each packet that it gives has the vector of a leaf, and is handled as the
+    /// copies of a multicast rule are.
+    Process(Processing),
     /// Removes the header, whatever LIDs are left.
     Decapsulate(Inner),
     /// Hands it to the control element.

@@ -21,6 +21,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use crate::fpf::domain::Domain;
 use crate::fpf::interface::{Interface, InterfaceId};
+use crate::fpf::process::Processing;
 use crate::fpf::rule::{Hop, Inner, Rule};
 
 /// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
@@ -176,7 +177,7 @@ impl Builder {
         self.check_interface(input)?;
         match &rule {
             Rule::Forward(hop) | Rule::Decapsulate(Inner::Frame(_, hop)) => self.check_hop(hop)?,
-            Rule::Multicast(leaves) => {
+            Rule::Multicast(leaves) | Rule::Process(Processing { leaves, .. }) => {
                 let short = leaves.iter().position(|leaf| leaf.len().get() < bytes);
                 if let Some(leaf) = short.map(|place| place + 1) {
                     return Err(TableError::Leaf { lid, leaf, bytes });
@@ -380,8 +381,11 @@ impl Table {
     /// The copies that a packet with this LID becomes; `through` are the multicast rules on the way.
     fn copies(&self, input: Input, lid: u16, through: &mut Vec<u16>) -> Result<usize, TableError> {
         let rule = self.row(input, lid).rule().map(|id| self.other_rule(id));
-        let Some(Rule::Multicast(leaves)) = rule else {
-            return Ok(1);
+        let leaves = match rule {
+            Some(Rule::Multicast(leaves)) => leaves,
+            // All of its leaves count, although it may give packets to a few of them only.
+            Some(Rule::Process(processing)) => &processing.leaves,
+            _ => return Ok(1),
         };
         if through.contains(&lid) {
             return Err(TableError::Loop(lid));

@@ -237,6 +237,9 @@ impl Plane {
                 fpf.stats.decapsulated.count(packet.bytes());
                 self.decapsulate(entry, packet, inner, len);
             }
+            Ok((Decision::Process(_), _)) => {
+                self.fates.discard(packet, Reason::FpfRule); // a live plane has no processors
+            }
             Ok((Decision::Redirect, _)) => self.redirect_fpf(entry, packet),
             Err(reason) => {
                 self.fates.discard(packet, reason);

@@ -26,11 +26,13 @@ use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
 use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, parse};
+use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::table::Input;
 use weir_path::fpf::{Inner, InterfaceId, Table};
 use weir_wire::EtherType;
 use weir_wire::fpf::{Repr, Vector, View};
 
+use super::process::Processors;
 use super::{Fabric, Node};
 use crate::EndpointId;
 use crate::frame::Frame;
@@ -45,6 +47,7 @@ const RULES_MAX: usize = 1 << 16;
 pub(crate) struct Elements {
     /// By router.
     elements: HashMap<NodeId, Element>,
+    pub(super) processors: Processors,
     /// By slot: the header of its packet, empty if there is none.
     headers: Vec<Vec<u8>>,
     /// How a flow goes on from an FE that took its header off.
@@ -107,7 +110,7 @@ impl Elements {
     }
 
     /// Puts a header before a packet, in place of the one that it has.
-    fn put(&mut self, frame: &mut Frame, repr: &Repr) {
+    pub(super) fn put(&mut self, frame: &mut Frame, repr: &Repr) {
         frame.len = frame.len + repr.encoded_len() as u32 - self.header_len(frame);
         let place = frame.slot.0 as usize;
         if self.headers.len() <= place {
@@ -120,17 +123,21 @@ impl Elements {
         frame.hop = Hop::ELEMENT;
     }
 
-    fn remove(&mut self, frame: &mut Frame) {
+    /// Takes the header off a packet.
+    pub(super) fn remove_header(&mut self, frame: &mut Frame) {
         frame.len -= self.header_len(frame);
-        self.forget(frame.slot);
+        if let Some(header) = self.headers.get_mut(frame.slot.0 as usize) {
+            header.clear();
+        }
     }
 
-    /// Forgets the header of a packet that is lost.
+    /// Forgets the header and the bytes of a packet that is lost.
     #[inline]
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(header) = self.headers.get_mut(slot.0 as usize) {
             header.clear();
         }
+        self.processors.forget(slot);
     }
 }
 
@@ -138,6 +145,7 @@ impl Elements {
 enum Step {
     Send(PortId, Class, u8),
     Copy(Vec<Repr>),
+    Process(ProcessorId, Vec<Repr>),
     Strip(Option<PortId>),
     Drop(Reason),
 }
@@ -254,7 +262,7 @@ impl Fabric {
     }
 
     /// Handles a packet with a header; `nested` decisions about it were made at this FE, with this one.
-    fn forward(&mut self, over: PortId, frame: Frame, nested: u8) {
+    pub(super) fn forward(&mut self, over: PortId, frame: Frame, nested: u8) {
         match self.decide(over, &frame) {
             Step::Send(port, class, index) => {
                 if let Some(header) = self.elements.headers.get_mut(frame.slot.0 as usize) {
@@ -266,6 +274,7 @@ impl Fabric {
                 self.discard(over, &frame, Reason::FpfNested);
             }
             Step::Copy(headers) => self.copy(over, frame, &headers, nested),
+            Step::Process(number, leaves) => self.process(over, frame, number, &leaves, nested),
             Step::Strip(port) => self.strip(over, frame, port),
             Step::Drop(reason) => self.discard(over, &frame, reason),
         }
@@ -280,13 +289,15 @@ impl Fabric {
         let lid_size = element.table.domain().lid_size();
         let decision = parse(header, lid_size)
             .and_then(|header| decide(&element.table, element.input(over), &header));
+        let first = |vector: &Vector| Repr::first(*vector);
         match decision {
             Ok(Decision::Forward(hop, index)) => {
                 Step::Send(element.port(hop.interface), hop.queue, index)
             }
-            Ok(Decision::Multicast(leaves)) => {
-                let first = |vector: &Vector| Repr::first(*vector);
-                Step::Copy(leaves.iter().map(first).collect())
+            Ok(Decision::Multicast(leaves)) => Step::Copy(leaves.iter().map(first).collect()),
+            Ok(Decision::Process(processing)) => {
+                let leaves = processing.leaves.iter().map(first).collect();
+                Step::Process(processing.processor, leaves)
             }
             Ok(Decision::Decapsulate(Inner::Ip)) => Step::Strip(None),
             Ok(Decision::Decapsulate(Inner::Frame(_, hop))) => {
@@ -313,7 +324,10 @@ impl Fabric {
 
     /// Takes the header off: the packet goes on by IP, from here or from the other end of this port's link.
     fn strip(&mut self, over: PortId, mut frame: Frame, port: Option<PortId>) {
-        self.elements.remove(&mut frame);
+        self.elements.remove_header(&mut frame);
+        if !self.restore(&mut frame) {
+            return self.discard(over, &frame, Reason::FpfPayload);
+        }
         let here = self.wires[over.0 as usize].to;
         let from = port.map_or(here, |port| self.wires[port.0 as usize].to);
         let key = *self.flights.keys.key_at(frame.slot);

@@ -6,7 +6,7 @@
 //!                                                            └──────▶ host: to an endpoint
 //! ```
 //!
-//! - `fpf`: routers that are forwarding elements of flexible packet forwarding
+//! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
 //!
 //! # The order at one instant
 //!
@@ -16,6 +16,7 @@
 //! exactly as in a live router that is late and replays a whole batch.
 
 mod fpf;
+mod process;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

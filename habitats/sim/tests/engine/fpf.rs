@@ -8,7 +8,9 @@ use weir_packet::Class;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::rule::Rule as Encapsulation;
-use weir_path::fpf::{Builder, Domain, Hop, Interface, LidSize, Rule};
+use weir_path::fpf::process::xor::{Decoder, Encoder};
+use weir_path::fpf::process::{Processing, Processor, ProcessorId};
+use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, LidSize, Rule};
 use weir_sim::{FlowSpec, Network, NodeId, PortId, Simulation};
 use weir_wire::fpf::Vector;
 
@@ -26,6 +28,7 @@ struct Figure1 {
     sim: Simulation,
     hosts: [NodeId; 2],
     c: NodeId,
+    a: NodeId,
     /// Ports C to B, B to B, B to A, C to D, D to A.
     ports: [PortId; 5],
 }
@@ -74,6 +77,7 @@ fn figure_1(traffics: u32) -> Figure1 {
         sim,
         hosts,
         c,
+        a,
         ports,
     }
 }
@@ -206,6 +210,74 @@ fn a_wrong_vector_is_dropped_with_its_reason() {
     assert_eq!(lost.packets, 1000);
     assert_eq!([received(&net.sim, 0), received(&net.sim, 1)], [0, 1000]);
     net.assert_books();
+}
+
+/// Pairs of packets by two paths with their parity: while one path is cut, nothing is lost.
+#[test]
+fn xor_coding_over_two_paths_repairs_what_one_loses() {
+    for coded in [false, true] {
+        let mut net = figure_1(1);
+        let to_decoder = |lids: &[u8]| Vector::new(&[lids, &[0xdd]].concat()).unwrap();
+        let sim = &mut net.sim;
+        let mut process = |fe, lid: u16, leaves: Vec<Vector>, processor: Box<dyn Processor>| {
+            let number = ProcessorId(lid.into());
+            sim.fabric_mut().set_processor(fe, number, processor);
+            let rule = Rule::Process(Processing {
+                processor: number,
+                leaves: leaves.into(),
+            });
+            (lid, rule)
+        };
+        let (c, [to_b, _, _, to_d, _]) = (net.c, net.ports);
+        let leaves = [BY_B, BY_D, BY_B].map(to_decoder).to_vec();
+        let encode = process(c, 0xee, leaves, Box::<Encoder>::default());
+        let deliver = vec![Vector::new(&[0x01]).unwrap()];
+        let decode = process(net.a, 0xdd, deliver, Box::<Decoder>::default());
+        let mut builder = Builder::new(Domain::default());
+        let mut hop = |port: PortId| Hop {
+            interface: builder
+                .interface(Interface::ethernet(&port.0.to_string()))
+                .unwrap(),
+            destination: [0; 6],
+            queue: Class(0),
+            leaves_domain: true,
+        };
+        let (b, d) = (hop(to_b), hop(to_d));
+        builder.rule(None, 0xb0, Rule::Forward(b)).unwrap();
+        builder.rule(None, 0xd0, Rule::Forward(d)).unwrap();
+        builder.rule(None, encode.0, encode.1).unwrap();
+        let fabric = net.sim.fabric_mut();
+        fabric
+            .set_table(c, builder.build().unwrap(), vec![to_b, to_d])
+            .unwrap();
+        let mut builder = Builder::new(Domain::default());
+        let end = Rule::Decapsulate(Inner::Ip);
+        builder.rule(None, 0x01, end).unwrap();
+        builder.rule(None, decode.0, decode.1).unwrap();
+        let table = builder.build().unwrap();
+        fabric.set_table(net.a, table, Vec::new()).unwrap();
+        match coded {
+            true => net.encapsulate(0, Spread::ByFlow, &[(&[0xee], 1)]),
+            false => net.encapsulate(0, Spread::ByPacket, &[(BY_B, 1), (BY_D, 1)]),
+        }
+        net.send(0);
+        net.sim.run_until(millis(250));
+        net.sim.fabric_mut().cut(to_d, true);
+        net.sim.run_until(millis(750));
+        net.sim.fabric_mut().cut(to_d, false);
+        net.sim.run_until(millis(1100));
+        let lost = net.sim.meters().losses[&(0, to_d, "device-down")].packets;
+        assert!((249..=252).contains(&lost), "{lost}");
+        let received = received(&net.sim, 0);
+        assert_eq!(received, if coded { 1000 } else { 1000 - lost });
+        if coded {
+            // A packet and a parity of each pair by B: header, vector, eight bytes before the payload.
+            assert_eq!(net.sent()[0], 1000);
+            let len = u64::from(PAYLOAD) + HEADERS as u64 + 2 + BY_B.len() as u64 + 1 + 8;
+            assert_eq!(net.sim.fabric().port(to_b).sent().bytes, 1000 * len);
+        }
+        net.assert_books();
+    }
 }
 
 /// Leaves at hosts of their own, from one branch in the network and from the edge's own copies.

@@ -1,0 +1,53 @@
+//! In-network processing: packets that a rule hands to a processor, and those that it gives back.
+//!
+//! ```text
+//!  packet --> rule: process --> processor --> packets, each for a leaf --> the leaf's vector, the engine of the same FE
+//!                                 |  state, with a bound on its memory
+//! ```
+//!
+//! Source: Beben et al., sections I and III: "open for innovative in-network packet processing functions", "content
+//! recoding and caching". The paper leaves the functions open; so does [`Processor`]. A processor is a pure state
+//! machine: bytes in, bytes out. It sees the payload behind the FPF header, and gives payloads; the header is the
+//! rule's matter. Each leaf of the rule is a vector, as of a multicast rule: so a processor's packets go wherever
+//! vectors lead, and a table in which they lead back to their own rule is refused.
+//!
+//! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
+//!
+//! A processor keeps order only as far as it says so. It has no clock: what it holds leaves with a later packet, or is
+//! given up for one. The live plane has no processors yet; it drops packets for them.
+
+pub mod xor;
+
+use std::sync::Arc;
+
+use weir_packet::Reason;
+use weir_wire::fpf::Vector;
+
+/// The number of a processor of an FE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessorId(pub u32);
+
+/// The rule that hands packets to a processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processing {
+    /// The processor. Rules with the same number share its state.
+    pub processor: ProcessorId,
+    /// The vectors of the packets that it gives, by the number of the leaf; Index begins at zero.
+    pub leaves: Arc<[Vector]>,
+}
+
+/// A processor of packets.
+pub trait Processor: Send + std::fmt::Debug {
+    /// Takes the bytes behind the FPF header of a packet. It calls `give` for each packet that it gives, at most
+    /// [`GIVES_MAX`] times, with the number of a leaf. Returns the reason if the packet is dropped.
+    fn process(&mut self, packet: &[u8], give: &mut dyn FnMut(usize, &[u8])) -> Result<(), Reason>;
+
+    /// Number of leaves that it gives packets to.
+    fn leaves(&self) -> usize;
+
+    /// Most bytes of memory that it can hold.
+    fn state_bytes_max(&self) -> usize;
+}
+
+/// Maximum packets that a processor gives for one that it takes.
+pub const GIVES_MAX: usize = 2;

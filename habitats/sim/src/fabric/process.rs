@@ -1,0 +1,181 @@
+//! Processors of forwarding elements: the state machines of [`weir_path::fpf::process`], as a live FE would run them.
+//!
+//! ```text
+//!   packet ──▶ bytes: the number under which its content is kept, padded to its IP length
+//!   bytes ──▶ processor ──▶ bytes ..            a packet that a processor gave has bytes of its own from then on
+//!   bytes ──▶ header comes off: a number, and zeros? ──▶ the content again; else dropped, as what is no IP packet
+//! ```
+//!
+//! Modelled packets have no bytes, and a processor needs some. So a packet is repaired only if a processor has computed
+//! its bytes exactly. Lengths on the wire are those that the same packets have in a live router.
+//!
+//! A packet that a processor takes and gives nothing for counts as delivered in the books.
+
+use std::collections::{HashMap, VecDeque};
+
+use weir_packet::{Ecn, Reason, Shared, Slot};
+use weir_path::fpf::forward::NESTED_MAX;
+use weir_path::fpf::process::{Processor, ProcessorId};
+use weir_wire::ethernet::HEADER_LEN;
+use weir_wire::fpf::Repr;
+
+use super::Fabric;
+use crate::flight::Flight;
+use crate::frame::Frame;
+use crate::network::{NodeId, PortId};
+
+/// Number of contents that are kept: many more than processors hold.
+const KEPT_MAX: usize = 1 << 16;
+/// Bytes of a number.
+const NUMBER_LEN: usize = size_of::<u64>();
+
+/// The processors of a network, and the bytes of packets under way.
+#[derive(Debug, Default)]
+pub(super) struct Processors {
+    by_router: HashMap<(NodeId, ProcessorId), Box<dyn Processor>>,
+    /// By slot: the bytes of a packet that a processor gave, empty if there are none.
+    bytes: Vec<Vec<u8>>,
+    kept: VecDeque<Kept>,
+    /// The number of the first content that is kept.
+    first: u64,
+}
+
+/// The content of a packet that a processor took.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    flight: Flight,
+    key: Shared,
+    ecn: Ecn,
+    ip_len: usize,
+}
+
+impl Processors {
+    /// Forgets the bytes of a packet.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        if let Some(bytes) = self.bytes.get_mut(slot.0 as usize) {
+            bytes.clear();
+        }
+    }
+
+    fn set_bytes(&mut self, slot: Slot, bytes: Vec<u8>) {
+        let place = slot.0 as usize;
+        if self.bytes.len() <= place {
+            self.bytes.resize(place + 1, Vec::new());
+        }
+        self.bytes[place] = bytes;
+    }
+
+    /// The bytes of a packet that a processor gave; none if no processor did.
+    fn take_bytes(&mut self, slot: Slot) -> Option<Vec<u8>> {
+        let bytes = self.bytes.get_mut(slot.0 as usize)?;
+        Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Keeps a content, and returns the bytes that stand for it.
+    fn keep(&mut self, kept: Kept) -> Vec<u8> {
+        let number = self.first + self.kept.len() as u64;
+        if self.kept.len() == KEPT_MAX {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        self.kept.push_back(kept);
+        let mut bytes = vec![0; kept.ip_len.max(NUMBER_LEN)];
+        bytes[..NUMBER_LEN].copy_from_slice(&number.to_be_bytes());
+        bytes
+    }
+
+    /// The content that these bytes stand for.
+    fn find(&self, bytes: &[u8]) -> Option<Kept> {
+        let (number, rest) = bytes.split_first_chunk::<NUMBER_LEN>()?;
+        let place = u64::from_be_bytes(*number).checked_sub(self.first)?;
+        let kept = self.kept.get(usize::try_from(place).ok()?)?;
+        let is_whole = bytes.len() == kept.ip_len.max(NUMBER_LEN);
+        (is_whole && rest.iter().all(|byte| *byte == 0)).then_some(*kept)
+    }
+}
+
+impl Fabric {
+    /// Gives an FE a processor, to which the rules with its number hand packets.
+    pub fn set_processor(
+        &mut self,
+        router: NodeId,
+        number: ProcessorId,
+        processor: Box<dyn Processor>,
+    ) {
+        let processors = &mut self.elements.processors.by_router;
+        processors.insert((router, number), processor);
+    }
+
+    /// Hands a packet to a processor; each packet that this gives goes on with the vector of its leaf.
+    pub(super) fn process(
+        &mut self,
+        over: PortId,
+        mut frame: Frame,
+        number: ProcessorId,
+        leaves: &[Repr],
+        nested: u8,
+    ) {
+        if nested >= NESTED_MAX {
+            return self.discard(over, &frame, Reason::FpfNested);
+        }
+        self.elements.remove_header(&mut frame);
+        let bytes = match self.elements.processors.take_bytes(frame.slot) {
+            Some(bytes) => bytes,
+            None => self.elements.processors.keep(Kept {
+                flight: *self.flights.get(frame.slot),
+                key: self.flights.keys.shared_at(frame.slot),
+                ecn: frame.ecn,
+                ip_len: frame.len as usize - HEADER_LEN,
+            }),
+        };
+        let place = (self.wires[over.0 as usize].to, number);
+        let Some(processor) = self.elements.processors.by_router.get_mut(&place) else {
+            return self.discard(over, &frame, Reason::FpfRule);
+        };
+        let mut given: Vec<(&Repr, Vec<u8>)> = Vec::new();
+        let mut give = |leaf: usize, bytes: &[u8]| {
+            given.extend(leaves.get(leaf).map(|leaf| (leaf, bytes.to_vec())));
+        };
+        if let Err(reason) = processor.process(&bytes, &mut give) {
+            return self.discard(over, &frame, reason);
+        }
+        let Some((last, before)) = given.split_last() else {
+            self.flights.release(frame.slot);
+            self.delivered += 1;
+            return;
+        };
+        for (header, bytes) in before {
+            let slot = self.flights.duplicate(frame.slot);
+            self.send_given(over, Frame { slot, ..frame }, (header, bytes), nested);
+        }
+        self.send_given(over, frame, (last.0, &last.1), nested);
+    }
+
+    fn send_given(
+        &mut self,
+        over: PortId,
+        mut frame: Frame,
+        (header, bytes): (&Repr, &[u8]),
+        nested: u8,
+    ) {
+        frame.len = (HEADER_LEN + bytes.len()) as u32;
+        let processors = &mut self.elements.processors;
+        processors.set_bytes(frame.slot, bytes.to_vec());
+        self.elements.put(&mut frame, header);
+        self.forward(over, frame, nested + 1);
+    }
+
+    /// Gives a packet whose header came off the content that its bytes stand for, if it has bytes. Returns whether it
+    /// is a packet of IP.
+    pub(super) fn restore(&mut self, frame: &mut Frame) -> bool {
+        let Some(bytes) = self.elements.processors.take_bytes(frame.slot) else {
+            return true;
+        };
+        let Some(kept) = self.elements.processors.find(&bytes) else {
+            return false;
+        };
+        self.flights.replace(frame.slot, kept.flight, kept.key);
+        frame.ecn = kept.ecn;
+        true
+    }
+}
