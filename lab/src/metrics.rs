@@ -393,6 +393,11 @@ pub const METRICS: &[Metric] = &[
         "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
     ),
     metric(
+        "fpf_decoder.ENCAPSULATION.GAUGE",
+        "sim",
+        "a gauge of the decoder of an encapsulation with a code: packets that it repaired, that came twice, and that came late",
+    ),
+    metric(
         "fpf_table_changes",
         "sim",
         "rows of all forwarding tables that events have added, changed or removed",

@@ -34,7 +34,7 @@ fn sent<const N: usize>(metrics: &BTreeMap<String, f64>, links: [&str; N]) -> [f
 
 #[test]
 fn every_metric_is_defined() {
-    for metrics in ["figure-1.toml", "multicast.toml"]
+    for metrics in ["figure-1.toml", "multicast.toml", "xor.toml"]
         .into_iter()
         .flat_map(variants)
     {
@@ -97,4 +97,22 @@ fn each_leaf_gets_exactly_one_copy() {
         let trunk = if variant.ends_with("tree") { 1 } else { leaves };
         assert_eq!(sent(&metrics, ["c-m"]), [2000.0 * f64::from(trunk)]);
     }
+}
+
+#[test]
+fn xor_coding_repairs_what_one_of_two_paths_loses() {
+    let variants = variants("xor.toml");
+    let of = |variant: &str, metric: &str| variants[variant][metric];
+    let lost = |variant: &str| of(variant, "lost_packets.video.c-d.impaired");
+    for variant in ["plain", "xor"] {
+        let share = lost(variant) / 4000.0;
+        assert!((0.08..=0.12).contains(&share), "{variant}: {share}");
+        assert_eq!(lost(variant), of(variant, "lost_packets"));
+    }
+    let received = |variant: &str| (of(variant, "packets_received_per_s.video") * 9.0).round();
+    assert_eq!(received("plain"), 8000.0 - lost("plain"));
+    assert_eq!(received("xor"), 8000.0);
+    assert_eq!(of("xor", "fpf_decoder.video.repaired"), lost("xor"));
+    assert_eq!(sent(&variants["plain"], ["c-b"]), [4000.0]);
+    assert_eq!(sent(&variants["xor"], ["c-b"]), [8000.0]);
 }

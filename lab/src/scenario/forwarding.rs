@@ -58,6 +58,8 @@ pub struct Encapsulation {
     pub selection: Selection,
     /// Whether the paths share out packets instead of flows.
     pub by_packet: bool,
+    /// Whether pairs of packets are coded, with the parity over the last of the paths.
+    pub is_coded: bool,
 }
 
 /// The paths of an encapsulation.
@@ -248,12 +250,14 @@ impl Forwarding {
                 weights: weights.unwrap_or_default(),
             },
         };
+        let is_coded = check_code(&section, &selection, of.kind.copies_to())?;
         section.finish(&[ENCAPSULATION])?;
         Ok(Encapsulation {
             name,
             traffic,
             selection,
             by_packet,
+            is_coded,
         })
     }
 
@@ -312,6 +316,10 @@ impl Forwarding {
             let traffic = self.encapsulations[changed].traffic;
             scenario.traffic[traffic].kind.copies_to().len()
         });
+        if changed.is_some_and(|changed| self.encapsulations[changed].is_coded) {
+            let why = "names an encapsulation with a `code`, whose paths do not change";
+            return Err(section.error(CHANGED.name, why));
+        }
         let weights = section.weights(&WEIGHTS)?;
         let paths = self.named(&section, weights.as_deref(), copies)?;
         let effect = match (cut, join, changed, paths) {
@@ -373,6 +381,31 @@ impl Forwarding {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether packets are coded, which needs two or three paths that are named.
+fn check_code(
+    section: &Section<'_>,
+    selection: &Selection,
+    copies_to: &[String],
+) -> Result<bool, ScenarioError> {
+    let is_coded = section.word(&CODE)? == "xor";
+    let wrong = |why: &str| Err(section.error(CODE.name, why));
+    let is_named = matches!(selection, Selection::Named(paths) if [2, 3].contains(&paths.len()));
+    if is_coded && !is_named {
+        return wrong("needs `paths`: two, or three with that of the parity");
+    }
+    if is_coded && !copies_to.is_empty() {
+        return wrong("and the traffic's `copies_to` exclude each other");
+    }
+    let others: [&str; 2] = [&WEIGHTS, &SHARE].map(|key| key.name);
+    match others.iter().find(|key| section.entry(key).is_some()) {
+        Some(other) if is_coded => {
+            let why = "has no meaning with a `code`, which shares packets out by itself";
+            Err(section.error(other, why))
+        }
+        _ => Ok(is_coded),
     }
 }
 
@@ -535,6 +568,16 @@ cut = "b-a"
                 "paths = [\"short\"]",
                 "weights = [1, 2]",
                 "`encapsulation.video.weights` must be as many as `cheapest`, 1",
+            ),
+            (
+                "paths = [\"short\"]",
+                "paths = [\"short\"]\ncode = \"xor\"",
+                "`encapsulation.video.code` needs `paths`: two, or three with that of the parity",
+            ),
+            (
+                "paths = [\"short\"]",
+                "paths = [\"short\", \"short\"]\ncode = \"xor\"\nshare = \"packets\"",
+                "`encapsulation.video.share` has no meaning with a `code`",
             ),
             (
                 "cut = \"b-a\"",

@@ -76,6 +76,8 @@ pub enum Meaning {
     },
     /// Copies for the leaves of a multicast tree: the number of the tree, and the FE where it branches.
     Copies(u64, FeId),
+    /// The way to this FE, where the processor of this number gets the payload.
+    Process(FeId, u32),
 }
 
 /// The LIDs of a domain.

@@ -11,9 +11,10 @@
 use std::collections::BTreeMap;
 
 use super::error::PathError;
+use super::lids::{Lid, Meaning};
 use super::route::{Route, Target, View};
-use super::service::Paths;
-use super::topology::{DomainId, FeId, LinkId};
+use super::service::{Change, Paths};
+use super::topology::{DomainId, FeId, LinkId, Payload};
 
 /// A part of a named path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,28 @@ struct Stay {
 type Best = BTreeMap<FeId, (u64, Vec<LinkId>)>;
 
 impl Paths {
+    /// Allocates the identifier of a processor at an FE: a special rule of section VI. All FEs of the domain lead its
+    /// packets there. A second call with the same number returns the same identifier.
+    pub fn process(&mut self, fe: FeId, number: u32) -> Result<(Lid, Vec<Change>), PathError> {
+        let domain = self.topology().domain_of(fe);
+        let allocated = self.lids[domain.0].allocate(Meaning::Process(fe, number));
+        let lid = allocated.map_err(|_| PathError::Full {
+            domain: self.topology().domain(domain).name.clone(),
+            bytes: self.lid_bytes(domain),
+        })?;
+        Ok((lid, self.refreshed(&[domain])))
+    }
+
+    /// The identifier by which an edge FE delivers a payload, with the first behaviour of its domain.
+    pub fn delivery(&self, fe: FeId, payload: Payload) -> Option<Lid> {
+        let meaning = Meaning::Deliver {
+            fe,
+            payload,
+            behaviour: 0,
+        };
+        self.lids[self.topology().domain_of(fe).0].get(meaning)
+    }
+
     /// The cheapest path through these domains and FEs in order. The first must be the source's domain or the source
     /// itself, the last that of the target.
     pub fn along(
@@ -159,7 +182,7 @@ fn passes(way: &[FeId], fes: &[FeId]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::{Domain, End, Fe, Link, Payload, Topology};
+    use crate::paths::{Domain, End, Fe, Link, Rule, Topology};
 
     /// ```text
     ///   c1 ── b1 ── b2 ── a1      c1 has two links into B, B two exits to A; D is on the way of IP
@@ -238,6 +261,27 @@ mod tests {
         // An FE inside the domain selects the exit: by b1 and b3, which costs less than b3 alone.
         assert_eq!(ok(&["c", "b3", "a"]), "c1 b1 b3 a1");
         assert_eq!(ok(&["c1", "b1", "b2", "a1"]), "c1 b1 b2 a1");
+    }
+
+    #[test]
+    fn a_processor_has_an_identifier_that_leads_to_it() {
+        let mut paths = net();
+        let topology = paths.topology().clone();
+        let [b1, b2] = ["b1", "b2"].map(|name| topology.fe_named(name).unwrap());
+        let (lid, changes) = paths.process(b2, 7).unwrap();
+        assert_eq!(changes.len(), 3); // a row of each FE of the domain
+        let rule = |paths: &Paths, fe| paths.rules(fe)[&(None, lid)].clone();
+        assert_eq!(rule(&paths, b2), Rule::Process(7));
+        let Rule::Forward {
+            interface, advance, ..
+        } = rule(&paths, b1)
+        else {
+            panic!("b1 leads to b2")
+        };
+        assert_eq!((interface.as_str(), advance), ("b2", 0));
+        assert_eq!(paths.process(b2, 7), Ok((lid, Vec::new())));
+        assert_ne!(paths.process(b1, 7).unwrap().0, lid);
+        assert_ne!(paths.delivery(b2, Payload::Ip), Some(lid));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!                                forward over the exit, to the next domain         Index + bytes of a LID
 //!                                copies for the leaves of a multicast tree         each with its own vector
 //!                                deliver: remove the header                        at the edge FE that a LID names
+//!                                process: hand the payload to a processor          at the FE that a LID names
 //! ```
 //!
 //! All FEs of a domain have a rule for each of its LIDs, whatever end-to-end paths use it: a table has (exits *
@@ -43,6 +44,8 @@ pub enum Rule {
     Copies(Vec<Vec<u8>>),
     /// The header is removed, and the packet inside goes on.
     Deliver(Payload),
+    /// The processor of this number gets the payload; the vectors of the packets that it gives are its owner's matter.
+    Process(u32),
 }
 
 /// Copies at the FE where a multicast tree branches.
@@ -107,6 +110,10 @@ fn rule(view: &View<'_>, domain: DomainId, fe: FeId, meaning: Meaning, lid: Lid)
         } => Some(match inside.step(fe, edge)?.link {
             Some(inner) => forward(inner, behaviour, 0),
             None => Rule::Deliver(payload),
+        }),
+        Meaning::Process(at, number) => Some(match inside.step(fe, at)?.link {
+            Some(inner) => forward(inner, 0, 0),
+            None => Rule::Process(number),
         }),
         Meaning::Copies(..) => None,
     }

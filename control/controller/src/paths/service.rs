@@ -330,6 +330,13 @@ impl Paths {
         changes.in_order()
     }
 
+    /// Makes the rules of these domains anew, and returns the differences.
+    pub(super) fn refreshed(&mut self, domains: &[DomainId]) -> Vec<Change> {
+        let mut changes = Changes::default();
+        self.refresh(domains, &mut changes);
+        changes.in_order()
+    }
+
     /// Makes the rules of these domains anew, and lists the differences.
     fn refresh(&mut self, domains: &[DomainId], changes: &mut Changes) {
         let mut domains = domains.to_vec();
@@ -576,6 +583,7 @@ mod tests {
                     }
                 }
                 Rule::Deliver(payload) => self.delivered.push((at, *payload)),
+                Rule::Process(_) => unreachable!("no path leads to a processor by itself"),
             }
         }
     }

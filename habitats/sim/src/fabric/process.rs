@@ -106,6 +106,12 @@ impl Fabric {
         processors.insert((router, number), processor);
     }
 
+    /// A processor of an FE.
+    pub fn processor(&self, router: NodeId, number: ProcessorId) -> Option<&dyn Processor> {
+        let processors = &self.elements.processors.by_router;
+        processors.get(&(router, number)).map(AsRef::as_ref)
+    }
+
     /// Hands a packet to a processor; each packet that this gives goes on with the vector of its leaf.
     pub(super) fn process(
         &mut self,

@@ -11,7 +11,15 @@ pub const DOMAIN: &[&Key] = &[&ROUTERS, &LID_BYTES];
 /// `[path.NAME]`
 pub const PATH: &[&Key] = &[&THROUGH];
 /// `[encapsulation.NAME]`
-pub const ENCAPSULATION: &[&Key] = &[&OF_TRAFFIC, &PATHS, &CHEAPEST, &DISJOINT, &WEIGHTS, &SHARE];
+pub const ENCAPSULATION: &[&Key] = &[
+    &OF_TRAFFIC,
+    &PATHS,
+    &CODE,
+    &CHEAPEST,
+    &DISJOINT,
+    &WEIGHTS,
+    &SHARE,
+];
 /// `[event.NAME]`
 pub const EVENT: &[&Key] = &[&AT, &CUT, &JOIN, &CHANGED, &PATHS, &WEIGHTS];
 
@@ -68,6 +76,14 @@ key!(
     Form::Names,
     "",
     "the paths of the packets; with `copies_to` one for each receiver"
+);
+key!(
+    CODE,
+    "code",
+    Form::Setting(Kind::Word(&["none", "xor"])),
+    "none",
+    "coding at the ingress edge, undone at the last router: xor sends pairs of packets over the first two `paths`, and \
+     their parity over the third, or the first if there are two; of the three, any one may be lost"
 );
 key!(
     CHEAPEST,

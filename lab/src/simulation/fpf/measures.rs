@@ -2,10 +2,12 @@
 
 use std::sync::PoisonError;
 
+use weir_path::fpf::process::ProcessorId;
 use weir_sim::{NodeId, Simulation};
 
 use super::super::build::World;
 use super::super::observe::Metrics;
+use super::code::processors;
 use crate::scenario::{Forwarding, Scenario, TrafficKind};
 
 /// Rules of each router and of the edges, changes by events, and the copies that receivers got.
@@ -38,6 +40,7 @@ pub(in crate::simulation) fn add_metrics(
         let name = format!("fpf_encapsulated_packets.{}", encapsulation.name);
         metrics.insert(name, packets as f64);
     }
+    add_processors(scenario, &world.simulation, metrics);
     let changed = world.changed.lock().unwrap_or_else(PoisonError::into_inner);
     metrics.insert("fpf_table_changes".to_owned(), changed.rows as f64);
     metrics.insert(
@@ -45,6 +48,24 @@ pub(in crate::simulation) fn add_metrics(
         changed.encapsulations as f64,
     );
     add_copies(scenario, &world.simulation, metrics);
+}
+
+/// The gauges of the decoders.
+fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
+    for (number, encapsulation) in scenario.forwarding.encapsulations.iter().enumerate() {
+        let [_, decoder] = processors(number);
+        for place in 0..scenario.routers.len() as u32 {
+            let fabric = simulation.fabric();
+            let processor = fabric.processor(NodeId(place), ProcessorId(decoder));
+            let mut report = |gauge: &'static str, value: u64| {
+                let name = format!("fpf_decoder.{}.{gauge}", encapsulation.name);
+                metrics.insert(name, value as f64);
+            };
+            if let Some(processor) = processor {
+                processor.inspect(&mut report);
+            }
+        }
+    }
 }
 
 /// For each receiver of a traffic with copies: the datagrams that it got over those that were sent.

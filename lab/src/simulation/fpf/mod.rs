@@ -11,9 +11,11 @@
 //! names stay as they are when one of their links is cut, because an operator asked for them; paths that the controller
 //! found are found anew. Routes of IP do not change during a run.
 //!
+//! - [`code`]: processors that code packets at the ingress edge, and decode them at the last router
 //! - [`survey`]: the network as the controller sees it
 //! - [`measures`]: rules, changes, copies
 
+mod code;
 mod measures;
 mod survey;
 
@@ -28,6 +30,7 @@ use weir_packet::Class;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths as Vectors, Spread as Sharing};
 use weir_path::fpf::edge::rule::Rule as EdgeRule;
+use weir_path::fpf::process::{Processing, ProcessorId};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
 use weir_sim::{Actor, Fabric, PortId};
 use weir_wire::Protocol;
@@ -36,7 +39,7 @@ use weir_wire::fpf::{ETHERTYPE_DEFAULT, Vector};
 pub(super) use self::measures::add_metrics;
 use self::survey::{Element, Survey, refused};
 use crate::error::Error;
-use crate::scenario::forwarding::{Effect, Selection};
+use crate::scenario::forwarding::{Effect, Path, Selection};
 use crate::scenario::{Scenario, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
 
@@ -55,6 +58,8 @@ pub(super) struct Controller {
     elements: BTreeMap<FeId, Element>,
     /// By encapsulation.
     flows: Vec<Flow>,
+    /// The vectors of the packets that processors give, by the number of the processor.
+    leaves: BTreeMap<u32, Arc<[Vector]>>,
     /// The links of the controller that a link of the scenario consists of, and its ports in both directions.
     links: Vec<(Vec<LinkId>, Vec<PortId>)>,
     /// The next one last.
@@ -91,6 +96,7 @@ impl Controller {
             paths,
             elements: survey.elements,
             flows: Vec::new(),
+            leaves: BTreeMap::new(),
             links: survey.links,
             events: Vec::new(),
             changed: Arc::default(),
@@ -133,6 +139,9 @@ impl Controller {
             let place = format!("encapsulation.{}", encapsulation.name);
             let mut flow = self.flow(scenario, number)?;
             let vectors = match &encapsulation.selection {
+                Selection::Named(named) if encapsulation.is_coded => {
+                    Some(self.install_code(scenario, number, named, fabric)?)
+                }
                 Selection::Named(named) => Some(self.named(scenario, number, named)?),
                 Selection::Found {
                     number: wanted,
@@ -240,12 +249,7 @@ impl Controller {
         for (path, weight) in named {
             let path = &scenario.forwarding.paths[*path];
             let place = format!("encapsulation.{}, path {}", encapsulation.name, path.name);
-            let step = |name: &String| match topology.domain_named(name) {
-                Ok(domain) => Ok(Step::Domain(domain)),
-                Err(_) => topology.fe_named(name).map(Step::Fe),
-            };
-            let steps = path.through.iter().map(step).collect::<Result<Vec<_>, _>>();
-            let steps = steps.map_err(refused(&place))?;
+            let steps = self.steps(path)?;
             let last = steps.last().map(|step| match step {
                 Step::Domain(domain) => *domain,
                 Step::Fe(fe) => topology.domain_of(*fe),
@@ -261,6 +265,18 @@ impl Controller {
             vectors.push((vector(&route.vector)?, *weight));
         }
         Vectors::new(flow.sharing, &vectors).map_err(|error| Error::Network(error.to_string()))
+    }
+
+    /// The domains and elements of a named path.
+    fn steps(&self, path: &Path) -> Result<Vec<Step>, Error> {
+        let topology = self.paths.topology();
+        let step = |name: &String| match topology.domain_named(name) {
+            Ok(domain) => Ok(Step::Domain(domain)),
+            Err(_) => topology.fe_named(name).map(Step::Fe),
+        };
+        let steps = path.through.iter().map(step);
+        let steps = steps.collect::<Result<Vec<_>, _>>();
+        steps.map_err(refused(&format!("path.{}", path.name)))
     }
 
     /// The forwarding element at the router of a host.
@@ -305,6 +321,10 @@ impl Controller {
                     TableRule::Multicast(vectors.collect::<Result<_, _>>()?)
                 }
                 Rule::Deliver(_) => TableRule::Decapsulate(Inner::Ip),
+                Rule::Process(number) => TableRule::Process(Processing {
+                    processor: ProcessorId(*number),
+                    leaves: Arc::clone(&self.leaves[number]),
+                }),
             };
             let input = input.as_ref().map(|name| interfaces[name]);
             let added = builder.rule(input, lid.value, rule);

@@ -45,6 +45,9 @@ pub trait Processor: Send + std::fmt::Debug {
     /// Number of leaves that it gives packets to.
     fn leaves(&self) -> usize;
 
+    /// Reports its gauges.
+    fn inspect(&self, _report: &mut dyn FnMut(&'static str, u64)) {}
+
     /// Most bytes of memory that it can hold.
     fn state_bytes_max(&self) -> usize;
 }

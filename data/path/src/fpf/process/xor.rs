@@ -219,6 +219,12 @@ impl Processor for Decoder {
         1
     }
 
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("repaired", self.counts.repaired);
+        report("duplicates", self.counts.duplicates);
+        report("late", self.counts.late);
+    }
+
     fn state_bytes_max(&self) -> usize {
         size_of_val(self) + GROUPS * (size_of::<Group>() + PAYLOAD_MAX)
     }

@@ -1,0 +1,82 @@
+//! Coding: a processor at the ingress edge, and one at the last router, with the vectors between them.
+//!
+//! ```text
+//!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
+//! ```
+
+use weir_controller::paths::{Change, FeId, Lid, Payload, Target};
+use weir_path::fpf::edge::paths::Paths as Vectors;
+use weir_path::fpf::process::xor::{Decoder, Encoder};
+use weir_path::fpf::process::{Processor, ProcessorId};
+use weir_sim::Fabric;
+use weir_wire::fpf::Vector;
+
+use super::survey::refused;
+use super::{Controller, vector};
+use crate::error::Error;
+use crate::scenario::Scenario;
+
+/// The numbers of the processors of an encapsulation: the encoder and the decoder.
+pub(super) fn processors(encapsulation: usize) -> [u32; 2] {
+    let first = 2 * encapsulation as u32;
+    [first, first + 1]
+}
+
+impl Controller {
+    /// Installs the processors of an encapsulation; returns the vector of its packets.
+    pub(super) fn install_code(
+        &mut self,
+        scenario: &Scenario,
+        number: usize,
+        named: &[(usize, u32)],
+        fabric: &mut Fabric,
+    ) -> Result<Vectors, Error> {
+        let encapsulation = &scenario.forwarding.encapsulations[number];
+        let traffic = &scenario.traffic[encapsulation.traffic];
+        let edge = self.fe_at(scenario, &traffic.from)?;
+        let last = self.fe_at(scenario, &traffic.to)?;
+        let [encoder, decoder] = processors(number);
+        let place = format!("encapsulation.{}", encapsulation.name);
+        let (to_encoder, of_edge) = self.paths.process(edge, encoder).map_err(refused(&place))?;
+        let (to_decoder, of_last) = self.paths.process(last, decoder).map_err(refused(&place))?;
+        let domain = self.paths.topology().domain_of(last);
+        let mut leaves = Vec::new();
+        for (path, _) in named {
+            let path = &scenario.forwarding.paths[*path];
+            let steps = self.steps(path)?;
+            let place = format!("{place}, path {}", path.name);
+            let route = self.paths.along(edge, Target::Domain(domain), None, &steps);
+            let mut lids = route.map_err(refused(&place))?.vector;
+            to_decoder.append_to(&mut lids);
+            leaves.push(vector(&lids)?);
+        }
+        if let [first, _] = leaves[..] {
+            leaves.push(first); // the parity's
+        }
+        self.leaves.insert(encoder, leaves.into());
+        let out = self.paths.delivery(last, Payload::Ip);
+        let out = out.map(single).transpose()?;
+        self.leaves.insert(decoder, out.into_iter().collect());
+        let both: [(FeId, u32, Box<dyn Processor>); 2] = [
+            (edge, encoder, Box::<Encoder>::default()),
+            (last, decoder, Box::<Decoder>::default()),
+        ];
+        for (fe, number, processor) in both {
+            let router = self.elements[&fe].router;
+            fabric.set_processor(router, ProcessorId(number), processor);
+        }
+        for change in of_edge.into_iter().chain(of_last) {
+            if let Change::Rule { fe, .. } = change {
+                self.write_table(fe, fabric)?;
+            }
+        }
+        Ok(Vectors::single(single(to_encoder)?))
+    }
+}
+
+/// The vector of one identifier.
+fn single(lid: Lid) -> Result<Vector, Error> {
+    let mut lids = Vec::new();
+    lid.append_to(&mut lids);
+    vector(&lids)
+}
