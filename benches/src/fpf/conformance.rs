@@ -266,6 +266,7 @@ fn fe(
     rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_path::fpf::table::TableError>,
 ) -> Result<Plane, SetupError> {
     let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("lan"))?; // packets come in by it
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan"))?,
         destination: [2, 0, 0, 0, 0, 2],
