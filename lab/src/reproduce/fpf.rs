@@ -123,12 +123,4 @@ fn smaller_than_segments(_: &Measured, f: &mut Findings) {
             f.is(text, longer.is_none());
         }
     }
-    let names = Header::ALL.map(|(name, header)| {
-        let bytes = [1, 7, LONGEST].map(|hops| header.bytes(hops).to_string());
-        format!("{name} {}", bytes.join(", "))
-    });
-    f.remark(format!(
-        "bytes at 1, 7 and {LONGEST} hops: {}",
-        names.join("; ")
-    ));
 }

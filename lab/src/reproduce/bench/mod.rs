@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult};
+use crate::scale::header::Header;
 use internet::Graphs;
 
 /// A measurement with all its points.
@@ -56,6 +57,8 @@ pub enum Measures {
     Edge,
     /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
     Encapsulation,
+    /// Sizes of headers by `hops`: [`Header::ALL`] by their names. One run.
+    Headers,
     /// Rows of a core FE's forwarding table: `core FE` by `paths` from end to end. One run.
     Table,
 }
@@ -71,6 +74,7 @@ impl Measures {
     pub(super) fn points(self) -> Vec<Point> {
         match self {
             Self::Internet => vec![("graph", Map::new())],
+            Self::Headers => headers().map(|(point, _)| point).collect(),
             Self::Table => table::points(),
             _ => engine::points(self),
         }
@@ -92,6 +96,7 @@ impl Measures {
                 vec![graphs.study(options)?]
             }
             Self::Conformance => one_run(engine::conformance(how.quick)?),
+            Self::Headers => one_run(headers().map(|(_, metrics)| metrics).collect()),
             Self::Table => one_run(table::rows(how.quick)?),
             _ => {
                 let mut progress = Progress::new(options.progress);
@@ -130,6 +135,23 @@ fn result((variant, set): Point, runs: Vec<Metrics>) -> PointResult {
         runs: runs.into_iter().enumerate().map(run).collect(),
         ..PointResult::default()
     }
+}
+
+/// Hops of the longest path of the paper.
+const HOPS_MAX: u32 = 20;
+
+/// Headers of paths of 1 to 20 hops: `bytes` of the list, and `encapsulated_bytes` with the outer IPv6 header of SRv6.
+fn headers() -> impl Iterator<Item = (Point, Metrics)> {
+    Header::ALL.into_iter().flat_map(|(name, header)| {
+        (1..=HOPS_MAX).map(move |hops| {
+            let sizes = [
+                ("bytes", header.bytes(hops)),
+                ("encapsulated_bytes", header.encapsulated_bytes(hops)),
+            ];
+            let metrics = sizes.map(|(name, bytes)| (name.to_owned(), f64::from(bytes)));
+            ((name, place(&[("hops", hops.into())])), metrics.into())
+        })
+    })
 }
 
 /// The values that identify a point.
