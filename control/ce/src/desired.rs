@@ -7,13 +7,14 @@
 //! ```
 //!
 //! A component that nobody has set stays as the FE has it. A deleted component shall have its default, and a deleted
-//! port shall not exist; so a deletion is a part of the desired state too. A component that is set below a deleted port
-//! or discipline belongs to a new one, whose other components have their defaults.
+//! port, or other section with a name, shall not exist; so a deletion is a part of the desired state too. A component that
+//! is set below a deleted section or discipline belongs to a new one, whose other components have their defaults.
 
 use std::collections::BTreeMap;
 
 use weir_base::setting::Scalar;
 use weir_lfb::Plan;
+use weir_lfb::named::Instance;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::{Change, ComponentPath, Fault, Operation};
 
@@ -22,10 +23,10 @@ use weir_model::{Change, ComponentPath, Fault, Operation};
 pub enum Wish {
     /// The component has this value.
     Is(Scalar),
-    /// The port exists.
+    /// The port, or other section with a name, exists.
     Exists,
-    /// The component has its default. A port does not exist, unless there are wishes for its components, which
-    /// are those of a new port then.
+    /// The component has its default. A section with a name does not exist, unless there are wishes for its components,
+    /// which are those of a new one then.
     Default,
 }
 
@@ -126,10 +127,10 @@ impl Desired {
     }
 }
 
-/// A port that goes makes room for one that comes, and a kind goes before its parameters.
+/// A section that goes makes room for one that comes, and a kind goes before its parameters.
 fn rank(operation: &Operation) -> u8 {
     match operation {
-        Operation::Delete(path) if is_port(path) => 0,
+        Operation::Delete(path) if is_section(path) => 0,
         operation if is_kind(operation.path()) => 1,
         _ => 2,
     }
@@ -150,8 +151,8 @@ fn is_within(path: &ComponentPath, above: &ComponentPath) -> bool {
     path.segments().starts_with(&above.segments())
 }
 
-fn is_port(path: &ComponentPath) -> bool {
-    matches!(path.segments()[..], ["port", _])
+fn is_section(path: &ComponentPath) -> bool {
+    Instance::find(path).is_some_and(|instance| instance.path() == *path)
 }
 
 fn is_kind(path: &ComponentPath) -> bool {

@@ -1,8 +1,9 @@
-//! The blocks that an FE has: its LFBSelectors (RFC 5812, 5.2), and the names of its ports.
+//! The blocks that an FE has: its LFBSelectors (RFC 5812, 5.2), and the names of its ports and other named sections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use weir_lfb::library::is_of_port;
+use weir_lfb::library::owner;
+use weir_lfb::named::Named;
 use weir_model::Value;
 
 /// The class of the FE object, and of its one instance.
@@ -19,8 +20,8 @@ const BLOCKS_MAX: usize = 65_536;
 pub(crate) struct Directory {
     /// Class and instance, by the index of the row in LFBSelectors.
     pub(crate) blocks: BTreeMap<u32, (u32, u32)>,
-    /// Names of the ports, by their instance.
-    pub(crate) ports: BTreeMap<u32, String>,
+    /// Names of ports and other sections, by their kind and instance.
+    pub(crate) names: BTreeMap<(Named, u32), String>,
 }
 
 impl Directory {
@@ -44,15 +45,16 @@ impl Directory {
         let blocks = blocks.filter(|blocks| blocks.len() <= BLOCKS_MAX)?;
         Some(Self {
             blocks,
-            ports: BTreeMap::new(),
+            names: BTreeMap::new(),
         })
     }
 
-    /// Takes over the names of ports that are still there, until they are read again.
+    /// Takes over the names of sections that are still there, until they are read again.
     pub(crate) fn keep_names(&mut self, before: &Self) {
-        let stays = |(n, _): &(&u32, &String)| self.blocks.values().any(|(_, other)| other == *n);
-        let names = before.ports.iter().filter(stays);
-        self.ports = names.map(|(n, name)| (*n, name.clone())).collect();
+        let blocks: BTreeSet<_> = self.blocks.values().copied().collect();
+        let stays = |(kind, n): &(Named, u32)| blocks.contains(&(kind.class().id, *n));
+        let names = before.names.iter().filter(|(instance, _)| stays(instance));
+        self.names = names.map(|(n, name)| (*n, name.clone())).collect();
     }
 
     /// The instances of a class.
@@ -73,15 +75,21 @@ impl Directory {
             .map(|(row, _)| *row)
     }
 
-    /// The name of the port that a block belongs to; none for a block of the whole FE.
-    pub(crate) fn port_of(&self, (class, instance): (u32, u32)) -> Option<&String> {
-        let port = self.ports.get(&instance);
-        port.filter(|_| is_of_port(class))
+    /// The name of the port, or other section, that a block belongs to; none for a block of the whole FE.
+    pub(crate) fn name_of(&self, (class, instance): (u32, u32)) -> Option<&String> {
+        self.names.get(&(owner(class)?, instance))
     }
 
-    /// The instance of a port.
-    pub(crate) fn port(&self, name: &str) -> Option<u32> {
-        let mut ports = self.ports.iter();
-        ports.find(|(_, port)| *port == name).map(|(n, _)| *n)
+    /// The instance of a port, or other section, of this name.
+    pub(crate) fn number(&self, kind: Named, name: &str) -> Option<u32> {
+        let mut of_kind = self.of_kind(kind);
+        of_kind.find(|(_, other)| *other == name).map(|(n, _)| n)
+    }
+
+    /// Instances and names of the sections of a kind.
+    pub(crate) fn of_kind(&self, kind: Named) -> impl Iterator<Item = (u32, &str)> {
+        let range = (kind, 0)..=(kind, u32::MAX);
+        let of_kind = self.names.range(range);
+        of_kind.map(|((_, number), name)| (*number, name.as_str()))
     }
 }

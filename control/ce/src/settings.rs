@@ -3,10 +3,12 @@
 //! ```text
 //!   mode, pool, ..                 class status, instance 1
 //!   redirect.bc, ..                class redirect, instance 1
+//!   fpf.no_match, ..               class fpf, instance 1
+//!   fpf.rule.NAME.lid, ..          class fpf_rules, the instance of the rule; so it is with interfaces and encapsulations
 //!   port.NAME.rate, ..             class ports, the instance of the port
 //!   port.NAME.discipline.kind      class queues, the same instance
 //!   port.NAME.discipline.limit     the class of the discipline, the same instance
-//!   a port                         a row of LFBSelectors in the FE object
+//!   a port, a rule, ..             a row of LFBSelectors in the FE object, and the component 1 with its name
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,15 +17,16 @@ use weir_base::setting::{Parameter, Scalar};
 use weir_forces::wire::{OperationKind, PathData};
 use weir_lfb::Plan;
 use weir_lfb::class::{Block, disciplines};
-use weir_lfb::library::is_of_port;
-use weir_model::{Change, Class, ComponentPath, Value, typed};
+use weir_lfb::library::owner;
+use weir_lfb::named::{Instance, Named};
+use weir_lfb::section::ROUTER;
+use weir_model::{Change, Class, ComponentPath, Section, Value, typed};
 
 use crate::codec::Codec;
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::Leaf;
 
-/// The component of a port with its name, and that of a queue with the kind of its discipline.
-const PORT_NAME: u32 = 1;
+/// The component of a queue with the kind of its discipline.
 const QUEUE_KIND: u32 = 2;
 
 /// The component that has the rows of a table.
@@ -41,7 +44,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Whether blocks come or go (ports, or the discipline of a port), or the FE's side of the protocol changes.
+    /// Whether blocks come or go (sections with names, or the discipline of a port), or the FE's side of the protocol changes.
     pub(crate) fn renews(&self) -> bool {
         let first = self.path.ids().first();
         let is_kind = self.block.0 == queues().id && first == Some(&QUEUE_KIND);
@@ -53,7 +56,8 @@ impl Edit {
 
 /// Whether a leaf belongs to the answer to [`reads`].
 pub(crate) fn is_ours(leaf: &Leaf) -> bool {
-    [status().id, redirect().id].contains(&leaf.block.0) || is_of_port(leaf.block.0)
+    let is_single = || singles().any(|(_, class)| class.id == leaf.block.0);
+    owner(leaf.block.0).is_some() || is_single()
 }
 
 /// The kind of discipline in the configuration, if a class and a component of a port are that.
@@ -71,39 +75,44 @@ fn class(name: &str) -> Class {
     }
 }
 
-fn status() -> Class {
-    class("status")
-}
-
-fn redirect() -> Class {
-    class("redirect")
-}
-
-fn ports() -> Class {
-    class("ports")
-}
-
 fn queues() -> Class {
     class("queues")
 }
 
+/// The sections of a configuration that are there once: their paths, and their classes.
+fn singles() -> impl Iterator<Item = (ComponentPath, Class)> {
+    let inner = ROUTER.sections.iter().copied();
+    let all = std::iter::once(&ROUTER).chain(inner);
+    let single = |section: &&'static Section| !section.has_instances;
+    all.filter(single).filter_map(|section| {
+        let key = Some(section.key).filter(|key| !key.is_empty());
+        let class = (section.classes)().into_iter().next()?;
+        Some((ComponentPath::new(key), class))
+    })
+}
+
 /// Whether an FE is a router of ours, whose configuration is a tree of settings.
 pub(crate) fn is_router(directory: &Directory) -> bool {
-    directory.has((status().id, 1))
+    directory.has((class("status").id, 1))
 }
 
 /// The components to read for the whole configuration: blocks with the IDs of their components.
 pub(crate) fn reads(directory: &Directory) -> Vec<(BlockId, Vec<u32>)> {
     let ids = |class: &Class| class.parameters.iter().map(|p| p.id).collect::<Vec<_>>();
-    let mut reads = vec![((status().id, 1), ids(&status()))];
-    if directory.has((redirect().id, 1)) {
-        reads.push(((redirect().id, 1), ids(&redirect())));
-    }
-    for port in directory.instances(ports().id) {
-        let mut of_port = vec![PORT_NAME];
-        of_port.extend(ids(&ports()));
-        reads.push(((ports().id, port), of_port));
-        reads.push(((queues().id, port), vec![QUEUE_KIND]));
+    let singles = singles().filter(|(_, class)| directory.has((class.id, 1)));
+    let mut reads: Vec<_> = singles
+        .map(|(_, class)| ((class.id, 1), ids(&class)))
+        .collect();
+    for kind in Named::ALL {
+        let class = kind.class();
+        for number in directory.instances(class.id) {
+            let mut of_section = vec![Named::NAME];
+            of_section.extend(ids(class));
+            reads.push(((class.id, number), of_section));
+            if kind == Named::Port {
+                reads.push(((queues().id, number), vec![QUEUE_KIND]));
+            }
+        }
     }
     for class in disciplines() {
         let instances = directory.instances(class.id);
@@ -116,7 +125,7 @@ pub(crate) fn reads(directory: &Directory) -> Vec<(BlockId, Vec<u32>)> {
 /// Values of components, by block and ID.
 type Values = BTreeMap<(BlockId, u32), Value>;
 
-/// The configuration in force, as the answer to [`reads`] has it. Fills in the names of the ports.
+/// The configuration in force, as the answer to [`reads`] has it. Fills in the names of ports and other sections.
 pub(crate) fn in_force(
     codec: &Codec,
     directory: &mut Directory,
@@ -133,31 +142,34 @@ pub(crate) fn in_force(
         Some(Value::Text(text)) => Some(text.clone()),
         _ => None,
     };
-    let (root, section) = (ComponentPath::default(), ComponentPath::new(["redirect"]));
-    let mut changes = settings(&values, (status().id, 1), &status(), &root)?;
-    changes.extend(settings(
-        &values,
-        (redirect().id, 1),
-        &redirect(),
-        &section,
-    )?);
-    directory.ports.clear();
-    for port in directory.instances(ports().id).collect::<Vec<_>>() {
-        let name = text((ports().id, port), PORT_NAME)
-            .ok_or_else(|| format!("the port of instance {port} has no name"))?;
-        let path = ComponentPath::new(["port", &name]);
-        changes.push(Change::block(path.clone()));
-        changes.extend(settings(&values, (ports().id, port), &ports(), &path)?);
-        let queue = path.join("discipline");
-        if let Some(kind) = text((queues().id, port), QUEUE_KIND) {
-            let class = disciplines().into_iter().find(|class| class.name == kind);
-            let class = class.ok_or_else(|| {
-                format!("port `{name}` has a discipline that this CE does not know: `{kind}`")
-            })?;
-            changes.push(Change::new(queue.join("kind"), Scalar::Text(kind)));
-            changes.extend(settings(&values, (class.id, port), &class, &queue)?);
+    let mut changes = Vec::new();
+    for (path, class) in singles() {
+        changes.extend(settings(&values, (class.id, 1), &class, &path)?);
+    }
+    directory.names.clear();
+    for kind in Named::ALL {
+        let (class, word) = (kind.class(), kind.word());
+        for number in directory.instances(class.id).collect::<Vec<_>>() {
+            let block = (class.id, number);
+            let name = text(block, Named::NAME)
+                .ok_or_else(|| format!("the {word} of instance {number} has no name"))?;
+            let path = kind.path(&name);
+            changes.push(Change::block(path.clone()));
+            changes.extend(settings(&values, block, class, &path)?);
+            let queue = path.join("discipline");
+            let discipline = text((queues().id, number), QUEUE_KIND);
+            if let Some(discipline) = discipline.filter(|_| kind == Named::Port) {
+                let class = disciplines().into_iter().find(|c| c.name == discipline);
+                let class = class.ok_or_else(|| {
+                    format!(
+                        "port `{name}` has a discipline that this CE does not know: `{discipline}`"
+                    )
+                })?;
+                changes.push(Change::new(queue.join("kind"), Scalar::Text(discipline)));
+                changes.extend(settings(&values, (class.id, number), &class, &queue)?);
+            }
+            directory.names.insert((kind, number), name);
         }
-        directory.ports.insert(port, name);
     }
     Plan::check(&changes).map_err(|faults| {
         let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -182,56 +194,60 @@ fn settings(
     Ok(changes)
 }
 
-/// The edits that lead from one configuration to another, and the instances of ports that they create.
+/// Instances of ports and other sections, by their names.
+pub(crate) type Instances<'a> = BTreeMap<Instance<'a>, u32>;
+
+/// The instances that an FE has.
+pub(crate) fn instances(directory: &Directory) -> Instances<'_> {
+    let of_kind = |kind| {
+        let names = directory.of_kind(kind);
+        names.map(move |(number, name)| (Instance { kind, name }, number))
+    };
+    Named::ALL.into_iter().flat_map(of_kind).collect()
+}
+
+/// The edits that lead from one configuration to another. What belongs to one section is side by side: sections go,
+/// and then come, in the order in which they depend on each other.
 pub(crate) fn difference(
     codec: &Codec,
     directory: &Directory,
     actual: &Plan,
     target: &Plan,
 ) -> Result<Vec<Edit>, String> {
+    let known = instances(directory);
     let mut edits = Vec::new();
-    let mut instances: BTreeMap<&str, u32> = BTreeMap::new();
-    let (mut row, mut instance) = (
-        directory
-            .blocks
-            .keys()
-            .max()
-            .map_or(1, |row| row.saturating_add(1)),
-        directory
-            .instances(ports().id)
-            .max()
-            .map_or(1, |n| n.saturating_add(1)),
-    );
-    for port in &actual.ports {
-        if target.ports.iter().all(|other| other.name != port.name) {
-            let number = directory.port(&port.name);
-            let gone = number.and_then(|number| directory.row((ports().id, number)));
-            let gone = gone.ok_or_else(|| format!("there is no port `{}`", port.name))?;
-            let path = PathData::bare(vec![SELECTORS, gone]).map_err(|e| e.to_string())?;
-            edits.push(Edit {
-                block: FE_OBJECT,
-                operation: OperationKind::Delete,
-                path,
-            });
+    let mut all = Instances::new();
+    let mut by_section: BTreeMap<Option<Instance<'_>>, Vec<Edit>> = BTreeMap::new();
+    let last = directory.blocks.keys().max();
+    let mut row = last.map_or(1, |row| row.saturating_add(1));
+    for kind in Named::ALL.into_iter().rev() {
+        for name in actual.names(kind) {
+            let instance = Instance { kind, name };
+            if !target.has(&instance) {
+                let number = known.get(&instance);
+                let gone = number.and_then(|n| directory.row((kind.class().id, *n)));
+                let gone = gone.ok_or_else(|| format!("there is no {} `{name}`", kind.word()))?;
+                let path = PathData::bare(vec![SELECTORS, gone]).map_err(|e| e.to_string())?;
+                edits.push(Edit {
+                    block: FE_OBJECT,
+                    operation: OperationKind::Delete,
+                    path,
+                });
+            }
         }
-    }
-    for port in &target.ports {
-        let known = directory.port(&port.name);
-        let known = known.filter(|_| actual.ports.iter().any(|other| other.name == port.name));
-        if known.is_none() {
-            let selector: Vec<u8> = [ports().id, instance]
-                .iter()
-                .flat_map(|word| word.to_be_bytes())
-                .collect();
-            let path = PathData::full(vec![SELECTORS, row], selector).map_err(|e| e.to_string())?;
-            edits.push(set(FE_OBJECT, path));
-            let name = Value::from(port.name.as_str());
-            let block = (ports().id, instance);
-            edits.push(set(block, codec.path(block.0, vec![PORT_NAME], &name)?));
-        }
-        instances.insert(&port.name, known.unwrap_or(instance));
-        if known.is_none() {
-            (row, instance) = (row.saturating_add(1), instance.saturating_add(1));
+        let class = kind.class().id;
+        let last = directory.instances(class).max();
+        let mut next = last.map_or(1, |n| n.saturating_add(1));
+        for name in target.names(kind) {
+            let instance = Instance { kind, name };
+            if let Some(number) = known.get(&instance).filter(|_| actual.has(&instance)) {
+                all.insert(instance, *number);
+                continue;
+            }
+            let made = make(codec, (class, next), row, name)?;
+            by_section.insert(Some(instance), made.into());
+            all.insert(instance, next);
+            (row, next) = (row.saturating_add(1), next.saturating_add(1));
         }
     }
     let before = actual.shown();
@@ -242,9 +258,21 @@ pub(crate) fn difference(
     });
     changed.sort_by_key(|change| !change.path.segments().ends_with(&["discipline", "kind"]));
     for change in &changed {
-        edits.push(edit(codec, &instances, target, change)?);
+        let edit = edit(codec, &all, target, change)?;
+        let section = by_section.entry(Instance::find(&change.path));
+        section.or_default().push(edit);
     }
+    edits.extend(by_section.into_values().flatten());
     Ok(edits)
+}
+
+/// A new port, or other section with a name.
+fn make(codec: &Codec, block: BlockId, row: u32, name: &str) -> Result<[Edit; 2], String> {
+    let words = [block.0, block.1].into_iter();
+    let selector = words.flat_map(u32::to_be_bytes).collect();
+    let selector = PathData::full(vec![SELECTORS, row], selector).map_err(|e| e.to_string())?;
+    let name = codec.path(block.0, vec![Named::NAME], &Value::from(name))?;
+    Ok([set(FE_OBJECT, selector), set(block, name)])
 }
 
 fn set(block: BlockId, path: PathData) -> Edit {
@@ -258,41 +286,44 @@ fn set(block: BlockId, path: PathData) -> Edit {
 /// One setting on the wire.
 pub(crate) fn edit(
     codec: &Codec,
-    instances: &BTreeMap<&str, u32>,
+    instances: &Instances<'_>,
     target: &Plan,
     change: &Change,
 ) -> Result<Edit, String> {
-    let segments = change.path.segments();
     let unknown = || format!("{}: this component is unknown", change.path);
-    let of_port = |name: &str| instances.get(name).copied().ok_or_else(unknown);
-    let kind_of = |name: &str| {
-        let port = target.ports.iter().find(|port| port.name == name);
-        let kind = port.map(|port| port.discipline.kind());
-        let class = disciplines()
-            .into_iter()
-            .find(|class| Some(class.name) == kind);
-        class.ok_or_else(unknown)
+    let place = ROUTER.find(&change.path).map_err(|e| e.to_string())?;
+    let name = place.parameter.ok_or_else(unknown)?;
+    let of = Instance::find(&change.path);
+    let number = match &of {
+        Some(instance) => *instances.get(instance).ok_or_else(unknown)?,
+        None => 1,
     };
-    let (class, instance, name) = match segments[..] {
-        [name] => (status(), 1, name),
-        ["redirect", name] => (redirect(), 1, name),
-        ["port", port, "discipline", "kind"] => {
+    let classes = (place.section.classes)();
+    let mut classes = classes.into_iter();
+    let has_kinds = !place.section.kind_default.is_empty();
+    let class = match (of, has_kinds) {
+        (Some(_), true) if name == "kind" => {
             let Some(Scalar::Text(kind)) = &change.value else {
                 return Err(unknown());
             };
-            let block = (queues().id, of_port(port)?);
-            let kind = Value::from(kind.as_str());
+            let (block, kind) = ((queues().id, number), Value::from(kind.as_str()));
             return Ok(set(block, codec.path(block.0, vec![QUEUE_KIND], &kind)?));
         }
-        ["port", port, "discipline", name] => (kind_of(port)?, of_port(port)?, name),
-        ["port", port, name] => (ports(), of_port(port)?, name),
-        _ => return Err(unknown()),
+        (Some(of), true) => classes.find(|class| Some(class.name) == kind_of(&of, target)),
+        _ => classes.next(),
     };
+    let class = class.ok_or_else(unknown)?;
     let parameter = class.parameters.iter().find(|p| p.name == name);
     let parameter: &Parameter = parameter.ok_or_else(unknown)?;
     let scalar = change.value.as_ref().ok_or_else(unknown)?;
     let setting = parameter.check(scalar).map_err(|e| e.to_string())?;
     let value = typed::in_force(parameter, &setting);
     let path = codec.path(class.id, vec![parameter.id], &value)?;
-    Ok(set((class.id, instance), path))
+    Ok(set((class.id, number), path))
+}
+
+/// The kind of a port's discipline.
+fn kind_of<'a>(port: &Instance<'_>, target: &'a Plan) -> Option<&'a str> {
+    let found = target.ports.iter().find(|other| other.name == port.name);
+    found.map(|port| port.discipline.kind())
 }

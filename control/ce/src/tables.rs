@@ -183,8 +183,8 @@ pub static LFBS: Class = Class {
             .shown(&[Cell::new("INSTANCE")]),
         Component::new(5, "port", Type::Text, "wan")
             .optional()
-            .about("The port that the block belongs to.")
-            .shown(&[Cell::new("PORT")]),
+            .about("The port, or other section with a name, that the block belongs to.")
+            .shown(&[Cell::new("NAME")]),
         Component::new(6, "about", Type::Text, "the ports and their links")
             .optional()
             .about("The meaning of the class.")

@@ -25,6 +25,7 @@ use weir_forces::session::fe::{self, Failover, Retry, Standby};
 use weir_forces::wire::Id;
 use weir_forces::wire::message::Selects;
 use weir_lfb::class::Block;
+use weir_lfb::library::owner;
 use weir_lfb::{Plan, class};
 use weir_model::{
     Change, ComponentPath, Operation, RouteRequest, RouteVerb, RouteWish, ServiceRequest, Value,
@@ -281,27 +282,28 @@ impl World {
 
     fn rows(&self, name: &str) -> Value {
         let class = Block::find(name).unwrap().class;
-        if class.key != ["port"] {
+        let Some(kind) = owner(class.id) else {
             return match class.key {
                 [] => class.example(),
                 _ => Value::List(vec![class.example()]),
             };
-        }
-        let row = |port: &weir_lfb::port::PortPlan| {
+        };
+        let row = |of: &str| {
             let Value::Struct(mut members) = class.example() else {
                 panic!("a row is a structure");
             };
+            let port = self.plan.ports.iter().find(|port| port.name == of);
             for (name, value) in &mut members {
-                match &**name {
-                    "port" => *value = port.name.as_str().into(),
-                    "interface" => *value = port.interface.as_str().into(),
-                    "discipline" => *value = port.discipline.kind().into(),
+                match (&**name, port) {
+                    (name, _) if class.key == [name] => *value = of.into(),
+                    ("interface", Some(port)) => *value = port.interface.as_str().into(),
+                    ("discipline", Some(port)) => *value = port.discipline.kind().into(),
                     _ => {}
                 }
             }
             Value::Struct(members)
         };
-        Value::List(self.plan.ports.iter().map(row).collect())
+        Value::List(self.plan.names(kind).into_iter().map(row).collect())
     }
 
     fn ask(&mut self, request: Request) -> Result<Answer, Refusal> {
@@ -817,5 +819,119 @@ fn a_port_that_comes_and_goes_takes_its_routes_along() {
         .unwrap();
     world.run(Span::from_secs(1));
     assert_eq!(world.machine().len(), 2);
+    assert_eq!(world.state(), "in sync");
+}
+
+/// A path of flexible packet forwarding at the FE.
+const FPF: &[(&str, &str)] = &[
+    ("fpf.edge_ports", "lan"),
+    ("fpf.interface.core.port", "wan"),
+    ("fpf.rule.to-b.lid", "b1"),
+    ("fpf.rule.to-b.output", "core"),
+    ("fpf.rule.to-b.neighbour", "02:00:00:00:00:0b"),
+    ("fpf.encapsulation.video.destination", "198.51.100.0/24"),
+    ("fpf.encapsulation.video.protocol", "udp"),
+    ("fpf.encapsulation.video.destination_ports", "5000-5999"),
+    ("fpf.encapsulation.video.vectors", "b1a1:3 b1"),
+    ("fpf.encapsulation.video.police", "1 Mbit"),
+];
+
+#[test]
+fn sections_of_fpf_are_restored() {
+    let mut world = World::new(FPF);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    for (component, value) in FPF {
+        assert_eq!(world.shown(component), *value, "{component}");
+    }
+    world.lose(false);
+    let gone = ["fpf.rule.to-b", "fpf.encapsulation.video"].map(|at| Operation::Delete(path(at)));
+    let other = [
+        Operation::Set(Change::block(path("fpf.rule.own"))),
+        set("fpf.rule.own.lid", "c1"),
+        set("fpf.rule.own.action", "drop"),
+    ];
+    world.plan = world.plan.after(&[&gone[..], &other].concat()).unwrap();
+    world.agent.handle_plan(world.plan.clone());
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+    assert_eq!(world.shown("fpf.encapsulation.video.vectors"), "b1a1:3 b1");
+    assert_eq!(world.shown("fpf.rule.own.lid"), "c1", "the FE's own stays");
+    world.plan = plan(); // that of its own file
+    world.lose(true);
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+}
+
+#[test]
+fn operators_add_change_and_remove_sections_of_fpf() {
+    let mut world = World::new(FPF);
+    world
+        .change(vec![
+            set("fpf.rule.to-b.lid", "b2"),
+            set("fpf.no_match", "drop"),
+        ])
+        .unwrap();
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b2");
+    let added = vec![
+        set("fpf.rule.away.lid", "d1"),
+        set("fpf.rule.away.action", "drop"),
+    ];
+    world.change(added).unwrap();
+    assert_eq!(world.shown("fpf.rule.away.action"), "drop");
+    let lid = world.get("fpf_rules/away/lid");
+    assert_eq!(lid, Ok(Answer::Value("d1".into())));
+    let sets = vec![(
+        "edge1".to_owned(),
+        place("fpf_rules/away/lid"),
+        Some("d2".to_owned()),
+    )];
+    world.ask(Request::Set(sets)).unwrap();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "d2");
+    world
+        .change(vec![Operation::Delete(path("fpf.rule.away"))])
+        .unwrap();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "");
+    world.lose(false);
+    world.mend();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "");
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b2");
+
+    let mut refused = |operations: Vec<Operation>, why: &str| {
+        let before = world.plan.clone();
+        let refusal = world.change(operations).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{refusal}");
+        assert_eq!(world.plan, before);
+    };
+    refused(
+        vec![set("fpf.rule.to_b.output", "core")],
+        "did you mean `to-b`",
+    );
+    refused(
+        vec![set("fpf.rule.x.output", "core")],
+        "needs its `lid` or `action`",
+    );
+    refused(
+        vec![set("fpf.encapsulation.vide.police", "2 Mbit")],
+        "there is no FPF encapsulation `vide`; did you mean `video`? (a new FPF encapsulation needs its `vectors`)",
+    );
+    refused(
+        vec![set("fpf.interface.x.vlan", "7")],
+        "needs its `port` or `local`",
+    );
+    refused(
+        vec![Operation::Delete(path("fpf.rule.away"))],
+        "there is no FPF rule `away`",
+    );
+    refused(
+        vec![Operation::Delete(path("fpf.interface.core"))],
+        "there is no FPF interface `core`",
+    );
+    refused(
+        vec![set("fpf.encapsulation.video.vectors", "b")],
+        "is no vector",
+    );
+    refused(vec![set("port.wan.rat", "1 Mbit")], "did you mean");
     assert_eq!(world.state(), "in sync");
 }

@@ -6,6 +6,9 @@
 //! | `status` | 1 | the table of the router, and the settings above all sections |
 //! | `redirect` | 1 | its table, and the settings of its section |
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
+//! | `fpf` | 1 | its table, and the settings of its section |
+//! | `fpf_encapsulations` | one for each section | its row, and its settings |
+//! | `fpf_interfaces`, `fpf_rules` | one for each section | its name, and its settings |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
 //! | prefixes, next hops | 1 | the forwarding tables that a CE writes |
 //! | any other class of the RFCs | those of a class of ours | a view of the row of ours |
@@ -20,6 +23,7 @@ use weir_forces::value;
 use weir_forces::wire::{Content, ResultCode};
 use weir_lfb::class::{BLOCKS, disciplines};
 use weir_lfb::library::{self, View};
+use weir_lfb::named::Named;
 use weir_lfb::section::ROUTER;
 use weir_model::{Class, ComponentPath, IdPath, Value};
 
@@ -34,8 +38,8 @@ pub(crate) enum Source {
     Protocol,
     /// The one instance of a table without rows.
     Single(&'static str),
-    /// A row for each port.
-    Port(&'static str),
+    /// Each section with a name has its settings, and a row if there is a table of them.
+    Each(Option<&'static str>),
     Discipline,
     /// A forwarding table.
     Fib(Table),
@@ -54,6 +58,8 @@ pub(crate) struct Block {
     pub(crate) source: Source,
     /// The declaration, if it is one of ours.
     pub(crate) class: Option<Class>,
+    /// The kind of section with a name that each of its instances belongs to; none if there is one instance.
+    pub(crate) owner: Option<Named>,
 }
 
 /// All classes, by ID.
@@ -118,6 +124,7 @@ impl Block {
     fn new(schema: schema::Class, source: Source, class: Option<Class>) -> Self {
         Self {
             kind: Kind::Struct(schema.components.clone()),
+            owner: library::owner(schema.id),
             schema,
             source,
             class,
@@ -139,10 +146,10 @@ impl Block {
     }
 
     /// Where the configuration of the router has the settings of an instance; none if it has none.
-    pub(crate) fn path(&self, port: Option<&str>) -> Option<ComponentPath> {
+    pub(crate) fn path(&self, name: Option<&str>) -> Option<ComponentPath> {
         let path = IdPath {
             class: self.schema.id,
-            instance: port.map(str::to_owned).into_iter().collect(),
+            instance: name.map(str::to_owned).into_iter().collect(),
             steps: Vec::new(),
         };
         ROUTER.locate(&path).ok()
@@ -152,15 +159,11 @@ impl Block {
     pub(crate) fn table(&self) -> Option<&'static str> {
         match self.source {
             Source::Object | Source::Protocol | Source::Fib(_) => None,
-            Source::Single(name) | Source::Port(name) | Source::Rows(name) => Some(name),
+            Source::Single(name) | Source::Rows(name) => Some(name),
+            Source::Each(table) => table,
             Source::Discipline => Some(QUEUES),
             Source::View(view) => Some(view.of),
         }
-    }
-
-    /// Whether its instances are those of ports.
-    pub(crate) fn is_of_port(&self) -> bool {
-        library::is_of_port(self.schema.id)
     }
 
     /// Whether a CE can write a component here. There are some that their class lets a CE write, and this FE does not.
@@ -207,13 +210,16 @@ fn of_ours(class: u32) -> (Source, Option<Class>) {
         .map(|block| block.class)
         .find(|table| table.id == class);
     let Some(table) = table else {
+        if let Some(kind) = Named::of_class(class) {
+            return (Source::Each(None), Some(*kind.class()));
+        }
         let kind = disciplines().into_iter().find(|kind| kind.id == class);
         return (Source::Discipline, kind);
     };
-    let source = match (table.name, table.key) {
-        (name @ (PORTS | QUEUES), _) => Source::Port(name),
-        (name, []) => Source::Single(name),
-        (name, _) => Source::Rows(name),
+    let source = match (table.has_instances, table.key) {
+        (true, _) => Source::Each(Some(table.name)),
+        (false, []) => Source::Single(table.name),
+        (false, _) => Source::Rows(table.name),
     };
     (source, Some(table))
 }

@@ -1,7 +1,8 @@
-//! Everything that a CE can write on the FE itself, and its ports as instances. A request works on a copy, the *draft*, which
+//! Everything that a CE can write on the FE itself, and its ports and other named sections as instances. A request works on a copy, the *draft*, which
 //! replaces it when the request has succeeded.
 
 mod draft;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use weir_forces::wire::{
     LfbSelect, Operation as WireOperation, OperationKind, PathData, ResultCode, WireError,
 };
 use weir_lfb::Plan;
+use weir_lfb::named::Named;
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::Value;
 
@@ -21,10 +23,11 @@ use crate::object::{self, ADMIN_DISABLE, OPER_DISABLE, OPER_ENABLE};
 use crate::property::Subscriptions;
 use crate::protocol::Protocol;
 use crate::request::Failure;
+use numbers::Numbers;
 
-/// Ports that one message may make.
+/// Instances without a name that one message may have at a time.
 const UNNAMED_MAX: usize = 64;
-/// The highest number that a CE may give to a port. Ports that come otherwise get higher ones.
+/// The highest number that a CE may give to an instance. Those that come otherwise get higher ones.
 const NUMBER_MAX: u32 = u32::MAX / 2;
 
 /// The FE itself, or a draft of it.
@@ -35,15 +38,13 @@ pub(crate) struct Own {
     model: String,
     is_disabled: bool,
     protocol: Protocol,
-    /// The names of ports by the numbers of their instances.
-    ports: BTreeMap<u32, String>,
-    /// The least number that no port has had.
-    next: u32,
+    /// Ports, and other sections with names.
+    numbers: Numbers,
     /// The rows of LFBSelectors; a row keeps its index.
     selectors: BTreeMap<u32, (u32, u32)>,
     subscriptions: Subscriptions,
-    /// Instances of ports that this draft makes and that have no name yet.
-    unnamed: BTreeSet<u32>,
+    /// Instances that this draft makes and that have no name yet.
+    unnamed: BTreeSet<(Named, u32)>,
     /// Kinds of disciplines that this draft gives to ports.
     kinds: BTreeMap<String, String>,
 }
@@ -56,8 +57,7 @@ impl Own {
             model,
             is_disabled: false,
             protocol: Protocol::new(params),
-            ports: BTreeMap::new(),
-            next: 1,
+            numbers: Numbers::default(),
             selectors: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             unnamed: BTreeSet::new(),
@@ -86,7 +86,7 @@ impl Own {
 
     /// The number of a port's instance.
     pub(crate) fn number(&self, port: &str) -> Option<u32> {
-        let mut ports = self.ports.iter();
+        let mut ports = self.ports().iter();
         ports
             .find(|(_, name)| *name == port)
             .map(|(number, _)| *number)
@@ -94,12 +94,12 @@ impl Own {
 
     /// The port that an instance is.
     pub(crate) fn port(&self, number: u32) -> Option<String> {
-        self.ports.get(&number).cloned()
+        self.ports().get(&number).cloned()
     }
 
     /// The ports by their numbers.
-    pub(crate) const fn ports(&self) -> &BTreeMap<u32, String> {
-        &self.ports
+    pub(crate) fn ports(&self) -> &BTreeMap<u32, String> {
+        self.numbers.names(Named::Port)
     }
 
     /// There is another master.
@@ -116,18 +116,12 @@ impl Own {
         Selects::new(vec![LfbSelect::new(FE_OBJECT, 1, vec![report])?])
     }
 
-    /// Follows the configuration in force: ports come and go, and disciplines change their kind.
+    /// Follows the configuration in force: ports and other named sections come and go, and disciplines change their
+    /// kind.
     pub(crate) fn follow(&mut self, plan: &Plan) {
         self.unnamed.clear();
         self.kinds.clear();
-        let mut new: BTreeSet<&String> = plan.ports.iter().map(|port| &port.name).collect();
-        self.ports.retain(|_, name| new.remove(name));
-        let highest = self.ports.last_key_value().map_or(0, |(number, _)| *number);
-        self.next = self.next.max(highest.saturating_add(1)); // a CE chooses the numbers of its ports
-        for port in plan.ports.iter().filter(|port| new.contains(&port.name)) {
-            self.ports.insert(self.next, port.name.clone());
-            self.next = self.next.saturating_add(1);
-        }
+        self.numbers.follow(plan);
         let wanted = self.instances(plan);
         self.selectors.retain(|_, block| wanted.contains(block));
         let known: BTreeSet<_> = self.selectors.values().copied().collect();
@@ -138,18 +132,20 @@ impl Own {
 
     /// Every instance.
     fn instances(&self, plan: &Plan) -> BTreeSet<(u32, u32)> {
-        let (of_ports, singles): (Vec<_>, Vec<_>) =
-            self.blocks.all().partition(|block| block.is_of_port());
-        let singles = singles.iter().map(|block| (block.schema.id, 1));
-        let mut instances: BTreeSet<_> = singles.collect();
-        for (number, name) in &self.ports {
-            let kind = self.kind(name, plan);
-            let is_here = |block: &&&Block| match block.source {
-                Source::Discipline => block.schema.short_name() == kind,
+        let mut instances = BTreeSet::new();
+        for block in self.blocks.all() {
+            let class = block.schema.id;
+            let Some(owner) = block.owner else {
+                instances.insert((class, 1));
+                continue;
+            };
+            let is_here = |name: &str| match block.source {
+                Source::Discipline => block.schema.short_name() == self.kind(name, plan),
                 _ => true,
             };
-            let blocks = of_ports.iter().filter(is_here);
-            instances.extend(blocks.map(|block| (block.schema.id, *number)));
+            let names = self.numbers.names(owner).iter();
+            let here = names.filter(|(_, name)| is_here(name));
+            instances.extend(here.map(|(number, _)| (class, *number)));
         }
         instances
     }
@@ -161,7 +157,7 @@ impl Own {
         self.kinds.get(port).map_or(in_force, String::as_str)
     }
 
-    /// Checks that the instance exists; returns its port, if its class has one for each port.
+    /// Checks that the instance exists; returns the name of its port or section, if it belongs to one.
     pub(crate) fn instance(
         &self,
         block: &Block,
@@ -170,23 +166,29 @@ impl Own {
     ) -> Result<Option<&str>, Failure> {
         let none = |why: String| Failure::new(ResultCode::InstanceNotFound, why);
         let name = block.schema.short_name();
-        if !block.is_of_port() {
+        let Some(owner) = block.owner else {
             return match instance {
                 1 => Ok(None),
                 _ => Err(none(format!("{name} has one instance, 1"))),
             };
-        }
-        let Some(port) = self.ports.get(&instance) else {
-            return Err(none(match self.unnamed.contains(&instance) {
-                true => format!("set the name of port {instance} first (component 1 of ports)"),
-                false => format!("there is no port {instance} (LFBSelectors lists the instances)"),
+        };
+        let word = owner.word();
+        let Some(of) = self.numbers.names(owner).get(&instance) else {
+            return Err(none(match self.unnamed.contains(&(owner, instance)) {
+                true => {
+                    let class = owner.class().name;
+                    format!("set the name of {word} {instance} first (component 1 of {class})")
+                }
+                false => {
+                    format!("there is no {word} {instance} (LFBSelectors lists the instances)")
+                }
             }));
         };
-        match (block.source, self.kind(port, plan)) {
+        match (block.source, self.kind(of, plan)) {
             (Source::Discipline, kind) if kind != name => Err(none(format!(
-                "the discipline of port {instance} ({port}) is {kind}, not {name}"
+                "the discipline of port {instance} ({of}) is {kind}, not {name}"
             ))),
-            _ => Ok(Some(port)),
+            _ => Ok(Some(of)),
         }
     }
 
@@ -201,7 +203,7 @@ impl Own {
             (false, _) => OPER_ENABLE,
         };
         let supported = self.blocks.all().map(|block| {
-            let single = !block.is_of_port();
+            let single = block.owner.is_none();
             Value::Struct(vec![
                 ("LFBName".into(), block.schema.name.as_str().into()),
                 ("LFBClassID".into(), Value::Whole(block.schema.id.into())),
@@ -232,9 +234,9 @@ impl Own {
         let (ports, routes) = (class(PORTS), class("routes"));
         let is_bridge = plan.router.mode_word() == "bridged";
         let mut links = Vec::new();
-        for (number, name) in &self.ports {
+        for (number, name) in self.ports() {
             let queue = (class(self.kind(name, plan)), *number);
-            let others = self.ports.keys().filter(|other| *other != number);
+            let others = self.ports().keys().filter(|other| *other != number);
             match is_bridge {
                 true => links.extend(
                     others.map(|other| object::link((ports, *other), "received", queue, "in", 0)),

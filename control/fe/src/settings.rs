@@ -2,24 +2,15 @@
 
 use weir_base::setting::{Parameter, Scalar};
 use weir_forces::wire::ResultCode;
-use weir_model::{Change, ComponentPath, Operation, Value, typed};
+use weir_lfb::named::Named;
+use weir_model::{Change, Operation, Value, typed};
 
 use crate::blocks::Block;
 use crate::request::{Failure, Step};
 
-/// The block of a port.
-pub(crate) fn port(name: &str) -> ComponentPath {
-    ComponentPath::new(["port", name])
-}
-
-/// A port that comes.
-pub(crate) fn make_port(name: &str) -> Operation {
-    Operation::Set(Change::block(port(name)))
-}
-
 /// The kind of a port's discipline: this one, or the default.
 pub(crate) fn kind(of: &str, kind: Option<&str>) -> Operation {
-    let path = port(of).join("discipline").join("kind");
+    let path = Named::Port.path(of).join("discipline").join("kind");
     match kind {
         Some(kind) => Operation::Set(Change::new(path, Scalar::Text(kind.to_owned()))),
         None => Operation::Delete(path),

@@ -11,6 +11,7 @@ use weir_forces::session::execute::Answer;
 use weir_forces::session::fe::Fe;
 use weir_forces::wire::{Content, OperationKind, ResultCode};
 use weir_lfb::Plan;
+use weir_lfb::named::Named;
 use weir_model::{Value, typed};
 
 use crate::blocks::{Block, QUEUES, Source, Tables};
@@ -126,8 +127,8 @@ impl<'a> View<'a> {
     }
 
     fn made(&self, block: &Block, instance: u32) -> Result<Value, Failure> {
-        let port = self.own.instance(block, instance, self.plan)?;
-        let settings = || self.plan.settings(&block.path(port)?);
+        let of = self.own.instance(block, instance, self.plan)?;
+        let settings = || self.plan.settings(&block.path(of)?);
         Ok(match block.source {
             Source::Object => self.own.object(self.plan, self.fe),
             Source::Protocol => self.own.protocol().value(self.fe),
@@ -136,26 +137,35 @@ impl<'a> View<'a> {
                 let rows = self.table(name)?.rows().to_vec();
                 Value::Struct(vec![("rows".into(), Value::List(rows))])
             }
-            Source::Single(name) | Source::Port(name) => {
-                structure(block, self.row(name, port)?, settings())
+            Source::Single(name) => structure(block, self.table(name)?, settings()),
+            Source::Each(Some(table)) => structure(block, self.row(table, of)?, settings()),
+            Source::Each(None) => {
+                let name = block.component(Named::NAME).zip(of);
+                let name = name.map(|(component, of)| (component.name.clone().into(), of.into()));
+                structure(block, &Value::Struct(Vec::from_iter(name)), settings())
             }
             Source::Discipline => {
-                let gauges = self.row(QUEUES, port)?.get("gauges");
+                let gauges = self.row(QUEUES, of)?.get("gauges");
                 structure(block, gauges.unwrap_or(&Value::Absent), settings())
             }
-            Source::View(view) => view.value(&block.schema, instance, self.row(view.of, port)?),
+            Source::View(view) => view.value(&block.schema, instance, self.row(view.of, of)?),
         })
     }
 
-    /// The row of a port; the whole of a table without rows.
-    fn row(&self, name: &str, port: Option<&str>) -> Result<&Value, Failure> {
+    /// The row of a port, or of another section with a name; the whole of a table without rows.
+    fn row(&self, name: &str, of: Option<&str>) -> Result<&Value, Failure> {
         let table = self.table(name)?;
-        let Some(port) = port else {
+        let Some(of) = of else {
             return Ok(table);
         };
-        let is_it = |row: &&Value| row.text("port") == Some(port);
+        let class = self.own.blocks().named(name);
+        let class = class.and_then(|class| self.own.blocks().get(class).ok()?.class);
+        let is_it = |row: &&Value| {
+            let key = class.and_then(|class| row.text(class.key.first()?));
+            key == Some(of)
+        };
         let row = table.rows().iter().find(is_it);
-        Ok(row.unwrap_or(&Value::Absent)) // the port comes or goes
+        Ok(row.unwrap_or(&Value::Absent)) // it comes or goes
     }
 
     fn table(&self, name: &str) -> Result<&Value, Failure> {

@@ -13,6 +13,7 @@
 //! - [`fe`]: a forwarding element and its control elements
 //! - [`redirect`]: packets for a control element, and at which rate
 //! - [`fpf`]: flexible packet forwarding: its interfaces, rules and encapsulations
+//! - [`named`]: sections with a name of the operator's: ports, and the parts of FPF
 //! - [`section`]: all but the FE's as sections of a configuration
 //! - [`plan`]: all of them together
 //! - `operation`: setting and deleting in a plan
@@ -23,6 +24,7 @@ pub mod class;
 pub mod fe;
 pub mod fpf;
 pub mod library;
+pub mod named;
 mod operation;
 pub mod plan;
 pub mod port;

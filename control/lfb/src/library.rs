@@ -14,7 +14,9 @@ use weir_forces::schema::{Class, EXTENSION, Registry};
 use weir_forces::standard::{FE_OBJECT, FE_PROTOCOL};
 use weir_model::Value;
 
-use crate::class::{self, BLOCKS, Block};
+use crate::class::queues::QUEUES;
+use crate::class::{self, Block};
+use crate::named::Named;
 
 /// Standard classes that a forwarding element has itself: the element and its associations, prefixes and next hops
 /// of both families.
@@ -146,15 +148,18 @@ impl Part {
     }
 }
 
-/// Whether the blocks of a class are those of ports: there is one for each port, or for each that has this kind of
-/// discipline.
-pub fn is_of_port(class: u32) -> bool {
-    if let Some(view) = View::find(class) {
-        return Block::find(view.of).is_some_and(|block| block.class.has_instances);
-    }
-    let mut tables = BLOCKS.iter().map(|block| &block.class);
-    tables.any(|table| table.id == class && table.has_instances)
-        || weir_discipline::manuals().any(|kind| kind.id == class)
+/// The kind of section with a name that the blocks of a class belong to: there is a block for each of these sections,
+/// or for each port that has this kind of discipline. None if there is one block for the whole element.
+pub fn owner(class: u32) -> Option<Named> {
+    let of_port = |class| {
+        let is_queue = class == QUEUES.class.id;
+        is_queue || weir_discipline::manuals().any(|kind| kind.id == class)
+    };
+    let class = match View::find(class) {
+        Some(view) => Block::find(view.of)?.class.id,
+        None => class,
+    };
+    Named::of_class(class).or_else(|| of_port(class).then_some(Named::Port))
 }
 
 /// Puts a value at a path of names into a structure.
@@ -178,7 +183,8 @@ fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
 pub fn registry() -> Registry {
     let mut registry = Registry::standard();
     let tables = class::classes().into_iter().copied();
-    for class in tables.chain(class::disciplines()) {
+    let sections = class::sections();
+    for class in tables.chain(sections).chain(class::disciplines()) {
         if let Err(error) = registry.add(Class::of(&class)) {
             unreachable!("{}: {error}", class.name);
         }
@@ -301,15 +307,28 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_ports_are_known() {
+    fn blocks_of_sections_with_names_are_known() {
+        use crate::fpf::Part;
         let registry = registry();
-        let of_port = registry.all().filter(|class| is_of_port(class.id));
-        let names: Vec<_> = of_port.map(Class::short_name).collect();
+        let of_kind = |name: &str| owner(registry.find(name).unwrap().id);
         for name in ["EtherPHYCop", "GenericScheduler", "ports", "queues", "red"] {
-            assert!(names.contains(&name), "{name}: {names:?}");
+            assert_eq!(of_kind(name), Some(Named::Port), "{name}");
         }
-        for name in ["RedirectIn", "redirect", "routes", "FEObject"] {
-            assert!(!names.contains(&name), "{name}: {names:?}");
+        for (name, part) in [
+            ("fpf_interfaces", Part::Interface),
+            ("fpf_rules", Part::Rule),
+            ("fpf_encapsulations", Part::Encapsulation),
+        ] {
+            assert_eq!(of_kind(name), Some(Named::Fpf(part)), "{name}");
         }
+        for name in ["RedirectIn", "redirect", "routes", "FEObject", "fpf"] {
+            assert_eq!(of_kind(name), None, "{name}");
+        }
+        let mut others = registry.all().filter(|class| owner(class.id).is_none());
+        let is_table = |class: &Class| {
+            let table = Block::find(class.short_name());
+            table.is_none_or(|table| !table.class.has_instances)
+        };
+        assert!(others.all(is_table));
     }
 }

@@ -10,7 +10,8 @@ use weir_model::section::Place;
 use weir_model::{Change, Class, ClassPath, ComponentPath, Fault, NamePath, Operation};
 
 use crate::class::disciplines;
-use crate::plan::{Instance, Plan, instance};
+use crate::named::{Instance, Named};
+use crate::plan::Plan;
 use crate::queue::{self, KIND_DEFAULT};
 use crate::section;
 
@@ -59,19 +60,17 @@ impl Plan {
     }
 
     fn remove(&mut self, instance: &Instance<'_>) {
-        match instance {
-            Instance::Port(name) => self.ports.retain(|port| port.name != *name),
-            Instance::Fpf(part, name) => Arc::make_mut(&mut self.fpf).remove(*part, name),
+        let name = instance.name;
+        match instance.kind {
+            Named::Port => self.ports.retain(|port| port.name != name),
+            Named::Fpf(part) => Arc::make_mut(&mut self.fpf).remove(part, name),
         }
     }
 
     fn instances(&self) -> BTreeSet<Instance<'_>> {
-        let ports = self.ports.iter().map(|port| Instance::Port(&port.name));
-        let fpf = self
-            .fpf
-            .all()
-            .map(|(part, name, _)| Instance::Fpf(part, name));
-        ports.chain(fpf).collect()
+        let names = |kind| self.names(kind).into_iter();
+        let of_kind = |kind| names(kind).map(move |name| Instance { kind, name });
+        Named::ALL.into_iter().flat_map(of_kind).collect()
     }
 
     /// The operations that lead from this plan to another one.
@@ -155,7 +154,7 @@ impl Plan {
         let kind = Change::new(path.join("kind"), Scalar::Text(KIND_DEFAULT.to_owned()));
         let defaults = match (name, parameter) {
             (Some(_), None) if !is_queue => {
-                let Some(instance) = instance(path) else {
+                let Some(instance) = Instance::find(path) else {
                     unreachable!("{path} has a name");
                 };
                 return Ok(Deletion::Instance(instance));
@@ -213,7 +212,7 @@ impl Plan {
 /// The section with a name that a change asks for.
 fn new_instance(change: &Change) -> Option<Instance<'_>> {
     let is_block = change.value.is_none();
-    instance(&change.path).filter(|instance| is_block && instance.path() == change.path)
+    Instance::find(&change.path).filter(|instance| is_block && instance.path() == change.path)
 }
 
 /// The class of a kind of discipline; one without components if there is no such kind.

@@ -14,6 +14,7 @@ use crate::class::ports::PORTS;
 use crate::class::redirect::REDIRECT;
 use crate::class::status::STATUS;
 use crate::fpf::{FpfPlan, Part};
+use crate::named::{Instance, Named};
 use crate::port::PortPlan;
 use crate::redirect::RedirectPlan;
 use crate::router::RouterPlan;
@@ -44,31 +45,6 @@ type Given<'a> = Vec<(&'a str, &'a Scalar)>;
 
 /// Parameters by block: its instance (none for the router) and section.
 type Blocks<'a> = BTreeMap<(Option<&'a str>, &'static str), Given<'a>>;
-
-/// A section with a name of the operator's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Instance<'a> {
-    Port(&'a str),
-    Fpf(Part, &'a str),
-}
-
-impl Instance<'_> {
-    /// Where it is.
-    pub(crate) fn path(&self) -> ComponentPath {
-        match self {
-            Self::Port(name) => ComponentPath::new([section::PORT.key, name]),
-            Self::Fpf(part, name) => part.path(name),
-        }
-    }
-}
-
-/// The section with a name that a path leads to, or into.
-pub(crate) fn instance(path: &ComponentPath) -> Option<Instance<'_>> {
-    match path.segments()[..] {
-        ["port", name, ..] => Some(Instance::Port(name)),
-        _ => Part::find(path).map(|(part, name)| Instance::Fpf(part, name)),
-    }
-}
 
 /// A port before some changes.
 struct Before<'a> {
@@ -103,7 +79,8 @@ impl Plan {
         come: &BTreeSet<Instance<'_>>,
         changes: &[Change],
     ) -> Result<Self, Vec<Fault>> {
-        let comes = |change: &Change| instance(&change.path).is_some_and(|i| come.contains(&i));
+        let comes =
+            |change: &Change| Instance::find(&change.path).is_some_and(|i| come.contains(&i));
         let others = changes.iter().filter(|change| !comes(change));
         let faults: Vec<_> = others.filter_map(|c| self.no_instance(&c.path)).collect();
         if !faults.is_empty() {
@@ -118,10 +95,8 @@ impl Plan {
         };
         let ports = self.ports.iter();
         let ports = ports.map(|port| (&port.name[..], Some(before(port))));
-        let new_ports = come.iter().filter_map(|instance| match instance {
-            Instance::Port(name) => Some((*name, None)),
-            Instance::Fpf(..) => None,
-        });
+        let new_ports = come.iter().filter(|new| new.kind == Named::Port);
+        let new_ports = new_ports.map(|new| (new.name, None));
         let mut ports: Vec<_> = ports.chain(new_ports).collect();
         ports.sort_by_key(|(name, _)| *name); // as in a plan of a file
         changes.extend(others);
@@ -132,38 +107,38 @@ impl Plan {
         }
         let (mut blocks, faults) = sorted(last);
         for new in come {
-            if let Instance::Fpf(part, name) = new {
-                blocks.entry((Some(name), part.key())).or_default(); // with defaults, if it has no changes
+            if let Named::Fpf(part) = new.kind {
+                blocks.entry((Some(new.name), part.key())).or_default(); // with defaults, if it has no changes
             }
         }
         Self::checked(Some(self), ports, &blocks, faults)
     }
 
+    /// The names of the sections of a kind, in order.
+    pub fn names(&self, kind: Named) -> Vec<&str> {
+        match kind {
+            Named::Port => self.ports.iter().map(|port| &*port.name).collect(),
+            Named::Fpf(part) => self.fpf.each(part).map(|(name, _)| name).collect(),
+        }
+    }
+
     /// Whether the plan has this section.
-    pub(crate) fn has(&self, instance: &Instance<'_>) -> bool {
-        match instance {
-            Instance::Port(name) => self.ports.iter().any(|port| port.name == *name),
-            Instance::Fpf(part, name) => self.fpf.get(*part, name).is_some(),
+    pub fn has(&self, instance: &Instance<'_>) -> bool {
+        match instance.kind {
+            Named::Port => self.ports.iter().any(|port| port.name == instance.name),
+            Named::Fpf(part) => self.fpf.get(part, instance.name).is_some(),
         }
     }
 
     /// The fault of a path that names a port, or another section with a name, which does not exist.
     pub(crate) fn no_instance(&self, path: &ComponentPath) -> Option<Fault> {
-        let instance = instance(path)?;
+        let instance = Instance::find(path)?;
         if self.has(&instance) {
             return None;
         }
-        let message = match instance {
-            Instance::Port(name) => {
-                let near = nearest(name, self.ports.iter().map(|port| port.name.as_str()));
-                format!("there is no port `{name}`{}", did_you_mean(near))
-            }
-            Instance::Fpf(part, name) => {
-                let near = nearest(name, self.fpf.each(part).map(|(name, _)| name));
-                let key = part.key();
-                format!("there is no FPF {key} `{name}`{}", did_you_mean(near))
-            }
-        };
+        let Instance { kind, name } = instance;
+        let near = did_you_mean(nearest(name, self.names(kind).into_iter()));
+        let message = format!("there is no {} `{name}`{near}", kind.word());
         let fault = Fault::new(path.clone(), message);
         Some(fault.code(ResultCode::InstanceNotFound))
     }

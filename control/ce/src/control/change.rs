@@ -23,7 +23,7 @@ use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
 use super::Control;
 use super::job::{Answers, Then};
 use super::member::{Fe, State};
-use super::permitted::{check_deletions, check_ports, set_of};
+use super::permitted::{check_deletions, check_names, set_of};
 use super::read::Resolved;
 use super::route::{Updates, check_rows};
 use super::sync::place;
@@ -161,7 +161,7 @@ impl Control {
     fn part(&self, id: Id, wanted: &Wanted) -> Result<Part, Refusal> {
         let fe = self.fes.get(&id).ok_or(Refusal::Busy)?;
         let faults = |faults: Vec<Fault>| Refusal::of_faults(&fe.name, &faults);
-        check_ports(fe, &wanted.operations).map_err(|fault| faults(vec![fault]))?;
+        check_names(fe, &wanted.operations).map_err(|fault| faults(vec![fault]))?;
         check_deletions(&wanted.operations).map_err(|fault| faults(vec![fault]))?;
         let records = Records {
             desired: fe.desired.records(&wanted.operations),
@@ -454,13 +454,13 @@ fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
     if resolved.way.key.is_some() || !settings::is_router(&fe.directory) {
         return None;
     }
-    let (class, port) = (resolved.block.0, fe.directory.port_of(resolved.block));
-    if let Some(kind) = settings::kind_path((class, id), port) {
+    let (class, name) = (resolved.block.0, fe.directory.name_of(resolved.block));
+    if let Some(kind) = settings::kind_path((class, id), name) {
         return Some(kind);
     }
     let path = IdPath {
         class,
-        instance: port.cloned().into_iter().collect(),
+        instance: name.cloned().into_iter().collect(),
         steps: vec![Step::Member(id)],
     };
     section::ROUTER.locate(&path).ok()

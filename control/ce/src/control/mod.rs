@@ -23,6 +23,7 @@ use weir_forces::wire::header::View;
 use weir_forces::wire::message::PacketRedirect;
 use weir_forces::wire::message::association_teardown::TeardownReason;
 use weir_forces::wire::{Id, MessageKind};
+use weir_lfb::named::Named;
 
 use self::change::Pending;
 use self::job::{Job, JobId};
@@ -193,7 +194,7 @@ impl Control {
     /// The instance of an FE's port.
     pub fn port(&self, fe: Id, name: &str) -> Option<u32> {
         let fe = self.fes.get(&fe).filter(|fe| fe.is_associated())?;
-        fe.directory.port(name)
+        fe.directory.number(Named::Port, name)
     }
 
     /// Sends packets to an FE. Returns false if they are dropped: it is not associated, or its queue is full.

@@ -1,43 +1,51 @@
 //! Changes that operators may make, as far as their paths tell.
 
 use weir_base::setting::{did_you_mean, nearest, unknown};
+use weir_lfb::named::{Instance, Named};
 use weir_lfb::section;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault, Operation};
 
 use super::member::Fe;
 
-/// A new port must have its interface: a port that is mistyped must not become a new one.
-pub(super) fn check_ports(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
-    let mut known: Vec<&str> = match &fe.in_force {
-        Some(actual) => actual.ports.iter().map(|port| port.name.as_str()).collect(),
-        None => fe.directory.ports.values().map(String::as_str).collect(),
-    };
-    if known.is_empty() {
+/// A new port must have its interface, and a new section of FPF what it needs: a name that is mistyped must not become
+/// a new section.
+pub(super) fn check_names(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
+    let is_known = fe.in_force.is_some() || !fe.directory.names.is_empty();
+    if !is_known {
         return Ok(()); // an FE that has not associated yet
     }
-    known.sort_unstable();
+    let known = |kind: Named| -> Vec<&str> {
+        match &fe.in_force {
+            Some(actual) => actual.names(kind),
+            None => fe.directory.of_kind(kind).map(|(_, name)| name).collect(),
+        }
+    };
     for operation in operations {
-        let segments = operation.path().segments();
-        let ["port", port, ..] = segments[..] else {
+        let Some(Instance { kind, name }) = Instance::find(operation.path()) else {
             continue;
         };
-        let block = ComponentPath::new(["port", port]);
-        let interface = block.join("interface");
-        let is_new = |operation: &Operation| matches!(operation, Operation::Set(set) if set.path == interface);
-        let exists = known.contains(&port);
+        let block = kind.path(name);
+        let is_needed = |path: &ComponentPath| {
+            let mut needed = kind.needed().iter();
+            needed.any(|component| *path == block.join(component))
+        };
+        let is_new = |operation: &Operation| matches!(operation, Operation::Set(set) if is_needed(&set.path));
         let is_added =
-            operations.iter().any(is_new) || fe.desired.iter().any(|(p, _)| *p == interface);
-        if !exists && !is_added {
-            let near = did_you_mean(nearest(port, known.iter().copied()));
-            let why = format!("there is no port `{port}`{near} (a new port needs its `interface`)");
+            operations.iter().any(is_new) || fe.desired.iter().any(|(path, _)| is_needed(path));
+        let known = known(kind);
+        if !is_added && !known.contains(&name) {
+            let near = did_you_mean(nearest(name, known.into_iter()));
+            let (word, needed) = (kind.word(), kind.needed().join("` or `"));
+            let why =
+                format!("there is no {word} `{name}`{near} (a new {word} needs its `{needed}`)");
             return Err(Fault::new(block, why).code(ResultCode::InstanceNotFound));
         }
     }
     Ok(())
 }
 
-/// Only a port, a discipline or a parameter can be deleted.
+/// Only a section with a name, a discipline or a parameter can be deleted.
 pub(super) fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
     for operation in operations {
         let Operation::Delete(path) = operation else {

@@ -5,6 +5,7 @@ use weir_base::setting::{did_you_mean, nearest};
 use weir_forces::way::Way;
 use weir_forces::wire::{Content, Id, OperationKind, PathData, Selector};
 use weir_lfb::class::Block;
+use weir_lfb::library::owner;
 use weir_model::class::Type;
 use weir_model::{Class, Component, Value};
 
@@ -75,17 +76,24 @@ impl Control {
         let class = self.codec.find(&place.class).map_err(Refusal::NotFound)?;
         let instance = match place.instance.parse() {
             Ok(instance) => instance,
-            Err(_) => fe.directory.port(&place.instance).ok_or_else(|| {
-                let ports: Vec<_> = fe.directory.ports.values().cloned().collect();
-                let ports = match ports.is_empty() {
-                    true => String::new(),
-                    false => format!(", or one of {}", ports.join(", ")),
-                };
-                let (class, instance) = (class.short_name(), &place.instance);
-                let why =
-                    format!("{class} has no instance `{instance}`; it must be a number{ports}");
-                Refusal::NotFound(why)
-            })?,
+            Err(_) => {
+                let owner = owner(class.id);
+                let number = owner.and_then(|kind| fe.directory.number(kind, &place.instance));
+                number.ok_or_else(|| {
+                    let names = owner
+                        .into_iter()
+                        .flat_map(|kind| fe.directory.of_kind(kind));
+                    let names: Vec<_> = names.map(|(_, name)| name).collect();
+                    let names = match names.is_empty() {
+                        true => String::new(),
+                        false => format!(", or one of {}", names.join(", ")),
+                    };
+                    let (class, instance) = (class.short_name(), &place.instance);
+                    let why =
+                        format!("{class} has no instance `{instance}`; it must be a number{names}");
+                    Refusal::NotFound(why)
+                })?
+            }
         };
         let block = (class.id, instance);
         if fe.is_associated() && !fe.directory.blocks.is_empty() && !fe.directory.has(block) {

@@ -15,6 +15,7 @@ use ipnet::IpNet;
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_forces::wire::{Id, OperationKind};
+use weir_lfb::named::Named;
 use weir_model::RouteReport;
 
 use super::Control;
@@ -61,12 +62,12 @@ impl Fe {
 
     /// A port that is mistyped is no port that comes later, unless the FE has not associated yet.
     fn check_port(&self, port: &str) -> Result<(), String> {
-        let known = &self.directory.ports;
-        let is_there = known.values().any(|name| name == port);
-        if known.is_empty() || is_there {
+        let known = self.directory.of_kind(Named::Port).map(|(_, name)| name);
+        let known: Vec<&str> = known.collect();
+        if known.is_empty() || known.contains(&port) {
             return Ok(());
         }
-        let near = did_you_mean(nearest(port, known.values().map(String::as_str)));
+        let near = did_you_mean(nearest(port, known.into_iter()));
         Err(format!("there is no port `{port}`{near}"))
     }
 
@@ -114,8 +115,8 @@ impl Fe {
     }
 
     fn gates(&self) -> Gates<'_> {
-        let ports = self.directory.ports.iter();
-        Gates(ports.map(|(number, name)| (&**name, *number)).collect())
+        let ports = self.directory.of_kind(Named::Port);
+        Gates(ports.map(|(number, name)| (name, number)).collect())
     }
 
     /// A line for each changed route, or one for all.

@@ -2,8 +2,6 @@
 //!
 //! The desired state does not know them. A controller says again what it wants when an FE has come again.
 
-use std::collections::BTreeMap;
-
 use weir_base::Instant;
 use weir_forces::wire::Id;
 use weir_model::Change;
@@ -31,10 +29,7 @@ impl Control {
                 "{name} is not associated, or not known yet"
             )));
         };
-        let ports = fe.directory.ports.iter();
-        let instances: BTreeMap<&str, u32> = ports
-            .map(|(number, port)| (port.as_str(), *number))
-            .collect();
+        let instances = settings::instances(&fe.directory);
         let edit = |change: &Change| settings::edit(&self.codec, &instances, in_force, change);
         let edits = changes.iter().map(edit).collect::<Result<Vec<_>, _>>();
         let edits = edits.map_err(|why| Refusal::Refused(vec![format!("{name}: {why}")]))?;

@@ -3,7 +3,7 @@
 //! ```text
 //!  associated -> blocks (LFBSelectors) -> configuration in force -> difference, one Config -> routes -> in sync
 //!                       ^                                             |            '-> refused, with the reason
-//!                       '---- ports came or went: compare again ------'
+//!                       '---- blocks came or went: compare again -----'
 //! ```
 //!
 //! *Decision*: a component that somebody else changes at the FE, while it is associated, stays so until the next
@@ -26,7 +26,7 @@ use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId, Edit};
 
-/// How often ports may come or go before the CE gives up an FE that never has what it confirmed.
+/// How often blocks may come or go before the CE gives up an FE that never has what it confirmed.
 pub(super) const ROUNDS_MAX: u32 = 4;
 
 /// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
@@ -154,7 +154,7 @@ impl Control {
             }
         }
         for at in fe.components.keys() {
-            // The names of ports are not known before the first answer: such a component is set without comparison.
+            // The names of instances are not known before the first answer: such a component is set without comparison.
             if let Ok(resolved) = self.resolve(fe, &place(at))
                 && let Ok(path) = resolved.way.path_data(Content::Empty)
             {
@@ -248,7 +248,7 @@ impl Control {
         fe.rounds += 1;
         match (done.renews, fe.rounds < ROUNDS_MAX) {
             (true, true) => self.describe(now, id),
-            (true, false) => self.refuse(now, id, "it has not the ports that it has confirmed"),
+            (true, false) => self.refuse(now, id, "it has not the blocks that it has confirmed"),
             (false, _) => self.sync_routes(now, id, done.count),
         }
     }
@@ -268,8 +268,8 @@ impl Control {
         let lines = all.iter().map(|(leaf, outcome)| {
             let class = self.codec.name(leaf.block.0);
             let fe = self.fes.get(&id);
-            let port = fe.and_then(|fe| fe.directory.port_of(leaf.block));
-            let instance = port.cloned().unwrap_or_else(|| leaf.block.1.to_string());
+            let section = fe.and_then(|fe| fe.directory.name_of(leaf.block));
+            let instance = section.cloned().unwrap_or_else(|| leaf.block.1.to_string());
             let names = self.codec.names(leaf.block.0, &leaf.ids);
             format!(
                 "{name}:{class}.{instance}.{names}: {}",

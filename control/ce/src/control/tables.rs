@@ -3,6 +3,7 @@
 use weir_base::Instant;
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::header::VERSION;
+use weir_lfb::named::Named;
 use weir_model::{Class, Component, Value};
 
 use super::Control;
@@ -53,13 +54,13 @@ impl Control {
         let present = fe.directory.blocks.values().filter(|_| fe.is_associated());
         let row = |(class, instance): &(u32, u32)| {
             let known = self.codec.class(*class);
-            let port = fe.directory.port_of((*class, *instance));
+            let section = fe.directory.name_of((*class, *instance));
             values(&LFBS, |name| match name {
                 "fe" => fe.name.as_str().into(),
                 "class" => self.codec.name(*class).into(),
                 "class_id" => Value::Whole((*class).into()),
                 "instance" => instance.to_string().into(),
-                "port" => port.cloned().into(),
+                "port" => section.cloned().into(),
                 _ => known.map(|class| class.about.clone()).into(),
             })
         };
@@ -79,7 +80,7 @@ fn fe(fe: &Fe) -> Value {
         "fe" => fe.name.as_str().into(),
         "id" => Value::Whole(fe.id.0.into()),
         "state" => state.into(),
-        "ports" => (fe.directory.ports.len() as u64).into(),
+        "ports" => (fe.directory.of_kind(Named::Port).count() as u64).into(),
         "blocks" => (fe.directory.blocks.len() as u64).into(),
         "desired" => (desired as u64).into(),
         _ => why.clone().into(),

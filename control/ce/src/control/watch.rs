@@ -219,12 +219,12 @@ impl Control {
     fn notice(&self, fe: Id, leaf: &Leaf) -> Value {
         let class = self.codec.class(leaf.block.0);
         let reports = class.and_then(|class| reports(class, leaf));
-        let port = self
+        let name = self
             .fes
             .get(&fe)
-            .and_then(|fe| fe.directory.port_of(leaf.block));
-        let instance = match port {
-            Some(port) => port.as_str().into(),
+            .and_then(|fe| fe.directory.name_of(leaf.block));
+        let instance = match name {
+            Some(name) => name.as_str().into(),
             None => Value::Whole(leaf.block.1.into()),
         };
         Value::Struct(vec![

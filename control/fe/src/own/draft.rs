@@ -9,12 +9,13 @@ use weir_forces::standard::FE_OBJECT;
 use weir_forces::value;
 use weir_forces::wire::{OperationKind, ResultCode};
 use weir_lfb::Plan;
-use weir_lfb::library::is_of_port;
+use weir_lfb::library::owner;
+use weir_lfb::named::Named;
 use weir_lfb::queue::KIND_DEFAULT;
-use weir_model::{Operation, Value};
+use weir_model::{Change, Operation, Value};
 
 use super::{NUMBER_MAX, Own, UNNAMED_MAX};
-use crate::blocks::{self, Block, PORTS, QUEUES, Source};
+use crate::blocks::{self, Block, QUEUES, Source};
 use crate::object::{ADMIN_DISABLE, OPER_ENABLE};
 use crate::request::{Failure, Item, Step};
 use crate::{settings, tree};
@@ -76,7 +77,7 @@ impl Own {
         self.write_selectors(&rows, is_whole)
     }
 
-    /// Makes and deletes ports, so that LFBSelectors has these rows.
+    /// Makes and deletes ports and other named sections, so that LFBSelectors has these rows.
     fn write_selectors(
         &mut self,
         rows: &BTreeMap<u32, (u32, u32)>,
@@ -104,47 +105,51 @@ impl Own {
         for block in &gone {
             operations.extend(self.remove(*block)?);
         }
+        let gone = gone
+            .iter()
+            .filter_map(|(class, n)| Some((Named::of_class(*class)?, *n)));
+        let gone: BTreeSet<_> = gone.collect();
         let stays = |(_, (class, instance)): &(&u32, &(u32, u32))| {
-            let has_gone = gone.iter().any(|(_, port)| port == instance);
-            !(has_gone && is_of_port(*class))
+            let owner = owner(*class);
+            !owner.is_some_and(|owner| gone.contains(&(owner, *instance)))
         };
         let rows = rows.iter().filter(stays);
         self.selectors = rows.map(|(index, block)| (*index, *block)).collect();
         Ok(operations)
     }
 
-    /// Makes a port, whose name is to follow.
+    /// Makes a port, or another section with a name. The name is to follow.
     fn make(&mut self, (class, instance): (u32, u32), is_whole: bool) -> Result<(), Failure> {
         self.blocks.get(class)?;
-        if !self.is_port(class) {
-            let why = "only instances of `ports` can be made; their other blocks come with them";
+        let Some(kind) = Named::of_class(class) else {
+            let why = format!("only {} can be made; other blocks come with them", made());
             return Err(Failure::new(ResultCode::NotSupported, why));
-        }
+        };
+        let word = kind.word();
         if !(1..=NUMBER_MAX).contains(&instance) {
-            let why = format!("the instance of a port is a number from 1 to {NUMBER_MAX}");
+            let why = format!("the instance of a {word} is a number from 1 to {NUMBER_MAX}");
             return Err(Failure::new(ResultCode::ValueOutOfRange, why));
         }
         if !is_whole || self.unnamed.len() >= UNNAMED_MAX {
-            let why = format!("make ports in all-or-none messages, at most {UNNAMED_MAX} in each");
+            let why = format!(
+                "make a {word} in an all-or-none message, with at most {UNNAMED_MAX} instances \
+                 that have no name yet"
+            );
             return Err(Failure::new(ResultCode::NotSupported, why));
         }
-        self.unnamed.insert(instance);
+        self.unnamed.insert((kind, instance));
         Ok(())
     }
 
-    /// Deletes a port; returns the operation, unless the port was never made.
+    /// Deletes a port, or another section with a name; returns the operation, unless it was never made.
     fn remove(&mut self, (class, instance): (u32, u32)) -> Result<Option<Operation>, Failure> {
-        if !self.is_port(class) {
-            let why = "only ports can be deleted; their other blocks go with them";
+        let Some(kind) = Named::of_class(class) else {
+            let why = format!("only {} can be deleted; other blocks go with them", made());
             return Err(Failure::new(ResultCode::NotSupported, why));
-        }
-        self.unnamed.remove(&instance);
-        let name = self.ports.remove(&instance);
-        Ok(name.map(|name| Operation::Delete(settings::port(&name))))
-    }
-
-    fn is_port(&self, class: u32) -> bool {
-        self.blocks.named(PORTS) == Some(class)
+        };
+        self.unnamed.remove(&(kind, instance));
+        let name = self.numbers.remove(kind, instance);
+        Ok(name.map(|name| Operation::Delete(kind.path(&name))))
     }
 
     /// SET or DEL on a block of the router.
@@ -161,17 +166,17 @@ impl Own {
             true => Some(blocks::checked(&target.kind, &item.content)?),
             false => None,
         };
-        if let ([1], Some(Value::Text(name)), Source::Port(PORTS)) =
-            (&ids[..], &given, block.source)
-            && self.unnamed.remove(&item.instance)
+        if let ([Named::NAME], Some(Value::Text(name)), Some(kind)) =
+            (&ids[..], &given, Named::of_class(item.class))
+            && self.unnamed.remove(&(kind, item.instance))
         {
-            self.ports.insert(item.instance, name.clone());
-            return Ok(vec![settings::make_port(name)]);
+            self.numbers.insert(kind, item.instance, name.clone());
+            return Ok(vec![Operation::Set(Change::block(kind.path(name)))]);
         }
-        let port = self
+        let of = self
             .instance(block, item.instance, plan)?
             .map(str::to_owned);
-        let port = port.as_deref();
+        let of = of.as_deref();
         match (&ids[..], given) {
             ([], Some(Value::Struct(members))) => {
                 let members = members.iter().filter(|(_, value)| *value != Value::Absent);
@@ -179,11 +184,11 @@ impl Own {
                 for (name, value) in members {
                     let component = block.schema.components.iter().find(|c| c.name == *name);
                     let id = component.map_or(0, |component| component.id);
-                    operations.push(self.set(block, port, id, Some(value))?);
+                    operations.push(self.set(block, of, id, Some(value))?);
                 }
                 Ok(operations)
             }
-            ([id], value) => Ok(vec![self.set(block, port, *id, value.as_ref())?]),
+            ([id], value) => Ok(vec![self.set(block, of, *id, value.as_ref())?]),
             (ids, _) => Err(block.refused(ids)),
         }
     }
@@ -192,12 +197,12 @@ impl Own {
     fn set(
         &mut self,
         block: &Block,
-        port: Option<&str>,
+        of: Option<&str>,
         id: u32,
         value: Option<&Value>,
     ) -> Result<Operation, Failure> {
-        if let (Source::Port(QUEUES), Some(port), "discipline") =
-            (block.source, port, &*block.schema.names(&[id]))
+        if let (Source::Each(Some(QUEUES)), Some(port), "discipline") =
+            (block.source, of, &*block.schema.names(&[id]))
         {
             let kind = value.map_or(KIND_DEFAULT, |value| match value {
                 Value::Text(kind) => kind,
@@ -208,16 +213,18 @@ impl Own {
         }
         let parameter = block.parameter(id);
         let parameter = parameter.ok_or_else(|| block.refused(&[id]))?;
-        settings::operation(block, port, parameter, value)
+        settings::operation(block, of, parameter, value)
     }
 
-    /// Whether every port that was made has a name; else the class whose path is wrong, and why.
+    /// Whether everything that was made has a name; else the class whose path is wrong, and why.
     pub(crate) fn complete(&self) -> Result<(), (u32, Failure)> {
         match self.unnamed.first() {
             None => Ok(()),
-            Some(number) => {
-                let why =
-                    format!("port {number} has no name: set component 1 of it in the same message");
+            Some((kind, number)) => {
+                let word = kind.word();
+                let why = format!(
+                    "{word} {number} has no name: set component 1 of it in the same message"
+                );
                 let failure = Failure::new(ResultCode::InvalidParameters, why);
                 Err((FE_OBJECT, failure))
             }
@@ -243,6 +250,12 @@ impl Own {
         fe.set_groups(&new.groups);
         fe.set_extended_results(new.extended_results);
     }
+}
+
+/// The classes whose instances a CE makes and deletes, in words.
+fn made() -> String {
+    let classes = Named::ALL.map(|kind| kind.class().name);
+    format!("instances of {}", classes.join(", "))
 }
 
 /// The value of an object with one path of a Config carried out.

@@ -19,6 +19,7 @@ use weir_forces::wire::{
 };
 use weir_lfb::Plan;
 use weir_lfb::class;
+use weir_lfb::library::owner;
 use weir_model::{Operation as Change, Value};
 
 pub(crate) const CE: Id = Id(0x4000_0001);
@@ -298,34 +299,35 @@ impl World {
         if let Some(rows) = self.rows.get(name) {
             return rows.clone();
         }
-        if class.key != ["port"] {
+        let Some(kind) = owner(class.id) else {
             return match class.key {
                 [] => class.example(),
                 _ => Value::List(vec![class.example()]),
             };
-        }
-        let row = |port: &weir_lfb::port::PortPlan| {
+        };
+        let row = |of: &str| {
             let Value::Struct(mut members) = class.example() else {
                 panic!("a row is a structure");
             };
+            let port = self.plan.ports.iter().find(|port| port.name == of);
             for (name, value) in &mut members {
-                match &**name {
-                    "port" => *value = port.name.as_str().into(),
-                    "interface" => *value = port.interface.as_str().into(),
-                    "discipline" => *value = port.discipline.kind().into(),
+                match (&**name, port) {
+                    (name, _) if class.key == [name] => *value = of.into(),
+                    ("interface", Some(port)) => *value = port.interface.as_str().into(),
+                    ("discipline", Some(port)) => *value = port.discipline.kind().into(),
                     _ => {}
                 }
                 let gauges = self
                     .gauges
                     .iter()
-                    .filter(|(of, member, _)| *of == port.name && member == name);
+                    .filter(|(at, member, _)| *at == of && member == name);
                 for (_, _, gauge) in gauges {
                     *value = gauge.clone();
                 }
             }
             Value::Struct(members)
         };
-        Value::List(self.plan.ports.iter().map(row).collect())
+        Value::List(self.plan.names(kind).into_iter().map(row).collect())
     }
 }
 

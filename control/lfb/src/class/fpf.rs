@@ -1,6 +1,6 @@
 //! Flexible packet forwarding: the domain with the packets that went through, and its sections with names.
 
-use weir_model::class::{COUNT, Cell, Class, Form, Layout};
+use weir_model::class::{COUNT, Cell, Class, Component, Form, Layout};
 use weir_path::plane::Plane;
 use weir_path::plane::edge::InForce;
 use weir_path::plane::fpf::Stats;
@@ -67,12 +67,19 @@ pub(crate) const fn class_of(part: Part) -> &'static Class {
     }
 }
 
+/// The name of a section that has no row in a table.
+const fn name(example: &'static str, about: &'static str) -> Component {
+    Component::new(1, "name", TEXT, example).about(about)
+}
+
 const INTERFACES: Class = Class {
     name: "fpf_interfaces",
     id: 0x00F7_0110,
     about: "interfaces of flexible packet forwarding: a port, a VLAN of a port, or a GRE tunnel",
+    key: &["name"],
     has_instances: true,
     parameters: Part::Interface.parameters(),
+    components: &[name("core", "Name of the interface.")],
     ..Class::PLAIN
 };
 
@@ -80,8 +87,10 @@ const RULES: Class = Class {
     name: "fpf_rules",
     id: 0x00F7_0111,
     about: "rules of flexible packet forwarding: the action for packets, by input interface and LID",
+    key: &["name"],
     has_instances: true,
     parameters: Part::Rule.parameters(),
+    components: &[name("to-b", "Name of the rule.")],
     ..Class::PLAIN
 };
 

@@ -110,6 +110,11 @@ pub fn classes() -> Vec<&'static Class> {
     BLOCKS.iter().map(|block| &block.class).collect()
 }
 
+/// The class of every section with a name that is in no table.
+pub fn sections() -> [Class; 2] {
+    [Part::Interface, Part::Rule].map(|part| *fpf::class_of(part))
+}
+
 /// The class of a kind of discipline.
 pub fn of_discipline(manual: &'static Manual) -> Class {
     let head = (manual.id, manual.name, manual.purpose);
@@ -121,13 +126,12 @@ pub fn disciplines() -> Vec<Class> {
     weir_discipline::manuals().map(of_discipline).collect()
 }
 
-/// Every class of the router: the tables, captures, and the kinds of discipline.
+/// Every class of the router: the tables, captures, sections, and the kinds of discipline.
 pub fn all() -> impl Iterator<Item = Class> {
     let tables = BLOCKS.iter().map(|block| block.class);
-    let fpf = [Part::Interface, Part::Rule].map(|part| *fpf::class_of(part));
     tables
         .chain([capture::CLASS])
-        .chain(fpf)
+        .chain(sections())
         .chain(disciplines())
 }
 
