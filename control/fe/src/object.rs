@@ -13,6 +13,9 @@ use weir_model::Value;
 /// Components that a CE cannot write here: LFBTopology, FEID and FENeighbors.
 pub(crate) const FIXED: &[u32] = &[1, 4, 8];
 
+/// The component with a row for each block.
+pub(crate) const SELECTORS: u32 = 2;
+
 /// FEState.
 pub(crate) const ADMIN_DISABLE: &str = "AdminDisable";
 pub(crate) const OPER_DISABLE: &str = "OperDisable";

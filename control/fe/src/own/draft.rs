@@ -16,7 +16,7 @@ use weir_model::{Change, Operation, Value};
 
 use super::{NUMBER_MAX, Own, UNNAMED_MAX};
 use crate::blocks::{self, Block, QUEUES, Source};
-use crate::object::{ADMIN_DISABLE, OPER_ENABLE};
+use crate::object::{ADMIN_DISABLE, OPER_ENABLE, SELECTORS};
 use crate::request::{Failure, Item, Step};
 use crate::{settings, tree};
 
@@ -42,6 +42,11 @@ impl Own {
             return self.execute_on_router(block, item, plan);
         }
         self.instance(block, item.instance, plan)?;
+        if let (Source::Object, [Step::Id(SELECTORS), Step::Id(row)]) =
+            (block.source, &item.steps[..])
+        {
+            return self.execute_selector(block, item, *row, is_whole);
+        }
         let before = match block.source {
             Source::Object => self.object(plan, fe),
             _ => self.protocol.value(fe),
@@ -77,6 +82,37 @@ impl Own {
         self.write_selectors(&rows, is_whole)
     }
 
+    /// SET or DEL on one row of LFBSelectors. There may be thousands in a message, so the other rows are not walked.
+    fn execute_selector(
+        &mut self,
+        block: &Block,
+        item: &Item,
+        row: u32,
+        is_whole: bool,
+    ) -> Result<Vec<Operation>, Failure> {
+        let known = self.selectors.get(&row).copied();
+        if item.operation != OperationKind::Set {
+            let why = "there is no such row";
+            let known = known.ok_or_else(|| Failure::new(ResultCode::NotFound, why))?;
+            let gone = self.remove(known)?;
+            self.forget(&[known]);
+            return Ok(gone.into_iter().collect());
+        }
+        let target = block.schema.component(&[SELECTORS, row])?;
+        let given = blocks::checked(&target.kind, &item.content)?;
+        let (_, wanted) = selector((row, &given))?;
+        match known {
+            Some(known) if known == wanted => {}
+            Some(_) => return Err(is_other(row)),
+            None if self.selectors.values().any(|block| *block == wanted) => return Err(exists()),
+            None => {
+                self.make(wanted, is_whole)?;
+                self.selectors.insert(row, wanted);
+            }
+        }
+        Ok(Vec::new())
+    }
+
     /// Makes and deletes ports and other named sections, so that LFBSelectors has these rows.
     fn write_selectors(
         &mut self,
@@ -84,18 +120,16 @@ impl Own {
         is_whole: bool,
     ) -> Result<Vec<Operation>, Failure> {
         let known = &self.selectors;
-        let is_other = |(index, block): &(&u32, &(u32, u32))| {
+        let differs = |(index, block): &(&u32, &(u32, u32))| {
             known.get(index).is_some_and(|known| known != *block)
         };
-        if let Some((index, _)) = rows.iter().find(is_other) {
-            let why = format!("row {index} is another block: delete it first");
-            return Err(Failure::new(ResultCode::InvalidParameters, why));
+        if let Some((index, _)) = rows.iter().find(differs) {
+            return Err(is_other(*index));
         }
         let before: BTreeSet<_> = known.values().copied().collect();
         let after: BTreeSet<_> = rows.values().copied().collect();
         if after.len() < rows.len() {
-            let why = "a block is there already";
-            return Err(Failure::new(ResultCode::Exists, why));
+            return Err(exists());
         }
         for block in after.difference(&before) {
             self.make(*block, is_whole)?;
@@ -105,17 +139,18 @@ impl Own {
         for block in &gone {
             operations.extend(self.remove(*block)?);
         }
-        let gone = gone
-            .iter()
-            .filter_map(|(class, n)| Some((Named::of_class(*class)?, *n)));
-        let gone: BTreeSet<_> = gone.collect();
-        let stays = |(_, (class, instance)): &(&u32, &(u32, u32))| {
-            let owner = owner(*class);
-            !owner.is_some_and(|owner| gone.contains(&(owner, *instance)))
-        };
-        let rows = rows.iter().filter(stays);
-        self.selectors = rows.map(|(index, block)| (*index, *block)).collect();
+        self.selectors.clone_from(rows);
+        self.forget(&Vec::from_iter(gone));
         Ok(operations)
+    }
+
+    /// Drops the rows of all blocks that belong to sections that are gone.
+    fn forget(&mut self, gone: &[(u32, u32)]) {
+        let is_of = |block: (u32, u32), (class, instance): (u32, u32)| {
+            block.1 == instance && owner(block.0) == Named::of_class(class)
+        };
+        self.selectors
+            .retain(|_, block| !gone.iter().any(|gone| is_of(*block, *gone)));
     }
 
     /// Makes a port, or another section with a name. The name is to follow.
@@ -290,15 +325,26 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
 
 /// The rows of LFBSelectors.
 fn selectors(object: &Value) -> Result<BTreeMap<u32, (u32, u32)>, Failure> {
-    let number = |row: &Value, name| u32::try_from(row.whole(name)?).ok();
-    let block = |(index, row): (u32, &Value)| {
-        let block = number(row, "LFBClassID").zip(number(row, "LFBInstanceID"));
-        let incomplete = || {
-            let why = "a row of LFBSelectors needs LFBClassID and LFBInstanceID";
-            Failure::new(ResultCode::InvalidParameters, why)
-        };
-        Ok((index, block.ok_or_else(incomplete)?))
-    };
     let table = object.get("LFBSelectors").unwrap_or(&Value::Absent);
-    tree::rows(table).into_iter().map(block).collect()
+    tree::rows(table).into_iter().map(selector).collect()
+}
+
+/// A row of LFBSelectors: its index, and the block.
+fn selector((index, row): (u32, &Value)) -> Result<(u32, (u32, u32)), Failure> {
+    let number = |name| u32::try_from(row.whole(name)?).ok();
+    let block = number("LFBClassID").zip(number("LFBInstanceID"));
+    let incomplete = || {
+        let why = "a row of LFBSelectors needs LFBClassID and LFBInstanceID";
+        Failure::new(ResultCode::InvalidParameters, why)
+    };
+    Ok((index, block.ok_or_else(incomplete)?))
+}
+
+fn is_other(row: u32) -> Failure {
+    let why = format!("row {row} is another block: delete it first");
+    Failure::new(ResultCode::InvalidParameters, why)
+}
+
+fn exists() -> Failure {
+    Failure::new(ResultCode::Exists, "a block is there already")
 }
