@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use weir_base::setting::{Parameter, Scalar};
-use weir_forces::wire::{OperationKind, PathData};
+use weir_forces::wire::{Content, OperationKind, PathData};
 use weir_lfb::Plan;
 use weir_lfb::class::{Block, disciplines};
 use weir_lfb::library::owner;
@@ -44,6 +44,21 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
+    /// The section with a name that it makes or sets: its kind and its instance.
+    pub(crate) fn section(&self) -> Option<(Named, u32)> {
+        let (class, instance) = match (self.block, self.path.content()) {
+            (FE_OBJECT, Content::Full(selector)) => {
+                let (words, _) = selector.as_chunks();
+                let [class, instance] = *words else {
+                    return None;
+                };
+                (u32::from_be_bytes(class), u32::from_be_bytes(instance))
+            }
+            (block, _) => block,
+        };
+        Some((owner(class)?, instance))
+    }
+
     /// Whether blocks come or go (sections with names, or the discipline of a port), or the FE's side of the protocol changes.
     pub(crate) fn renews(&self) -> bool {
         let first = self.path.ids().first();

@@ -317,8 +317,19 @@ fn in_words(cause: &Cause) -> String {
 
 fn configs(edits: Vec<Edit>) -> Result<Vec<Config>, WireError> {
     let mut batch = Batch::new(MESSAGE_MAX);
-    for edit in edits {
-        batch.push(edit.block, edit.operation, edit.path)?;
+    let mut edits = edits.into_iter().peekable();
+    while let Some(first) = edits.next() {
+        let section = first.section();
+        let mut together = vec![first];
+        while section.is_some()
+            && let Some(next) = edits.next_if(|next| next.section() == section)
+        {
+            together.push(next);
+        }
+        batch.keep_together(together.iter().map(|edit| (edit.operation, &edit.path)))?;
+        for edit in together {
+            batch.push(edit.block, edit.operation, edit.path)?;
+        }
     }
     batch.finish()
 }

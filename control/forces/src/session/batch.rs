@@ -85,6 +85,21 @@ impl Batch {
         Ok(())
     }
 
+    /// Ends the message unless the changes that follow fit into it, too: an FE checks each message of a transaction
+    /// with those before it, so what makes sense only together must not be cut in two.
+    pub fn keep_together<'a>(
+        &mut self,
+        changes: impl IntoIterator<Item = (OperationKind, &'a PathData)>,
+    ) -> Result<(), WireError> {
+        let len = |(kind, path)| LfbSelect::EMPTY_LEN + 2 * HEAD_LEN + path_len(kind, path);
+        let len_max: usize = changes.into_iter().map(len).sum();
+        if self.selects_len + self.block_len + len_max > self.body_max {
+            self.end_block()?;
+            self.end_message()?;
+        }
+        Ok(())
+    }
+
     /// The messages with all changes.
     pub fn finish(mut self) -> Result<Vec<Config>, WireError> {
         self.end_block()?;
@@ -141,6 +156,30 @@ mod tests {
 
     fn set(row: u32, len: usize) -> PathData {
         PathData::full(vec![1, row], vec![0; len]).unwrap()
+    }
+
+    #[test]
+    fn changes_that_belong_together_are_in_one_message() {
+        let mut batch = Batch::new(1000);
+        let count = 100;
+        for instance in 0..count {
+            let group = [set(1, 8), set(2, 40), set(3, 40)];
+            let changes = group.iter().map(|path| (OperationKind::Set, path));
+            batch.keep_together(changes).unwrap();
+            for path in group {
+                let block = (7, instance);
+                batch.push(block, OperationKind::Set, path).unwrap();
+            }
+        }
+        let messages = batch.finish().unwrap();
+        let selects: Vec<_> = messages.iter().flat_map(Selects::selects).collect();
+        assert_eq!(selects.len(), count as usize, "no block is in two messages");
+        assert!(
+            messages
+                .iter()
+                .all(|m| m.encoded_len() <= 1000 - HEADER_LEN)
+        );
+        assert!(messages.len() < count as usize / 3, "{}", messages.len());
     }
 
     /// An FE answers with the same paths, and a result for each.
