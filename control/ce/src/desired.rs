@@ -10,11 +10,11 @@
 //! port, or other section with a name, shall not exist; so a deletion is a part of the desired state too. A component that
 //! is set below a deleted section or discipline belongs to a new one, whose other components have their defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_base::setting::Scalar;
 use weir_lfb::Plan;
-use weir_lfb::named::Instance;
+use weir_lfb::named::{Instance, Named};
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::{Change, ComponentPath, Fault, Operation};
 
@@ -64,6 +64,28 @@ impl Desired {
     /// Every wish, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&ComponentPath, &Wish)> {
         self.0.iter()
+    }
+
+    /// The sections of FPF that it defines: for which it has a component that a new one needs.
+    pub fn defined(&self) -> BTreeSet<ComponentPath> {
+        let defined = |(path, wish): (&ComponentPath, &Wish)| {
+            let Instance { kind, name } = Instance::find(path)?;
+            let section = kind.path(name);
+            let mut needed = kind.needed().iter();
+            let defines = match wish {
+                Wish::Is(_) => needed.any(|component| *path == section.join(component)),
+                Wish::Exists => true,
+                Wish::Default => false,
+            };
+            (defines && kind != Named::Port).then_some(section)
+        };
+        self.0.iter().filter_map(defined).collect()
+    }
+
+    /// Whether it has a wish at a path, or below.
+    pub fn reaches(&self, path: &ComponentPath) -> bool {
+        let mut wishes = self.0.keys();
+        wishes.any(|wish| is_within(wish, path))
     }
 
     /// The changes of one operation.

@@ -935,3 +935,95 @@ fn operators_add_change_and_remove_sections_of_fpf() {
     refused(vec![set("port.wan.rat", "1 Mbit")], "did you mean");
     assert_eq!(world.state(), "in sync");
 }
+
+/// With the wishes of another file.
+fn reload(world: &mut World, wishes: &[(&str, &str)]) {
+    let mut desired = Desired::default();
+    for (at, value) in wishes {
+        let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+        desired.put(&path(at), Some(&wish));
+    }
+    let member = Member {
+        name: "edge1".to_owned(),
+        id: FE,
+        is_pinned: true,
+        desired,
+        kept: BTreeMap::new(),
+        components: BTreeMap::new(),
+        routes: Default::default(),
+    };
+    let now = world.now;
+    let ended = Default::default();
+    world.control.replace_members(now, vec![member], &ended);
+    world.run(Span::from_millis(100));
+}
+
+#[test]
+fn a_section_that_is_gone_from_the_file_goes_at_the_fe() {
+    let mut wishes = FPF.to_vec();
+    wishes.push(("port.wan.rate", "7 Mbit"));
+    let mut world = World::new(&wishes);
+    let own = [
+        set("fpf.rule.operator.lid", "c1"),
+        set("fpf.rule.operator.action", "drop"),
+    ];
+    world.change(own.to_vec()).unwrap();
+    let is_kept = |(at, _): &&(&str, &str)| at.starts_with("fpf.interface");
+    let kept: Vec<_> = FPF.iter().filter(is_kept).copied().collect();
+    reload(&mut world, &kept);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "");
+    assert_eq!(world.shown("fpf.encapsulation.video.vectors"), "");
+    assert_eq!(world.shown("fpf.interface.core.port"), "wan");
+    assert_eq!(world.shown("fpf.rule.operator.lid"), "c1");
+    assert_eq!(world.shown("port.wan.rate"), "7 Mbit", "it stays as it is");
+    reload(&mut world, &wishes);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+
+    // While the FE is away, and once only: what it adds itself later is its own.
+    world.lose(false);
+    reload(&mut world, &kept);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "");
+    world.lose(false);
+    let again = [
+        Operation::Set(Change::block(path("fpf.rule.to-b"))),
+        set("fpf.rule.to-b.lid", "d1"),
+        set("fpf.rule.to-b.action", "drop"),
+    ];
+    world.plan = world.plan.after(&again).unwrap();
+    world.agent.handle_plan(world.plan.clone());
+    world.mend();
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "d1");
+}
+
+/// More than one message carries: no section is cut in two, and they come in the order in which they depend on each other.
+#[test]
+fn a_thousand_rules_come_as_one_transaction() {
+    const RULES: u32 = 1000;
+    let mut wishes: Vec<(String, String)> = FPF
+        .iter()
+        .filter(|(at, _)| !at.starts_with("fpf.rule"))
+        .map(|(at, value)| ((*at).to_owned(), (*value).to_owned()))
+        .collect();
+    wishes.retain(|(at, _)| !at.ends_with("vectors"));
+    wishes.push(("fpf.encapsulation.video.vectors".into(), "0001".into()));
+    wishes.push(("fpf.lid_bytes".into(), "2".into()));
+    for rule in 1..=RULES {
+        let component = |name: &str| format!("fpf.rule.r{rule}.{name}");
+        wishes.push((component("lid"), format!("{rule:04x}")));
+        wishes.push((component("output"), "core".into()));
+        wishes.push((component("neighbour"), "02:00:00:00:00:0b".into()));
+    }
+    let pairs: Vec<_> = wishes.iter().map(|(at, value)| (&**at, &**value)).collect();
+    let mut world = World::new(&pairs);
+    world.run(Span::from_secs(10));
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.r1000.lid"), "03e8");
+    reload(&mut world, &[]);
+    world.run(Span::from_secs(10));
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert!(world.plan.fpf.built().is_none(), "all are gone");
+}

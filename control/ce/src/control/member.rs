@@ -1,10 +1,11 @@
 //! One FE, as the CE knows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use weir_forces::wire::Id;
 use weir_lfb::Plan;
+use weir_lfb::named::Instance;
 use weir_model::ComponentPath;
 
 use crate::contract::Member;
@@ -38,6 +39,8 @@ pub(super) struct Fe {
     kept: BTreeMap<ComponentPath, Wish>,
     /// Whether it has not what is desired because the configuration of the CE has changed since.
     pub(super) is_stale: bool,
+    /// Sections of FPF that the configuration of the CE had and has no more. The FE may still have them.
+    gone: BTreeSet<ComponentPath>,
     /// Components of any class that operators have set, as [`Member`] has them.
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
@@ -65,6 +68,7 @@ impl Fe {
             desired: Desired::default(),
             kept: member.kept,
             is_stale: false,
+            gone: BTreeSet::new(),
             components: member.components,
             routes: member.routes,
             rows: None,
@@ -86,7 +90,31 @@ impl Fe {
             desired.put(path, Some(wish));
         }
         let before = std::mem::replace(&mut self.desired, desired);
+        let is_gone = |section: &ComponentPath| !self.desired.reaches(section);
+        self.gone
+            .extend(before.defined().into_iter().filter(is_gone));
         before != self.desired
+    }
+
+    /// The wishes with which an FE is restored: the desired ones, and that it loses what is gone from the configuration.
+    pub(super) fn wanted(&self) -> Desired {
+        let mut wanted = self.desired.clone();
+        let is_gone = |section: &&ComponentPath| !self.desired.reaches(section);
+        for section in self.gone.iter().filter(is_gone) {
+            wanted.put(section, Some(&Wish::Default));
+        }
+        wanted
+    }
+
+    /// The FE has this configuration now; none if it is not known.
+    pub(super) fn has_now(&mut self, in_force: Option<Plan>) {
+        if let Some(plan) = &in_force {
+            self.gone.retain(|section| {
+                let instance = Instance::find(section);
+                instance.is_some_and(|instance| plan.has(&instance))
+            });
+        }
+        self.in_force = in_force;
     }
 
     /// An operator wants something else at one path.

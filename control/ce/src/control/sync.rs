@@ -172,7 +172,7 @@ impl Control {
         match difference {
             Ok((edits, restoring)) if edits.is_empty() => {
                 if let Some(fe) = self.fes.get_mut(&id) {
-                    fe.in_force = restoring.target;
+                    fe.has_now(restoring.target);
                 }
                 self.sync_routes(now, id, 0);
             }
@@ -198,7 +198,7 @@ impl Control {
                 .collect();
             let actual = settings::in_force(&self.codec, &mut fe.directory, &ours)?;
             fe.in_force = Some(actual.clone());
-            let wanted = fe.desired.target(&actual).map_err(|faults| {
+            let wanted = fe.wanted().target(&actual).map_err(|faults| {
                 let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
                 faults.join("; ")
             })?;
@@ -244,7 +244,7 @@ impl Control {
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
             return;
         };
-        fe.in_force = done.target;
+        fe.has_now(done.target);
         fe.rounds += 1;
         match (done.renews, fe.rounds < ROUNDS_MAX) {
             (true, true) => self.describe(now, id),
