@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod foreign;
+mod fpf;
 mod hostile;
 mod impostors;
 mod kills;
