@@ -169,6 +169,15 @@ impl NetworkPlan {
                 section.set("action", "multicast");
                 section.set("leaves", leaves.join(" "));
             }
+            // A file has no word for it: only a simulated network has processors.
+            Rule::Process(_) => {
+                return Err(wrong(
+                    "element",
+                    &self.topology.fe(fe).name,
+                    "",
+                    "it would process packets",
+                ));
+            }
             Rule::Deliver(payload) => {
                 section.set("action", "decapsulate");
                 if let Payload::EtherType(code) = payload {
