@@ -4,16 +4,24 @@ use std::fmt::Debug;
 
 use super::pages::LINE_WORDS;
 
+/// Prefixes of 32 bits each that fit in a line behind the default, and in two lines.
+pub(super) const SHORT_LINE: usize = (LINE_WORDS - 1) / 2;
+pub(super) const SHORT_PAIR: usize = (2 * LINE_WORDS - 1) / 2;
+
 /// The addresses of a family, as integers.
 pub(crate) trait Address: Copy + Ord + Debug + Default {
     /// Words of an address.
     const WORDS: usize;
-    /// Prefixes of a bucket: as many as fit in a line behind the default.
-    const BUCKET: usize = (LINE_WORDS - 1) / (Self::WORDS + 1);
+    /// Prefixes of a bucket of whole addresses: as many as fit in a line behind the default.
+    const WHOLE_MAX: usize = (LINE_WORDS - 1) / (Self::WORDS + 1);
+    /// Prefixes of a bucket of 32 bits of each address.
+    const SHORT_MAX: usize;
     /// The first 16 bits.
     fn top(self) -> usize;
     /// The eight bits after the first `depth`.
     fn byte(self, depth: u8) -> usize;
+    /// The 32 bits after the first `depth`, which are fewer than all; zeros behind the last bit.
+    fn word(self, depth: u8) -> u32;
     /// The first `len` bits; zeros after them.
     fn truncated(self, len: u8) -> Self;
     /// How many bits at the start are the same.
@@ -28,6 +36,7 @@ pub(crate) trait Address: Copy + Ord + Debug + Default {
 
 impl Address for u32 {
     const WORDS: usize = 1;
+    const SHORT_MAX: usize = SHORT_LINE;
 
     #[inline(always)]
     fn top(self) -> usize {
@@ -37,6 +46,11 @@ impl Address for u32 {
     #[inline(always)]
     fn byte(self, depth: u8) -> usize {
         (self.wrapping_shr((Self::BITS - 8).wrapping_sub(depth.into())) & 0xff) as usize
+    }
+
+    #[inline(always)]
+    fn word(self, depth: u8) -> u32 {
+        self.wrapping_shl(depth.into())
     }
 
     fn truncated(self, len: u8) -> Self {
@@ -66,6 +80,7 @@ impl Address for u32 {
 
 impl Address for u128 {
     const WORDS: usize = 4;
+    const SHORT_MAX: usize = SHORT_PAIR;
 
     #[inline(always)]
     fn top(self) -> usize {
@@ -75,6 +90,11 @@ impl Address for u128 {
     #[inline(always)]
     fn byte(self, depth: u8) -> usize {
         (self.wrapping_shr((Self::BITS - 8).wrapping_sub(depth.into())) & 0xff) as usize
+    }
+
+    #[inline(always)]
+    fn word(self, depth: u8) -> u32 {
+        (self.wrapping_shl(depth.into()) >> 96) as u32
     }
 
     fn truncated(self, len: u8) -> Self {
@@ -128,6 +148,15 @@ mod tests {
         v4.write(&mut words[1..2]);
         v6.write(&mut words[5..9]);
         assert_eq!((u32::read(&words, 1), u128::read(&words, 5)), (v4, v6));
-        assert_eq!((u32::BUCKET, u128::BUCKET), (7, 3));
+        assert_eq!((u32::WHOLE_MAX, u128::WHOLE_MAX), (7, 3));
+        assert_eq!((u32::SHORT_MAX, u128::SHORT_MAX), (7, 15));
+        assert_eq!(
+            [16, 24].map(|depth| v4.word(depth)),
+            [0x80ff_0000, 0xff00_0000]
+        );
+        assert_eq!(
+            [16, 24, 120].map(|depth| v6.word(depth)),
+            [0x80ff_0000, 0xff00_0000, 5 << 24]
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  bit:    31   30 ....... 23   22 .......... 0
 //!  leaf:    0   length          route's number          all zero: none
-//!  child:   1   0: node, 1: bucket; number of a line
+//!  child:   1   kind: 2 bits;        number of a line
 //! ```
 
 /// The value of a prefix: the number of its route and the length of the prefix.
@@ -47,7 +47,12 @@ impl Leaf {
 impl Entry {
     pub(super) const NONE: Self = Self(0);
     const CHILD: u32 = 1 << 31;
-    const BUCKET: u32 = 1 << 30;
+    /// The kinds of children. A line number has the bits below: 2^29 lines are 32 GB.
+    const KIND: u32 = 0b11 << 29;
+    const NODE: u32 = 0 << 29;
+    const WHOLE: u32 = 0b01 << 29;
+    const SHORT: u32 = 0b10 << 29;
+    const SHORT_PAIR: u32 = 0b11 << 29;
 
     pub(super) fn leaf(leaf: Leaf) -> Self {
         Self(leaf.0)
@@ -55,12 +60,22 @@ impl Entry {
 
     /// A node that starts at a line.
     pub(super) fn node(line: u32) -> Self {
-        Self(Self::CHILD | line)
+        Self(Self::CHILD | Self::NODE | line)
     }
 
-    /// A bucket at a line.
-    pub(super) fn bucket(line: u32) -> Self {
-        Self(Self::CHILD | Self::BUCKET | line)
+    /// A bucket of whole addresses at a line.
+    pub(super) fn whole_bucket(line: u32) -> Self {
+        Self(Self::CHILD | Self::WHOLE | line)
+    }
+
+    /// A bucket of 32 bits of each address, at one line or at two.
+    pub(super) fn short_bucket(line: u32, is_pair: bool) -> Self {
+        let kind = if is_pair {
+            Self::SHORT_PAIR
+        } else {
+            Self::SHORT
+        };
+        Self(Self::CHILD | kind | line)
     }
 
     #[inline(always)]
@@ -70,18 +85,30 @@ impl Entry {
 
     #[inline(always)]
     pub(super) fn is_node(self) -> bool {
-        self.0 & (Self::CHILD | Self::BUCKET) == Self::CHILD
+        self.0 & (Self::CHILD | Self::KIND) == Self::CHILD
     }
 
     #[inline(always)]
     pub(super) fn is_bucket(self) -> bool {
-        self.0 & (Self::CHILD | Self::BUCKET) == Self::CHILD | Self::BUCKET
+        self.is_child() & (self.0 & Self::KIND != Self::NODE)
+    }
+
+    /// Whether a bucket has whole addresses.
+    #[inline(always)]
+    pub(super) fn is_whole(self) -> bool {
+        self.0 & Self::KIND == Self::WHOLE
+    }
+
+    /// Whether a bucket of 32 bits of each address has two lines.
+    #[inline(always)]
+    pub(super) fn is_pair(self) -> bool {
+        self.0 & Self::KIND == Self::SHORT_PAIR
     }
 
     /// The line of a child.
     #[inline(always)]
     pub(super) fn line(self) -> u32 {
-        self.0 & !(Self::CHILD | Self::BUCKET)
+        self.0 & !(Self::CHILD | Self::KIND)
     }
 
     /// Its value, if it is a leaf; none if it is a child.

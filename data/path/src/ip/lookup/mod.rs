@@ -8,6 +8,7 @@
 //! ```
 //!
 //! - [`trie`]: the structure that a packet's address is looked up in
+//! - [`bucket`]: its leaves, where few prefixes are left
 //! - [`pages`]: its memory
 //! - [`sorted`]: all prefixes in order, to list them and to rebuild small parts of the trie
 //! - [`numbers`]: the distinct routes, each once
@@ -19,8 +20,8 @@
 //! - The value of a prefix is not pushed further down than to the next nodes, as their default. So a change touches one
 //!   node and at most 256 below it, however many longer prefixes the changed one covers. (Prefixes of up to 16 bits
 //!   change up to 65 536 slots of the root.)
-//! - A few prefixes need no nodes of their own: they share a *bucket*, one cache line that is searched at once.
-//!   An IPv6 route of 48 bits so takes two or three cache lines instead of five or more.
+//! - A few prefixes need no nodes of their own: they share a *bucket*, one or two cache lines that are searched at
+//!   once. An IPv6 route of 48 bits so takes three or four cache lines instead of seven or more.
 //! - All of it lies in pages that snapshots share. A change copies the pages that it touches, and only if a snapshot
 //!   still has them.
 //!
@@ -29,6 +30,7 @@
 //! four IPv6 hosts each) takes 14 lines of 64 bytes for four routes.
 
 mod address;
+mod bucket;
 mod entry;
 pub(crate) mod numbers;
 mod pages;

@@ -13,9 +13,11 @@
 //!
 //! Node and bucket start at a cache line. The first line of a node has everything but most of its entries.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use super::address::Address;
+use super::bucket::{self, Bucket, DEFAULT};
 use super::entry::{Entry, Leaf};
 use super::pages::{LINE_WORDS, Pages};
 use super::{BURST, Prefix, Sorted};
@@ -29,8 +31,7 @@ const ROOT_PAGES: usize = (1 << ROOT_BITS) / ROOT_PAGE;
 const STRIDE: u8 = 8;
 const SLOTS: usize = 1 << STRIDE;
 
-/// Places of a node's words.
-const DEFAULT: usize = 0; // of a bucket, too
+/// Places of a node's words behind the [`DEFAULT`].
 const COUNTS: usize = 1;
 const RUNS: usize = 2;
 const ROUTES: usize = 10;
@@ -90,7 +91,7 @@ impl<A: Address> Trie<A> {
             depth += STRIDE;
         }
         match entry.is_bucket() {
-            true => self.search_bucket(entry, value, address),
+            true => self.search_bucket(entry, value, address, depth),
             false => value,
         }
     }
@@ -104,18 +105,20 @@ impl<A: Address> Trie<A> {
         // The addresses that are at a node, and those that are at a bucket. Every address is written to both lists, and
         // only counted in the right one: a branch would be mispredicted for every other address.
         let (mut nodes, mut node_count) = ([0_u8; BURST], 0);
-        let (mut buckets, mut bucket_count) = ([0_u8; BURST + 1], 0);
+        let (mut buckets, mut bucket_count) = ([(0_u8, 0_u8); BURST + 1], 0);
         for (n, address) in addresses.iter().enumerate().take(BURST) {
             let RootSlot { value, child } = *self.root_slot(*address);
             values[n] = value.or(self.default);
             entries[n] = child;
             nodes[node_count] = n as u8;
             node_count += usize::from(child.is_node());
-            buckets[bucket_count] = n as u8;
+            buckets[bucket_count] = (n as u8, ROOT_BITS);
             bucket_count += usize::from(child.is_bucket());
         }
         let mut depth = ROOT_BITS;
         while node_count > 0 {
+            let at_node = nodes[..node_count].iter();
+            self.touch(at_node.map(|n| entries[usize::from(*n)]));
             let mut stay = 0;
             for at in 0..node_count {
                 let n = usize::from(nodes[at]);
@@ -125,15 +128,17 @@ impl<A: Address> Trie<A> {
                 entries[n] = entry;
                 nodes[stay] = n as u8;
                 stay += usize::from(entry.is_node());
-                buckets[bucket_count] = n as u8;
+                buckets[bucket_count] = (n as u8, depth + STRIDE);
                 bucket_count += usize::from(entry.is_bucket());
             }
             node_count = stay;
             depth += STRIDE;
         }
-        for n in &buckets[..bucket_count] {
+        let at_bucket = &buckets[..bucket_count];
+        self.touch(at_bucket.iter().map(|(n, _)| entries[usize::from(*n)]));
+        for (n, depth) in at_bucket {
             let n = usize::from(*n);
-            values[n] = self.search_bucket(entries[n], values[n], addresses[n]);
+            values[n] = self.search_bucket(entries[n], values[n], addresses[n], *depth);
         }
         for (number, value) in numbers.iter_mut().zip(values) {
             *number = value.number();
@@ -155,20 +160,17 @@ impl<A: Address> Trie<A> {
         (value, entry)
     }
 
+    /// Loads the first line of each child. It does nothing else, so that as many loads as possible are under way.
     #[inline(always)]
-    fn search_bucket(&self, bucket: Entry, value: Leaf, address: A) -> Leaf {
-        let words = self.pages.get(bucket.line());
-        let Some(words) = words.first_chunk::<LINE_WORDS>() else {
-            return value; // never: a page consists of whole lines
-        };
-        let mut value = Leaf(words[DEFAULT]).or(value);
-        for n in 0..A::BUCKET {
-            let at = 1 + n * (A::WORDS + 1);
-            let found = Leaf(words[at + A::WORDS]);
-            let covers = (found != Leaf::NONE) & address.agrees(A::read(words, at), found.len());
-            value = if covers { found } else { value };
-        }
-        value
+    fn touch(&self, children: impl Iterator<Item = Entry>) {
+        let words = children.map(|child| self.pages.get(child.line())[DEFAULT]);
+        black_box(words.fold(0, |all, word| all ^ word));
+    }
+
+    /// The value in a bucket below the first `depth` bits.
+    #[inline(always)]
+    fn search_bucket(&self, bucket: Entry, value: Leaf, address: A, depth: u8) -> Leaf {
+        bucket::search(self.pages.get(bucket.line()), bucket, value, address, depth)
     }
 }
 
@@ -305,7 +307,7 @@ impl<A: Address> Trie<A> {
         let line = child.line();
         let routes = &mut self.pages.get_mut(line)[ROUTES];
         *routes -= 1;
-        if *routes as usize <= A::BUCKET / 2 {
+        if *routes as usize <= A::SHORT_MAX / 2 {
             return self.rebuild(child, depth, change);
         }
         if len <= depth + STRIDE {
@@ -343,8 +345,11 @@ impl<A: Address> Trie<A> {
         if below.is_empty() {
             return Entry::leaf(default);
         }
-        if below.len() <= A::BUCKET {
-            return self.build_bucket(below, default);
+        if let Some(bucket) = Bucket::new(below, depth, default) {
+            let line = self.pages.take(bucket.lines());
+            let words = bucket.words();
+            self.pages.get_mut(line)[..words.len()].copy_from_slice(words);
+            return bucket.entry(line);
         }
         let mut slots = [Entry::NONE; SLOTS];
         let here = |(_, len): Prefix<A>| len <= depth + STRIDE;
@@ -360,21 +365,6 @@ impl<A: Address> Trie<A> {
             slots[slot] = self.build(group, depth + STRIDE, slots[slot].value());
         }
         self.build_node(&slots, default, below.len() as u32)
-    }
-
-    fn build_bucket(&mut self, below: &[(Prefix<A>, Leaf)], default: Leaf) -> Entry {
-        let mut words = [0; LINE_WORDS];
-        words[DEFAULT] = default.0;
-        let mut below: Vec<_> = below.to_vec();
-        below.sort_by_key(|(prefix, _)| prefix.1);
-        for (n, ((address, _), value)) in below.iter().enumerate() {
-            let at = 1 + n * (A::WORDS + 1);
-            address.write(&mut words[at..at + A::WORDS]);
-            words[at + A::WORDS] = value.0;
-        }
-        let line = self.pages.take(1);
-        self.pages.get_mut(line)[..LINE_WORDS].copy_from_slice(&words);
-        Entry::bucket(line)
     }
 
     fn build_node(&mut self, slots: &[Entry; SLOTS], default: Leaf, routes: u32) -> Entry {
