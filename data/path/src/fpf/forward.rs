@@ -109,7 +109,7 @@ pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Dec
         return Ok(Decision::Forward(*table.hop(hop), index));
     }
     let rule = row.rule().ok_or(Reason::FpfUnknownLid)?;
-    match table.other_rule(rule) {
+    match table.numbered(rule) {
         Rule::Multicast(leaves) => Ok(Decision::Multicast(leaves)),
         Rule::Process(processing) => Ok(Decision::Process(processing)),
         Rule::Decapsulate(inner) => Ok(Decision::Decapsulate(*inner)),

@@ -42,19 +42,19 @@ pub struct Table {
     rows: Box<[Row]>,
     /// The neighbours of all forwarding rules, each once.
     hops: Box<[Hop]>,
-    /// The other rules, by number from one on.
+    /// By neighbour: a rule that forwards to it.
+    hop_rules: Box<[RuleId]>,
+    /// By number, from one on.
     rules: Box<[Rule]>,
     /// By block: how packets go on for which this FE is the last one.
     ends: Box<[Inner]>,
-    /// Rules of all kinds.
-    rule_count: usize,
 }
 
 /// The number of a neighbour in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopId(u32);
 
-/// The number of a rule in its table that does not forward.
+/// The number of a rule in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleId(u32);
 
@@ -225,19 +225,18 @@ impl Builder {
             let block = place.map_or(0, |place| place as u32 + 1); // 0: the rows for any interface
             Input { block }
         });
-        let (mut hops, mut rules, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
-        let by_place = self.rules.iter().map(|rule| match rule {
-            Rule::Forward(hop) => {
-                let number = *numbers.entry(*hop).or_insert_with(|| {
-                    hops.push(*hop);
-                    hops.len() as u32 - 1
-                });
-                Row::forward(number, hop.leaves_domain)
-            }
-            other => {
-                rules.push(other.clone());
-                Row(rules.len() as u32)
-            }
+        let (mut hops, mut hop_rules, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
+        let by_place = self.rules.iter().enumerate().map(|(place, rule)| {
+            let id = RuleId(place as u32 + 1);
+            let Rule::Forward(hop) = rule else {
+                return Row(id.0);
+            };
+            let number = *numbers.entry(*hop).or_insert_with(|| {
+                hops.push(*hop);
+                hop_rules.push(id);
+                hops.len() as u32 - 1
+            });
+            Row::forward(number, hop.leaves_domain)
         });
         let by_place: Vec<_> = by_place.collect();
         let mut table = Table {
@@ -246,8 +245,8 @@ impl Builder {
             interfaces: self.interfaces.into(),
             rows: vec![Row::default(); space * (1 + with_block.len())].into(),
             hops: hops.into(),
-            rules: rules.into(),
-            rule_count: self.rules.len(),
+            hop_rules: hop_rules.into(),
+            rules: self.rules.into(),
             ends: vec![Inner::Ip; 1 + with_block.len()].into(),
         };
         for (block, rows) in table.rows.chunks_mut(space).enumerate() {
@@ -325,12 +324,13 @@ impl Table {
     }
 
     /// The rule for a LID.
-    pub fn rule(&self, input: Input, lid: u16) -> Option<Rule> {
+    pub fn rule(&self, input: Input, lid: u16) -> Option<&Rule> {
         let row = self.row(input, lid);
-        match row.hop() {
-            Some((hop, _)) => Some(Rule::Forward(*self.hop(hop))),
-            None => row.rule().map(|rule| self.other_rule(rule).clone()),
-        }
+        let id = match row.hop() {
+            Some((hop, _)) => self.hop_rules[hop.get()],
+            None => row.rule()?,
+        };
+        Some(self.numbered(id))
     }
 
     /// The neighbours of all forwarding rules, by number.
@@ -344,9 +344,9 @@ impl Table {
         &self.hops[id.get()]
     }
 
-    /// The rule with a number of this table, which does not forward.
+    /// The rule with a number of this table.
     #[inline]
-    pub fn other_rule(&self, id: RuleId) -> &Rule {
+    pub fn numbered(&self, id: RuleId) -> &Rule {
         &self.rules[id.0 as usize - 1]
     }
 
@@ -358,7 +358,7 @@ impl Table {
 
     /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
     pub fn rule_count(&self) -> usize {
-        self.rule_count
+        self.rules.len()
     }
 
     /// Bytes of memory for the rows.
@@ -380,7 +380,7 @@ impl Table {
 
     /// The copies that a packet with this LID becomes; `through` are the multicast rules on the way.
     fn copies(&self, input: Input, lid: u16, through: &mut Vec<u16>) -> Result<usize, TableError> {
-        let rule = self.row(input, lid).rule().map(|id| self.other_rule(id));
+        let rule = self.row(input, lid).rule().map(|id| self.numbered(id));
         let leaves = match rule {
             Some(Rule::Multicast(leaves)) => leaves,
             // All of its leaves count, although it may give packets to a few of them only.
@@ -492,11 +492,11 @@ mod tests {
         builder.end(Some(lan), inner).unwrap();
         let table = builder.build().unwrap();
         let rule = |input, lid| table.rule(input, lid);
-        let forward = Some(Rule::Forward(hop(wan, 1)));
+        let forward = Some(&Rule::Forward(hop(wan, 1)));
         assert_eq!(rule(table.any_input(), 1), forward);
         assert_eq!(rule(table.input(lan), 1), forward);
-        assert_eq!(rule(table.input(wan), 1), Some(Rule::Drop));
-        assert_eq!(rule(table.input(wan), 2), Some(Rule::Redirect));
+        assert_eq!(rule(table.input(wan), 1), Some(&Rule::Drop));
+        assert_eq!(rule(table.input(wan), 2), Some(&Rule::Redirect));
         assert_eq!(rule(table.input(wan), 3), None);
         assert_eq!(table.end(table.input(lan)), inner);
         assert_eq!(table.end(table.input(wan)), Inner::Ip);
@@ -610,14 +610,14 @@ mod tests {
                     let lid = lid as u16;
                     let of = |input| {
                         let row = list.iter().find(|(i, l, _)| (*i, *l) == (input, lid));
-                        row.map(|(.., rule)| rule.clone())
+                        row.map(|(.., rule)| rule)
                     };
                     let expected = of(Some(interface)).or_else(|| of(None));
                     prop_assert_eq!(table.rule(table.input(interface), lid), expected);
                 }
                 let any = list.iter().find(|(i, ..)| i.is_none());
                 if let Some((_, lid, rule)) = any {
-                    prop_assert_eq!(table.rule(table.any_input(), *lid), Some(rule.clone()));
+                    prop_assert_eq!(table.rule(table.any_input(), *lid), Some(rule));
                 }
             }
         }
