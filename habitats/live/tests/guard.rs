@@ -227,6 +227,7 @@ impl Behind {
                  type filter hook ingress device \"ra\" priority 0;\n\
                  meta protocol != { ip, ip6 } update @seen { meta protocol }\n\
                  udp dport 9 update @seen { meta protocol }\n\
+                 meta l4proto 47 update @seen { meta protocol }\n\
                }\n\
              }\nEND");
         Self
@@ -349,6 +350,39 @@ fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
             assert!(!passes(ROUTER, udp6(address, 0)), "{address}");
         }
     });
+}
+
+#[test]
+fn packets_of_the_router_s_own_tunnels_do_not_reach_the_kernel() {
+    in_namespace(
+        "packets_of_the_router_s_own_tunnels_do_not_reach_the_kernel",
+        || {
+            let mut hosts = Hosts::new();
+            let mut guard = TransitGuard::install(&[("ra", Mode::Routed)]).unwrap();
+            let behind = Behind::new();
+            let mut gre = [udp4([10, 0, 1, 1], &[], 0), udp6("fd00:1::1", 0)];
+            (gre[0][9], gre[1][6]) = (47, 47);
+            let mut passes = || {
+                behind.seen();
+                for (ip, ethertype) in gre.iter().zip([0x0800, 0x86dd]) {
+                    hosts.send(&[frame(ROUTER, &[], ethertype, ip)]);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+                behind.seen()
+            };
+            let both = BTreeSet::from([0x0800, 0x86dd]);
+            let ends = |own: &str, other: &str| (own.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(passes(), both, "tunnels of the kernel");
+            let [v4, v6] = [ends("10.0.1.1", "10.0.1.2"), ends("fd00:1::1", "fd00:1::2")];
+            guard.set_tunnels(&[v4]).unwrap();
+            assert_eq!(passes(), BTreeSet::from([0x86dd]));
+            guard.set_tunnels(&[v4, v6]).unwrap();
+            assert_eq!(passes(), BTreeSet::new());
+            let others = [ends("10.0.1.1", "10.0.1.3"), ends("fd00:1::2", "fd00:1::2")];
+            guard.set_tunnels(&others).unwrap();
+            assert_eq!(passes(), both);
+        },
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The incoming frames of an interface that reach the kernel: the rules of [`super::transit`].
 
+use std::net::IpAddr;
+
 use super::links::{AboveKind, Links};
 use super::nft::{Base, Chain, Compare, Hook, NF_NETDEV_INGRESS, Rule};
 
@@ -22,12 +24,49 @@ pub(super) fn ingress(device: &str, index: u32) -> Hook {
 /// Options of an IPv4 header with which the kernel would forward a packet that is addressed to the box.
 const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
 
-/// Packets for an address of the machine.
-pub(super) fn local_chain() -> Chain {
+/// The two ends of a GRE tunnel that the router itself makes: its own address, and that of the other end.
+pub type Tunnel = (IpAddr, IpAddr);
+
+/// Packets for an address of the machine; those of these tunnels are the router's.
+pub(super) fn local_chain(tunnels: &[Tunnel]) -> Chain {
     let source_route = |option| Rule::new().ip_option(option).drop();
     let mut rules = SOURCE_ROUTES.map(source_route).to_vec();
+    rules.extend(tunnels.iter().map(|tunnel| of_tunnel(*tunnel).drop()));
     rules.push(Rule::new().accept());
     Chain::unhooked(LOCAL_CHAIN, rules)
+}
+
+/// The packets that come out of a tunnel. The kernel, which does not know it, would answer them with "protocol
+/// unreachable".
+fn of_tunnel((own, other): Tunnel) -> Rule {
+    /// Offsets of protocol, source and destination in an IP header.
+    const AT_V4: [u32; 3] = [9, 12, 16];
+    const AT_V6: [u32; 3] = [6, 8, 24];
+    let is = |rule: Rule, at: u32, value: &[u8]| {
+        let loaded = rule.load(Base::Network, at, value.len() as u32);
+        loaded.is(Compare::Equal, value)
+    };
+    let gre = [libc::IPPROTO_GRE as u8];
+    match (own, other) {
+        (IpAddr::V4(own), IpAddr::V4(other)) => {
+            let [protocol, source, destination] = AT_V4;
+            let rule = is(Rule::new().protocol(ETH_P_IP), protocol, &gre);
+            is(
+                is(rule, source, &other.octets()),
+                destination,
+                &own.octets(),
+            )
+        }
+        (own, other) => {
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            let [protocol, source, destination] = AT_V6;
+            let rule = is(Rule::new().protocol(ETH_P_IPV6), protocol, &gre);
+            is(is(rule, source, &octets(other)), destination, &octets(own))
+        }
+    }
 }
 
 const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
@@ -119,7 +158,7 @@ fn untagged() -> Vec<Rule> {
         group.accept(), // the fib calls it unicast
         transit(ip6()),
         ours(ip()).goto(LOCAL_CHAIN),
-        ours(ip6()).accept(),
+        ours(ip6()).goto(LOCAL_CHAIN),
     ];
     for protocol in OWN_PROTOCOLS {
         rules.push(Rule::new().protocol(protocol).accept());

@@ -15,7 +15,7 @@
 //! ```text
 //! table netdev weir-PID-N {
 //!     flags owner
-//!     chain local { ip option {lsrr, ssrr} exists drop; accept }
+//!     chain local { ip option {lsrr, ssrr} exists drop; GRE of the router's own tunnels drop; accept }
 //!     chain tagged-NAME { vlan TYPE, id ID accept (each VLAN device on the port); vlan id != 0 drop }
 //!     chain port-NAME {
 //!         type filter hook ingress device "NAME" priority -500; policy drop;
@@ -24,7 +24,7 @@
 //!         ip: fib daddr type unicast drop                      # transit: decided first
 //!         ip6: daddr ff00::/8 accept, fib daddr type unicast drop
 //!         ip: fib daddr type {local, broadcast, anycast, multicast} goto local
-//!         ip6: fib daddr type {local, anycast} accept
+//!         ip6: fib daddr type {local, anycast} goto local
 //!         ARP, LLDP, EAPOL accept
 //!         PPPoE: pkttype {host, broadcast} accept
 //!     }
@@ -42,6 +42,7 @@
 //! - The kernel would forward a packet to the box that has a source route, so the packet is dropped.
 //! - Link-local IPv6 needs no rule: the fib looks addresses up on the incoming interface and finds ours local, and the
 //!   kernel does not forward others.
+//! - weir ends its GRE tunnels itself. The kernel does not know them, and would answer their packets.
 //! - At a bridged port, everything is dropped.
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir_base::{Rate, Tally};
 use weir_path::plane::Mode;
 
+pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
 use super::links::{self, AboveKind, Links};
 use super::local;
@@ -133,7 +135,7 @@ impl TransitGuard {
                 .insert((*port).to_owned(), Protected::new(*mode));
         }
         let links = links::read()?;
-        let mut chains = vec![local_chain()];
+        let mut chains = vec![local_chain(&[])];
         for port in guard.ports.keys() {
             chains.extend(guard.chains(port, &links));
         }
@@ -222,6 +224,11 @@ impl TransitGuard {
             *self.dropped_before.entry(port.to_owned()).or_default() += *count;
         }
         Ok(())
+    }
+
+    /// Keeps the packets of these tunnels from the kernel, and of no others.
+    pub fn set_tunnels(&mut self, tunnels: &[Tunnel]) -> Result<(), Error> {
+        self.put(None, vec![local_chain(tunnels)])
     }
 
     /// Removes the rules of one port.

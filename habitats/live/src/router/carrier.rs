@@ -11,7 +11,7 @@ use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
 use weir_lfb::redirect::RedirectPlan;
-use weir_path::fpf::Table;
+use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
@@ -228,6 +228,7 @@ impl Carrier {
         worker.plane.set_exception_policy(policy, clock::now());
         let tables = self.tables.take().unwrap_or_default();
         worker.set_tables(Arc::clone(&tables));
+        self.guard_tunnels(&plan.fpf)?;
         set_fpf(&mut worker, &plan.fpf);
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
         let (handle, thread) = worker
@@ -282,6 +283,9 @@ impl Carrier {
         fpf: Option<Arc<FpfPlan>>,
     ) -> Result<(), String> {
         let additions = self.with_devices(added)?;
+        if let Some(fpf) = &fpf {
+            self.guard_tunnels(fpf)?;
+        }
         let replaced = self.on_worker(move |worker| {
             ports::remove(worker, &gone);
             for addition in additions {
@@ -297,6 +301,19 @@ impl Carrier {
         })?;
         drop(replaced); // here, not on the forwarding thread
         Ok(())
+    }
+
+    /// Keeps the packets of FPF's tunnels from the kernel.
+    fn guard_tunnels(&self, fpf: &FpfPlan) -> Result<(), String> {
+        let interfaces = fpf
+            .built()
+            .map_or(&[][..], |built| built.table.interfaces());
+        let tunnels = interfaces.iter().filter_map(|interface| match interface {
+            Interface::Gre { local, remote } => Some((*local, *remote)),
+            _ => None,
+        });
+        let guarded = lock(&self.guard).set_tunnels(&tunnels.collect::<Vec<_>>());
+        guarded.map_err(|e| e.to_string())
     }
 
     fn release(&mut self, kept: &[String]) {
