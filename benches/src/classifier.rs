@@ -29,9 +29,11 @@ use weir_wire::{EtherType, Protocol, WireError, ethernet, ipv4, tcp, udp};
 use crate::live::median;
 
 /// Flows in the capture.
-const FLOWS: [u32; 4] = [10, 100, 1000, 10_000];
-/// Lengths of frames without their check sequence.
-const FRAME_BYTES: [usize; 2] = [124, 1514];
+pub const FLOWS: [u32; 4] = [10, 100, 1000, 10_000];
+/// Lengths of frames with their check sequence.
+pub const FRAME_BYTES: [usize; 2] = [128, 1518];
+/// Length of the check sequence.
+const CHECK_LEN: usize = 4;
 /// Packets in the capture.
 const CAPTURE: usize = 100_000;
 /// Packets of a round, in all readings of the capture.
@@ -74,33 +76,38 @@ pub enum Fault {
 
 /// Measures all numbers of flows and both lengths, `rounds` times each; `quick` with a tenth of the packets.
 pub fn run(rounds: usize, quick: bool) -> Result<Vec<Row>, Fault> {
-    let readings = if quick { 1 } else { PACKETS / CAPTURE };
     let mut rows = Vec::new();
-    for frame_len in FRAME_BYTES {
+    for frame_bytes in FRAME_BYTES {
         for flows in FLOWS {
-            let file = capture(flows, frame_len, CAPTURE)?;
-            let rounds: Result<Vec<_>, _> = (0..rounds).map(|_| round(&file, readings)).collect();
-            let rounds = rounds?;
-            let of = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
-            let ratios = || rounds.iter().map(Round::ratio);
-            let (least, greatest) = (
-                ratios().fold(f64::INFINITY, f64::min),
-                ratios().fold(0.0, f64::max),
-            );
-            let ratio = of(Round::ratio);
-            rows.push(Row {
-                flows,
-                frame_bytes: frame_len + 4,
-                read_ns: of(|round| round.read_ns),
-                classify_ns: of(|round| round.classify_ns),
-                ratio,
-                spread: (greatest - least) / 2.0 / ratio,
-                decided_ns: of(|round| round.decided_ns - round.read_ns),
-                look_up_ns: of(|round| round.look_up_ns),
-            });
+            rows.push(row(flows, frame_bytes, rounds, quick)?);
         }
     }
     Ok(rows)
+}
+
+/// Measures one number of flows and one length, with its check sequence, `rounds` times.
+pub fn row(flows: u32, frame_bytes: usize, rounds: usize, quick: bool) -> Result<Row, Fault> {
+    let readings = if quick { 1 } else { PACKETS / CAPTURE };
+    let file = capture(flows, frame_bytes - CHECK_LEN, CAPTURE)?;
+    let rounds: Result<Vec<_>, _> = (0..rounds).map(|_| round(&file, readings)).collect();
+    let rounds = rounds?;
+    let of = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
+    let ratios = || rounds.iter().map(Round::ratio);
+    let (least, greatest) = (
+        ratios().fold(f64::INFINITY, f64::min),
+        ratios().fold(0.0, f64::max),
+    );
+    let ratio = of(Round::ratio);
+    Ok(Row {
+        flows,
+        frame_bytes,
+        read_ns: of(|round| round.read_ns),
+        classify_ns: of(|round| round.classify_ns),
+        ratio,
+        spread: (greatest - least) / 2.0 / ratio,
+        decided_ns: of(|round| round.decided_ns - round.read_ns),
+        look_up_ns: of(|round| round.look_up_ns),
+    })
 }
 
 /// Rows as an aligned table.
@@ -317,8 +324,8 @@ mod tests {
 
     #[test]
     fn flows_have_the_classes_that_were_meant() {
-        for len in FRAME_BYTES {
-            let file = capture(8, len, 2000).unwrap();
+        for bytes in FRAME_BYTES {
+            let file = capture(8, bytes - CHECK_LEN, 2000).unwrap();
             let mut offline = Offline::new(Settings::default(), (1, 2));
             time(&file, 1, |at, frame| {
                 offline.take(at, ETHERNET, frame);

@@ -25,8 +25,8 @@ fn variants(file: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
     metrics.collect()
 }
 
-const BY_B: [&str; 3] = ["c-b", "b-b", "b-a"];
-const BY_D: [&str; 2] = ["c-d", "d-a"];
+const BY_B: [&str; 3] = ["c_b", "b_b", "b_a"];
+const BY_D: [&str; 2] = ["c_d", "d_a"];
 
 fn sent<const N: usize>(metrics: &BTreeMap<String, f64>, links: [&str; N]) -> [f64; N] {
     links.map(|link| metrics[&format!("packets_sent.{link}")])
@@ -77,7 +77,7 @@ fn a_path_is_changed_at_the_edge_alone_and_loses_nothing() {
 fn a_cut_link_is_avoided_without_a_change_in_any_table() {
     let metrics = &variants("figure-1.toml")["cut"];
     assert_eq!(metrics["fpf_table_changes"], 0.0);
-    let lost = metrics["lost_packets.video.c-d.device-down"];
+    let lost = metrics["lost_packets.video.c_d.device-down"];
     assert!(lost == metrics["lost_packets"] && (1.0..=2.0).contains(&lost));
     let (by_b, by_d) = (sent(metrics, BY_B), sent(metrics, BY_D));
     assert_eq!(by_b[2] + by_d[1] + lost, 8000.0);
@@ -103,7 +103,7 @@ fn each_leaf_gets_exactly_one_copy() {
 fn xor_coding_repairs_what_one_of_two_paths_loses() {
     let variants = variants("xor.toml");
     let of = |variant: &str, metric: &str| variants[variant][metric];
-    let lost = |variant: &str| of(variant, "lost_packets.video.c-d.impaired");
+    let lost = |variant: &str| of(variant, "lost_packets.video.c_d.impaired");
     for variant in ["plain", "xor"] {
         let share = lost(variant) / 4000.0;
         assert!((0.08..=0.12).contains(&share), "{variant}: {share}");
@@ -113,6 +113,6 @@ fn xor_coding_repairs_what_one_of_two_paths_loses() {
     assert_eq!(received("plain"), 8000.0 - lost("plain"));
     assert_eq!(received("xor"), 8000.0);
     assert_eq!(of("xor", "fpf_decoder.video.repaired"), lost("xor"));
-    assert_eq!(sent(&variants["plain"], ["c-b"]), [4000.0]);
-    assert_eq!(sent(&variants["xor"], ["c-b"]), [8000.0]);
+    assert_eq!(sent(&variants["plain"], ["c_b"]), [4000.0]);
+    assert_eq!(sent(&variants["xor"], ["c_b"]), [8000.0]);
 }

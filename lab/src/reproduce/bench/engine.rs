@@ -1,8 +1,9 @@
 //! Measurements of the forwarding engine in memory.
 
+use weir_benches::classifier;
 use weir_benches::encapsulation;
 use weir_benches::fpf::conformance;
-use weir_benches::fpf::throughput::{self, Engine, FRAME_BYTES, GAP_BYTES, Kind, SetupError};
+use weir_benches::fpf::throughput::{self, Engine, FRAME_BYTES, GAP_BYTES, Kind};
 
 use super::{Measures, Metrics, Point, place};
 use crate::error::Error;
@@ -11,6 +12,8 @@ use crate::error::Error;
 const FLOWS: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];
 /// Lengths of frames at an edge. The link behind it carries no frame of 1518 bytes with a header more.
 const EDGE_BYTES: [usize; 5] = [78, 128, 256, 384, 1024];
+/// Rounds of a measurement of the classifier, whose spread is a metric.
+const ROUNDS: usize = 5;
 /// Leaves of a multicast rule.
 const LEAVES: [u8; 2] = [2, 8];
 /// The link of the paper's server, and the bus of its network processor (Figure 5), which carries frames alone.
@@ -56,6 +59,12 @@ fn engines(measures: Measures) -> Vec<EnginePoint> {
     }
 }
 
+/// Flows and lengths of frames for the classifier.
+fn classified() -> impl Iterator<Item = (u32, usize)> {
+    let lengths = classifier::FRAME_BYTES.into_iter();
+    lengths.flat_map(|bytes| classifier::FLOWS.map(|flows| (flows, bytes)))
+}
+
 /// All points of a measurement of the engine.
 pub(super) fn points(measures: Measures) -> Vec<Point> {
     match measures {
@@ -65,6 +74,12 @@ pub(super) fn points(measures: Measures) -> Vec<Point> {
             others.into_iter().chain(leaves).collect()
         }
         Measures::LookUp => vec![("look-up", place(&[]))],
+        Measures::Classifier => classified()
+            .map(|(flows, bytes)| {
+                let values = [("flows", flows.into()), ("bytes", bytes as u64)];
+                ("classifier", place(&values))
+            })
+            .collect(),
         Measures::Encapsulation => {
             let flows = FLOWS.into_iter();
             flows
@@ -86,10 +101,22 @@ pub(super) fn measure(measures: Measures, at: usize, is_quick: bool) -> Result<M
             let [lid, ipv6] = throughput::look_up_ns(rounds).map_err(failed)?;
             Ok(metrics(&[("lid_ns", lid), ("ipv6_ns", ipv6)]))
         }
+        Measures::Classifier => {
+            let (flows, bytes) = classified().nth(at).unwrap_or_default();
+            let rounds = if is_quick { 1 } else { ROUNDS };
+            let row = classifier::row(flows, bytes, rounds, is_quick);
+            let row = row.map_err(failed)?;
+            Ok(metrics(&[
+                ("read_ns", row.read_ns),
+                ("classify_ns", row.classify_ns),
+                ("ratio", row.ratio),
+                ("spread", row.spread),
+            ]))
+        }
         Measures::Encapsulation => {
             let batches = if is_quick { 2 } else { 500 };
             let sample = encapsulation::sample(FLOWS[at], batches);
-            let [all, look_up] = sample.map_err(|error| failed(error.into()))?;
+            let [all, look_up] = sample.map_err(failed)?;
             Ok(metrics(&[("encapsulate_ns", all), ("look_up_ns", look_up)]))
         }
         _ => {
@@ -167,6 +194,6 @@ fn metrics(values: &[(&str, f64)]) -> Metrics {
         .collect()
 }
 
-fn failed(error: SetupError) -> Error {
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::io("cannot set up a measurement")(std::io::Error::other(error))
 }

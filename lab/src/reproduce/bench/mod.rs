@@ -57,6 +57,8 @@ pub enum Measures {
     Edge,
     /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
     Encapsulation,
+    /// Classification of a capture: `classifier` by `flows` and `bytes`.
+    Classifier,
     /// Sizes of headers by `hops`: [`Header::ALL`] by their names. One run.
     Headers,
     /// Rows of a core FE's forwarding table: `core FE` by `paths` from end to end. One run.
