@@ -64,7 +64,8 @@ impl Plane {
     /// Puts the part of an edge in force, or none. Encapsulations that keep their row and filter keep their counters.
     /// It does nothing without an FPF table.
     pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) {
-        let Some(setup) = setup else {
+        // A router that is no edge looks nothing up.
+        let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
             self.edge = None;
             return;
         };

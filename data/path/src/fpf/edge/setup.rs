@@ -36,3 +36,10 @@ pub struct Setup {
     /// Names of the ports whose packets may get a header; empty for all ports.
     pub ports: Vec<String>,
 }
+
+impl Setup {
+    /// Whether any packet is treated otherwise than without an edge.
+    pub fn concerns_packets(&self) -> bool {
+        !self.encapsulations.is_empty() || self.no_match == NoMatch::Drop
+    }
+}
