@@ -19,11 +19,13 @@
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
 //! - [`library`]: the classes as a library for peers
+//! - [`mac`]: MAC addresses as text
 
 pub mod class;
 pub mod fe;
 pub mod fpf;
 pub mod library;
+pub mod mac;
 pub mod named;
 mod operation;
 pub mod plan;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_base::setting::{Scalar, Setting, Settings, did_you_mean, nearest};
 use weir_discipline::Spec;
 use weir_model::fault::ResultCode;
+use weir_model::section::{Blocks, Given};
 use weir_model::{Change, Class, ComponentPath, Fault};
 use weir_path::plane::Mode;
 
@@ -40,12 +41,6 @@ pub struct Plan {
     pub fpf: Arc<FpfPlan>,
 }
 
-/// The parameters that are given for one block: names and values.
-type Given<'a> = Vec<(&'a str, &'a Scalar)>;
-
-/// Parameters by block: its instance (none for the router) and section.
-type Blocks<'a> = BTreeMap<(Option<&'a str>, &'static str), Given<'a>>;
-
 /// A port before some changes.
 struct Before<'a> {
     port: &'a PortPlan,
@@ -56,13 +51,13 @@ struct Before<'a> {
 impl Plan {
     /// Checks a whole set of changes. All faults are reported, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let (blocks, faults) = sorted(changes);
+        let (blocks, faults) = section::ROUTER.sorted(changes);
         Self::checked(None, new_ports(&blocks), &blocks, faults)
     }
 
     /// Checks a part of a configuration, whose rest is not known: each block by itself, and no rule between blocks.
     pub fn check_part(changes: &[Change]) -> Result<(), Vec<Fault>> {
-        let (blocks, faults) = sorted(changes);
+        let (blocks, faults) = section::ROUTER.sorted(changes);
         Self::checked_alone(None, new_ports(&blocks), &blocks, faults).map(|_| ())
     }
 
@@ -105,7 +100,7 @@ impl Plan {
             last.retain(|earlier| earlier.path != change.path);
             last.push(change);
         }
-        let (mut blocks, faults) = sorted(last);
+        let (mut blocks, faults) = section::ROUTER.sorted(last);
         for new in come {
             if let Named::Fpf(part) = new.kind {
                 blocks.entry((Some(new.name), part.key())).or_default(); // with defaults, if it has no changes
@@ -293,22 +288,6 @@ fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
         Change::new(path.join(name), Scalar::Text(setting.to_string()))
     };
     settings.iter().map(change).collect()
-}
-
-/// Changes by the block that they are for, in their order, and the faults of those that are for none.
-fn sorted<'a>(changes: impl IntoIterator<Item = &'a Change>) -> (Blocks<'a>, Vec<Fault>) {
-    let (mut blocks, mut faults) = (Blocks::new(), Vec::new());
-    for change in changes {
-        match section::ROUTER.set(change) {
-            Ok(set) if set.section.has_instances && set.instance.is_none() => {} // an empty [port]
-            Ok(set) => {
-                let block = (set.instance, set.section.key);
-                blocks.entry(block).or_default().extend(set.parameter);
-            }
-            Err(fault) => faults.push(fault),
-        }
-    }
-    (blocks, faults)
 }
 
 /// The ports that parameters are given for, as ports that did not exist before.

@@ -9,6 +9,8 @@
 //! The reader of configurations with its errors, their JSON Schema and their reference page are made from these
 //! declarations: none of them names a key.
 
+use std::collections::BTreeMap;
+
 use weir_base::setting::{Scalar, unknown};
 
 use crate::class_path::{ClassPath, Label, NamePath, Step};
@@ -44,6 +46,12 @@ pub struct Set<'c> {
     /// The name of a parameter and its value, both unchecked; none if the section shall exist.
     pub parameter: Option<(&'c str, &'c Scalar)>,
 }
+
+/// The parameters that are given for one block: names and values, unchecked.
+pub type Given<'c> = Vec<(&'c str, &'c Scalar)>;
+
+/// Parameters by block: its instance, if it is in a section with instances, and the key of its section.
+pub type Blocks<'c> = BTreeMap<(Option<&'c str>, &'static str), Given<'c>>;
 
 /// The place in the declarations that a path names.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +116,25 @@ impl Section {
             instance,
             parameter,
         })
+    }
+
+    /// Changes by the block that they are for, in their order, and the faults of those that are for none.
+    pub fn sorted<'c>(
+        &'static self,
+        changes: impl IntoIterator<Item = &'c Change>,
+    ) -> (Blocks<'c>, Vec<Fault>) {
+        let (mut blocks, mut faults) = (Blocks::new(), Vec::new());
+        for change in changes {
+            match self.set(change) {
+                Ok(set) if set.section.has_instances && set.instance.is_none() => {} // an empty [port]
+                Ok(set) => {
+                    let block = (set.instance, set.section.key);
+                    blocks.entry(block).or_default().extend(set.parameter);
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        (blocks, faults)
     }
 
     /// Where a configuration has a setting, or the block, that a path by names or by IDs leads to. Whether the

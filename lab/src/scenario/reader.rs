@@ -252,32 +252,39 @@ impl<'a> Section<'a> {
 
     /// A list of names, if present.
     pub(super) fn names(&self, key: &'static Key) -> Result<Option<Vec<String>>, ScenarioError> {
-        let Some(node) = self.find(key) else {
-            return Ok(None);
-        };
-        let name = |item: &Node| match &item.value {
-            Value::Scalar(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(self.error(key.name, format!("must be {}", key.form))),
-        };
-        node.items()
-            .iter()
-            .map(name)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        self.list(key, |scalar| match scalar {
+            Scalar::Text(text) => Some(text.clone()),
+            _ => None,
+        })
     }
 
     /// A list of weights, if present.
     pub(super) fn weights(&self, key: &'static Key) -> Result<Option<Vec<u32>>, ScenarioError> {
+        self.list(key, |scalar| match scalar {
+            Scalar::Integer(n @ 1..=WEIGHT_MAX_INTEGER) => Some(*n as u32),
+            _ => None,
+        })
+    }
+
+    /// A list of values, if present.
+    fn list<T>(
+        &self,
+        key: &'static Key,
+        read: impl Fn(&Scalar) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, ScenarioError> {
         let Some(node) = self.find(key) else {
             return Ok(None);
         };
-        let weight = |item: &Node| match &item.value {
-            Value::Scalar(Scalar::Integer(n @ 1..=WEIGHT_MAX_INTEGER)) => Ok(*n as u32),
-            _ => Err(self.error(key.name, format!("must be {}", key.form))),
+        let item = |item: &Node| {
+            let value = match &item.value {
+                Value::Scalar(scalar) => read(scalar),
+                _ => None,
+            };
+            value.ok_or_else(|| self.error(key.name, format!("must be {}", key.form)))
         };
         node.items()
             .iter()
-            .map(weight)
+            .map(item)
             .collect::<Result<_, _>>()
             .map(Some)
     }

@@ -16,6 +16,7 @@ use weir_base::{Instant, Span};
 use weir_forces::wire::Id;
 use weir_forces::wire::message::PacketRedirect;
 use weir_forces::wire::redirect::Redirect;
+use weir_lfb::mac;
 use weir_model::Value;
 use weir_wire::ethernet::{self, Mac};
 
@@ -282,20 +283,13 @@ struct Found<'v> {
 impl<'v> Found<'v> {
     fn read(row: &'v Value) -> Option<Self> {
         let mtu = row.whole("mtu").filter(|mtu| MTUS.contains(mtu))?;
-        let mac = mac(row.text("mac")?).filter(|mac| !ethernet::is_group(*mac))?;
+        let mac = mac::read(row.text("mac")?).filter(|mac| !ethernet::is_group(*mac))?;
         Some(Self {
             name: row.text("port")?,
             mac,
             mtu: u32::try_from(mtu).ok()?,
         })
     }
-}
-
-/// `02:00:00:00:00:01`.
-fn mac(text: &str) -> Option<Mac> {
-    let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16));
-    let bytes: Vec<u8> = bytes.collect::<Result<_, _>>().ok()?;
-    bytes.try_into().ok()
 }
 
 /// Sends a packet to an FE. What there is no room for is lost, as any packet may be.

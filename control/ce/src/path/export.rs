@@ -1,12 +1,14 @@
 //! The configuration of each FE: its interfaces, the rules of its domain, and the packets that enter there.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_base::setting::{Scalar, Settings};
 use weir_controller::paths::{End, FeId, LinkId, Paths, Payload, Rule};
 use weir_lfb::Plan;
-use weir_lfb::fpf::{Part, mac};
+use weir_lfb::fpf::Part;
+use weir_lfb::mac;
+use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
 
 use super::section::OF_ENCAPSULATION;
@@ -51,14 +53,12 @@ impl NetworkPlan {
         let mut changes = Vec::new();
         let bytes = Scalar::Integer(paths.lid_bytes(topology.domain_of(fe)).into());
         changes.push(Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes));
-        let mut ports = BTreeMap::new();
+        let mut ports = BTreeSet::new();
         for link in topology.links_of(fe) {
             let [near, _] = topology.ends(link, fe);
-            let interface = self.interface(link, fe, near).map_err(one)?;
-            if let Some(port) = interface.1 {
-                ports.insert(port.to_owned(), ());
-            }
-            changes.extend(interface.0.changes);
+            let (section, port) = self.interface(link, fe, near);
+            ports.extend(port);
+            changes.extend(section.changes);
         }
         for ((input, lid), rule) in paths.rules(fe) {
             let digits = 2 * usize::from(lid.bytes);
@@ -78,9 +78,9 @@ impl NetworkPlan {
         for flow in flows.iter().filter(|flow| flow.source == fe) {
             changes.extend(encapsulation(flow).changes);
         }
-        let ports = ports.into_keys().map(|port| {
-            let path = ComponentPath::new(["port", &port, "interface"]);
-            Change::new(path, Scalar::Text(port))
+        let ports = ports.into_iter().map(|port| {
+            let path = Named::Port.path(port).join("interface");
+            Change::new(path, Scalar::Text(port.to_owned()))
         });
         let whole: Vec<Change> = ports.chain(changes.iter().cloned()).collect();
         Plan::check(&whole).map_err(|faults| {
@@ -100,13 +100,13 @@ impl NetworkPlan {
         link: LinkId,
         fe: FeId,
         near: &'a End,
-    ) -> Result<(Components, Option<&'a str>), Fault> {
+    ) -> (Components, Option<&'a str>) {
         let mut section = Components::new(Part::Interface, &near.interface);
         let [own, far] = self.addresses(link, fe);
         if let (Ok(local), Ok(remote)) = (own.parse::<IpAddr>(), far.parse::<IpAddr>()) {
             section.set("local", local);
             section.set("remote", remote);
-            return Ok((section, None));
+            return (section, None);
         }
         let (port, vlan) = match near.interface.rsplit_once('.') {
             Some((port, vlan)) if vlan.parse::<u16>().is_ok() => (port, Some(vlan)),
@@ -116,7 +116,7 @@ impl NetworkPlan {
         if let Some(vlan) = vlan {
             section.set("vlan", vlan);
         }
-        Ok((section, Some(port)))
+        (section, Some(port))
     }
 
     /// The addresses of a link as the file has them: at this FE, and at the other one.
@@ -154,7 +154,7 @@ impl NetworkPlan {
                     let why = "missing: the element before it sends its frames to this address";
                     return Err(wrong("link", name, key, why));
                 }
-                if mac(far).is_some() {
+                if mac::read(far).is_some() {
                     section.set("neighbour", far);
                 }
                 if *advance > 0 {

@@ -33,14 +33,14 @@ mod topology;
 
 use std::collections::BTreeMap;
 
-use weir_base::setting::{Scalar, Settings};
+use weir_base::setting::Settings;
 use weir_controller::paths::{FeId, LinkId, PathError, Paths, Route, Topology};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 
 pub use export::hex;
 pub use flows::target;
-pub use section::{DOMAIN_CLASS, ELEMENT_CLASS, LINK_CLASS, NETWORK, PATH_CLASS};
+use section::NETWORK;
 
 /// A checked file.
 #[derive(Clone, Debug)]
@@ -73,33 +73,17 @@ type Named = BTreeMap<String, Settings>;
 impl NetworkPlan {
     /// Checks a whole file. All faults of its sections are reported, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
-        let mut given: BTreeMap<(&str, &str), Vec<(&str, &Scalar)>> = BTreeMap::new();
-        let mut faults = Vec::new();
-        for change in changes {
-            match NETWORK.set(change) {
-                Ok(set) => {
-                    if let Some(name) = set.instance {
-                        let block = given.entry((set.section.key, name)).or_default();
-                        block.extend(set.parameter);
-                    }
-                }
-                Err(fault) => faults.push(fault),
-            }
-        }
+        let (blocks, mut faults) = NETWORK.sorted(changes);
         let mut named: BTreeMap<&str, Named> = BTreeMap::new();
-        for ((key, name), values) in given {
+        for ((name, key), given) in blocks {
+            let name = name.unwrap_or_default(); // all sections have names
             let path = ComponentPath::new([key, name]);
             let section = NETWORK.sections.iter().find(|section| section.key == key);
-            let classes = section
-                .map(|section| (section.classes)())
-                .unwrap_or_default();
-            for class in classes {
-                match Settings::check(class.parameters, values.iter().copied()) {
+            for class in section.into_iter().flat_map(|section| (section.classes)()) {
+                match Settings::check(class.parameters, given.iter().copied()) {
                     Ok(settings) => {
-                        _ = named
-                            .entry(key)
-                            .or_default()
-                            .insert(name.to_owned(), settings)
+                        let of_kind = named.entry(key).or_default();
+                        of_kind.insert(name.to_owned(), settings);
                     }
                     Err(error) => faults.push(Fault::of_setting(&path, &class, &error)),
                 }

@@ -10,7 +10,7 @@ const fn text(id: u32, name: &'static str, most: usize, about: &'static str) -> 
 }
 
 /// A domain.
-pub const DOMAIN_CLASS: Class = Class {
+const DOMAIN_CLASS: Class = Class {
     name: "domain",
     id: 0x00F7_0330,
     about: "a domain of flexible packet forwarding: forwarding elements with one table of LIDs",
@@ -41,7 +41,7 @@ pub const DOMAIN_CLASS: Class = Class {
 };
 
 /// A forwarding element.
-pub const ELEMENT_CLASS: Class = Class {
+const ELEMENT_CLASS: Class = Class {
     name: "element",
     id: 0x00F7_0331,
     about: "a forwarding element of a domain",
@@ -59,7 +59,7 @@ pub const ELEMENT_CLASS: Class = Class {
 };
 
 /// A link.
-pub const LINK_CLASS: Class = Class {
+const LINK_CLASS: Class = Class {
     name: "link",
     id: 0x00F7_0332,
     about: "a link between two forwarding elements",
@@ -205,7 +205,7 @@ const fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// A path.
-pub const PATH_CLASS: Class = Class {
+const PATH_CLASS: Class = Class {
     name: "path",
     id: 0x00F7_0333,
     about: "packets, and the paths that they take",
@@ -214,7 +214,7 @@ pub const PATH_CLASS: Class = Class {
 };
 
 /// A network.
-pub static NETWORK: Section = Section {
+pub(super) static NETWORK: Section = Section {
     key: "",
     has_instances: false,
     about: "",

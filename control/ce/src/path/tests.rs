@@ -1,4 +1,5 @@
 use super::*;
+use weir_base::setting::Scalar;
 use weir_config::Document;
 
 /// The paper's Figure 1: IP would lead from C by D to A.

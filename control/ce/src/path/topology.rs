@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_base::setting::Settings;
 use weir_controller::paths::{Behaviour, Domain, End, Fe, FeId, Link, LinkId, Payload, Topology};
-use weir_lfb::fpf::mac;
+use weir_lfb::mac;
 use weir_model::Fault;
 
 use super::{Named, refused, wrong};
@@ -97,7 +97,7 @@ fn end(
     let fe: FeId = topology
         .fe_named(element)
         .map_err(refused("link", link, place))?;
-    let address = mac(settings.text(address_of(place)));
+    let address = mac::read(settings.text(address_of(place)));
     Ok(End {
         fe,
         interface: interface.to_owned(),
@@ -106,7 +106,7 @@ fn end(
 }
 
 fn check_address(link: &str, place: &str, text: &str) -> Result<(), Fault> {
-    match text.is_empty() || mac(text).is_some() || text.parse::<IpAddr>().is_ok() {
+    match text.is_empty() || mac::read(text).is_some() || text.parse::<IpAddr>().is_ok() {
         true => Ok(()),
         false => {
             let why = format!(

@@ -13,7 +13,7 @@ use weir_base::setting::{Scalar, SettingError, Settings};
 use weir_discipline::Manual;
 use weir_model::class::{Cell, Form, Type, Unit};
 use weir_model::{Class, Component, Value, capture};
-use weir_path::ip::tables::{Mac, Tables};
+use weir_path::ip::tables::Tables;
 use weir_path::plane::Plane;
 
 use crate::fpf::Part;
@@ -190,12 +190,6 @@ impl Declared {
             read,
         }
     }
-}
-
-/// A MAC address as operators write it.
-fn shown_mac(mac: &Mac) -> String {
-    let bytes: Vec<_> = mac.iter().map(|b| format!("{b:02x}")).collect();
-    bytes.join(":")
 }
 
 /// Columns of received packets, for components that are a [`COUNT`](weir_model::class::COUNT).

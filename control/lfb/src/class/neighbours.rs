@@ -6,7 +6,8 @@ use weir_model::class::{Cell, Class, Layout};
 use weir_path::ip::tables::{Mac, Tables};
 use weir_path::plane::Plane;
 
-use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows, shown_mac};
+use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, rows};
+use crate::mac;
 
 pub(super) static NEIGHBOURS: Block = Block {
     class: Class {
@@ -74,7 +75,7 @@ const COLUMNS: &[Column<Neighbour>] = &[
         .optional()
         .about("Its MAC address; null if it did not answer.")
         .shown(&[Cell::new("MAC").or("no answer")])
-        .read(|neighbour| neighbour.mac.as_ref().map(shown_mac).into()),
+        .read(|neighbour| neighbour.mac.as_ref().map(mac::shown).into()),
     component(4, "waiting", PACKETS, "0")
         .about("Packets that wait for its answer.")
         .shown(&[Cell::new("WAITING PACKETS")])

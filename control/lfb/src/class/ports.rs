@@ -7,8 +7,9 @@ use weir_path::plane::{Plane, PlanePort};
 
 use super::{
     BYTES, Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
-    components, rows, shown_mac,
+    components, rows,
 };
+use crate::mac;
 use crate::port;
 
 pub(crate) static PORTS: Block = Block {
@@ -178,7 +179,7 @@ const COLUMNS: &[Column<PortRow>] = &[
     component(14, "mac", TEXT, "02:00:00:00:00:01")
         .optional()
         .about("MAC address of the interface; null while there is no interface.")
-        .read(|port| port.interface.map(|of| shown_mac(&of.mac)).into()),
+        .read(|port| port.interface.map(|of| mac::shown(&of.mac)).into()),
     component(15, "mtu", BYTES, "1500")
         .optional()
         .about(

@@ -41,6 +41,8 @@ use weir_model::{ComponentPath, Fault};
 use weir_path::fpf::edge::setup::Setup;
 use weir_path::fpf::{Builder, InterfaceId, Table};
 
+pub use domain::PARAMETERS;
+
 use crate::port::PortPlan;
 
 /// The key of the section.
@@ -98,9 +100,6 @@ impl Part {
         is_here.then_some((part, name))
     }
 }
-
-pub use domain::PARAMETERS;
-pub use text::mac;
 
 /// The settings of every section by its name.
 type Named = BTreeMap<String, Settings>;

@@ -6,6 +6,7 @@ use weir_path::fpf::{Builder, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
 
 use super::{Added, Interfaces, Wrong, text};
+use crate::mac;
 
 /// Longest list of leaves, in bytes.
 const LEAVES_MAX: usize = 16_384;
@@ -97,7 +98,7 @@ pub(super) fn add(
             name => interface("output", name)?,
         };
         let neighbour = settings.text("neighbour");
-        let destination = match text::mac(neighbour) {
+        let destination = match mac::read(neighbour) {
             Some(mac) if mac[0] & 1 == 0 => mac,
             None if neighbour.is_empty() && is_tunnel => Default::default(),
             _ => {

@@ -1,6 +1,5 @@
-//! LIDs, vectors and addresses as they are written. An error says what would be permitted.
+//! LIDs, vectors and Ethernet types as they are written. An error says what would be permitted.
 
-use weir_wire::ethernet::Mac;
 use weir_wire::fpf::Vector;
 
 /// An Ethernet type: `0xc000`.
@@ -44,19 +43,6 @@ pub(super) fn vector(text: &str) -> Result<Vector, String> {
     vector.ok_or_else(|| format!("\"{text}\" is longer than the 255 bytes of a vector"))
 }
 
-/// A MAC address: `02:00:00:00:00:0b`.
-pub fn mac(text: &str) -> Option<Mac> {
-    let mut mac = Mac::default();
-    let mut parts = text.split(':');
-    for byte in &mut mac {
-        let part = parts
-            .next()
-            .filter(|part| is_hex(part) && part.len() == 2)?;
-        *byte = u8::from_str_radix(part, 16).ok()?;
-    }
-    parts.next().is_none().then_some(mac)
-}
-
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -91,15 +77,5 @@ mod tests {
                 .all(|text| vector(text).is_err())
         );
         assert!(vector(&"b1".repeat(256)).unwrap_err().contains("255 bytes"));
-        assert_eq!(mac("02:00:00:00:00:0B"), Some([2, 0, 0, 0, 0, 11]));
-        for wrong in [
-            "",
-            "2:0:0:0:0:b",
-            "02:00:00:00:00",
-            "02:00:00:00:00:0b:01",
-            "02-00-00-00-00-0b",
-        ] {
-            assert_eq!(mac(wrong), None, "{wrong}");
-        }
     }
 }

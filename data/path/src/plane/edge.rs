@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Which packets match, and which vectors they get, is [`fpf::edge`](crate::fpf::edge)'s. The packet itself is not
-//! changed: its TTL is decremented at the other edge, where it leaves the path. So it is for this edge to answer a
-//! packet whose TTL has run out, and it does, since such a packet gets no header.
+//! changed: its TTL is decremented at the other edge, where it leaves the path. A packet whose TTL has run out gets no
+//! header, and is answered here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::plane::Plane;
 const RULES_MAX: usize = 1 << 20;
 
 /// The state of the edge.
-pub(crate) struct Edge {
+pub struct Edge {
     setup: Arc<Setup>,
     rules: Rules,
     /// The name of each row.
@@ -47,6 +47,8 @@ pub(crate) struct Edge {
     ports: Vec<bool>,
     /// The rules for the packets of a burst; empty between two bursts.
     found: Vec<Option<Found>>,
+    /// Memory for the packets of a burst that get no header; empty between two bursts.
+    others: Vec<Held>,
     /// Encapsulations that ended because no packet matched them for their time-out.
     expired: u64,
 }
@@ -62,12 +64,11 @@ pub struct InForce {
 
 impl Plane {
     /// Puts the part of an edge in force, or none. Encapsulations that keep their row and filter keep their counters.
-    /// It does nothing without an FPF table.
-    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) {
+    /// It does nothing without an FPF table. Returns an edge that is gone, so that another thread can free it.
+    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Option<Box<Edge>> {
         // A router that is no edge looks nothing up.
         let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
-            self.edge = None;
-            return;
+            return self.edge.take();
         };
         let mut edge = match self.edge.take() {
             Some(edge) => edge,
@@ -77,12 +78,14 @@ impl Plane {
                 names: BTreeMap::new(),
                 ports: Vec::new(),
                 found: Vec::new(),
+                others: Vec::new(),
                 expired: 0,
             }),
         };
         edge.change(setup, now);
         self.edge = Some(edge);
         self.bind_edge();
+        None
     }
 
     /// The encapsulations in force, lowest row first.
@@ -146,7 +149,7 @@ impl Plane {
         let subject = Subject::new(&self.pool, packet, headers);
         let found = edge.rules.find(&subject);
         let left = match found {
-            Some(found) if edge.ports.get(ingress) == Some(&true) => {
+            Some(found) if edge.is_at(Some(ingress)) => {
                 self.enter(&mut edge, held, found, now);
                 None
             }
@@ -163,6 +166,10 @@ impl Plane {
         let Some(mut edge) = self.edge.take() else {
             return;
         };
+        if !self.gathered.iter().any(|held| edge.is_at(held.ingress)) {
+            self.edge = Some(edge); // a burst comes in by one port
+            return;
+        }
         let mut gathered = std::mem::take(&mut self.gathered);
         let subjects = gathered.iter().map(|held| {
             let Classified { packet, headers } = &held.packet;
@@ -173,7 +180,7 @@ impl Plane {
         edge.rules.find_all(&subjects, &mut found);
         drop(subjects);
         let mut found_of = found.drain(..);
-        let mut others = Vec::with_capacity(gathered.capacity());
+        let mut others = std::mem::take(&mut edge.others);
         for held in gathered.drain(..) {
             let found = found_of.next().flatten();
             if let Some(held) = self.encapsulate(&mut edge, held, found) {
@@ -181,18 +188,19 @@ impl Plane {
             }
         }
         drop(found_of);
-        edge.found = found;
+        (edge.found, edge.others) = (found, gathered); // their memory
         self.gathered = others;
         self.edge = Some(edge);
     }
 
     /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
     fn encapsulate(&mut self, edge: &mut Edge, held: Held, found: Option<Found>) -> Option<Held> {
-        let at_edge = held
-            .ingress
-            .is_some_and(|port| edge.ports.get(port) == Some(&true));
         let is_concerned = found.is_some() || edge.setup.no_match == NoMatch::Drop;
-        if !at_edge || !is_concerned || held.origin != Origin::Transit || self.is_own(&held) {
+        if !edge.is_at(held.ingress)
+            || !is_concerned
+            || held.origin != Origin::Transit
+            || self.is_own(&held)
+        {
             return Some(held);
         }
         let now = held.packet.packet.arrived;
@@ -295,6 +303,11 @@ impl Plane {
 }
 
 impl Edge {
+    /// Whether packets that came in by this port may get a header.
+    fn is_at(&self, ingress: Option<usize>) -> bool {
+        ingress.is_some_and(|port| self.ports.get(port) == Some(&true))
+    }
+
     /// Puts another setup in force.
     fn change(&mut self, setup: Arc<Setup>, now: Instant) {
         let kept: BTreeSet<u32> = setup.encapsulations.iter().map(|e| e.row).collect();

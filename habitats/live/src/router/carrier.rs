@@ -14,6 +14,7 @@ use weir_lfb::redirect::RedirectPlan;
 use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
+use weir_path::plane::edge::Edge;
 
 use super::bypass::{self, Bypassed};
 use super::driver::Input;
@@ -324,15 +325,14 @@ impl Carrier {
     }
 }
 
-/// Puts FPF in force, or switches it off. Returns the table before.
-fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> Option<Arc<Table>> {
+/// Puts FPF in force, or switches it off. Returns the table and the edge that are replaced.
+fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Option<Box<Edge>>) {
     let built = fpf.built();
     let replaced = worker
         .plane
         .set_fpf(built.map(|built| Arc::clone(&built.table)));
     let edge = built.map(|built| Arc::clone(&built.edge));
-    worker.plane.set_fpf_edge(edge, clock::now());
-    replaced
+    (replaced, worker.plane.set_fpf_edge(edge, clock::now()))
 }
 
 fn interfaces(places: &[Place]) -> impl Iterator<Item = &str> {
