@@ -248,10 +248,10 @@ fn capture(flows: u32, frame_len: usize, packets: usize) -> Result<Vec<u8>, Wire
 fn frame(flow: u32, number: u32, len: usize, random: &mut Stream) -> Result<Vec<u8>, WireError> {
     let mut frame = vec![0; len];
     let protocol = match flow % 4 {
-        0 | 3 => Protocol::Udp,
-        _ => Protocol::Tcp,
+        0 | 3 => Protocol::UDP,
+        _ => Protocol::TCP,
     };
-    ethernet::View::new_unchecked(&mut frame[..]).set_ethertype(EtherType::Ipv4);
+    ethernet::View::new_unchecked(&mut frame[..]).set_ethertype(EtherType::IPV4);
     let source = Ipv4Addr::from_bits(0x0a00_0000 + flow);
     let destination = Ipv4Addr::new(192, 0, 2, 1);
     let ip = ipv4::Repr::new(source, destination, protocol, len - L4)?;
@@ -260,7 +260,7 @@ fn frame(flow: u32, number: u32, len: usize, random: &mut Stream) -> Result<Vec<
     ));
     let (source_port, port) = (40_000, [5004, 443, 80, 9000][flow as usize % 4]);
     let header_len = match protocol {
-        Protocol::Udp => {
+        Protocol::UDP => {
             let udp = udp::Repr::new(source_port, port, len - L4 - udp::HEADER_LEN)?;
             udp.emit(&mut udp::View::new_unchecked(&mut frame[L4..]));
             udp::HEADER_LEN

@@ -24,6 +24,7 @@ use weir_path::fpf::edge::filter::{Filter, Subject};
 use weir_path::fpf::edge::paths::Paths;
 use weir_path::fpf::edge::rule::Rule;
 use weir_path::fpf::edge::rules::{Found, Rules};
+use weir_path::headers::Parsed;
 use weir_path::ip::parse::parse;
 use weir_path::link;
 use weir_wire::{EtherType, Protocol, WireError, ethernet, fpf, ipv6, udp};
@@ -227,11 +228,12 @@ impl Edge {
         let mut found = Vec::with_capacity(BURST);
         let mut packets = packets.into_iter().peekable();
         while packets.peek().is_some() {
-            for packet in packets.by_ref().take(BURST) {
-                let parsed = link::validate(self.pool.frame(&packet))
-                    .ok()
-                    .and_then(|link| parse(&mut self.pool, packet, &link).ok());
-                burst.extend(parsed.map(|parsed| classify(&mut self.pool, parsed)));
+            for mut packet in packets.by_ref().take(BURST) {
+                let link = link::validate(self.pool.frame(&packet));
+                if let Ok(Ok(headers)) = link.map(|link| parse(&mut self.pool, &mut packet, &link))
+                {
+                    burst.push(classify(&mut self.pool, Parsed { packet, headers }));
+                }
             }
             let mut subjects = [NOBODY; BURST];
             for (subject, Classified { packet, headers }) in subjects.iter_mut().zip(&burst) {
@@ -301,7 +303,7 @@ const NOBODY: Subject<'static> = Subject {
     },
     hash: 0,
     has_ports: false,
-    ethertype: EtherType::Other(0),
+    ethertype: EtherType(0),
 };
 
 fn subject((key, hash): &(FlowKey, u64)) -> Subject<'_> {
@@ -309,7 +311,7 @@ fn subject((key, hash): &(FlowKey, u64)) -> Subject<'_> {
         key,
         hash: *hash,
         has_ports: true,
-        ethertype: EtherType::Ipv6,
+        ethertype: EtherType::IPV6,
     }
 }
 
@@ -323,7 +325,7 @@ fn key(flow: u32) -> FlowKey {
     FlowKey::ip(
         source.into(),
         DESTINATION.into(),
-        Protocol::Udp.into(),
+        Protocol::UDP.into(),
         PORTS.0,
         PORTS.1,
     )
@@ -336,12 +338,12 @@ fn frame() -> Result<[u8; FRAME_BYTES], WireError> {
     let mut link = ethernet::View::new_unchecked(&mut frame[..]);
     link.set_destination([2, 0, 0, 0, 0, 1]);
     link.set_source([2, 0, 0, 0, 0, 2]);
-    link.set_ethertype(EtherType::Ipv6);
+    link.set_ethertype(EtherType::IPV6);
     let ip = ipv6::Repr {
         traffic_class: 0,
         flow_label: ipv6::FlowLabel::default(),
         payload_len: (FRAME_BYTES - L4) as u16,
-        next_header: Protocol::Udp,
+        next_header: Protocol::UDP,
         hop_limit: 64,
         source: SOURCE.into(),
         destination: DESTINATION.into(),

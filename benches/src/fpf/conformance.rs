@@ -59,7 +59,7 @@ pub fn figure_1() -> Result<Walk, SetupError> {
         }
     }
     walk.indices.push(header_and_packet[1]);
-    let mut to_host = fe(|builder, hop| builder.end(None, Inner::Frame(EtherType::Ipv6, hop)))?;
+    let mut to_host = fe(|builder, hop| builder.end(None, Inner::Frame(EtherType::IPV6, hop)))?;
     let delivered = through(&mut to_host, &header_and_packet);
     walk.is_original =
         matches!(&delivered[..], [one] if one[12..14] == [0x86, 0xdd] && one[14..] == packet);

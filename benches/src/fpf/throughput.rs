@@ -245,7 +245,7 @@ fn setup(flows: u32) -> Result<Setup, WireError> {
     let encapsulation = |flow: u32| {
         let vector = Vector::new(&[flow as u8, 1, 2, 3])?;
         let ends = (source(flow).into(), DESTINATION.into());
-        let key = FlowKey::ip(ends.0, ends.1, Protocol::Udp.into(), PORTS.0, PORTS.1);
+        let key = FlowKey::ip(ends.0, ends.1, Protocol::UDP.into(), PORTS.0, PORTS.1);
         Ok(Encapsulation {
             name: flow.to_string(),
             row: flow,

@@ -3,9 +3,9 @@
 use rand::{Rng, RngExt};
 use weir_base::{Stream, Tally};
 use weir_packet::{Class, Fates, Packet, Pool, Reason};
-use weir_path::fpf::bindings::{Bindings, Device, PortState};
-use weir_path::fpf::burst::{self, Label};
+use weir_path::fpf::bindings::{Adjacency, Bindings, Device, PortState};
 use weir_path::fpf::forward::{decide, parse};
+use weir_path::fpf::relay;
 use weir_path::fpf::table::{Input, TableError};
 use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table};
 use weir_path::ip::tables::BURST;
@@ -19,7 +19,6 @@ pub(super) struct Fpf {
     pub(super) table: Table,
     bindings: Bindings,
     input: Input,
-    labels: Vec<Label>,
     refused: Vec<usize>,
     forwarded: Tally,
 }
@@ -48,7 +47,6 @@ impl Fpf {
             bindings: Bindings::new(&table, ports.into_iter()),
             input: table.any_input(),
             table,
-            labels: Vec::with_capacity(BURST),
             refused: Vec::with_capacity(BURST),
             forwarded: Tally::ZERO,
         })
@@ -65,12 +63,20 @@ pub(super) fn fpf_frame(random: &mut Stream) -> [u8; FRAME_BYTES] {
 }
 
 impl Fpf {
+    /// Handles a packet that just goes to a neighbour; none for others.
+    #[inline(always)]
+    fn relay(&self, frame: &mut [u8]) -> Option<&Adjacency> {
+        self.check(frame).ok()?;
+        let (adjacency, _) = relay::rewrite(frame, &self.table, &self.bindings, self.input)?;
+        Some(adjacency)
+    }
+
     /// The checks of a port before it hands a frame over to FPF.
     #[inline(always)]
     fn check(&self, frame: &[u8]) -> Result<(), Reason> {
-        let link = link::validate(frame)?;
-        match link.ethertype == self.table.domain().ethertype() {
-            _ if ethernet::is_group(link.destination) => Err(Reason::Multicast),
+        let ethertype = link::ethertype(frame).ok_or(Reason::TruncatedHeader)?;
+        match ethertype == self.table.domain().ethertype() {
+            true if frame[0] & 1 == 1 => Err(Reason::Multicast),
             true => Ok(()),
             false => Err(Reason::NotIp),
         }
@@ -92,22 +98,11 @@ impl Fpf {
 
 impl Engine for Fpf {
     fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
-        for packet in &*packets {
-            let frame = pool.frame(packet);
-            self.labels.push(match self.check(frame) {
-                Ok(()) => Label::parse(frame, &self.table, self.input),
-                Err(_) => Label::default(),
-            });
-        }
-        burst::look_up_all(&self.table, &mut self.labels);
         let (mut ports, mut forwarded) = (0, Tally::ZERO);
-        for (n, label) in self.labels.drain(..).enumerate() {
-            let packet = &mut packets[n];
+        for (n, packet) in packets.iter_mut().enumerate() {
             let bytes = packet.bytes();
-            if let Some((hop, index)) = label.forward(&self.table)
-                && let adjacency = self.bindings.adjacency(hop)
-                && adjacency.takes(packet)
-                && burst::rewrite(pool, packet, adjacency, index).is_ok()
+            if let Some(adjacency) = self.relay(pool.frame_mut(packet))
+                && relay::finish(pool, packet, adjacency).is_ok()
             {
                 forwarded.count(bytes);
                 ports += adjacency.port as usize;

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use weir_base::Tally;
 use weir_packet::{Fates, Packet, Pool, Reason};
 use weir_path::egress::{self, Exit};
-use weir_path::headers::Parsed;
+use weir_path::headers::Headers;
 use weir_path::ip::forward::{Origin, Stop, forward};
 use weir_path::ip::next_hop_cache::NextHopCache;
 use weir_path::ip::parse::parse;
@@ -22,7 +22,7 @@ pub(super) struct Ip {
     pub(super) tables: Tables,
     delegated: BTreeSet<IpAddr>,
     cache: NextHopCache,
-    burst: Vec<Parsed>,
+    headers: Vec<Headers>,
     refused: Vec<(usize, Reason)>,
     forwarded: Tally,
 }
@@ -37,7 +37,7 @@ impl Ip {
             tables,
             delegated: BTreeSet::new(),
             cache: NextHopCache::default(),
-            burst: Vec::with_capacity(BURST),
+            headers: Vec::with_capacity(BURST),
             refused: Vec::with_capacity(BURST),
             forwarded: Tally::ZERO,
         }
@@ -46,20 +46,27 @@ impl Ip {
 
 impl Engine for Ip {
     fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize {
-        for packet in packets.drain(..) {
-            match link::validate(pool.frame(&packet)) {
-                Ok(link) => match parse(pool, packet, &link) {
-                    Ok(parsed) => self.burst.push(parsed),
-                    Err(refused) => drop(fates.discard(refused.packet, refused.reason)),
-                },
-                Err(reason) => drop(fates.discard(packet, reason)),
+        let mut n = 0;
+        while n < packets.len() {
+            let packet = &mut packets[n];
+            let link = link::validate(pool.frame(packet));
+            match link.and_then(|link| parse(pool, packet, &link)) {
+                Ok(headers) => {
+                    self.headers.push(headers);
+                    n += 1;
+                }
+                Err(reason) => drop(fates.discard(packets.remove(n), reason)),
             }
         }
-        let destinations = self.burst.iter().map(|parsed| parsed.headers.destination);
+        let destinations = self.headers.iter().map(Headers::destination);
         let routes = self.tables.route_numbers(destinations);
         let (mut ports, mut forwarded) = (0, Tally::ZERO);
-        for (n, route) in routes[..self.burst.len()].iter().enumerate() {
-            let Parsed { packet, headers } = &mut self.burst[n];
+        for (n, ((packet, headers), route)) in packets
+            .iter_mut()
+            .zip(&self.headers)
+            .zip(&routes)
+            .enumerate()
+        {
             let verdict = forward(
                 &self.tables,
                 &self.delegated,
@@ -86,9 +93,10 @@ impl Engine for Ip {
         }
         self.forwarded += forwarded;
         while let Some((n, reason)) = self.refused.pop() {
-            fates.discard(self.burst.swap_remove(n).packet, reason);
+            fates.discard(packets.swap_remove(n), reason);
         }
-        self.burst.clear();
+        self.headers.clear();
+        packets.clear();
         ports
     }
 }

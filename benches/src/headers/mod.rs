@@ -7,7 +7,7 @@
 //! | IPv4, IPv6 | one route; the tables of [`lookup`], 64 neighbours | longest prefix |
 //!
 //! Frames of 78 bytes lie in the slots of a pool, each with a LID, label or destination of its own. They are handled in
-//! bursts of 64: all are parsed, all are looked up, and each is rewritten and counted. These are
+//! bursts of 64: all are parsed, all are looked up, and each is rewritten and counted; by FPF each in one pass. These are
 //! the functions that a worker calls, with descriptors, drop reasons and counters, except for MPLS, which weir does not
 //! forward: its label swap stands here to compare with (RFC 3031, RFC 3443: a label is swapped, the TTL is checked and
 //! decremented). The copy into the pool, the flow key and the queue are not part of it, because they are the same

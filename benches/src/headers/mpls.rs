@@ -35,7 +35,7 @@ pub(super) struct NextHop {
 pub(super) const LABELS: u32 = 16_384;
 /// Labels below are reserved (RFC 3032, section 2.1).
 pub(super) const LABEL_MIN: u32 = 16;
-pub(super) const MPLS: EtherType = EtherType::Other(0x8847);
+pub(super) const MPLS: EtherType = EtherType(0x8847);
 pub(super) const SHIM_AT: usize = ethernet::HEADER_LEN;
 
 impl Mpls {

@@ -112,7 +112,7 @@ pub fn injection(
 fn exception_id(exception: &Exception) -> ExceptionId {
     let is_v6 = || {
         let view = ethernet::View::new_checked(&exception.frame[..]);
-        view.is_ok_and(|view| view.ethertype() == EtherType::Ipv6)
+        view.is_ok_and(|view| view.ethertype() == EtherType::IPV6)
     };
     match exception.cause {
         Cause::Local => ExceptionId::LocalDelivery,

@@ -137,7 +137,7 @@ fn payload(kind: u16, mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>
         return Err(cut);
     }
     match EtherType::from(kind) {
-        EtherType::Ipv4 | EtherType::Ipv6 => by_version(reader.0, depth),
+        EtherType::IPV4 | EtherType::IPV6 => by_version(reader.0, depth),
         tag if tag.is_tag() || kind == TAG_OLD => {
             reader.take(vlan::TAG_LEN - 2).ok_or(cut)?;
             ether(reader, depth + 1)
@@ -221,7 +221,7 @@ fn transport(
         packet: &[],
     };
     match protocol {
-        Protocol::Tcp => {
+        Protocol::TCP => {
             let view = tcp::View::new_checked(body).map_err(|_| Unparsed::Malformed)?;
             let ports = [view.source_port(), view.destination_port()];
             let bytes = body.get(view.header_len()..).ok_or(Unparsed::Malformed)?;
@@ -232,7 +232,7 @@ fn transport(
             };
             Ok(parsed(ports, segment))
         }
-        Protocol::Udp => {
+        Protocol::UDP => {
             let view = udp::View::new_checked(body).map_err(|_| Unparsed::Malformed)?;
             let ports = [view.source_port(), view.destination_port()];
             let len = match usize::from(view.length()) {

@@ -39,8 +39,8 @@ pub fn flow_key(frame: &[u8], headers: &Headers) -> FlowKey {
     }
     let (source_port, destination_port) = ports(frame, headers);
     FlowKey::ip(
-        headers.source,
-        headers.destination,
+        headers.source(),
+        headers.destination(),
         headers.protocol,
         source_port,
         destination_port,

@@ -221,7 +221,7 @@ impl Policy {
             return Some(Cause::Neighbours);
         }
         match reason {
-            Reason::LocalDelivery if self.addresses.contains(&headers.destination) => {
+            Reason::LocalDelivery if self.addresses.contains(&headers.destination()) => {
                 Some(Cause::Local)
             }
             Reason::Multicast if !is_discovery(&headers, frame) => Some(Cause::Multicast),
@@ -332,12 +332,12 @@ impl Exceptions {
 }
 
 fn is_arp(frame: &[u8]) -> bool {
-    link::peek(frame).is_some_and(|link| link.ethertype == EtherType::Arp)
+    link::peek(frame).is_some_and(|link| link.ethertype == EtherType::ARP)
 }
 
 /// Whether a packet belongs to IPv6 neighbour discovery (RFC 4861: types 133 to 137, hop limit 255).
 fn is_discovery(headers: &Headers, frame: &[u8]) -> bool {
-    let is_icmp = Protocol::from(headers.protocol) == Protocol::Icmpv6;
+    let is_icmp = Protocol::from(headers.protocol) == Protocol::ICMPV6;
     let kind = headers.transport(frame).first();
     headers.family == Family::V6
         && is_icmp
@@ -375,7 +375,7 @@ fn has_router_alert_v6(header: &[u8]) -> bool {
     };
     let len = (usize::from(units) + 1) * 8;
     let mut options = match (first, after.get(2..len)) {
-        (Protocol::HopByHop, Some(options)) => options,
+        (Protocol::HOP_BY_HOP, Some(options)) => options,
         _ => return false,
     };
     loop {

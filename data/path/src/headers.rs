@@ -3,7 +3,7 @@
 //! Each network layer validates the packets that it forwards. This module reads headers without validating
 //! them: for a bridge, for packets that the router made, and for packets that left a queue.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_packet::key::Family;
 use weir_packet::{Ecn, Packet};
@@ -43,10 +43,10 @@ pub struct Headers {
     pub fragment: Fragment,
     /// Whether routers must not fragment it: always true in IPv6.
     pub dont_fragment: bool,
-    /// Source address; unspecified if this is not an IP packet.
-    pub source: IpAddr,
-    /// Destination address; unspecified if this is not an IP packet.
-    pub destination: IpAddr,
+    // As numbers, because headers are stored and read again for each packet, and a number is one or two machine words.
+    // Zero if this is not an IP packet.
+    pub(crate) source: u128,
+    pub(crate) destination: u128,
 }
 
 /// Whether a packet is a piece of a datagram.
@@ -67,6 +67,26 @@ impl Headers {
     pub fn l3_range(&self) -> std::ops::Range<usize> {
         let start = usize::from(self.l3);
         start..start + self.total_len as usize
+    }
+
+    /// Source address; unspecified if this is not an IP packet.
+    #[inline]
+    pub fn source(&self) -> IpAddr {
+        self.address(self.source)
+    }
+
+    /// Destination address; unspecified if this is not an IP packet.
+    #[inline]
+    pub fn destination(&self) -> IpAddr {
+        self.address(self.destination)
+    }
+
+    #[inline]
+    fn address(&self, bits: u128) -> IpAddr {
+        match self.family {
+            Family::V6 => Ipv6Addr::from_bits(bits).into(),
+            Family::V4 | Family::Link => Ipv4Addr::from_bits(bits as u32).into(),
+        }
     }
 
     /// Whether this is an IP packet.
@@ -92,8 +112,8 @@ pub(crate) fn peek(frame: &[u8]) -> Headers {
     };
     let packet = &frame[link.l3..];
     let found = match link.ethertype {
-        EtherType::Ipv4 => peek_v4(packet, link.l3),
-        EtherType::Ipv6 => peek_v6(packet, link.l3),
+        EtherType::IPV4 => peek_v4(packet, link.l3),
+        EtherType::IPV6 => peek_v6(packet, link.l3),
         _ => None,
     };
     found.unwrap_or_else(|| not_ip(frame, link.l3))
@@ -158,8 +178,8 @@ fn not_ip(frame: &[u8], l3: usize) -> Headers {
         ecn: Ecn::NotCapable,
         fragment: Fragment::Whole,
         dont_fragment: true,
-        source: Ipv4Addr::UNSPECIFIED.into(),
-        destination: Ipv4Addr::UNSPECIFIED.into(),
+        source: 0,
+        destination: 0,
     }
 }
 
@@ -181,8 +201,8 @@ pub(crate) fn from_v4(fixed: &[u8; ipv4::HEADER_LEN_MIN], l3: usize, total_len: 
             (false, _) => Fragment::Later,
         },
         dont_fragment: view.dont_fragment(),
-        source: view.source().into(),
-        destination: view.destination().into(),
+        source: view.source().to_bits().into(),
+        destination: view.destination().to_bits().into(),
     }
 }
 
@@ -205,8 +225,8 @@ pub(crate) fn from_v6(
         ecn: Ecn::from_bits(view.traffic_class()),
         fragment: Fragment::Whole,
         dont_fragment: true,
-        source: view.source().into(),
-        destination: view.destination().into(),
+        source: view.source().to_bits(),
+        destination: view.destination().to_bits(),
     };
     if !is_extension(view.next_header()) {
         return (headers, false);

@@ -240,7 +240,7 @@ fn at_the_last_element_the_ip_packet_goes_on_by_its_route() {
 fn other_payloads_go_to_the_exit_that_the_rule_names() {
     let mut plane = plane(1500);
     plane.set_fpf(table(|hop| {
-        let inner = Inner::Frame(EtherType::Other(0x88f7), hop);
+        let inner = Inner::Frame(EtherType(0x88f7), hop);
         vec![(7, Rule::Decapsulate(inner))]
     }));
     let sent = through(&mut plane, &frame(0xc000, &[&[1, 0, 7], b"PTP sync"]));
@@ -775,7 +775,7 @@ fn a_mark_goes_to_the_packet_behind_the_header() {
     let sum = weir_wire::checksum::internet(&packet[..20]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     let mut bytes = frame(0xc000, &[&[1, 0, 0x0b], &packet]);
-    let fpf = Some(EtherType::Other(0xc000));
+    let fpf = Some(EtherType(0xc000));
     assert!(!weir_path::egress::rewrite::mark_congestion(
         &mut bytes, None
     ));

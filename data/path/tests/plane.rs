@@ -471,7 +471,7 @@ fn tcp_superframe(destination: [u8; 4], payload: &[u8], size: u16) -> (Vec<u8>, 
         .write(&mut frame, payload)
         .unwrap();
     let (from, to) = ([10, 0, 1, 10].into(), destination.into());
-    let protocol = weir_wire::Protocol::Tcp;
+    let protocol = weir_wire::Protocol::TCP;
     let sum = weir_wire::checksum::Sum::default().pseudo(from, to, protocol, frame.len() - 34);
     frame[50..52].copy_from_slice(&sum.fold().to_be_bytes());
     let offload = Offload {

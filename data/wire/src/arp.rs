@@ -23,9 +23,9 @@ codes! {
     /// The kind of a message.
     Operation(u16) {
         /// Who has the target's address?
-        Request = 1,
+        REQUEST = 1,
         /// The sender has the sender's address.
-        Reply = 2,
+        REPLY = 2,
     }
 }
 
@@ -107,7 +107,7 @@ impl Repr {
     pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
         let bytes = view.bytes_mut();
         set_u16(bytes, 0, ETHERNET);
-        set_u16(bytes, 2, EtherType::Ipv4.into());
+        set_u16(bytes, 2, EtherType::IPV4.into());
         bytes[4..6].copy_from_slice(&[6, 4]);
         set_u16(bytes, 6, self.operation.into());
         bytes[8..14].copy_from_slice(&self.sender_mac);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             repr,
             Repr {
-                operation: Operation::Request,
+                operation: Operation::REQUEST,
                 sender_mac: [2, 0, 0, 0, 0, 7],
                 sender: [10, 0, 0, 2].into(),
                 target_mac: [0; 6],

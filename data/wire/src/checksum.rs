@@ -289,7 +289,7 @@ mod tests {
                 true => ([0x20; 16].into(), [0x21; 16].into()),
                 false => ([10, 0, 0, 1].into(), [192, 0, 2, 7].into()),
             };
-            let protocol = if is_tcp { Protocol::Tcp } else { Protocol::Udp };
+            let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
             let mut packet = right.clone();
             let pseudo = Sum::default().pseudo(from, to, protocol, right.len() - start);
             set_u16(&mut packet, start + offset, pseudo.fold());

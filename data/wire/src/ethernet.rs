@@ -121,7 +121,7 @@ mod tests {
             Repr {
                 destination: [2, 0, 0, 0, 0, 1],
                 source: [2, 0, 0, 0, 0, 2],
-                ethertype: EtherType::Ipv6,
+                ethertype: EtherType::IPV6,
             }
         );
         assert!(!is_group(repr.destination) && is_group([0xff; 6]));

@@ -30,7 +30,7 @@ pub const VECTOR_LEN_MAX: usize = 255;
 
 /// The Ethernet type of FPF frames, unless a domain uses another one: an experimental one. (Section IV of the paper
 /// has it; its section IV.A prints 0xcccc.)
-pub const ETHERTYPE_DEFAULT: EtherType = EtherType::Other(0xc000);
+pub const ETHERTYPE_DEFAULT: EtherType = EtherType(0xc000);
 
 view!(
     /// Field names on the bytes of an FPF header.

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_header_is_read() {
         let view = View::new_checked([0, 0, 0xc0, 0, 7]).unwrap();
-        let ethertype = EtherType::Other(0xc000);
+        let ethertype = EtherType(0xc000);
         assert_eq!(Repr::parse(&view), Ok(Repr { ethertype }));
     }
 

@@ -73,17 +73,17 @@ codes! {
     /// Why a destination is unreachable.
     Unreachable(u8) {
         /// No route to the network.
-        Network = 0,
+        NETWORK = 0,
         /// The host does not answer.
-        Host = 1,
+        HOST = 1,
         /// The host does not know the protocol.
-        Protocol = 2,
+        PROTOCOL = 2,
         /// No process listens on the port.
-        Port = 3,
+        PORT = 3,
         /// A source route failed.
-        SourceRouteFailed = 5,
+        SOURCE_ROUTE_FAILED = 5,
         /// Communication is administratively prohibited (RFC 1812).
-        Prohibited = 13,
+        PROHIBITED = 13,
     }
 }
 
@@ -91,9 +91,9 @@ codes! {
     /// Which time was exceeded.
     Exceeded(u8) {
         /// The TTL ran out in transit.
-        Ttl = 0,
+        TTL = 0,
         /// Fragments did not arrive in time.
-        Reassembly = 1,
+        REASSEMBLY = 1,
     }
 }
 

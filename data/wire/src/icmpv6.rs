@@ -70,7 +70,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
         self.set_checksum(0);
         let (from, to) = (source.into(), destination.into());
         let len = self.bytes().len();
-        let pseudo = Sum::default().pseudo(from, to, Protocol::Icmpv6, len);
+        let pseudo = Sum::default().pseudo(from, to, Protocol::ICMPV6, len);
         let sum = pseudo.bytes(self.bytes());
         self.set_checksum(sum.checksum());
     }
@@ -80,15 +80,15 @@ codes! {
     /// Why a destination is unreachable.
     Unreachable(u8) {
         /// No route leads there.
-        NoRoute = 0,
+        NO_ROUTE = 0,
         /// Communication is administratively prohibited.
-        Prohibited = 1,
+        PROHIBITED = 1,
         /// Beyond the scope of the source address.
-        BeyondScope = 2,
+        BEYOND_SCOPE = 2,
         /// The address does not answer.
-        Address = 3,
+        ADDRESS = 3,
         /// No process listens on the port.
-        Port = 4,
+        PORT = 4,
     }
 }
 
@@ -96,9 +96,9 @@ codes! {
     /// Which limit was exceeded.
     Exceeded(u8) {
         /// The hop limit, in transit.
-        HopLimit = 0,
+        HOP_LIMIT = 0,
         /// The time in which all fragments must arrive.
-        Reassembly = 1,
+        REASSEMBLY = 1,
     }
 }
 

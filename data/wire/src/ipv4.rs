@@ -462,7 +462,7 @@ mod tests {
             identification: 0x1234,
             more_fragments: true,
             fragment_offset: FragmentOffset::from_bytes(40).unwrap(),
-            ..Repr::new(from, to, Protocol::Udp, 0).unwrap()
+            ..Repr::new(from, to, Protocol::UDP, 0).unwrap()
         };
         repr.with_body(Options::new(&PACKET[20..24]).unwrap(), 4)
             .unwrap()

@@ -173,7 +173,7 @@ impl Repr {
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         permit(Header::Ipv6, "version", view.version(), 6, 6)?;
         let room = (view.bytes().len() - HEADER_LEN) as u64;
-        let least = u64::from(view.next_header() == Protocol::HopByHop);
+        let least = u64::from(view.next_header() == Protocol::HOP_BY_HOP);
         let payload_len = view.payload_len();
         permit(Header::Ipv6, "payload length", payload_len, least, room)?;
         Ok(Self {
@@ -227,7 +227,7 @@ mod tests {
             traffic_class: 0xb8,
             flow_label: FlowLabel::new(0x12345).unwrap(),
             payload_len: 4,
-            next_header: Protocol::NoNextHeader,
+            next_header: Protocol::NO_NEXT_HEADER,
             hop_limit: 64,
             source: "2001:db8::1".parse().unwrap(),
             destination: "2001:db8::2".parse().unwrap(),

@@ -40,11 +40,11 @@ impl<T: AsRef<[u8]>> View<T> {
     pub fn header_len(&self, kind: Protocol) -> Option<usize> {
         let units = usize::from(self.bytes()[1]);
         match kind {
-            Protocol::HopByHop | Protocol::Routing | Protocol::DestinationOptions => {
+            Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS => {
                 Some((units + 1) * 8)
             }
-            Protocol::Authentication => Some((units + 2) * 4),
-            Protocol::Fragment => Some(FRAGMENT_LEN),
+            Protocol::AUTHENTICATION => Some((units + 2) * 4),
+            Protocol::FRAGMENT => Some(FRAGMENT_LEN),
             _ => None,
         }
     }
@@ -207,10 +207,10 @@ impl Chain {
         let Some(len) = view.header_len(self.protocol).filter(|n| *n <= rest.len()) else {
             return true;
         };
-        if self.protocol == Protocol::Routing && view.routing_type() == 0 {
+        if self.protocol == Protocol::ROUTING && view.routing_type() == 0 {
             self.source_routed = true;
         }
-        let was_fragment = self.protocol == Protocol::Fragment;
+        let was_fragment = self.protocol == Protocol::FRAGMENT;
         self.protocol = view.next_header();
         self.len += len;
         if was_fragment {
@@ -229,11 +229,11 @@ impl Chain {
 pub const fn is_extension(protocol: Protocol) -> bool {
     matches!(
         protocol,
-        Protocol::HopByHop
-            | Protocol::Routing
-            | Protocol::Fragment
-            | Protocol::Authentication
-            | Protocol::DestinationOptions
+        Protocol::HOP_BY_HOP
+            | Protocol::ROUTING
+            | Protocol::FRAGMENT
+            | Protocol::AUTHENTICATION
+            | Protocol::DESTINATION_OPTIONS
     )
 }
 
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn a_whole_chain_is_walked() {
-        let chain = Chain::walk(Protocol::HopByHop, &CHAIN);
+        let chain = Chain::walk(Protocol::HOP_BY_HOP, &CHAIN);
         assert_eq!(
             chain,
             Chain {
-                protocol: Protocol::Udp,
+                protocol: Protocol::UDP,
                 len: 44,
                 fragment: Some(FragmentRepr {
-                    next_header: Protocol::Udp,
+                    next_header: Protocol::UDP,
                     offset: FragmentOffset::ZERO,
                     more_fragments: false,
                     identification: 7,
@@ -276,34 +276,34 @@ mod tests {
     fn a_type_0_routing_header_is_seen() {
         let mut bytes = CHAIN;
         bytes[10] = 0;
-        assert!(Chain::walk(Protocol::HopByHop, &bytes).source_routed);
+        assert!(Chain::walk(Protocol::HOP_BY_HOP, &bytes).source_routed);
     }
 
     #[test]
     fn the_walk_stops_at_a_real_fragment() {
         // Next is a destination options header, which later pieces do not contain.
         let first = [0x3c, 0, 0x00, 0x01, 0, 0, 0, 7, 0x11, 0, 1, 4, 0, 0, 0, 0];
-        let chain = Chain::walk(Protocol::Fragment, &first);
+        let chain = Chain::walk(Protocol::FRAGMENT, &first);
         assert_eq!(
             (chain.protocol, chain.len),
-            (Protocol::DestinationOptions, 8)
+            (Protocol::DESTINATION_OPTIONS, 8)
         );
         assert!(chain.complete && chain.fragment.is_some_and(|f| !f.is_whole()));
     }
 
     #[test]
     fn a_chain_that_ends_outside_or_is_too_long_is_incomplete() {
-        let chain = Chain::walk(Protocol::HopByHop, &CHAIN[..30]);
-        assert_eq!((chain.protocol, chain.len), (Protocol::Authentication, 24));
+        let chain = Chain::walk(Protocol::HOP_BY_HOP, &CHAIN[..30]);
+        assert_eq!((chain.protocol, chain.len), (Protocol::AUTHENTICATION, 24));
         assert!(!chain.complete);
         let options = [0x3c, 0, 1, 4, 0, 0, 0, 0].repeat(HEADERS_MAX + 1);
-        let chain = Chain::walk(Protocol::DestinationOptions, &options);
+        let chain = Chain::walk(Protocol::DESTINATION_OPTIONS, &options);
         assert_eq!(chain.len, HEADERS_MAX * 8);
         assert!(!chain.complete);
         let mut last = options;
         last[HEADERS_MAX * 8 - 8] = 6; // the eighth one is followed by TCP
-        let chain = Chain::walk(Protocol::DestinationOptions, &last);
-        assert_eq!(chain.protocol, Protocol::Tcp);
+        let chain = Chain::walk(Protocol::DESTINATION_OPTIONS, &last);
+        assert_eq!(chain.protocol, Protocol::TCP);
         assert!(chain.complete);
     }
 
@@ -338,9 +338,9 @@ mod tests {
             view.set_len_units(units);
             let units = usize::from(units);
             prop_assert_eq!(u8::from(view.next_header()), next);
-            prop_assert_eq!(view.header_len(Protocol::Routing), Some(8 + 8 * units));
-            prop_assert_eq!(view.header_len(Protocol::Authentication), Some(8 + 4 * units));
-            prop_assert_eq!(view.header_len(Protocol::Tcp), None);
+            prop_assert_eq!(view.header_len(Protocol::ROUTING), Some(8 + 8 * units));
+            prop_assert_eq!(view.header_len(Protocol::AUTHENTICATION), Some(8 + 4 * units));
+            prop_assert_eq!(view.header_len(Protocol::TCP), None);
             prop_assert_eq!((view.routing_type(), view.segments_left()), (0xa5, 0xa5));
         }
 

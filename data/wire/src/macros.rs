@@ -40,38 +40,42 @@ macro_rules! view {
     };
 }
 
-/// An enumeration of code points that keeps the unknown ones.
+/// Code points: a number with names for the known ones. A number, because a header's field is compared as it lies
+/// there, once for each packet.
 macro_rules! codes {
     (
         $(#[$doc:meta])* $name:ident($int:ty) {
-            $($(#[$variant_doc:meta])* $variant:ident = $value:literal,)*
+            $($(#[$code_doc:meta])* $code:ident = $value:literal,)*
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
-            /// Any other code, kept as it is.
-            Other($int),
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            $($(#[$code_doc])* pub const $code: Self = Self($value);)*
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match *self {
+                    $(Self::$code => f.write_str(concat!(stringify!($name), "::", stringify!($code))),)*
+                    Self(n) => write!(f, concat!(stringify!($name), "({:#x})"), n),
+                }
+            }
         }
 
         impl From<$int> for $name {
             #[inline]
             fn from(code: $int) -> Self {
-                match code {
-                    $($value => Self::$variant,)*
-                    n => Self::Other(n),
-                }
+                Self(code)
             }
         }
 
         impl From<$name> for $int {
             #[inline]
-            fn from(name: $name) -> Self {
-                match name {
-                    $($name::$variant => $value,)*
-                    $name::Other(n) => n,
-                }
+            fn from(code: $name) -> Self {
+                code.0
             }
         }
     };

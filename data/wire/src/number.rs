@@ -4,15 +4,15 @@ codes! {
     /// Ethernet types: the protocol that a frame carries (IEEE 802 numbers).
     EtherType(u16) {
         /// IPv4.
-        Ipv4 = 0x0800,
+        IPV4 = 0x0800,
         /// Address resolution for IPv4.
-        Arp = 0x0806,
+        ARP = 0x0806,
         /// An 802.1Q tag follows.
-        Vlan = 0x8100,
+        VLAN = 0x8100,
         /// IPv6.
-        Ipv6 = 0x86dd,
+        IPV6 = 0x86dd,
         /// An 802.1ad service tag follows.
-        ServiceVlan = 0x88a8,
+        SERVICE_VLAN = 0x88a8,
     }
 }
 
@@ -20,42 +20,42 @@ codes! {
     /// IP protocols: the protocol after an IP header (IANA protocol numbers).
     Protocol(u8) {
         /// IPv6 hop-by-hop options.
-        HopByHop = 0,
+        HOP_BY_HOP = 0,
         /// ICMP.
-        Icmpv4 = 1,
+        ICMPV4 = 1,
         /// TCP.
-        Tcp = 6,
+        TCP = 6,
         /// UDP.
-        Udp = 17,
+        UDP = 17,
         /// DCCP.
-        Dccp = 33,
+        DCCP = 33,
         /// IPv6 routing header.
-        Routing = 43,
+        ROUTING = 43,
         /// IPv6 fragment header.
-        Fragment = 44,
+        FRAGMENT = 44,
         /// Generic routing encapsulation.
-        Gre = 47,
+        GRE = 47,
         /// Encapsulating security payload.
-        Esp = 50,
+        ESP = 50,
         /// Authentication header.
-        Authentication = 51,
+        AUTHENTICATION = 51,
         /// ICMPv6.
-        Icmpv6 = 58,
+        ICMPV6 = 58,
         /// Nothing follows an IPv6 header.
-        NoNextHeader = 59,
+        NO_NEXT_HEADER = 59,
         /// IPv6 destination options.
-        DestinationOptions = 60,
+        DESTINATION_OPTIONS = 60,
         /// SCTP.
-        Sctp = 132,
+        SCTP = 132,
         /// UDP-Lite.
-        UdpLite = 136,
+        UDP_LITE = 136,
     }
 }
 
 impl EtherType {
     /// Whether an 802.1Q or 802.1ad tag follows.
     pub const fn is_tag(self) -> bool {
-        matches!(self, Self::Vlan | Self::ServiceVlan)
+        matches!(self, Self::VLAN | Self::SERVICE_VLAN)
     }
 }
 
@@ -64,7 +64,7 @@ impl Protocol {
     pub const fn has_ports(self) -> bool {
         matches!(
             self,
-            Self::Tcp | Self::Udp | Self::Dccp | Self::Sctp | Self::UdpLite
+            Self::TCP | Self::UDP | Self::DCCP | Self::SCTP | Self::UDP_LITE
         )
     }
 }

@@ -76,7 +76,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
     pub fn fill_checksum(&mut self, source: IpAddr, destination: IpAddr) {
         self.set_checksum(0);
         let len = self.bytes().len();
-        let pseudo = Sum::default().pseudo(source, destination, Protocol::Udp, len);
+        let pseudo = Sum::default().pseudo(source, destination, Protocol::UDP, len);
         let sum = pseudo.bytes(self.bytes());
         self.set_checksum(nonzero(sum.checksum()));
     }

@@ -137,13 +137,13 @@ mod tests {
     #[test]
     fn a_tag_is_read() {
         let repr = Repr::parse(&View::new_checked(TAG).unwrap()).unwrap();
-        assert_eq!(repr, Repr::new(5, true, 100, EtherType::Ipv4).unwrap());
+        assert_eq!(repr, Repr::new(5, true, 100, EtherType::IPV4).unwrap());
         assert_eq!((repr.priority(), repr.id()), (5, 100));
     }
 
     #[test]
     fn what_a_tag_cannot_say_is_refused() {
-        assert!(Repr::new(8, false, 1, EtherType::Ipv4).is_err());
+        assert!(Repr::new(8, false, 1, EtherType::IPV4).is_err());
         let reserved = View::new_unchecked([0x0f, 0xff, 8, 0]);
         assert_eq!(
             Repr::parse(&reserved).unwrap_err().to_string(),

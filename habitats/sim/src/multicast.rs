@@ -48,7 +48,7 @@ impl Simulation {
         let source = flow_spec.source;
         let source = source.unwrap_or_else(|| self.fabric.address(flow_spec.from, flow_spec.ipv6));
         let ports = [self.take_port(flow_spec), flow_spec.port];
-        let key = FlowKey::ip(source, group, Protocol::Udp.into(), ports[0], ports[1]);
+        let key = FlowKey::ip(source, group, Protocol::UDP.into(), ports[0], ports[1]);
         let mut sinks: Vec<(EndpointId, u32)> = Vec::new();
         for (router, receiver) in routers {
             let (own, flow) = (

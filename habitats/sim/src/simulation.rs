@@ -130,7 +130,7 @@ impl Simulation {
         let flow = self.flow(flow_spec.traffic, flow_spec.start, None);
         let pace = self.pace(load, flow_spec);
         let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
-        let route = self.routes(flow_spec, Protocol::Udp, [own, peer], flow)[0];
+        let route = self.routes(flow_spec, Protocol::UDP, [own, peer], flow)[0];
         self.endpoints
             .put(own, Endpoint::Source(Box::new(Source { route, pace })));
         let jitter = Jitter::default();
@@ -358,7 +358,7 @@ impl Simulation {
         applications: [Application; 2],
     ) -> [EndpointId; 2] {
         let ends = [(); 2].map(|()| self.endpoints.reserve());
-        let routes = self.routes(flow_spec, Protocol::Tcp, ends, flow);
+        let routes = self.routes(flow_spec, Protocol::TCP, ends, flow);
         let connections = [Connection::client(options), Connection::server(options)];
         let parts = routes.into_iter().zip(connections).zip(applications);
         for (id, ((route, connection), application)) in ends.into_iter().zip(parts) {

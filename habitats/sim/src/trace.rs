@@ -149,8 +149,8 @@ impl Traced {
     /// Writes its headers to the start of `frame`.
     fn headers<'a>(&self, frame: &'a mut [u8; HEADERS_BYTES_MAX]) -> Result<&'a [u8], WireError> {
         let ethertype = match self.key.family {
-            Family::V6 => EtherType::Ipv6,
-            Family::V4 | Family::Link => EtherType::Ipv4,
+            Family::V6 => EtherType::IPV6,
+            Family::V4 | Family::Link => EtherType::IPV4,
         };
         let repr = ethernet::Repr {
             destination: THERE,

@@ -257,7 +257,7 @@ impl Answers {
         let parsed = bridge::parse(&self.pool, packet);
         let offender = classify(&mut self.pool, parsed);
         let (packet, headers) = (offender.packet, offender.headers);
-        let from = source_of_errors(received.port, ports, headers.source);
+        let from = source_of_errors(received.port, ports, headers.source());
         let (pool, budget) = (&mut self.pool, &mut self.budget);
         let error = from
             .and_then(|from| icmp_error::build(pool, budget, &packet, &headers, cause, from, now));

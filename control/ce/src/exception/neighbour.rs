@@ -28,8 +28,8 @@ fn frame_of_answer(port: &RemotePort, frame: &[u8]) -> Option<Vec<u8>> {
     let view = ethernet::View::new_checked(frame).ok()?;
     let body = frame.get(ethernet::HEADER_LEN..)?;
     match view.ethertype() {
-        EtherType::Arp => answer_arp(port, body),
-        EtherType::Ipv6 => answer_discovery(port, view.source(), body),
+        EtherType::ARP => answer_arp(port, body),
+        EtherType::IPV6 => answer_discovery(port, view.source(), body),
         _ => None,
     }
 }
@@ -37,18 +37,18 @@ fn frame_of_answer(port: &RemotePort, frame: &[u8]) -> Option<Vec<u8>> {
 fn answer_arp(port: &RemotePort, body: &[u8]) -> Option<Vec<u8>> {
     let request = arp::Repr::parse(&arp::View::new_checked(body).ok()?).ok()?;
     let ours = port.addresses.contains(&IpAddr::V4(request.target));
-    let asks = request.operation == arp::Operation::Request && request.sender != request.target;
+    let asks = request.operation == arp::Operation::REQUEST && request.sender != request.target;
     if !ours || !asks || ethernet::is_group(request.sender_mac) {
         return None;
     }
     let reply = arp::Repr {
-        operation: arp::Operation::Reply,
+        operation: arp::Operation::REPLY,
         sender_mac: port.mac,
         sender: request.target,
         target_mac: request.sender_mac,
         target: request.sender,
     };
-    let mut frame = link(request.sender_mac, port.mac, EtherType::Arp, arp::LEN);
+    let mut frame = link(request.sender_mac, port.mac, EtherType::ARP, arp::LEN);
     let body = &mut frame[ethernet::HEADER_LEN..];
     reply.emit(&mut arp::View::new_unchecked(body));
     Some(frame)
@@ -92,10 +92,10 @@ fn solicitation(packet: &[u8]) -> Option<Solicitation> {
     let sum = Sum::default().pseudo(
         source.into(),
         destination.into(),
-        Protocol::Icmpv6,
+        Protocol::ICMPV6,
         message.len(),
     );
-    let counts = header.next_header == Protocol::Icmpv6
+    let counts = header.next_header == Protocol::ICMPV6
         && header.hop_limit == discovery::HOP_LIMIT
         && (view.kind(), view.code()) == (discovery::SOLICITATION, 0)
         && sum.bytes(message).checksum() == 0
@@ -125,13 +125,13 @@ fn advertisement(
     flags: AdvertisementFlags,
 ) -> Vec<u8> {
     const LEN: usize = icmpv6::HEADER_LEN + discovery::LEN;
-    let mut frame = link(mac, own, EtherType::Ipv6, ipv6::HEADER_LEN + LEN);
+    let mut frame = link(mac, own, EtherType::IPV6, ipv6::HEADER_LEN + LEN);
     let (header, message) = frame[ethernet::HEADER_LEN..].split_at_mut(ipv6::HEADER_LEN);
     let repr = ipv6::Repr {
         traffic_class: 0,
         flow_label: ipv6::FlowLabel::default(),
         payload_len: LEN as u16,
-        next_header: Protocol::Icmpv6,
+        next_header: Protocol::ICMPV6,
         hop_limit: discovery::HOP_LIMIT,
         source: target,
         destination: to,

@@ -65,13 +65,13 @@ pub fn push_gre(pool: &mut Pool, packet: &mut Packet, local: IpAddr, remote: IpA
     let payload_len = packet.len as usize - ethernet::HEADER_LEN + inner.encoded_len();
     match (local, remote) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let outer = ipv4::Repr::new(source, destination, Protocol::Gre, payload_len);
+            let outer = ipv4::Repr::new(source, destination, Protocol::GRE, payload_len);
             let Ok(mut outer) = outer else {
                 return false;
             };
             outer.dont_fragment = true;
             let header_len = outer.encoded_len();
-            push_tunnel(pool, packet, &inner, EtherType::Ipv4, header_len, |bytes| {
+            push_tunnel(pool, packet, &inner, EtherType::IPV4, header_len, |bytes| {
                 outer.emit(&mut ipv4::View::new_unchecked(bytes));
             })
         }
@@ -83,13 +83,13 @@ pub fn push_gre(pool: &mut Pool, packet: &mut Packet, local: IpAddr, remote: IpA
                 traffic_class: 0,
                 flow_label: ipv6::FlowLabel::default(),
                 payload_len,
-                next_header: Protocol::Gre,
+                next_header: Protocol::GRE,
                 hop_limit: TUNNEL_HOPS,
                 source,
                 destination,
             };
             let header_len = outer.encoded_len();
-            push_tunnel(pool, packet, &inner, EtherType::Ipv6, header_len, |bytes| {
+            push_tunnel(pool, packet, &inner, EtherType::IPV6, header_len, |bytes| {
                 outer.emit(&mut ipv6::View::new_unchecked(bytes));
             })
         }
@@ -181,7 +181,7 @@ mod tests {
             let frame = pool.frame(&packet).to_vec();
             SlicedPacket::from_ethernet(&frame).unwrap(); // lengths and checksum
             let headers = headers::peek(&frame);
-            assert_eq!((headers.source, headers.destination), (local, remote));
+            assert_eq!((headers.source(), headers.destination()), (local, remote));
             assert_eq!((headers.protocol, headers.ttl), (47, 64));
             assert!(headers.dont_fragment);
             assert_eq!(headers.transport(&frame)[..4], [0, 0, 0xc0, 0]);
@@ -215,7 +215,7 @@ mod tests {
         ) {
             const ROOM: usize = 400;
             let mut pool = Pool::new(1, ROOM, (1, 2));
-            let plain = [&link(EtherType::Ipv4)[..], &payload].concat();
+            let plain = [&link(EtherType::IPV4)[..], &payload].concat();
             let mut packet = pool.receive(&plain, Instant::ZERO).unwrap();
             let with = |header: &Repr| {
                 let mut bytes = vec![0; header.encoded_len()];
@@ -236,7 +236,7 @@ mod tests {
             prop_assert_eq!(replaced, fits(&with(&second)));
             let now = if replaced { second } else { first };
             prop_assert_eq!(pool.frame(&packet), with(&now));
-            prop_assert!(strip(&mut pool, &mut packet, now.encoded_len(), EtherType::Ipv4));
+            prop_assert!(strip(&mut pool, &mut packet, now.encoded_len(), EtherType::IPV4));
             prop_assert_eq!(pool.frame(&packet), plain);
         }
     }

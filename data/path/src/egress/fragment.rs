@@ -163,7 +163,7 @@ mod tests {
     fn frame(options: &[u8], offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
         let options = ipv4::Options::new(options).unwrap();
         let (from, to) = ([10, 0, 0, 1].into(), [192, 0, 2, 1].into());
-        let mut repr = ipv4::Repr::new(from, to, Protocol::Udp, 0)
+        let mut repr = ipv4::Repr::new(from, to, Protocol::UDP, 0)
             .unwrap()
             .with_body(options, data.len())
             .unwrap();
@@ -174,7 +174,7 @@ mod tests {
         let link = ethernet::Repr {
             destination: [2; 6],
             source: [4; 6],
-            ethertype: EtherType::Ipv4,
+            ethertype: EtherType::IPV4,
         };
         link.emit(&mut ethernet::View::new_unchecked(&mut frame[..]));
         repr.emit(&mut ipv4::View::new_unchecked(&mut frame[14..]));

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::{Class, Packet, Reason};
+use weir_packet::{Class, Reason};
 use weir_wire::ethernet::{self, Mac};
 
 use crate::fpf::interface::{Interface, InterfaceId};
@@ -155,10 +155,10 @@ impl Bindings {
 }
 
 impl Adjacency {
-    /// Whether a packet may leave by it. If not, its exit says why, or that it is a tunnel.
+    /// Whether a frame of this length may leave by it. If not, its exit says why, or that it is a tunnel.
     #[inline(always)]
-    pub fn takes(&self, packet: &Packet) -> bool {
-        packet.len <= self.frame_bytes_max
+    pub fn takes(&self, frame_len: usize) -> bool {
+        frame_len <= self.frame_bytes_max as usize
     }
 }
 

@@ -52,11 +52,16 @@ impl Domain {
             n => return Err(DomainError::LidBytes(n)),
         };
         match EtherType::from(ethertype) {
-            EtherType::Other(n) if n >= LEAST => Ok(Self {
-                ethertype: EtherType::Other(n),
+            EtherType::IPV4
+            | EtherType::IPV6
+            | EtherType::ARP
+            | EtherType::VLAN
+            | EtherType::SERVICE_VLAN
+            | EtherType(..LEAST) => Err(DomainError::EtherType(ethertype)),
+            ethertype => Ok(Self {
+                ethertype,
                 lid_size,
             }),
-            _ => Err(DomainError::EtherType(ethertype)),
         }
     }
 

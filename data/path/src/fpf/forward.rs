@@ -6,8 +6,8 @@
 //!           truncated-header         fpf-index          end of the path    fpf-lid-length   fpf-unknown-lid
 //! ```
 //!
-//! It takes headers, not frames, and changes nothing. Packets that go to a neighbour are carried on in bursts
-//! ([`burst`](crate::fpf::burst)), by the same rows.
+//! It takes headers, not frames, and changes nothing. Packets that just go to a neighbour are carried on in one
+//! pass ([`relay`](crate::fpf::relay)), by the same rows.
 
 use std::sync::Arc;
 
@@ -58,35 +58,16 @@ pub enum Decision<'t> {
     Redirect,
 }
 
-/// The fields of a header whose lengths are right, as they are read: machine words, which stay in registers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a> {
-    /// Length of the whole header in bytes.
-    pub(super) len: usize,
-    /// Index.
-    pub(super) index: usize,
-    /// The vector from Index on.
-    pub(super) left: &'a [u8],
-}
-
-/// The fields of the header at the front of these bytes, or why the packet is dropped (step 2).
-#[inline(always)]
-pub(super) fn read(packet: &[u8]) -> Result<Fields<'_>, Reason> {
+/// The header at the front of these bytes, or why the packet is dropped (step 2).
+#[inline]
+pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
     let fixed = packet.first_chunk().ok_or(Reason::TruncatedHeader)?;
     let view = View::<&[u8; FIXED_LEN]>::new_unchecked(fixed);
     let (len, index) = (view.header_len(), usize::from(view.index()));
     let vector = packet.get(FIXED_LEN..len).ok_or(Reason::TruncatedHeader)?;
-    let left = vector.get(index..).ok_or(Reason::FpfIndex)?;
-    Ok(Fields { len, index, left })
-}
-
-/// The header at the front of these bytes, or why the packet is dropped (step 2).
-#[inline]
-pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
-    let Fields { len, index, left } = read(packet)?;
-    let position = match left {
+    let position = match vector.get(index..).ok_or(Reason::FpfIndex)? {
         [] => Position::End,
-        _ => Position::Lid(lid_size.read(left).ok_or(Reason::FpfLidLength)?),
+        left => Position::Lid(lid_size.read(left).ok_or(Reason::FpfLidLength)?),
     };
     Ok(Header {
         len: len as u16,    // at most 257

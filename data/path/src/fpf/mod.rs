@@ -28,7 +28,7 @@
 //! - [`process`]: in-network processing: packets that a rule hands to a state machine
 //! - [`table`]: the forwarding table, an immutable snapshot that is built as a whole
 //! - [`forward`]: the decision
-//! - [`burst`]: parse all, look up all, rewrite all
+//! - [`relay`]: packets that just go to a neighbour, from the header to the rewritten frame
 //! - [`bindings`]: where the interfaces of a table are among the ports of a plane now
 //! - [`edge`]: the ingress edge, which puts headers before packets
 //!
@@ -48,12 +48,12 @@
 //! One frame costs at most [`COPIES_MAX`](table::COPIES_MAX) copies.
 
 pub mod bindings;
-pub mod burst;
 pub mod domain;
 pub mod edge;
 pub mod forward;
 pub mod interface;
 pub mod process;
+pub mod relay;
 pub mod rule;
 pub mod table;
 

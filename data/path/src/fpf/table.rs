@@ -71,7 +71,8 @@ pub(super) struct Row(u32);
 /// An input interface, as rows of its table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    block: u32,
+    /// The place of its first row.
+    first: u32,
 }
 
 /// A table in the making.
@@ -223,7 +224,8 @@ impl Builder {
         let blocks = ids.map(|id| {
             let place = with_block.iter().position(|other| *other == id);
             let block = place.map_or(0, |place| place as u32 + 1); // 0: the rows for any interface
-            Input { block }
+            let first = block * space as u32; // at most 257 blocks of 65 536
+            Input { first }
         });
         let (mut hops, mut hop_rules, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
         let by_place = self.rules.iter().enumerate().map(|(place, rule)| {
@@ -305,21 +307,10 @@ impl Table {
         Input::default()
     }
 
-    /// The row of a LID.
+    /// The row of a LID; an empty one if there is none.
     #[inline(always)]
     pub(super) fn row(&self, input: Input, lid: u16) -> Row {
-        self.row_at(self.place(input, lid))
-    }
-
-    /// Where the row of a LID is.
-    #[inline(always)]
-    pub(super) fn place(&self, input: Input, lid: u16) -> usize {
-        input.block as usize * self.domain.lid_size().space() + usize::from(lid)
-    }
-
-    /// The row at a place; an empty one where there is none.
-    #[inline(always)]
-    pub(super) fn row_at(&self, place: usize) -> Row {
+        let place = input.first as usize + usize::from(lid);
         self.rows.get(place).copied().unwrap_or_default()
     }
 
@@ -353,7 +344,7 @@ impl Table {
     /// How packets go on for which this FE is the last one of their path.
     #[inline]
     pub fn end(&self, input: Input) -> Inner {
-        self.ends[input.block as usize]
+        self.ends[input.first as usize / self.domain.lid_size().space()]
     }
 
     /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
@@ -369,10 +360,10 @@ impl Table {
     /// Checks from each multicast rule on where its leaves lead.
     fn check_multicast(&self) -> Result<(), TableError> {
         let space = self.domain.lid_size().space();
-        for block in 0..self.ends.len() as u32 {
+        for first in (0..self.rows.len() as u32).step_by(space) {
             for lid in 0..space {
                 let lid = lid as u16; // below the space, which is at most 65 536
-                self.copies(Input { block }, lid, &mut Vec::new())?;
+                self.copies(Input { first }, lid, &mut Vec::new())?;
             }
         }
         Ok(())
@@ -488,7 +479,7 @@ mod tests {
         builder.rule(None, 1, Rule::Forward(hop(wan, 1))).unwrap();
         builder.rule(None, 2, Rule::Redirect).unwrap();
         builder.rule(Some(wan), 1, Rule::Drop).unwrap();
-        let inner = Inner::Frame(EtherType::Other(0x88f7), hop(lan, 3));
+        let inner = Inner::Frame(EtherType(0x88f7), hop(lan, 3));
         builder.end(Some(lan), inner).unwrap();
         let table = builder.build().unwrap();
         let rule = |input, lid| table.rule(input, lid);

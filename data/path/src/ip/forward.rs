@@ -67,7 +67,7 @@ pub fn forward(
     flow_hash: u64,
     origin: Origin,
 ) -> Verdict {
-    let is_delegated = !delegated.is_empty() && delegated.contains(&headers.destination);
+    let is_delegated = !delegated.is_empty() && delegated.contains(&headers.destination());
     if is_delegated {
         return Err(Stop::Drop(Reason::LocalDelivery, None));
     }
@@ -76,7 +76,7 @@ pub fn forward(
     if !expired && let Some(next_hop) = cache.of_route(route) {
         return depart(next_hop, headers, origin);
     }
-    match find(tables, cache, route, headers.destination, flow_hash) {
+    match find(tables, cache, route, headers.destination(), flow_hash) {
         Err(Stop::Wait(_)) | Ok(_) if expired => {
             Err(Stop::Drop(Reason::TtlExpired, Some(IcmpCause::TtlExpired)))
         }

@@ -82,7 +82,7 @@ pub fn build(
     now: Instant,
 ) -> Option<Parsed> {
     let offender = pool.frame(packet);
-    if !may_answer(offender, headers) || from.is_ipv4() != headers.source.is_ipv4() {
+    if !may_answer(offender, headers) || from.is_ipv4() != headers.source().is_ipv4() {
         budget.stats.forbidden += 1;
         return None;
     }
@@ -95,7 +95,7 @@ pub fn build(
     let room = pool.frame_bytes_max().min(buffer.len());
     let quoted = offender.get(headers.l3_range()).unwrap_or(&[]);
     let id = packet.id as u16;
-    let len = match (from, headers.source) {
+    let len = match (from, headers.source()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             write_v4(&mut buffer[..room], quoted, cause, from, to, id)
         }
@@ -120,7 +120,7 @@ fn may_answer(frame: &[u8], headers: &Headers) -> bool {
         Ok(view) => ethernet::is_group(view.destination()),
         Err(_) => true,
     };
-    let (from, to) = (headers.source, headers.destination);
+    let (from, to) = (headers.source(), headers.destination());
     let addressed_well = match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => is_one_host_v4(from) && is_one_host_v4(to),
         (from, to) => {
@@ -143,7 +143,7 @@ fn is_one_host_v4(address: Ipv4Addr) -> bool {
 }
 
 fn may_answer_v4(headers: &Headers, transport: &[u8]) -> bool {
-    let is_icmp = Protocol::from(headers.protocol) == Protocol::Icmpv4;
+    let is_icmp = Protocol::from(headers.protocol) == Protocol::ICMPV4;
     match (headers.fragment, is_icmp) {
         (Fragment::Later, _) => false,
         (_, false) => true,
@@ -154,13 +154,13 @@ fn may_answer_v4(headers: &Headers, transport: &[u8]) -> bool {
 fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
     let protocol = Protocol::from(headers.protocol);
     if headers.fragment == Fragment::Later {
-        return protocol != Protocol::Icmpv6 && !is_extension(protocol);
+        return protocol != Protocol::ICMPV6 && !is_extension(protocol);
     }
     // Parsing stops at a fragment header; after that of the first piece, the walk goes on here.
     let chain = Chain::walk(protocol, transport);
     match chain.protocol {
         _ if !chain.complete => false,
-        Protocol::Icmpv6 => transport
+        Protocol::ICMPV6 => transport
             .get(chain.len)
             .is_some_and(|t| !icmpv6::is_error(*t) && *t != icmpv6::REDIRECT),
         _ => true,
@@ -178,21 +178,21 @@ fn write_v4(
 ) -> Option<usize> {
     use icmpv4::{Exceeded, Repr, Unreachable};
     let message = match cause {
-        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::Ttl),
-        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::Network),
-        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::Host),
-        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::Prohibited),
+        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::TTL),
+        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NETWORK),
+        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::HOST),
+        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::PROHIBITED),
         IcmpCause::TooBig { mtu } => Repr::FragmentationNeeded {
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
         },
     };
-    let packet = write_link(buffer, EtherType::Ipv4, ERROR_LEN_MAX_V4)?;
+    let packet = write_link(buffer, EtherType::IPV4, ERROR_LEN_MAX_V4)?;
     let body = packet.get_mut(ipv4::HEADER_LEN_MIN..)?;
     let len = write_quote(body, icmpv4::HEADER_LEN, quoted)?;
     let body = &mut body[..len];
     message.emit(&mut icmpv4::View::new_unchecked(&mut *body));
     icmpv4::View::new_unchecked(&mut *body).fill_checksum();
-    let mut repr = ipv4::Repr::new(from, to, Protocol::Icmpv4, len).ok()?;
+    let mut repr = ipv4::Repr::new(from, to, Protocol::ICMPV4, len).ok()?;
     repr.ttl = TTL;
     repr.traffic_class = TRAFFIC_CLASS_V4;
     repr.identification = identification;
@@ -210,13 +210,13 @@ fn write_v6(
 ) -> Option<usize> {
     use icmpv6::{Exceeded, Repr, Unreachable};
     let message = match cause {
-        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::HopLimit),
-        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NoRoute),
-        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::Address),
-        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::Prohibited),
+        IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::HOP_LIMIT),
+        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NO_ROUTE),
+        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::ADDRESS),
+        IcmpCause::Prohibited => Repr::Unreachable(Unreachable::PROHIBITED),
         IcmpCause::TooBig { mtu } => Repr::PacketTooBig { mtu },
     };
-    let packet = write_link(buffer, EtherType::Ipv6, ERROR_LEN_MAX_V6)?;
+    let packet = write_link(buffer, EtherType::IPV6, ERROR_LEN_MAX_V6)?;
     let body = packet.get_mut(ipv6::HEADER_LEN..)?;
     let len = write_quote(body, icmpv6::HEADER_LEN, quoted)?;
     let body = &mut body[..len];
@@ -226,7 +226,7 @@ fn write_v6(
         traffic_class: 0,
         flow_label: ipv6::FlowLabel::default(),
         payload_len: len as u16, // at most 1280
-        next_header: Protocol::Icmpv6,
+        next_header: Protocol::ICMPV6,
         hop_limit: TTL.get(),
         source: from,
         destination: to,
@@ -317,7 +317,7 @@ mod tests {
         let bytes = pool.frame(&packet).to_vec();
         assert_eq!(headers, headers::peek(&bytes));
         assert_eq!((packet.arrived, packet.ecn), (NOW, headers.ecn));
-        assert!(headers.source == from && headers.l3_range().end == bytes.len());
+        assert!(headers.source() == from && headers.l3_range().end == bytes.len());
         pool.release(packet);
         Some(bytes)
     }

@@ -26,44 +26,32 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::{Packet, Pool, Reason};
 use weir_wire::{EtherType, Protocol, checksum, ethernet, ipv4, ipv6, vlan};
 
-use crate::headers::{self, Headers, Parsed};
+use crate::headers::{self, Headers};
 use crate::link;
 
-/// A packet that a network layer refuses; the caller discards it. For none of these reasons do RFC 1812
-/// and RFC 4443 require an ICMP error.
-#[derive(Debug)]
-pub struct Refused {
-    /// The packet.
-    pub packet: Packet,
-    /// The reason.
-    pub reason: Reason,
-}
-
 /// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field,
-/// cuts off the bytes after the IP packet, and removes a priority tag.
+/// cuts off the bytes after the IP packet, and removes a priority tag. If it refuses the packet, the caller discards
+/// it for this reason; for none of these reasons do RFC 1812 and RFC 4443 require an ICMP error.
 #[inline(always)]
-pub fn parse(pool: &mut Pool, mut packet: Packet, link: &link::Header) -> Result<Parsed, Refused> {
-    let mut headers = match validate(pool.frame(&packet), link) {
-        Ok(headers) => headers,
-        Err(reason) => return Err(Refused { packet, reason }),
-    };
+pub fn parse(pool: &mut Pool, packet: &mut Packet, link: &link::Header) -> Result<Headers, Reason> {
+    let mut headers = validate(pool.frame(packet), link)?;
     packet.ecn = headers.ecn;
     let end = headers.l3_range().end;
     if end < packet.len as usize {
-        pool.truncate(&mut packet, end);
+        pool.truncate(packet, end);
     }
-    if usize::from(headers.l3) > ethernet::HEADER_LEN && link::tag::remove(pool, &mut packet) {
+    if usize::from(headers.l3) > ethernet::HEADER_LEN && link::tag::remove(pool, packet) {
         headers.l3 -= vlan::TAG_LEN as u16;
         headers.l4 -= vlan::TAG_LEN as u16;
     }
-    Ok(Parsed { packet, headers })
+    Ok(headers)
 }
 
 #[inline(always)]
 fn validate(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     let headers = match link.ethertype {
-        EtherType::Ipv4 => validate_v4(frame, link)?,
-        EtherType::Ipv6 => validate_v6(frame, link)?,
+        EtherType::IPV4 => validate_v4(frame, link)?,
+        EtherType::IPV6 => validate_v6(frame, link)?,
         _ => return Err(Reason::NotIp),
     };
     match ethernet::is_group(link.destination) {
@@ -128,13 +116,13 @@ fn validate_v6(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
         return Err(Reason::IpVersion);
     }
     let total_len = view.total_len();
-    let jumbo = view.payload_len() == 0 && view.next_header() == Protocol::HopByHop;
+    let jumbo = view.payload_len() == 0 && view.next_header() == Protocol::HOP_BY_HOP;
     if total_len > packet.len() || jumbo {
         return Err(Reason::IpTotalLength);
     }
     validate_addresses_v6(view.source(), view.destination()).map_err(|reason| {
         // RFC 4861, section 7.1: neighbour discovery has hop limit 255, and never leaves the link.
-        let discovery = view.next_header() == Protocol::Icmpv6 && view.hop_limit() == 255;
+        let discovery = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == 255;
         match view.source().is_unicast_link_local() && discovery {
             true if reason == Reason::MartianSource => Reason::LocalDelivery,
             _ => reason,
@@ -174,7 +162,7 @@ fn validate_addresses_v6(source: Ipv6Addr, destination: Ipv6Addr) -> Result<(), 
 mod tests {
     use super::*;
     use crate::bridge;
-    use crate::headers::Fragment;
+    use crate::headers::{Fragment, Parsed};
     use crate::plane::Mode;
     use etherparse::PacketBuilder;
     use proptest::collection::vec;
@@ -194,12 +182,13 @@ mod tests {
     /// Parses a frame, and checks that the packet is as long as the frame.
     fn parse_frame(frame: &[u8], mode: Mode) -> Result<(Headers, Vec<u8>, Ecn), Reason> {
         let mut pool = pool();
-        let packet = pool.receive(frame, Instant::ZERO).unwrap();
+        let mut packet = pool.receive(frame, Instant::ZERO).unwrap();
         let parsed = match mode {
             Mode::Bridged => bridge::parse(&pool, packet),
             Mode::Routed => {
                 let link = link::validate(frame)?;
-                parse(&mut pool, packet, &link).map_err(|refused| refused.reason)?
+                let headers = parse(&mut pool, &mut packet, &link)?;
+                Parsed { packet, headers }
             }
         };
         let Parsed { packet, headers } = parsed;
@@ -285,11 +274,12 @@ mod tests {
                 ttl: 9,
                 ecn: Ecn::Capable0,
                 fragment: Fragment::Whole,
-                dont_fragment: true, // as etherparse builds it
-                source: [10, 0, 0, 1].into(),
-                destination: [192, 0, 2, 1].into(),
+                dont_fragment: true,     // as etherparse builds it
+                ..headers::peek(&frame)  // the addresses
             }
         );
+        let addresses = (headers.source(), headers.destination());
+        assert_eq!(addresses, ([10, 0, 0, 1].into(), [192, 0, 2, 1].into()));
         assert_eq!(&headers.transport(&frame)[8..], b"hello");
         assert_eq!(parse_frame(&frame, Mode::Bridged).unwrap().0, headers);
     }
@@ -310,8 +300,8 @@ mod tests {
                 ecn: Ecn::NotCapable,
                 fragment: Fragment::Whole,
                 dont_fragment: true,
-                source: "2001:db8::1".parse().unwrap(),
-                destination: "2001:db8::2".parse().unwrap(),
+                source: 0x2001_0db8 << 96 | 1,
+                destination: 0x2001_0db8 << 96 | 2,
             }
         );
         assert_eq!(parse_frame(&frame, Mode::Bridged).unwrap().0, headers);
@@ -597,7 +587,7 @@ mod tests {
                     }
                     other => panic!("{other:?}"),
                 };
-                prop_assert_eq!((headers.source, headers.destination), (source, destination));
+                prop_assert_eq!((headers.source(), headers.destination()), (source, destination));
             }
         }
     }

@@ -87,14 +87,14 @@ impl Passed {
 /// Checks whether a packet with these headers may enter there; if not, returns the reason to drop it.
 pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
     let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
-    let kernels = || match headers.source {
+    let kernels = || match headers.source() {
         IpAddr::V4(_) => tables.source_checks.get(&interface).copied(),
         IpAddr::V6(_) => None,
     };
     let check = ingress.check.or_else(kernels).unwrap_or_default();
-    check_route_back(tables, headers.source, interface, check).map_err(|reason| {
+    check_route_back(tables, headers.source(), interface, check).map_err(|reason| {
         // The kernel checks and counts packets to the router itself.
-        let route = tables.route(headers.destination);
+        let route = tables.route(headers.destination());
         match route.map(|(_, route)| &route.action) {
             Some(Action::Local) => Reason::LocalDelivery,
             _ => reason,

@@ -80,7 +80,7 @@ impl Waiting {
             }
             queue.held.push_back(held);
         } else {
-            let source: IpAddr = held.packet.headers.source;
+            let source: IpAddr = held.packet.headers.source();
             let Some((place, victim)) = self.pending.ask(now, neighbour, source) else {
                 refused.push(held);
                 return;

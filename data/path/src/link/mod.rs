@@ -39,6 +39,13 @@ pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
     }
 }
 
+/// The Ethernet type of a frame, or that of its first tag; none if the frame ends before.
+#[inline(always)]
+pub fn ethertype(frame: &[u8]) -> Option<EtherType> {
+    let header = frame.first_chunk::<{ ethernet::HEADER_LEN }>()?;
+    Some(ethernet::View::new_unchecked(header).ethertype())
+}
+
 /// The link layer of any frame, including up to two tags.
 #[inline(always)]
 pub(crate) fn peek(frame: &[u8]) -> Option<Header> {

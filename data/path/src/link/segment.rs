@@ -258,7 +258,7 @@ impl Walk<'_> {
             }
         }
         match ethertype {
-            EtherType::Ipv4 | EtherType::Ipv6 => self.layers_from(at),
+            EtherType::IPV4 | EtherType::IPV6 => self.layers_from(at),
             _ => None,
         }
     }
@@ -290,7 +290,7 @@ impl Walk<'_> {
                 }
                 at + GRE_HEADER_LEN_MIN
             }
-            n if n == u8::from(Protocol::Udp) => {
+            n if n == u8::from(Protocol::UDP) => {
                 let view = udp::View::new_checked(rest).ok()?;
                 if usize::from(view.length()) != rest.len() {
                     return None;
@@ -368,7 +368,7 @@ impl Ip {
 
 const fn protocol(kind: SegmentKind) -> Protocol {
     match kind {
-        SegmentKind::Udp => Protocol::Udp,
-        _ => Protocol::Tcp,
+        SegmentKind::Udp => Protocol::UDP,
+        _ => Protocol::TCP,
     }
 }

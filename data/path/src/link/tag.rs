@@ -16,7 +16,7 @@ pub fn insert(pool: &mut Pool, packet: &mut Packet, tci: u16) -> bool {
     let frame = pool.frame_mut(packet);
     frame.copy_within(vlan::TAG_LEN..vlan::TAG_LEN + MACS_LEN, 0);
     let [high, low] = tci.to_be_bytes();
-    let [a, b] = u16::from(EtherType::Vlan).to_be_bytes();
+    let [a, b] = u16::from(EtherType::VLAN).to_be_bytes();
     frame[MACS_LEN..MACS_LEN + vlan::TAG_LEN].copy_from_slice(&[a, b, high, low]);
     true
 }

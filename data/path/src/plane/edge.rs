@@ -233,7 +233,7 @@ impl Plane {
 
     /// Whether a packet is for this router, so that it gets no header.
     fn is_own(&self, held: &Held) -> bool {
-        let destination = held.packet.headers.destination;
+        let destination = held.packet.headers.destination();
         let route = self.tables.route_number(destination);
         let action = self.tables.numbered(route).map(|route| &route.action);
         let delegated = &self.exceptions.policy().addresses;

@@ -1,7 +1,7 @@
 //! FPF packets in a plane: from their interface to the exit that a rule names.
 //!
 //! ```text
-//!  route ------> Ethernet --+--> [burst] --> decisions --> rewrite (Ethernet, VLAN) --> Port::offer
+//!  route ------> Ethernet --+--> decisions --> rewrite (Ethernet, VLAN) --> Port::offer
 //!  route_tagged -> VLAN ----+                    |
 //!                                                | others, one by one
 //!                                                v         +--> depart (Ethernet, VLAN) --> Port::offer
@@ -25,17 +25,15 @@ use crate::classify::{Classified, classify};
 use crate::egress::{self, Departure, Rewrites, encapsulation};
 use crate::exception::Cause;
 use crate::fpf::bindings::{Bindings, Device, Exit, PortState};
-use crate::fpf::burst::Label;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Hop, Inner, Table};
 use crate::headers::{self, Fragment, Parsed};
 use crate::ip::forward::Origin;
-use crate::ip::tables::{BURST, Tables};
+use crate::ip::tables::Tables;
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
-use crate::plane::fpf_burst::Gathered;
 use crate::plane::step::Arrival;
 use crate::plane::{Mode, Plane, PlanePort};
 
@@ -59,10 +57,6 @@ pub(crate) struct Fpf {
     pub(super) table: Arc<Table>,
     pub(super) bindings: Bindings,
     pub(super) stats: Stats,
-    /// The packets of a burst that are not decided about yet: empty between two bursts.
-    pub(super) gathered: Vec<Gathered>,
-    /// The state of each of them.
-    pub(super) labels: Vec<Label>,
     /// Decisions within each other that are under way now.
     nested: u8,
     /// Copies that the frame received last may still become.
@@ -88,8 +82,6 @@ impl Plane {
                 table,
                 bindings: Bindings::default(),
                 stats,
-                gathered: Vec::with_capacity(BURST),
-                labels: Vec::with_capacity(BURST),
                 nested: 0,
                 copies_left: 0,
             })
@@ -119,9 +111,9 @@ impl Plane {
 
     /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.
     #[inline(always)]
-    pub(super) fn fpf_input(&self, ingress: usize, ethertype: EtherType) -> Option<Input> {
+    pub(super) fn fpf_input(&self, ingress: usize, ethertype: Option<EtherType>) -> Option<Input> {
         let fpf = self.fpf.as_ref()?;
-        let is_fpf = fpf.table.domain().ethertype() == ethertype;
+        let is_fpf = Some(fpf.table.domain().ethertype()) == ethertype;
         is_fpf.then(|| fpf.bindings.port(ingress))?
     }
 
@@ -130,7 +122,7 @@ impl Plane {
     pub(super) fn route_tagged(&mut self, ingress: usize, packet: Packet, arrival: &Arrival) {
         let tag = arrival.vlan.map_or(0, |tci| tci & 0x0fff);
         match self.vlan_input(ingress, &packet, tag) {
-            Some(input) => self.route_fpf(ingress, input, packet, arrival),
+            Some(input) => self.route_untagged_fpf(ingress, input, packet, arrival),
             None => {
                 self.fates.discard(packet, Reason::UnknownVlan);
             }
@@ -152,8 +144,20 @@ impl Plane {
         }
     }
 
-    /// Handles a received FPF packet with at most one tag among its bytes, which comes off: from here on the FPF
-    /// header follows the Ethernet header.
+    /// Handles a received FPF packet with at most one tag among its bytes, which comes off.
+    #[cold]
+    pub(super) fn route_untagged_fpf(
+        &mut self,
+        ingress: usize,
+        input: Input,
+        mut packet: Packet,
+        arrival: &Arrival,
+    ) {
+        link::tag::remove(&mut self.pool, &mut packet);
+        self.route_fpf(ingress, input, packet, arrival);
+    }
+
+    /// Handles a received FPF packet, whose FPF header follows the Ethernet header.
     #[inline]
     pub(super) fn route_fpf(
         &mut self,
@@ -162,7 +166,6 @@ impl Plane {
         mut packet: Packet,
         arrival: &Arrival,
     ) {
-        link::tag::remove(&mut self.pool, &mut packet);
         let frame = self.pool.frame(&packet);
         if frame.first().is_some_and(|byte| byte & 1 == 1) {
             self.fates.discard(packet, Reason::Multicast);
@@ -177,7 +180,7 @@ impl Plane {
             }
             packet = parsed.packet;
         }
-        self.gather_fpf(ingress, input, packet);
+        self.relay(ingress, input, packet);
     }
 
     /// Whether the packet that is handled now was within an FPF packet.
@@ -393,8 +396,8 @@ impl Plane {
         let payload = self.pool.frame(&packet).get(ethernet::HEADER_LEN + len);
         let ethertype = match (inner, payload.map(|byte| byte >> 4)) {
             (Inner::Frame(ethertype, _), _) => ethertype,
-            (Inner::Ip, Some(4)) => EtherType::Ipv4,
-            (Inner::Ip, Some(6)) => EtherType::Ipv6,
+            (Inner::Ip, Some(4)) => EtherType::IPV4,
+            (Inner::Ip, Some(6)) => EtherType::IPV6,
             (Inner::Ip, _) => {
                 self.fates.discard(packet, Reason::FpfPayload);
                 return;
@@ -440,7 +443,7 @@ impl Plane {
     pub(super) fn tunnel_input(&self, held: &Held, reason: Reason) -> Option<Input> {
         let fpf = self.fpf.as_ref()?;
         let Classified { packet, headers } = &held.packet;
-        let is_gre = headers.protocol == u8::from(Protocol::Gre);
+        let is_gre = headers.protocol == u8::from(Protocol::GRE);
         let is_whole = headers.fragment == Fragment::Whole;
         let is_received = held.origin == Origin::Transit && held.ingress.is_some();
         if reason != Reason::LocalDelivery || !is_gre || !is_whole || !is_received {
@@ -449,7 +452,7 @@ impl Plane {
         let bytes = headers.transport(self.pool.frame(packet));
         let header = gre::Repr::parse(&gre::View::new_checked(bytes).ok()?).ok()?;
         match header.ethertype == fpf.table.domain().ethertype() {
-            true => fpf.bindings.tunnel(headers.destination, headers.source),
+            true => fpf.bindings.tunnel(headers.destination(), headers.source()),
             false => None,
         }
     }

@@ -20,7 +20,7 @@ use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
-use crate::ip::parse::{Refused, parse};
+use crate::ip::parse::parse;
 use crate::ip::source_check::{self, Ingress};
 use crate::ip::tables::{BURST, Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
@@ -34,7 +34,11 @@ impl Plane {
         if arrival.vlan.is_some_and(|tci| tci & 0x0fff != 0) {
             return self.route_tagged(ingress, packet, arrival);
         }
-        let link = match link::validate(self.pool.frame(&packet)) {
+        let frame = self.pool.frame(&packet);
+        if let Some(input) = self.fpf_input(ingress, link::ethertype(frame)) {
+            return self.route_fpf(ingress, input, packet, arrival);
+        }
+        let link = match link::validate(frame) {
             Ok(link) => link,
             Err(Reason::UnknownVlan) => return self.route_tagged(ingress, packet, arrival),
             Err(reason) => {
@@ -42,8 +46,8 @@ impl Plane {
                 return;
             }
         };
-        if let Some(input) = self.fpf_input(ingress, link.ethertype) {
-            return self.route_fpf(ingress, input, packet, arrival);
+        if let Some(input) = self.fpf_input(ingress, Some(link.ethertype)) {
+            return self.route_untagged_fpf(ingress, input, packet, arrival);
         }
         self.route_ip(ingress, packet, &link, arrival);
     }
@@ -53,39 +57,39 @@ impl Plane {
     pub(super) fn route_ip(
         &mut self,
         ingress: usize,
-        packet: Packet,
+        mut packet: Packet,
         link: &link::Header,
         arrival: &Arrival,
     ) {
-        match parse(&mut self.pool, packet, link) {
-            Ok(parsed) => {
-                if let Err(reason) = self.check_source(ingress, &parsed.headers) {
-                    self.fates.discard(parsed.packet, reason);
-                    return;
-                }
-                if let Err(reason) = self.finish_checksum(&parsed, arrival) {
-                    self.fates.discard(parsed.packet, reason);
-                    return;
-                }
-                if self.exceptions.policy().router_alert
-                    && self.exceptions.is_alert(
-                        self.pool.frame(&parsed.packet),
-                        &parsed.headers,
-                        arrival.at,
-                    )
-                {
-                    self.forward_gathered(); // came before it
-                    return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
-                }
-                let held = Held {
-                    packet: classify(&mut self.pool, parsed),
-                    ingress: Some(ingress),
-                    origin: Origin::Transit,
-                };
-                self.gather(held);
-            }
-            Err(Refused { packet, reason }) => self.refuse_packet(ingress, packet, reason, arrival),
+        let headers = match parse(&mut self.pool, &mut packet, link) {
+            Ok(headers) => headers,
+            Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
+        };
+        if let Err(reason) = self.check_source(ingress, &headers) {
+            self.fates.discard(packet, reason);
+            return;
         }
+        let parsed = Parsed { packet, headers };
+        if let Err(reason) = self.finish_checksum(&parsed, arrival) {
+            self.fates.discard(parsed.packet, reason);
+            return;
+        }
+        if self.exceptions.policy().router_alert
+            && self.exceptions.is_alert(
+                self.pool.frame(&parsed.packet),
+                &parsed.headers,
+                arrival.at,
+            )
+        {
+            self.forward_gathered(); // came before it
+            return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
+        }
+        let held = Held {
+            packet: classify(&mut self.pool, parsed),
+            ingress: Some(ingress),
+            origin: Origin::Transit,
+        };
+        self.gather(held);
     }
 
     /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
@@ -116,7 +120,7 @@ impl Plane {
     /// Whether a packet's source is acceptable at its ingress port.
     #[inline]
     fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
-        match self.passed.contains(headers.source, ingress) {
+        match self.passed.contains(headers.source(), ingress) {
             true => Ok(()),
             false => self.look_source_up(ingress, headers),
         }
@@ -130,7 +134,7 @@ impl Plane {
             check: port.source_check,
         };
         source_check::check(&self.tables, at, headers)?;
-        self.passed.insert(headers.source, ingress);
+        self.passed.insert(headers.source(), ingress);
         Ok(())
     }
 
@@ -188,7 +192,6 @@ impl Plane {
     /// The caller returns the memory of those that were dropped to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
-        self.forward_gathered_fpf();
         if self.edge.is_some() && !self.gathered.is_empty() {
             self.encapsulate_gathered();
         }
@@ -206,7 +209,7 @@ impl Plane {
 
     fn forward_burst(&mut self) {
         let mut burst = std::mem::take(&mut self.gathered);
-        let destinations = burst.iter().map(|held| held.packet.headers.destination);
+        let destinations = burst.iter().map(|held| held.packet.headers.destination());
         let routes = self.tables.route_numbers(destinations);
         for (held, route) in burst.drain(..).zip(routes) {
             let now = held.packet.packet.arrived;
@@ -217,7 +220,7 @@ impl Plane {
 
     /// Forwards a classified IP packet, at once or after it has waited.
     pub(super) fn send_on(&mut self, held: Held, now: Instant) {
-        let route = self.tables.route_number(held.packet.headers.destination);
+        let route = self.tables.route_number(held.packet.headers.destination());
         self.send_by(route, held, now);
     }
 
@@ -319,7 +322,7 @@ impl Plane {
             return self.redirect(ingress, packet, cause, now);
         }
         if let Some((headers, cause)) = notified(origin, headers, notify)
-            && let Some(from) = self.error_source(ingress, headers.source)
+            && let Some(from) = self.error_source(ingress, headers.source())
             && let Some(error) = icmp_error::build(
                 &mut self.pool,
                 &mut self.errors,

@@ -6,7 +6,7 @@
 
 pub mod edge;
 pub mod fpf;
-mod fpf_burst;
+mod fpf_relay;
 mod layers;
 mod redirect;
 pub mod step;

@@ -13,7 +13,7 @@ use crate::egress::{Departure, Exit, Rewrites};
 use crate::exception::{Cause, Entry, Exception, Injection, Policy, Stats, group_mac};
 use crate::headers::Parsed;
 use crate::ip::forward::Origin;
-use crate::ip::parse::{Refused, parse};
+use crate::ip::parse::parse;
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::plane::{Mode, Plane, PlanePort};
@@ -103,11 +103,11 @@ impl Plane {
     }
 
     fn inject_by_routes(&mut self, bytes: &[u8], now: Instant) -> Result<(), Reason> {
-        let packet = self.frame_of(bytes, [0; 6], [0; 6], now)?;
+        let mut packet = self.frame_of(bytes, [0; 6], [0; 6], now)?;
         let link = link::validate(self.pool.frame(&packet));
-        let parsed = match link.map(|link| parse(&mut self.pool, packet, &link)) {
-            Ok(Ok(parsed)) => parsed,
-            Ok(Err(Refused { packet, reason })) => {
+        let parsed = match link.map(|link| parse(&mut self.pool, &mut packet, &link)) {
+            Ok(Ok(headers)) => Parsed { packet, headers },
+            Ok(Err(reason)) => {
                 self.fates.discard(packet, reason);
                 return Err(reason);
             }
@@ -196,8 +196,8 @@ impl Plane {
         now: Instant,
     ) -> Result<Packet, Reason> {
         let ethertype = match ip.first().map(|byte| byte >> 4) {
-            Some(4) => EtherType::Ipv4,
-            Some(6) => EtherType::Ipv6,
+            Some(4) => EtherType::IPV4,
+            Some(6) => EtherType::IPV6,
             _ => {
                 self.fates.count_frame(ip.len() as u64, Reason::IpVersion);
                 return Err(Reason::IpVersion);

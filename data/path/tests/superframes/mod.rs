@@ -126,8 +126,8 @@ fn check_transport(frame: &[u8], segment: &[u8], offload: &Offload) {
                 return;
             }
             let protocol = match is_udp {
-                true => Protocol::Udp,
-                false => Protocol::Tcp,
+                true => Protocol::UDP,
+                false => Protocol::TCP,
             };
             let (from, to) = ip.addresses;
             (
@@ -158,7 +158,7 @@ fn outermost(segment: &[u8]) -> Outermost {
         at += vlan::TAG_LEN;
     }
     let packet = &segment[at..];
-    if kind == EtherType::Ipv4 {
+    if kind == EtherType::IPV4 {
         let view = ipv4::View::new_unchecked(packet);
         return Outermost {
             at,
@@ -168,7 +168,7 @@ fn outermost(segment: &[u8]) -> Outermost {
             transport: at + view.header_len()..segment.len(),
         };
     }
-    assert_eq!(kind, EtherType::Ipv6);
+    assert_eq!(kind, EtherType::IPV6);
     let view = ipv6::View::new_unchecked(packet);
     let chain = Chain::walk(view.next_header(), &packet[ipv6::HEADER_LEN..]);
     Outermost {

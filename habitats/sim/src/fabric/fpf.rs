@@ -249,8 +249,8 @@ impl Fabric {
             hash: self.flights.keys.hash_key(key),
             has_ports: true, // there are no fragments
             ethertype: match key.source_ip() {
-                Some(address) if address.is_ipv6() => EtherType::Ipv6,
-                _ => EtherType::Ipv4,
+                Some(address) if address.is_ipv6() => EtherType::IPV6,
+                _ => EtherType::IPV4,
             },
         };
         let Some(found) = edge.find(&subject) else {

@@ -455,7 +455,7 @@ fn filter(scenario: &Scenario, number: usize) -> Filter {
     let place = scenario.forwarding.encapsulations[number].traffic;
     let port = Some([PORT_FIRST + place as u16; 2]);
     let is_udp = matches!(scenario.traffic[place].kind, TrafficKind::Udp { .. });
-    let protocol = if is_udp { Protocol::Udp } else { Protocol::Tcp };
+    let protocol = if is_udp { Protocol::UDP } else { Protocol::TCP };
     let is_web = matches!(scenario.traffic[place].kind, TrafficKind::Web { .. });
     Filter {
         protocol: Some(protocol.into()),

@@ -191,7 +191,7 @@ impl RawFilter {
         let code = EtherType::from(ethertype);
         if ethertype < ETHERTYPE_MIN
             || code.is_tag()
-            || matches!(code, EtherType::Ipv4 | EtherType::Ipv6)
+            || matches!(code, EtherType::IPV4 | EtherType::IPV6)
         {
             let permitted = "from 0x0600 to 0xffff, and neither IP (give the version) nor a tag";
             return Err(wrong("ethertype", shown, permitted));
@@ -353,8 +353,8 @@ impl<'a> Subject<'a> {
             hash: pool.keys.hash(packet, KeyKind::Flow),
             has_ports: classify::has_ports(headers),
             ethertype: match headers.family {
-                Family::V4 => EtherType::Ipv4,
-                Family::V6 => EtherType::Ipv6,
+                Family::V4 => EtherType::IPV4,
+                Family::V6 => EtherType::IPV6,
                 Family::Link => ethertype(pool.frame(packet), headers),
             },
         }
@@ -509,8 +509,8 @@ mod tests {
             ethertype,
             ..whole(&key)
         };
-        assert!(filter.matches(&of_type(EtherType::Other(0x88f7))));
-        assert!(!filter.matches(&of_type(EtherType::Arp)));
+        assert!(filter.matches(&of_type(EtherType(0x88f7))));
+        assert!(!filter.matches(&of_type(EtherType::ARP)));
     }
 
     #[test]

@@ -17,9 +17,9 @@ pub(super) fn whole(key: &FlowKey) -> Subject<'_> {
         hash: 0,
         has_ports: Protocol::from(key.protocol).has_ports(),
         ethertype: match key.family {
-            Family::V4 => EtherType::Ipv4,
-            Family::V6 => EtherType::Ipv6,
-            Family::Link => EtherType::Arp,
+            Family::V4 => EtherType::IPV4,
+            Family::V6 => EtherType::IPV6,
+            Family::Link => EtherType::ARP,
         },
     }
 }

@@ -69,7 +69,7 @@ pub fn fit(headers: &Headers, mtu: u32, header_len: usize) -> Fit {
 /// Lowers the MSS option of a TCP SYN, so that a segment with IP, TCP and FPF header fits: to what is left of the
 /// payload MTU. It is never raised. Returns whether it was changed.
 pub fn clamp_mss(frame: &mut [u8], headers: &Headers, payload_mtu: u32) -> bool {
-    if Protocol::from(headers.protocol) != Protocol::Tcp || headers.fragment != Fragment::Whole {
+    if Protocol::from(headers.protocol) != Protocol::TCP || headers.fragment != Fragment::Whole {
         return false;
     }
     let ip_len = match headers.family {

@@ -65,7 +65,20 @@ impl Bucket {
                 }
             }
         }
-        Some(Self { words, kind })
+        let mut bucket = Self { words, kind };
+        bucket.fill(below.len());
+        Some(bucket)
+    }
+
+    /// Puts the last of its prefixes into the places of a short bucket that are free, so that a search need not ask
+    /// whether a place is.
+    fn fill(&mut self, used: usize) {
+        if self.kind != Kind::Whole && used > 0 {
+            let places = (self.lines() * LINE_WORDS - 1) / 2;
+            for n in used..places {
+                self.words.copy_within(2 * used - 1..=2 * used, 1 + 2 * n);
+            }
+        }
     }
 
     /// Lines that it takes.
@@ -134,8 +147,11 @@ fn search_short<const N: usize>(words: &[u32; N], value: Leaf, word: u32, depth:
     for n in 0..(N - 1) / 2 {
         let (prefix, found) = (words[1 + 2 * n], Leaf(words[2 + 2 * n]));
         let len = found.len().wrapping_sub(depth); // from 1 to 32
-        let covers = (found != Leaf::NONE) & word.agrees(prefix, len);
-        value = if covers { found } else { value };
+        value = if word.agrees(prefix, len) {
+            found
+        } else {
+            value
+        };
     }
     value
 }
