@@ -126,7 +126,7 @@ fn node(number: usize, random: &mut Stream) -> Result<Node, SetupError> {
     for (lid, to) in &next {
         let hop = Hop {
             interface,
-            destination: [2, 0, 0, 0, 0, *to as u8],
+            destination: [2, 0, 0, 0, 0, *to as u8].into(),
             queue: Class(0),
             leaves_domain: true,
         };
@@ -152,7 +152,9 @@ fn is_followed(nodes: &[Node], random: &mut Stream) -> bool {
     let mut here = first;
     for next in path {
         match decision(&nodes[here].table, None, &header) {
-            Ok(Decision::Forward(hop, index)) if usize::from(hop.destination[5]) == next => {
+            Ok(Decision::Forward(hop, index))
+                if hop.destination == [2, 0, 0, 0, 0, next as u8].into() =>
+            {
                 header[1] = index;
                 here = next;
             }
@@ -207,7 +209,7 @@ impl Fuzz {
                 let last: u8 = random.random();
                 let hop = Hop {
                     interface: input,
-                    destination: [2, 0, 0, 0, 0, last],
+                    destination: [2, 0, 0, 0, 0, last].into(),
                     queue: Class(0),
                     leaves_domain: true,
                 };
@@ -250,7 +252,7 @@ impl Fuzz {
                 let lid = lid.iter().fold(0, |lid, byte| lid << 8 | u16::from(*byte));
                 match (found, self.rules.get(&(at, lid))) {
                     (Ok(Decision::Forward(hop, next)), Some(last)) => {
-                        hop.destination[5] == *last
+                        hop.destination == [2, 0, 0, 0, 0, *last].into()
                             && usize::from(next) == usize::from(index) + self.lid_bytes
                     }
                     (found, None) => found == Err(Reason::FpfUnknownLid),
@@ -269,7 +271,7 @@ fn fe(
     builder.interface(Interface::ethernet("lan"))?; // packets come in by it
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan"))?,
-        destination: [2, 0, 0, 0, 0, 2],
+        destination: [2, 0, 0, 0, 0, 2].into(),
         queue: Class(0),
         leaves_domain: true,
     };

@@ -231,7 +231,7 @@ fn core_table() -> Result<Table, TableError> {
     for lid in 0..LIDS {
         let hop = Hop {
             interface: wan,
-            destination: [2, 0, 0, 0, 0, 2 + (lid % 64) as u8],
+            destination: [2, 0, 0, 0, 0, 2 + (lid % 64) as u8].into(),
             queue: Class(0),
             leaves_domain: true,
         };

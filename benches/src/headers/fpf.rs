@@ -30,7 +30,7 @@ impl Fpf {
         for lid in 0..=u8::MAX {
             let hop = Hop {
                 interface,
-                destination: neighbour(lid.into()),
+                destination: neighbour(lid.into()).into(),
                 queue: Class(0),
                 leaves_domain: false,
             };
@@ -44,7 +44,7 @@ impl Fpf {
             PortState { name, open, device }
         });
         Ok(Self {
-            bindings: Bindings::new(&table, ports.into_iter()),
+            bindings: Bindings::new(&table, ports.into_iter(), |_, _| None),
             input: table.any_input(),
             table,
             refused: Vec::with_capacity(BURST),

@@ -227,11 +227,24 @@ fn whole(came: &[Vec<u8>], bytes: usize) {
     assert!(came == expected, "in order, byte for byte");
 }
 
+/// The IP address of a node on its link to another one.
+fn address(node: &str, to: &str) -> String {
+    let own = |(first, second, net): &(&str, &str, u8)| match () {
+        () if (*first, *second) == (node, to) => Some(format!("10.0.{net}.1")),
+        () if (*first, *second) == (to, node) => Some(format!("10.0.{net}.2")),
+        () => None,
+    };
+    LINKS.iter().find_map(own).unwrap()
+}
+
 /// The rule of a router: its LID for the next one leads there, and on into the next domain.
 fn rule(node: &str, to: &str) -> String {
+    rule_by(&address(to, node), to)
+}
+
+fn rule_by(neighbour: &str, to: &str) -> String {
     format!(
-        "[fpf.rule.to-{to}]\nlid = \"0{to}\"\noutput = \"{to}\"\nneighbour = \"{}\"\nleaves_domain = true\n",
-        mac(to, node)
+        "[fpf.rule.to-{to}]\nlid = \"0{to}\"\noutput = \"{to}\"\nneighbour = \"{neighbour}\"\nleaves_domain = true\n"
     )
 }
 
@@ -244,7 +257,7 @@ fn figure_1(name: &str) -> Option<Network> {
     );
     network.start("a", "");
     network.start("b", &rule("b", "a"));
-    network.start("d", &rule("d", "a"));
+    network.start("d", &rule_by(&mac("a", "d"), "a"));
     network.start("c", &[rule("c", "b"), rule("c", "d"), video].concat());
     // So that no first packet waits for an address on the way.
     let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
@@ -330,5 +343,38 @@ fn weights_share_packets_over_paths_and_leaves_get_a_copy_each() {
             network.sent("d", "a") - before.1,
         );
         leaves == (PACKETS, PACKETS)
+    });
+}
+
+#[test]
+fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address() {
+    let Some(network) = figure_1("neighbour") else {
+        return;
+    };
+    // Nobody has asked for b's address: the first packets wait for it.
+    network.ip("c", "neighbour flush dev c-b");
+    whole(&network.flow(VIDEO, 1000), 1000);
+    assert_eq!(network.counter("b", "forwarded"), PACKETS);
+    let shown = run(&network.nodes["c"], "ip", "neighbour show dev c-b").unwrap();
+    assert!(shown.contains(&mac("b", "c")), "{shown}");
+
+    let other = "02:00:00:00:0b:99";
+    let announce = || fs::write("/proc/sys/net/ipv4/conf/all/arp_notify", "1");
+    network.nodes["b"].enter(announce).unwrap().unwrap();
+    network.ip("b", &format!("link set b-c address {other}"));
+    eventually("c follows b to another MAC address", || {
+        let shown = run(&network.nodes["c"], "ip", "neighbour show dev c-b").unwrap();
+        shown.contains(other)
+    });
+    whole(&network.flow(VIDEO, 1000), 1000);
+
+    // A neighbour that does not answer: the packets end with the reason of IP.
+    network.ip("b", "link set b-c down");
+    network.ip("c", "neighbour flush dev c-b");
+    let send = || UdpSocket::bind("10.0.1.1:4000")?.send_to(&[7; 100], ("10.0.6.2", VIDEO));
+    eventually("they are dropped", || {
+        network.nodes["s"].enter(send).unwrap().unwrap();
+        let drops = network.weir("c", &["show", "drops"]);
+        drops.contains("neighbour-failed")
     });
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use etherparse::PacketBuilder;
@@ -15,8 +16,10 @@ use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Police, Profile};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::waiting::PATIENCE;
 use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
@@ -85,7 +88,7 @@ fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
     builder.interface(Interface::ethernet("lan")).unwrap();
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan")).unwrap(),
-        destination: NEXT,
+        destination: NEXT.into(),
         queue: Class(0),
         leaves_domain: true,
     };
@@ -198,6 +201,89 @@ fn a_packet_is_forwarded_with_its_index_and_addresses_and_nothing_else_changed()
         assert_eq!(sent, [expected]);
         assert_eq!(plane.fpf_stats().forwarded.packets, 1);
     }
+}
+
+/// The tables of a plane with another state of a neighbour behind `wan`.
+fn with_neighbour(plane: &Plane, address: IpAddr, state: Option<Neighbour>) -> Arc<Tables> {
+    let mut tables = plane.tables().clone();
+    match state {
+        Some(state) => _ = tables.neighbours.insert((2, address), state),
+        None => _ = tables.neighbours.remove(&(2, address)),
+    }
+    Arc::new(tables)
+}
+
+#[test]
+fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
+    for address in ["10.0.2.7", "2001:db8:2::7"] {
+        let address: IpAddr = address.parse().unwrap();
+        let mut plane = plane(1500);
+        plane.set_fpf(table(|hop| {
+            let destination = Destination::Address(address);
+            let hop = Hop { destination, ..hop };
+            let inner = Inner::Frame(EtherType(0x88f7), hop);
+            vec![(0xa1, Rule::Forward(hop)), (7, Rule::Decapsulate(inner))]
+        }));
+        let requests = |plane: &mut Plane| plane.neighbour_requests().collect::<Vec<_>>();
+        // Both packets wait, and one request is enough.
+        let frames = [fpf(&[2, 0, 0xa1, 0xb2]), fpf(&[1, 0, 7])];
+        for frame in &frames {
+            plane.receive(LAN, frame, arrival(frame, None));
+        }
+        assert_eq!(leave(&mut plane), Vec::<Vec<u8>>::new());
+        assert_eq!(plane.waiting().count(&(2, address)), 2);
+        assert_eq!(requests(&mut plane), [NeighbourRequest::Ask((2, address))]);
+        assert_eq!(plane.take_neighbours_in_use(Instant::ZERO), []);
+
+        // They leave when it answers, although the rules are others by then. A packet after that does not wait, and
+        // follows it to another MAC address.
+        let mut expected = fpf(&[2, 1, 0xa1, 0xb2]);
+        expected[6..12].copy_from_slice(&mac(WAN));
+        let answered = |plane: &mut Plane, mac: [u8; 6]| {
+            let tables = with_neighbour(plane, address, Some(Neighbour::Reachable(mac)));
+            plane.set_tables(tables, Instant::ZERO);
+        };
+        let rules = plane.set_fpf(table(|_| Vec::new()));
+        answered(&mut plane, [2, 7, 7, 7, 7, 7]);
+        expected[..6].copy_from_slice(&[2, 7, 7, 7, 7, 7]);
+        let sent = leave(&mut plane);
+        assert_eq!((sent.len(), &sent[0]), (2, &expected));
+        assert_eq!(sent[1][..14], [&expected[..12], &[0x88, 0xf7]].concat());
+        plane.set_fpf(rules);
+        assert_eq!(through(&mut plane, &frames[0]), [expected.clone()]);
+        answered(&mut plane, [2, 8, 8, 8, 8, 8]);
+        expected[..6].copy_from_slice(&[2, 8, 8, 8, 8, 8]);
+        assert_eq!(through(&mut plane, &frames[0]), [expected]);
+        assert_eq!(requests(&mut plane), []);
+        // The kernel verifies it, as it verifies gateways.
+        let used = plane.take_neighbours_in_use(Instant::ZERO);
+        assert!(used.contains(&(2, address)), "{used:?}");
+    }
+}
+
+#[test]
+fn packets_to_a_neighbour_that_does_not_answer_are_dropped_without_an_icmp_error() {
+    let address = "10.0.2.7".parse().unwrap();
+    let mut plane = plane(1500);
+    plane.set_fpf(table(|hop| {
+        let destination = Destination::Address(address);
+        vec![(0xa1, Rule::Forward(Hop { destination, ..hop }))]
+    }));
+    let frame = fpf(&[2, 0, 0xa1, 0xb2]);
+    for _ in 0..2 {
+        plane.receive(LAN, &frame, arrival(&frame, None));
+    }
+    let failed = with_neighbour(&plane, address, Some(Neighbour::Failed));
+    plane.set_tables(failed, Instant::ZERO);
+    let ended = |plane: &Plane| plane.fates().ended(Reason::NeighbourFailed).packets;
+    assert_eq!(ended(&plane), 2);
+    // It may be back: the next packet asks again, and waits no longer than one of IP.
+    plane.receive(LAN, &frame, arrival(&frame, None));
+    plane.step(Instant::ZERO + PATIENCE);
+    assert_eq!(ended(&plane), 3);
+    assert_eq!(plane.fates().all_ended().packets, 3);
+    assert_eq!(leave(&mut plane), Vec::<Vec<u8>>::new());
+    assert!(plane.ports().iter().all(|port| port.port.is_idle()));
 }
 
 #[test]
@@ -358,7 +444,7 @@ fn frames_of_a_vlan_come_in_and_go_out() {
     });
     let hop = Hop {
         interface: to,
-        destination: NEXT,
+        destination: NEXT.into(),
         queue: Class(0),
         leaves_domain: true,
     };
@@ -387,14 +473,14 @@ fn a_tunnel_is_entered_and_left() {
     let tunnel = builder.interface(gre).unwrap();
     let hop = Hop {
         interface: tunnel,
-        destination: [0; 6],
+        destination: Default::default(),
         queue: Class(0),
         leaves_domain: true,
     };
     let [_, wan] = ["lan", "wan"].map(|port| builder.interface(Interface::ethernet(port)).unwrap());
     let back = Hop {
         interface: wan,
-        destination: NEXT,
+        destination: NEXT.into(),
         ..hop
     };
     builder.rule(None, 1, Rule::Forward(hop)).unwrap();

@@ -1,13 +1,11 @@
 //! The configuration of each FE: its interfaces, the rules of its domain, and the packets that enter there.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use weir_base::setting::{Scalar, Settings};
 use weir_controller::paths::{End, FeId, LinkId, Paths, Payload, Rule};
 use weir_lfb::Plan;
 use weir_lfb::fpf::Part;
-use weir_lfb::mac;
 use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
 
@@ -102,8 +100,8 @@ impl NetworkPlan {
         near: &'a End,
     ) -> (Components, Option<&'a str>) {
         let mut section = Components::new(Part::Interface, &near.interface);
-        let [own, far] = self.addresses(link, fe);
-        if let (Ok(local), Ok(remote)) = (own.parse::<IpAddr>(), far.parse::<IpAddr>()) {
+        if self.is_tunnel(link) {
+            let [local, remote] = self.addresses(link, fe);
             section.set("local", local);
             section.set("remote", remote);
             return (section, None);
@@ -131,6 +129,11 @@ impl NetworkPlan {
         }
     }
 
+    fn is_tunnel(&self, link: LinkId) -> bool {
+        let link = self.of_links.get(&link);
+        link.is_some_and(|(_, settings)| settings.flag("tunnel"))
+    }
+
     fn rule(&self, section: &mut Components, fe: FeId, rule: &Rule) -> Result<(), Fault> {
         match rule {
             Rule::Forward {
@@ -154,7 +157,7 @@ impl NetworkPlan {
                     let why = "missing: the element before it sends its frames to this address";
                     return Err(wrong("link", name, key, why));
                 }
-                if mac::read(far).is_some() {
+                if !self.is_tunnel(link) {
                     section.set("neighbour", far);
                 }
                 if *advance > 0 {

@@ -10,8 +10,8 @@
 //! [link.c-b]                       # FE:INTERFACE, as in [fpf.interface.NAME] of the FE
 //! from = "c1:wan"
 //! to = "b1:west"
-//! from_address = "02:00:00:00:00:c1"
-//! to_address = "02:00:00:00:00:b1"
+//! from_address = "192.0.2.1"
+//! to_address = "192.0.2.2"
 //!
 //! [path.video]                     # these packets, which enter at c1, go to domain a by two disjoint paths
 //! from = "c1"

@@ -75,7 +75,8 @@ const LINK_CLASS: Class = Class {
             3,
             "from_address",
             45,
-            "MAC address of the port at `from`; of a tunnel, the IP address of its end there",
+            "IP address or MAC address of the port at `from`; of a tunnel, the IP address of its end there; a VLAN needs \
+             MAC addresses",
         ),
         text(4, "to_address", 45, "the same at `to`"),
         Parameter::new(
@@ -92,6 +93,13 @@ const LINK_CLASS: Class = Class {
             "rate in each direction that paths may reserve; 0 bit: without a limit",
         )
         .id(6),
+        Parameter::new(
+            "tunnel",
+            Kind::Flag,
+            "false",
+            "whether it is a GRE tunnel between the two addresses, which the elements make themselves",
+        )
+        .id(7),
     ],
     ..Class::PLAIN
 };

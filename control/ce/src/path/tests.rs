@@ -32,6 +32,7 @@ to_address = "02:00:00:00:0b:02"
 [link.b-a]
 from = "b2:a"
 to = "a1:b"
+tunnel = true
 from_address = "192.0.2.1"
 to_address = "192.0.2.2"
 [link.c-d]
@@ -43,8 +44,8 @@ cost = 5
 [link.d-a]
 from = "d1:a"
 to = "a1:d"
-from_address = "02:00:00:00:0d:0a"
-to_address = "02:00:00:00:0a:0d"
+from_address = "2001:db8::d"
+to_address = "2001:db8::a"
 [path.video]
 from = "c1"
 to = "a"
@@ -126,6 +127,15 @@ fn a_file_becomes_the_configuration_of_each_element() {
     assert!(!b2.contains_key(&format!("{rule}.neighbour")), "a tunnel");
     is(&b2, "fpf.interface.a.remote", "192.0.2.2");
     is(&b2, "fpf.interface.\"in.7\".vlan", "7");
+
+    // Without a tunnel, an IP address is that of a port.
+    let d1 = of("d1");
+    let to_a = d1
+        .iter()
+        .find(|(path, value)| path.ends_with(".output") && *value == "a");
+    let rule = to_a.unwrap().0.trim_end_matches(".output");
+    is(&d1, &format!("{rule}.neighbour"), "2001:db8::a");
+    is(&d1, "fpf.interface.a.port", "a");
 }
 
 #[test]
@@ -169,7 +179,12 @@ fn faults_name_their_place() {
         (
             "02:00:00:00:0c:0b",
             "2:0",
-            "link.c-b.from_address: \"2:0\" is neither a MAC address",
+            "link.c-b.from_address: \"2:0\" is neither an IP address like 192.0.2.1 nor a MAC address",
+        ),
+        (
+            "from_address = \"192.0.2.1\"",
+            "from_address = \"02:00:00:00:0b:0a\"",
+            "link.b-a.from_address: \"02:00:00:00:0b:0a\" is not the IP address of an end of the tunnel",
         ),
         ("cost = 5", "cost = 0", "link.c-d.cost: "),
         ("[domain.a]", "[domains.a]", "did you mean `domain`"),

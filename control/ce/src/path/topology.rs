@@ -56,7 +56,7 @@ pub(super) fn topology(
     for (name, settings) in links {
         let end = |place: &'static str| end(&topology, name, settings, place);
         for place in ["from_address", "to_address"] {
-            check_address(name, place, settings.text(place))?;
+            check_address(name, place, settings)?;
         }
         let link = Link {
             ends: [end("from")?, end("to")?],
@@ -105,14 +105,18 @@ fn end(
     })
 }
 
-fn check_address(link: &str, place: &str, text: &str) -> Result<(), Fault> {
-    match text.is_empty() || mac::read(text).is_some() || text.parse::<IpAddr>().is_ok() {
-        true => Ok(()),
-        false => {
-            let why = format!(
-                "\"{text}\" is neither a MAC address like 02:00:00:00:00:0b nor, for a tunnel, an IP address"
-            );
-            Err(wrong("link", link, place, why))
-        }
+fn check_address(link: &str, place: &str, settings: &Settings) -> Result<(), Fault> {
+    let text = settings.text(place);
+    let is_tunnel = settings.flag("tunnel");
+    let is_mac = mac::read(text).is_some() && !is_tunnel;
+    if text.is_empty() || is_mac || text.parse::<IpAddr>().is_ok() {
+        return Ok(());
     }
+    let why = match is_tunnel {
+        true => format!("\"{text}\" is not the IP address of an end of the tunnel, like 192.0.2.1"),
+        false => format!(
+            "\"{text}\" is neither an IP address like 192.0.2.1 nor a MAC address like 02:00:00:00:00:0b"
+        ),
+    };
+    Err(wrong("link", link, place, why))
 }

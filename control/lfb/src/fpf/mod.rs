@@ -10,7 +10,7 @@
 //! [fpf.rule.to-b]                    # LID b1: to the neighbour, which is in the next domain
 //! lid = "b1"
 //! output = "core"
-//! neighbour = "02:00:00:00:00:0b"
+//! neighbour = "192.0.2.2"
 //! leaves_domain = true
 //!
 //! [fpf.encapsulation.video]          # packets to this prefix follow the vector b1 a1
@@ -329,7 +329,7 @@ mod tests {
     use weir_base::setting::Scalar;
     use weir_model::{Change, Operation};
     use weir_path::fpf::edge::setup::NoMatch;
-    use weir_path::fpf::{Hop, Inner, Interface, Rule};
+    use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
     use crate::Plan;
 
@@ -394,7 +394,7 @@ mod tests {
         let tunnel = id(Interface::gre(ends[0], ends[1]).unwrap());
         let hop = |interface, last, leaves_domain| Hop {
             interface,
-            destination: [2, 0, 0, 0, 0, last],
+            destination: [2, 0, 0, 0, 0, last].into(),
             queue: Default::default(),
             leaves_domain,
         };
@@ -404,7 +404,10 @@ mod tests {
         let Some(Rule::Forward(far)) = table.rule(table.input(core), 0xc1) else {
             panic!("a rule of its interface")
         };
-        assert_eq!((far.interface, far.destination), (tunnel, [0; 6]));
+        assert_eq!(
+            (far.interface, far.destination),
+            (tunnel, Default::default())
+        );
         assert!(
             matches!(table.rule(table.any_input(), 0xd1), Some(Rule::Multicast(l)) if l.len() == 2)
         );
@@ -439,6 +442,19 @@ mod tests {
     }
 
     #[test]
+    fn a_neighbour_has_a_mac_address_or_an_ip_address() {
+        for neighbour in ["192.0.2.7", "2001:db8::7"] {
+            let plan = plan(&format!("fpf.rule.to-b.neighbour = {neighbour}")).unwrap();
+            let table = &plan.fpf.built().unwrap().table;
+            let Some(Rule::Forward(hop)) = table.rule(table.any_input(), 0xb1) else {
+                panic!("a rule to b")
+            };
+            let address = neighbour.parse().unwrap();
+            assert_eq!(hop.destination, Destination::Address(address));
+        }
+    }
+
+    #[test]
     fn a_router_without_an_fpf_section_has_none() {
         let plan = Plan::check(&changes("port.lan.interface = eth0")).unwrap();
         assert!(plan.fpf.built().is_none());
@@ -457,12 +473,20 @@ mod tests {
                 "fpf.rule.far.lid: \"00c1\" is no LID; in this domain a LID has 2 hexadecimal digits",
             ),
             (
-                "fpf.rule.to-b.neighbour = 192.0.2.7",
-                "fpf.rule.to-b.neighbour: \"192.0.2.7\" is not the MAC address",
+                "fpf.rule.to-b.neighbour = 192.0.2",
+                "fpf.rule.to-b.neighbour: \"192.0.2\" is neither the IP address of one neighbour",
             ),
             (
                 "fpf.rule.to-b.neighbour = 01:00:00:00:00:0b",
-                "is not the MAC address of one interface",
+                "nor the MAC address of one interface",
+            ),
+            (
+                "fpf.rule.to-b.neighbour = ff02::1",
+                "\"ff02::1\" is neither the IP address of one neighbour",
+            ),
+            (
+                "fpf.interface.core.vlan = 7\nfpf.rule.to-b.neighbour = 192.0.2.7",
+                "fpf.rule.to-b: the neighbour 192.0.2.7 cannot be resolved in a VLAN",
             ),
             (
                 "fpf.rule.last.lid = a1",

@@ -1,9 +1,12 @@
 //! The sections `[fpf.rule.NAME]`: what becomes of the packets with a LID.
 
+use std::net::IpAddr;
+
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_packet::Class as Queue;
-use weir_path::fpf::{Builder, Domain, Hop, Inner, Rule};
+use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
+use weir_wire::ethernet::is_group;
 
 use super::{Added, Interfaces, Wrong, text};
 use crate::mac;
@@ -40,7 +43,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "neighbour",
             Kind::Text(45),
             "",
-            "MAC address of the next FE, or of the host behind a rule that takes the header off; a tunnel needs none",
+            "IP address or MAC address of the next FE, or of the host behind a rule that takes the header off; an IP address \
+             is resolved as for a route; a VLAN needs a MAC address, a tunnel needs none",
         )
         .id(6),
         Parameter::new(
@@ -97,16 +101,9 @@ pub(super) fn add(
             "" => return Err(Wrong::new("output", "missing: it names an FPF interface")),
             name => interface("output", name)?,
         };
-        let neighbour = settings.text("neighbour");
-        let destination = match mac::read(neighbour) {
-            Some(mac) if mac[0] & 1 == 0 => mac,
-            None if neighbour.is_empty() && is_tunnel => Default::default(),
-            _ => {
-                let why = format!(
-                    "\"{neighbour}\" is not the MAC address of one interface, like 02:00:00:00:00:0b"
-                );
-                return Err(Wrong::new("neighbour", why));
-            }
+        let destination = match settings.text("neighbour") {
+            "" if is_tunnel => Default::default(),
+            neighbour => destination(neighbour).map_err(|why| Wrong::new("neighbour", why))?,
         };
         Ok(Hop {
             interface: id,
@@ -148,4 +145,20 @@ pub(super) fn add(
     let lid = lid.map_err(|why| Wrong::new("lid", why))?;
     let added = builder.rule(input, lid, rule);
     added.map_err(|error| Wrong::whole(error.to_string()))
+}
+
+/// A neighbour by its MAC address, or by its IP address.
+fn destination(text: &str) -> Result<Destination, String> {
+    let mac = mac::read(text).filter(|mac| !is_group(*mac));
+    let address = text
+        .parse()
+        .ok()
+        .filter(|address: &IpAddr| !(address.is_multicast() || address.is_unspecified()));
+    let both = [mac.map(Destination::Mac), address.map(Destination::Address)];
+    both.into_iter().flatten().next().ok_or_else(|| {
+        format!(
+            "\"{text}\" is neither the IP address of one neighbour, like 192.0.2.2, nor the MAC address of one interface, \
+             like 02:00:00:00:00:0b"
+        )
+    })
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  network layer --Departure--> carry_out --> Port::offer ... Port::step --> device
-//!                    rewrites:  hops, fragments, FPF Index, MAC addresses, tags
+//!                    rewrites:  hops, fragments, MAC addresses, tags
 //! ```
 //!
 //! - [`rewrite`]: changes to headers
@@ -53,8 +53,6 @@ pub struct Rewrites {
     /// Cuts the packet into fragments, each an IP packet of at most this number of bytes. The rewrites below
     /// are done to each fragment.
     pub fragment: Option<u32>,
-    /// Writes the Index of the FPF header behind the Ethernet header.
-    pub fpf_index: Option<u8>,
     /// Writes the MAC addresses: the neighbour's as destination, the interface's own as source.
     pub macs: Option<[Mac; 2]>,
     /// Puts an 802.1Q tag with this control information into the frame.
@@ -76,9 +74,6 @@ pub fn carry_out(
     }
     if let Some(mtu) = rewrites.fragment {
         return split(rewrites, mtu, pool, packet, headers).map(Some);
-    }
-    if let Some(index) = rewrites.fpf_index {
-        encapsulation::set_index(frame, index);
     }
     if let Some(macs) = &rewrites.macs {
         rewrite::set_macs(frame, macs);
@@ -154,7 +149,6 @@ mod tests {
         let all = Rewrites {
             decrement_hops: true,
             fragment: None,
-            fpf_index: None,
             macs: MACS,
             push_tag: Some(0xa007),
         };
@@ -172,7 +166,6 @@ mod tests {
         let fragments = |mtu| Rewrites {
             decrement_hops: true,
             fragment: Some(mtu),
-            fpf_index: None,
             macs: MACS,
             push_tag: Some(7),
         };

@@ -1,8 +1,8 @@
 //! Where the interfaces of a table are among the ports of a plane.
 //!
 //! A table names ports, and does not change. Ports come and go, their interfaces go up and down and change their
-//! addresses. Bindings are made anew when one of these changes, so that a packet needs one load by number for its
-//! input interface, and one for its exit.
+//! addresses; so do neighbours that a rule names by their IP addresses. Bindings are made anew when one of these
+//! changes, so that a packet needs one load by number for its input interface, and one for its exit.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use weir_packet::{Class, Reason};
 use weir_wire::ethernet::{self, Mac};
 
 use crate::fpf::interface::{Interface, InterfaceId};
-use crate::fpf::rule::Hop;
+use crate::fpf::rule::{Destination, Hop};
 use crate::fpf::table::{HopId, Input, Table};
 
 /// A port of a plane, as far as bindings need it.
@@ -66,7 +66,8 @@ pub enum Exit {
 pub struct Adjacency {
     /// The MAC addresses, as they follow each other in a frame: the neighbour's, and that of the port's device.
     pub macs: [u8; 2 * MAC_LEN],
-    /// The longest frame that fits, without a tag; zero if the exit is not an open port.
+    /// The longest frame that fits, without a tag; zero if the exit is not an open port, or the neighbour's MAC address
+    /// is not known.
     pub frame_bytes_max: u32,
     /// The number of the port.
     pub port: u32,
@@ -94,8 +95,13 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    /// The places of the interfaces of `table` among `ports`.
-    pub fn new<'a>(table: &Table, ports: impl Iterator<Item = PortState<'a>> + Clone) -> Self {
+    /// The places of the interfaces of `table` among `ports`. `resolve` has the MAC addresses of the neighbours on the
+    /// link of the port with a number.
+    pub fn new<'a>(
+        table: &Table,
+        ports: impl Iterator<Item = PortState<'a>> + Clone,
+        resolve: impl Fn(usize, IpAddr) -> Option<Mac>,
+    ) -> Self {
         let mut inputs: Vec<_> = ports.clone().map(|_| None).collect();
         let (mut vlans, mut tunnels, mut exits) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in table.interfaces().iter().enumerate() {
@@ -111,7 +117,7 @@ impl Bindings {
             let port = place.and_then(|place| Some((place, ports.clone().nth(place)?)));
             exits.push(exit(interface, port));
         }
-        let adjacency = |hop: &Hop| adjacency(hop, &exits[hop.interface.get()]);
+        let adjacency = |hop: &Hop| adjacency(hop, &exits[hop.interface.get()], &resolve);
         Self {
             adjacencies: table.hops().iter().map(adjacency).collect(),
             ports: inputs.into(),
@@ -155,7 +161,8 @@ impl Bindings {
 }
 
 impl Adjacency {
-    /// Whether a frame of this length may leave by it. If not, its exit says why, or that it is a tunnel.
+    /// Whether a frame of this length may leave by it. If not, its exit says why, or that it is a tunnel, or the packet has
+    /// to wait for the neighbour's MAC address.
     #[inline(always)]
     pub fn takes(&self, frame_len: usize) -> bool {
         frame_len <= self.frame_bytes_max as usize
@@ -163,22 +170,36 @@ impl Adjacency {
 }
 
 /// How a neighbour is reached by this exit.
-fn adjacency(hop: &Hop, exit: &Exit) -> Adjacency {
-    let (port, source, mtu, vlan) = match exit {
-        Exit::Port {
-            port,
-            source,
-            mtu,
-            vlan,
-        } => (*port, *source, Some(*mtu), *vlan),
-        Exit::Tunnel { .. } | Exit::Closed(_) => (0, Mac::default(), None, 0),
+fn adjacency(hop: &Hop, exit: &Exit, resolve: &impl Fn(usize, IpAddr) -> Option<Mac>) -> Adjacency {
+    let closed = Adjacency {
+        macs: [0; 2 * MAC_LEN],
+        frame_bytes_max: 0,
+        port: 0,
+        vlan: 0,
+        queue: hop.queue,
+    };
+    let Exit::Port {
+        port,
+        source,
+        mtu,
+        vlan,
+    } = *exit
+    else {
+        return closed;
+    };
+    let destination = match hop.destination {
+        Destination::Mac(mac) => Some(mac),
+        Destination::Address(address) => resolve(port, address),
+    };
+    let Some(destination) = destination else {
+        return closed;
     };
     let mut macs = [0; 2 * MAC_LEN];
-    macs[..MAC_LEN].copy_from_slice(&hop.destination);
+    macs[..MAC_LEN].copy_from_slice(&destination);
     macs[MAC_LEN..].copy_from_slice(&source);
     Adjacency {
         macs,
-        frame_bytes_max: mtu.map_or(0, |mtu| mtu.saturating_add(ethernet::HEADER_LEN as u32)),
+        frame_bytes_max: mtu.saturating_add(ethernet::HEADER_LEN as u32),
         port: port as u32,
         vlan,
         queue: hop.queue,
@@ -244,7 +265,9 @@ mod tests {
             open,
             device: Some(device(up)),
         };
-        let bound = |ports: &[PortState<'static>]| Bindings::new(&table, ports.iter().copied());
+        let bound = |ports: &[PortState<'static>]| {
+            Bindings::new(&table, ports.iter().copied(), |_, _| None)
+        };
 
         let bindings = bound(&[port("lan", true, true), port("wan", true, true)]);
         assert_eq!(bindings.port(0), None);

@@ -125,7 +125,7 @@ mod tests {
     fn hop(interface: &str, last: u8, builder: &mut Builder) -> Hop {
         Hop {
             interface: builder.interface(Interface::ethernet(interface)).unwrap(),
-            destination: [2, 0, 0, 0, 0, last],
+            destination: [2, 0, 0, 0, 0, last].into(),
             queue: Class(0),
             leaves_domain: false,
         }
@@ -140,7 +140,7 @@ mod tests {
         });
         let to_9 = Hop {
             interface: builder.interface(Interface::ethernet("#9")).unwrap(),
-            destination: [0xa1, 0x01, 0x02, 0xff, 0x01, 0xd9],
+            destination: [0xa1, 0x01, 0x02, 0xff, 0x01, 0xd9].into(),
             queue: Class(1), // Premium
             leaves_domain: false,
         };
@@ -213,7 +213,7 @@ mod tests {
         for lid in 0..domain.lid_size().space() {
             let [a, b] = (lid as u16).to_be_bytes();
             let hop = Hop {
-                destination: [2, 0, 0, bytes, a, b],
+                destination: [2, 0, 0, bytes, a, b].into(),
                 leaves_domain,
                 ..hop
             };
@@ -253,7 +253,7 @@ mod tests {
                     };
                     let [a, b] = lid.to_be_bytes();
                     let a = if bytes == 1 { 0 } else { a };
-                    assert_eq!(hop.destination, [2, 0, 0, bytes, a, b]);
+                    assert_eq!(hop.destination, [2, 0, 0, bytes, a, b].into());
                     assert_eq!(index - before, if border { bytes } else { 0 });
                     packet[1] = index;
                 }

@@ -59,5 +59,5 @@ pub mod table;
 
 pub use domain::{Domain, LidSize};
 pub use interface::{Interface, InterfaceId};
-pub use rule::{Hop, Inner, Rule};
+pub use rule::{Destination, Hop, Inner, Rule};
 pub use table::{Builder, Table};

@@ -66,7 +66,7 @@ mod tests {
     use crate::fpf::domain::Domain;
     use crate::fpf::forward::{Decision, decide, parse};
     use crate::fpf::interface::Interface;
-    use crate::fpf::rule::{Hop, Rule};
+    use crate::fpf::rule::{Destination, Hop, Rule};
     use crate::fpf::table::Builder;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -86,7 +86,7 @@ mod tests {
         for lid in 0..domain.lid_size().space() as u32 {
             let hop = Hop {
                 interface: interfaces[lid as usize / 4 % 2],
-                destination: [2, 0, 0, 0, (lid >> 8) as u8, lid as u8],
+                destination: [2, 0, 0, 0, (lid >> 8) as u8, lid as u8].into(),
                 queue: Class(lid as u8 % 3),
                 leaves_domain: lid % 4 == 0,
             };
@@ -110,7 +110,7 @@ mod tests {
                 up: true,
             }),
         };
-        Bindings::new(table, std::iter::once(port))
+        Bindings::new(table, std::iter::once(port), |_, _| None)
     }
 
     proptest! {
@@ -130,7 +130,10 @@ mod tests {
             match decision {
                 Ok(Ok(Decision::Forward(hop, index))) => {
                     let (adjacency, header_len) = relayed.unwrap();
-                    prop_assert_eq!(&frame[..12], [hop.destination, [4; 6]].concat());
+                    let Destination::Mac(neighbour) = hop.destination else {
+                        return Err(TestCaseError::fail("no rule of the table names an IP address"));
+                    };
+                    prop_assert_eq!(&frame[..12], [neighbour, [4; 6]].concat());
                     prop_assert_eq!(frame[15], index);
                     prop_assert_eq!(&frame[16..], &before[16..]);
                     prop_assert_eq!(adjacency.queue, hop.queue);
@@ -165,7 +168,7 @@ mod tests {
             );
             pool.release(packet);
         }
-        let closed = Bindings::new(&table, std::iter::empty());
+        let closed = Bindings::new(&table, std::iter::empty(), |_, _| None);
         let frame = |bytes: usize| {
             let mut frame = vec![0; bytes];
             frame[12..18].copy_from_slice(&[0xc0, 0, 2, 0, 8, 5]);

@@ -1,5 +1,6 @@
 //! The actions for FPF packets (table I of the paper).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_packet::Class;
@@ -34,12 +35,34 @@ pub enum Rule {
 pub struct Hop {
     /// The interface by which the packet leaves.
     pub interface: InterfaceId,
-    /// MAC address of the neighbour. A tunnel ignores it, because its far end is found by the routes.
-    pub destination: Mac,
+    /// The neighbour on the link. A tunnel ignores it, because its far end is found by the routes.
+    pub destination: Destination,
     /// The queue of the egress port; zero leaves the choice to the port's discipline.
     pub queue: Class,
     /// Whether the neighbour belongs to the next domain: Index is advanced by the size of a LID.
     pub leaves_domain: bool,
+}
+
+/// A neighbour on a link, as a rule names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// By its MAC address.
+    Mac(Mac),
+    /// By its IP address, whose MAC address the table of neighbours has.
+    Address(IpAddr),
+}
+
+/// The one of a tunnel, which ignores it.
+impl Default for Destination {
+    fn default() -> Self {
+        Self::Mac(Mac::default())
+    }
+}
+
+impl From<Mac> for Destination {
+    fn from(mac: Mac) -> Self {
+        Self::Mac(mac)
+    }
 }
 
 /// How the payload goes on after the header is removed.

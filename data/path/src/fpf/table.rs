@@ -18,11 +18,12 @@
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::net::IpAddr;
 
 use crate::fpf::domain::Domain;
 use crate::fpf::interface::{Interface, InterfaceId};
 use crate::fpf::process::Processing;
-use crate::fpf::rule::{Hop, Inner, Rule};
+use crate::fpf::rule::{Destination, Hop, Inner, Rule};
 
 /// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
 pub const INTERFACES_MAX: usize = 256;
@@ -103,6 +104,11 @@ pub enum TableError {
         /// Bytes of a LID in this domain.
         bytes: u8,
     },
+    /// The neighbour has an IP address, but no MAC address can be found for it there.
+    #[error(
+        "the neighbour {0} cannot be resolved in a VLAN, in which the kernel has no table of neighbours: write its MAC address"
+    )]
+    Unresolvable(IpAddr),
     /// There is a rule already.
     #[error("LID {0:#x} has two rules for the same input interface")]
     Twice(u16),
@@ -275,7 +281,13 @@ impl Builder {
     }
 
     fn check_hop(&self, hop: &Hop) -> Result<(), TableError> {
-        self.check_interface(Some(hop.interface))
+        self.check_interface(Some(hop.interface))?;
+        match (&self.interfaces[hop.interface.get()], hop.destination) {
+            (Interface::Vlan { .. }, Destination::Address(address)) => {
+                Err(TableError::Unresolvable(address))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -333,6 +345,19 @@ impl Table {
     #[inline]
     pub fn hop(&self, id: HopId) -> &Hop {
         &self.hops[id.get()]
+    }
+
+    /// The neighbours of all rules, those that get frames without a header included; some more than once.
+    pub fn neighbours(&self) -> impl Iterator<Item = &Hop> {
+        let of_rules = self.rules.iter().filter_map(|rule| match rule {
+            Rule::Forward(hop) | Rule::Decapsulate(Inner::Frame(_, hop)) => Some(hop),
+            _ => None,
+        });
+        let of_ends = self.ends.iter().filter_map(|end| match end {
+            Inner::Frame(_, hop) => Some(hop),
+            Inner::Ip => None,
+        });
+        of_rules.chain(of_ends)
     }
 
     /// The rule with a number of this table.
@@ -455,7 +480,7 @@ mod tests {
     fn hop(interface: InterfaceId, last: u8) -> Hop {
         Hop {
             interface,
-            destination: [2, 0, 0, 0, 0, last],
+            destination: [2, 0, 0, 0, 0, last].into(),
             queue: Class(0),
             leaves_domain: true,
         }

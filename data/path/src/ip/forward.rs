@@ -96,7 +96,6 @@ fn depart(next_hop: &Adjacency, headers: &Headers, origin: Origin) -> Verdict {
         rewrites: Rewrites {
             decrement_hops: origin == Origin::Transit,
             fragment: (headers.total_len > mtu).then_some(mtu),
-            fpf_index: None,
             macs: Some(next_hop.macs),
             push_tag: None,
         },

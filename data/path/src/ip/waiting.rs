@@ -32,6 +32,8 @@ pub struct Held {
     pub ingress: Option<usize>,
     /// Its origin.
     pub origin: Origin,
+    /// Whether an FPF rule, and not a route, leads it to the neighbour for which it waits.
+    pub by_rule: bool,
 }
 
 /// The packets that wait, by neighbour.
@@ -58,7 +60,7 @@ struct Queue {
 #[derive(Debug, Default)]
 pub struct Settled {
     /// The neighbour answered: send them.
-    pub answered: Vec<Held>,
+    pub answered: Vec<(NeighbourKey, Held)>,
     /// The neighbour did not answer: drop them.
     pub failed: Vec<Held>,
 }
@@ -139,6 +141,7 @@ impl Waiting {
             let held = self.remove(&neighbour);
             if answered {
                 self.pending.answers(neighbour, now);
+                let held = held.into_iter().map(|held| (neighbour, held));
                 settled.answered.extend(held);
             } else {
                 self.pending.fails(neighbour, now);

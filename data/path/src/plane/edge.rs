@@ -144,6 +144,7 @@ impl Plane {
             packet: classify(&mut self.pool, parsed),
             ingress: Some(ingress),
             origin: Origin::Transit,
+            by_rule: false,
         };
         let Classified { packet, headers } = &held.packet;
         let subject = Subject::new(&self.pool, packet, headers);

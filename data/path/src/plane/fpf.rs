@@ -22,20 +22,19 @@ use weir_wire::fpf::{Repr, Vector};
 use weir_wire::{EtherType, Protocol, ethernet, gre, vlan};
 
 use crate::classify::{Classified, classify};
-use crate::egress::{self, Departure, Rewrites, encapsulation};
+use crate::egress::encapsulation;
 use crate::exception::Cause;
-use crate::fpf::bindings::{Bindings, Device, Exit, PortState};
+use crate::fpf::bindings::Bindings;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
 use crate::fpf::table::{COPIES_MAX, Input};
-use crate::fpf::{Hop, Inner, Table};
+use crate::fpf::{Inner, Table};
 use crate::headers::{self, Fragment, Parsed};
 use crate::ip::forward::Origin;
-use crate::ip::tables::Tables;
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
+use crate::plane::Plane;
 use crate::plane::step::Arrival;
-use crate::plane::{Mode, Plane, PlanePort};
 
 /// The counters. A packet that is not forwarded is counted by its reason, like every other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,15 +97,6 @@ impl Plane {
     /// The counters of FPF; zero without a table.
     pub fn fpf_stats(&self) -> Stats {
         self.fpf.as_ref().map(|fpf| fpf.stats).unwrap_or_default()
-    }
-
-    /// Finds the ports of the table's interfaces anew: ports, their numbers or their devices have changed.
-    pub(super) fn bind_fpf(&mut self) {
-        if let Some(fpf) = &mut self.fpf {
-            let ports = self.ports.iter().map(|port| state(port, &self.tables));
-            fpf.bindings = Bindings::new(&fpf.table, ports);
-        }
-        self.bind_edge();
     }
 
     /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.
@@ -257,56 +247,6 @@ impl Plane {
         let headers = headers::peek_by_version(frame, ethernet::HEADER_LEN + len);
         packet.ecn = headers.ecn;
         classify(&mut self.pool, Parsed { packet, headers })
-    }
-
-    /// Sends a frame to a neighbour; with an Index if it has an FPF header.
-    #[inline]
-    fn send_to(&mut self, entry: Entry, packet: Classified, hop: &Hop, index: Option<u8>) {
-        let Classified {
-            mut packet,
-            headers,
-        } = packet;
-        packet.class = hop.queue;
-        let exit = self
-            .fpf
-            .as_ref()
-            .map(|fpf| fpf.bindings.exit(hop.interface));
-        match exit.unwrap_or(Exit::Closed(Reason::NotAPort)) {
-            Exit::Port { mtu, .. } if packet.len > ethernet::HEADER_LEN as u32 + mtu => {
-                self.fates.discard(packet, Reason::TooBig);
-            }
-            Exit::Port {
-                port, source, vlan, ..
-            } => {
-                let rewrites = Rewrites {
-                    fpf_index: index,
-                    macs: Some([hop.destination, source]),
-                    push_tag: (vlan != 0).then_some(vlan),
-                    ..Rewrites::default()
-                };
-                let exit = egress::Exit::Port(port);
-                self.depart(packet, &headers, &Departure { rewrites, exit });
-            }
-            Exit::Tunnel { local, remote } => {
-                if let Some(index) = index {
-                    encapsulation::set_index(self.pool.frame_mut(&packet), index);
-                }
-                if !encapsulation::push_gre(&mut self.pool, &mut packet, local, remote) {
-                    self.fates.discard(packet, Reason::TruncatedFrame);
-                    return;
-                }
-                let headers = headers::peek(self.pool.frame(&packet));
-                let held = Held {
-                    packet: Classified { packet, headers },
-                    ingress: Some(entry.ingress),
-                    origin: Origin::Router,
-                };
-                self.send_on(held, entry.at);
-            }
-            Exit::Closed(reason) => {
-                self.fates.discard(packet, reason);
-            }
-        }
     }
 
     /// Handles a packet once for each leaf of a multicast tree. The packet itself goes to the last one.
@@ -477,19 +417,5 @@ impl Plane {
             at: now,
         };
         self.receive_fpf(entry, packet);
-    }
-}
-
-/// A port and its device, for the bindings.
-fn state<'a>(port: &'a PlanePort, tables: &Tables) -> PortState<'a> {
-    let interface = port.index.and_then(|index| tables.interfaces.get(&index));
-    PortState {
-        name: &port.name,
-        open: !port.closing && port.mode == Mode::Routed,
-        device: interface.map(|interface| Device {
-            mac: interface.mac,
-            mtu: interface.mtu,
-            up: interface.up,
-        }),
     }
 }

@@ -88,6 +88,7 @@ impl Plane {
             packet: classify(&mut self.pool, parsed),
             ingress: Some(ingress),
             origin: Origin::Transit,
+            by_rule: false,
         };
         self.gather(held);
     }
@@ -248,7 +249,7 @@ impl Plane {
 
     /// Lets a packet wait for its next hop. If the next hop did not answer the last request, a new request
     /// is sent, because it may be back.
-    fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
+    pub(super) fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
         let known = self.tables.neighbours.get(&neighbour);
         let failed = known == Some(&Neighbour::Failed);
         let mut refused = Vec::new();
@@ -260,12 +261,18 @@ impl Plane {
         }
     }
 
-    /// Drops packets whose next hop does not answer.
+    /// Drops packets whose next hop does not answer. Within a path of FPF no sender gets an ICMP error.
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
             let place = self.came_by(held.ingress);
             let cause = Some(IcmpCause::HostUnreachable);
-            self.drop(held, Reason::NeighbourFailed, cause, now);
+            match held.by_rule {
+                false => self.drop(held, Reason::NeighbourFailed, cause, now),
+                true => {
+                    let packet = held.packet.packet;
+                    self.fates.discard(packet, Reason::NeighbourFailed);
+                }
+            }
             self.reclaim(place);
         }
     }
@@ -310,6 +317,7 @@ impl Plane {
             packet: Classified { packet, headers },
             ingress,
             origin,
+            by_rule: _,
         } = held;
         let frame = self.pool.frame(&packet);
         let cause = self.exceptions.cause(frame, reason, notify, now);
@@ -337,6 +345,7 @@ impl Plane {
                 packet: classify(&mut self.pool, error),
                 ingress,
                 origin: Origin::Router,
+                by_rule: false,
             };
             self.send_on(held, now);
         }

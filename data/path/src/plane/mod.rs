@@ -6,6 +6,7 @@
 
 pub mod edge;
 pub mod fpf;
+mod fpf_exit;
 mod fpf_relay;
 mod layers;
 mod redirect;
@@ -276,9 +277,10 @@ impl Plane {
     }
 
     /// The neighbours that packets were sent to since the last call, except those of routes with several
-    /// next hops, which are all gateways.
+    /// next hops, which are all gateways; and those that rules of FPF name.
     pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<NeighbourKey> {
-        let used = self.next_hops.take_used();
+        let mut used = self.next_hops.take_used();
+        used.extend(self.fpf_neighbours());
         for neighbour in &used {
             self.waiting.pending().answers(*neighbour, now);
         }

@@ -117,6 +117,7 @@ impl Plane {
             packet: classify(&mut self.pool, parsed),
             ingress: None,
             origin: Origin::ControlElement,
+            by_rule: false,
         };
         self.send_on(held, now);
         Ok(())

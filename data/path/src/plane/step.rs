@@ -86,9 +86,12 @@ impl Plane {
         self.find_indices();
         let tables = Arc::clone(&self.tables);
         let settled = self.waiting.take_settled(&tables, now);
-        for held in settled.answered {
+        for (neighbour, held) in settled.answered {
             let place = self.came_by(held.ingress);
-            self.send_on(held, now);
+            match held.by_rule {
+                true => self.send_to_neighbour(held, neighbour, now),
+                false => self.send_on(held, now),
+            }
             self.reclaim(place);
         }
         self.give_up(settled.failed, now);

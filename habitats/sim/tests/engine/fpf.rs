@@ -58,7 +58,7 @@ fn figure_1(traffics: u32) -> Figure1 {
             let interface = Interface::ethernet(&port.0.to_string());
             let hop = Hop {
                 interface: builder.interface(interface).unwrap(),
-                destination: [0; 6],
+                destination: Default::default(),
                 queue: Class(0),
                 leaves_domain: *leaves_domain,
             };
@@ -238,7 +238,7 @@ fn xor_coding_over_two_paths_repairs_what_one_loses() {
             interface: builder
                 .interface(Interface::ethernet(&port.0.to_string()))
                 .unwrap(),
-            destination: [0; 6],
+            destination: Default::default(),
             queue: Class(0),
             leaves_domain: true,
         };
@@ -324,7 +324,7 @@ fn star(leaves: usize, branch: bool) -> (Simulation, Vec<PortId>) {
         let interface = Interface::ethernet(&port.0.to_string());
         Rule::Forward(Hop {
             interface: builder.interface(interface).unwrap(),
-            destination: [0; 6],
+            destination: Default::default(),
             queue: Class(0),
             leaves_domain: true,
         })

@@ -312,7 +312,7 @@ impl Controller {
                     interface, advance, ..
                 } => TableRule::Forward(Hop {
                     interface: interfaces[interface],
-                    destination: [0; 6],
+                    destination: Default::default(),
                     queue: Class(0),
                     leaves_domain: *advance > 0,
                 }),
