@@ -11,11 +11,13 @@ use weir_discipline::Spec;
 use weir_packet::{Class, Reason};
 use weir_path::egress::port::Link;
 use weir_path::exception::Cause;
+use weir_path::fpf::edge::copies::{COPIES_MAX, Copies};
 use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::implicit::Decision;
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Police, Profile};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
-use weir_path::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
+use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
@@ -868,4 +870,196 @@ fn a_mark_goes_to_the_packet_behind_the_header() {
     assert!(weir_path::egress::rewrite::mark_congestion(&mut bytes, fpf));
     assert_eq!(bytes[18], 3);
     assert!(weir_wire::checksum::is_right(&bytes[17..37]));
+}
+
+/// A class whose flows follow this vector.
+fn class(name: &str, vector: &[u8]) -> FlowClass {
+    FlowClass {
+        name: name.to_owned(),
+        criteria: name.to_owned(),
+        rule: Encapsulate {
+            paths: Paths::single(Vector::new(vector).unwrap()),
+            timeout: Some(Span::from_secs(60)),
+            session: 0,
+            profile: None,
+        },
+    }
+}
+
+/// A plane like [`edge`], and its setup with these classes.
+fn with_classes(
+    classes: Vec<FlowClass>,
+    encapsulations: Vec<Encapsulation>,
+) -> (Plane, Arc<Setup>) {
+    let setup = Arc::new(Setup {
+        classes,
+        encapsulations,
+        flows_max: 100,
+        ..Setup::default()
+    });
+    let mut plane = edge(1500, Setup::default());
+    plane.set_fpf_edge(Some(Arc::clone(&setup)), Instant::ZERO);
+    (plane, setup)
+}
+
+/// Decides that the flows of all copies are of a class; returns how many copies there were.
+fn decide(plane: &mut Plane, setup: &Arc<Setup>, class: Option<u16>, is_watched: bool) -> usize {
+    let copies = plane.take_copies(Copies::default());
+    let decisions = copies.iter().map(|(copy, _)| Decision {
+        key: copy.key,
+        hash: copy.hash,
+        class,
+        is_watched,
+    });
+    let decisions: Vec<_> = decisions.collect();
+    plane.decide(setup, &decisions, Instant::ZERO);
+    decisions.len()
+}
+
+fn tcp(from: u16, payload: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
+        .tcp(from, 443, 7, 1000)
+        .write(&mut packet, payload)
+        .unwrap();
+    frame(0x0800, &[&packet])
+}
+
+/// Whether a frame leaves with this FPF header, or without one.
+fn leaves_with(plane: &mut Plane, frame: &[u8], header: Option<&[u8]>) -> bool {
+    let sent = through(plane, frame);
+    let ethertype = [sent[0][12], sent[0][13]];
+    match header {
+        Some(header) => ethertype == [0xc0, 0] && sent[0][14..].starts_with(header),
+        None => ethertype == [8, 0] || ethertype == [0x86, 0xdd],
+    }
+}
+
+#[test]
+fn the_first_packets_of_a_flow_follow_the_routes_and_the_others_its_class() {
+    let (mut plane, setup) = with_classes(vec![class("video", &[0x0b, 0x0a])], Vec::new());
+    for one in [
+        frame(0x0800, &[&ipv4()]),
+        frame(0x86dd, &[&ipv6()]),
+        tcp(4000, b"hello"),
+    ] {
+        assert!(leaves_with(&mut plane, &one, None));
+        assert!(plane.announce_copies() && !plane.announce_copies());
+        let copies = plane.take_copies(Copies::default());
+        let (copy, bytes) = copies.iter().next().unwrap();
+        assert!(one.ends_with(bytes) && bytes.starts_with(&4000_u16.to_be_bytes()));
+        assert_eq!((copy.key.source_port, copy.at), (4000, Instant::ZERO));
+        assert!(!plane.announce_copies());
+
+        assert!(leaves_with(&mut plane, &one, None), "not decided");
+        assert_eq!(decide(&mut plane, &setup, Some(0), false), 1);
+        assert!(leaves_with(&mut plane, &one, Some(&[2, 1, 0x0b, 0x0a])));
+        assert_eq!(decide(&mut plane, &setup, Some(0), false), 0, "decided");
+    }
+    let video = plane.fpf_classes().next().unwrap();
+    assert_eq!(
+        (&video.name[..], video.flows, video.classified),
+        ("video", 3, 3)
+    );
+    assert_eq!(video.hits.packets, 3);
+    assert_eq!(plane.fpf_class_stats().copied, 6);
+}
+
+#[test]
+fn only_what_can_tell_a_class_is_copied_and_only_as_long_as_it_is_wanted() {
+    let (mut plane, setup) = with_classes(
+        vec![class("video", &[0x0b]), class("voice", &[0x0c])],
+        Vec::new(),
+    );
+    let mut icmp = Vec::new();
+    PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
+        .icmpv4_echo_request(1, 1)
+        .write(&mut icmp, b"hello")
+        .unwrap();
+    let mut own = Vec::new();
+    PacketBuilder::ipv4([10, 0, 1, 10], [10, 0, 2, 1], 9)
+        .udp(4000, 53)
+        .write(&mut own, b"for the router")
+        .unwrap();
+    let own = frame(0x0800, &[&own]);
+    plane.receive(LAN, &own, arrival(&own, None));
+    leave(&mut plane);
+    for one in [tcp(4000, b""), frame(0x0800, &[&icmp])] {
+        assert!(leaves_with(&mut plane, &one, None));
+    }
+    assert_eq!(decide(&mut plane, &setup, None, false), 0);
+
+    // Of no class.
+    let udp = frame(0x0800, &[&ipv4()]);
+    through(&mut plane, &udp);
+    assert_eq!(decide(&mut plane, &setup, None, false), 1);
+    through(&mut plane, &udp);
+    assert_eq!(decide(&mut plane, &setup, None, false), 0);
+    // A class with which it may not end.
+    let hello = tcp(4001, b"hello");
+    through(&mut plane, &hello);
+    decide(&mut plane, &setup, Some(1), true);
+    assert!(leaves_with(&mut plane, &hello, Some(&[1, 1, 0x0c])));
+    assert_eq!(decide(&mut plane, &setup, Some(0), false), 1);
+    assert!(leaves_with(&mut plane, &hello, Some(&[1, 1, 0x0b])));
+    assert_eq!(decide(&mut plane, &setup, None, false), 0);
+    // Without an answer of the classifier copies end as well.
+    let silent = (0..1000).filter(|_| {
+        through(&mut plane, &tcp(4002, b"silent"));
+        !plane.take_copies(Copies::default()).is_empty()
+    });
+    assert_eq!(silent.count(), 128);
+}
+
+#[test]
+fn a_packet_goes_on_when_its_copy_is_lost() {
+    let (mut plane, setup) = with_classes(vec![class("video", &[0x0b])], Vec::new());
+    for port in 0..COPIES_MAX as u16 + 10 {
+        assert!(leaves_with(&mut plane, &tcp(1 + port, b"hello"), None));
+    }
+    let stats = plane.fpf_class_stats();
+    assert_eq!((stats.copied, stats.lost), (COPIES_MAX as u64, 10));
+    assert_eq!(decide(&mut plane, &setup, Some(0), false), COPIES_MAX);
+    let flows = plane.fpf_classes().next().unwrap().flows;
+    assert_eq!(
+        (flows, plane.fpf_class_stats().ended.refused),
+        (100, COPIES_MAX as u64 - 100)
+    );
+}
+
+#[test]
+fn an_encapsulation_comes_before_a_class_and_others_stay_when_one_changes() {
+    let video = || encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0b, 9], 1)]);
+    let udp = frame(0x0800, &[&ipv4()]);
+    let (mut plane, old) = with_classes(vec![class("voice", &[0x0c])], Vec::new());
+    through(&mut plane, &udp);
+    decide(&mut plane, &old, Some(0), false);
+    assert!(leaves_with(&mut plane, &udp, Some(&[1, 1, 0x0c])));
+    let setup = |classes, encapsulations| {
+        Arc::new(Setup {
+            classes,
+            encapsulations,
+            flows_max: 100,
+            ..Setup::default()
+        })
+    };
+    let both = setup(vec![class("voice", &[0x0c])], vec![video()]);
+    plane.set_fpf_edge(Some(Arc::clone(&both)), Instant::ZERO);
+    assert!(leaves_with(&mut plane, &udp, Some(&[2, 1, 0x0b, 9])));
+    // The flow keeps its rule meanwhile.
+    let voice = setup(vec![class("voice", &[0x0b])], Vec::new());
+    plane.set_fpf_edge(Some(Arc::clone(&voice)), Instant::ZERO);
+    assert!(leaves_with(&mut plane, &udp, Some(&[1, 1, 0x0b])));
+    // Decisions for classes that are no longer in force are forgotten.
+    let hello = tcp(4000, b"hello");
+    through(&mut plane, &hello);
+    assert_eq!(decide(&mut plane, &both, Some(0), false), 1);
+    assert!(leaves_with(&mut plane, &hello, None));
+    assert_eq!(decide(&mut plane, &voice, Some(0), false), 1);
+    assert!(leaves_with(&mut plane, &hello, Some(&[1, 1, 0x0b])));
+    // Without classes nothing is copied.
+    plane.set_fpf_edge(None, Instant::ZERO);
+    assert!(leaves_with(&mut plane, &tcp(4003, b"hello"), None));
+    assert!(!plane.announce_copies());
+    assert_eq!(plane.fpf_classes().count(), 0);
 }

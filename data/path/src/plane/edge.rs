@@ -1,8 +1,8 @@
 //! The ingress edge of FPF in a plane: IP packets of a burst that get a header, before the others follow the routes.
 //!
 //! ```text
-//!  gathered --> at an edge port, transit, not for this router? --> rules --no match--> by the routes, or drop
-//!                                                                   | match
+//!  gathered --> at an edge port, transit, not for this router? --> rules, classes --no match--> by the routes, or drop
+//!                                                                   | match          \--> copy to the classifier
 //!                                                                   v
 //!                      profile --> MTU of the first hop: too big, fragments, MSS --> push --> label_switch
 //! ```
@@ -24,7 +24,8 @@ use crate::egress::{encapsulation, fragment};
 use crate::fpf::Rule;
 use crate::fpf::bindings::Exit;
 use crate::fpf::edge::filter::Subject;
-use crate::fpf::edge::rule::Listed;
+use crate::fpf::edge::implicit::Implicit;
+use crate::fpf::edge::rule::{Encapsulation as Chosen, Listed};
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
 use crate::fpf::edge::size::{self, Fit};
@@ -39,18 +40,31 @@ const RULES_MAX: usize = 1 << 20;
 
 /// The state of the edge.
 pub struct Edge {
-    setup: Arc<Setup>,
+    pub(super) setup: Arc<Setup>,
     rules: Rules,
+    /// Flows with a rule of their class; none without classes.
+    pub(super) implicit: Option<Box<Implicit>>,
     /// The name of each row.
     names: BTreeMap<u32, String>,
     /// By port: whether its packets may get a header.
     ports: Vec<bool>,
     /// The rules for the packets of a burst; empty between two bursts.
     found: Vec<Option<Found>>,
+    /// The same of the implicit ones.
+    of_class: Vec<Option<Found>>,
     /// Memory for the packets of a burst that get no header; empty between two bursts.
     others: Vec<Held>,
     /// Encapsulations that ended because no packet matched them for their time-out.
     expired: u64,
+}
+
+/// The rule that a packet matches.
+#[derive(Clone, Copy)]
+pub(super) enum Match {
+    /// One of the configuration.
+    Explicit(Found),
+    /// One that follows from the class of its flow.
+    OfClass(Found),
 }
 
 /// An encapsulation in force, and its counters.
@@ -75,14 +89,16 @@ impl Plane {
             None => Box::new(Edge {
                 setup: Arc::default(),
                 rules: Rules::new(RULES_MAX, self.streams.hash_key("flow-hash"), now),
+                implicit: None,
                 names: BTreeMap::new(),
                 ports: Vec::new(),
                 found: Vec::new(),
+                of_class: Vec::new(),
                 others: Vec::new(),
                 expired: 0,
             }),
         };
-        edge.change(setup, now);
+        edge.change(setup, self.streams.hash_key("flow-hash"), now);
         self.edge = Some(edge);
         self.bind_edge();
         None
@@ -99,7 +115,7 @@ impl Plane {
         })
     }
 
-    /// Encapsulations that have ended because no packet matched them for their time-out.
+    /// Encapsulations that have ended because no packet matched them for their time-out; without implicit ones.
     pub fn fpf_expired(&self) -> u64 {
         self.edge.as_ref().map_or(0, |edge| edge.expired)
     }
@@ -116,7 +132,8 @@ impl Plane {
     /// Ends the encapsulations whose time is over. Returns when to come back.
     pub(super) fn expire_encapsulations(&mut self, now: Instant) -> Option<Instant> {
         let edge = self.edge.as_mut()?;
-        if edge.rules.due()? <= now {
+        let implicit = edge.implicit.as_mut().and_then(|all| all.expire(now));
+        if edge.rules.due().is_some_and(|due| due <= now) {
             let mut expired = Vec::new();
             edge.rules.expire(now, &mut expired);
             edge.expired += expired.len() as u64;
@@ -124,7 +141,7 @@ impl Plane {
                 edge.names.remove(&row);
             }
         }
-        edge.rules.due()
+        [edge.rules.due(), implicit].into_iter().flatten().min()
     }
 
     /// Handles a packet that is not IP: gives it a header, if an encapsulation is for its Ethernet type. Otherwise
@@ -151,7 +168,7 @@ impl Plane {
         let found = edge.rules.find(&subject);
         let left = match found {
             Some(found) if edge.is_at(Some(ingress)) => {
-                self.enter(&mut edge, held, found, now);
+                self.enter(&mut edge, held, Match::Explicit(found), now);
                 None
             }
             _ => Some(held.packet.packet),
@@ -178,24 +195,33 @@ impl Plane {
         });
         let subjects: Vec<_> = subjects.collect();
         let mut found = std::mem::take(&mut edge.found);
+        let mut of_class = std::mem::take(&mut edge.of_class);
         edge.rules.find_all(&subjects, &mut found);
+        if let Some(implicit) = &edge.implicit {
+            implicit.find_all(&subjects, &mut of_class);
+        }
         drop(subjects);
-        let mut found_of = found.drain(..);
+        let mut of_classes = of_class.drain(..);
         let mut others = std::mem::take(&mut edge.others);
-        for held in gathered.drain(..) {
-            let found = found_of.next().flatten();
+        for (held, found) in gathered.drain(..).zip(found.drain(..)) {
+            let of_class = of_classes.next().flatten();
+            let found = match found {
+                Some(found) => Some(Match::Explicit(found)),
+                None => self.find_class(&mut edge, &held, of_class),
+            };
             if let Some(held) = self.encapsulate(&mut edge, held, found) {
                 others.push(held);
             }
         }
-        drop(found_of);
-        (edge.found, edge.others) = (found, gathered); // their memory
+        drop(of_classes);
+        (edge.found, edge.of_class) = (found, of_class); // their memory
+        edge.others = gathered;
         self.gathered = others;
         self.edge = Some(edge);
     }
 
     /// Gives a packet the header of the encapsulation that was found for it. Returns it if it follows the routes.
-    fn encapsulate(&mut self, edge: &mut Edge, held: Held, found: Option<Found>) -> Option<Held> {
+    fn encapsulate(&mut self, edge: &mut Edge, held: Held, found: Option<Match>) -> Option<Held> {
         let is_concerned = found.is_some() || edge.setup.no_match == NoMatch::Drop;
         if !edge.is_at(held.ingress)
             || !is_concerned
@@ -221,19 +247,19 @@ impl Plane {
     }
 
     /// Sends a packet on the path of the encapsulation that was found for it, if its profile permits.
-    fn enter(&mut self, edge: &mut Edge, held: Held, found: Found, now: Instant) {
+    fn enter(&mut self, edge: &mut Edge, held: Held, found: Match, now: Instant) {
         let packet = &held.packet.packet;
-        if let Err(reason) = edge.rules.hit(found, packet.bytes(), now) {
-            self.fates.discard(held.packet.packet, reason);
-            return;
-        }
         let hash = self.pool.keys.hash(packet, KeyKind::Flow);
-        let chosen = edge.rules.encapsulate(found, hash);
-        self.fit_and_push(held, chosen.headers, now);
+        match edge.hit(found, packet.bytes(), hash, now) {
+            Ok(chosen) => self.fit_and_push(held, chosen.headers, now),
+            Err(reason) => {
+                self.fates.discard(held.packet.packet, reason);
+            }
+        }
     }
 
     /// Whether a packet is for this router, so that it gets no header.
-    fn is_own(&self, held: &Held) -> bool {
+    pub(super) fn is_own(&self, held: &Held) -> bool {
         let destination = held.packet.headers.destination();
         let route = self.tables.route_number(destination);
         let action = self.tables.numbered(route).map(|route| &route.action);
@@ -305,12 +331,40 @@ impl Plane {
 
 impl Edge {
     /// Whether packets that came in by this port may get a header.
-    fn is_at(&self, ingress: Option<usize>) -> bool {
+    pub(super) fn is_at(&self, ingress: Option<usize>) -> bool {
         ingress.is_some_and(|port| self.ports.get(port) == Some(&true))
     }
 
-    /// Puts another setup in force.
-    fn change(&mut self, setup: Arc<Setup>, now: Instant) {
+    /// Counts a packet that matches, and returns the change to it, or the reason to drop it.
+    fn hit(
+        &mut self,
+        found: Match,
+        bytes: u64,
+        hash: u64,
+        now: Instant,
+    ) -> Result<Chosen<'_>, Reason> {
+        match (found, &mut self.implicit) {
+            (Match::Explicit(found), _) => {
+                self.rules.hit(found, bytes, now)?;
+                Ok(self.rules.encapsulate(found, hash))
+            }
+            (Match::OfClass(found), Some(implicit)) => {
+                implicit.hit(found, bytes, now)?;
+                Ok(implicit.encapsulate(found, hash))
+            }
+            (Match::OfClass(_), None) => Err(Reason::FpfRule), // found nowhere
+        }
+    }
+
+    /// Puts another setup in force. The secret is that of the flow hashes.
+    fn change(&mut self, setup: Arc<Setup>, secret: (u64, u64), now: Instant) {
+        if setup.classes.is_empty() || setup.flows_max != self.setup.flows_max {
+            self.implicit = None;
+        }
+        if !setup.classes.is_empty() {
+            let new = || Box::new(Implicit::new(setup.flows_max, secret, now));
+            self.implicit.get_or_insert_with(new).change(&setup);
+        }
         let kept: BTreeSet<u32> = setup.encapsulations.iter().map(|e| e.row).collect();
         let rows: Vec<u32> = self.rules.iter().map(|listed| listed.row).collect();
         for row in rows.into_iter().filter(|row| !kept.contains(row)) {

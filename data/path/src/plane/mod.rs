@@ -5,6 +5,7 @@
 //! plane, and `redirect` to and from a control element; this file adds, changes and removes ports.
 
 pub mod edge;
+mod edge_classes;
 pub mod fpf;
 mod fpf_exit;
 mod fpf_relay;

@@ -1,8 +1,8 @@
 //! The ingress edge: which packets get an FPF header, and which LID vectors are in it.
 //!
 //! ```text
-//!  packet --> filters --no match--> ordinary forwarding, or drop
-//!                | match
+//!  packet --> filters --no match--> flows of a class --none--> ordinary forwarding, or drop
+//!                | match              | match        \--> a copy to the classifier, which finds classes
 //!                v
 //!             profile --no tokens--> drop
 //!                |
@@ -21,11 +21,16 @@
 //! - [`rules`]: the table; `index` and `shapes` find its rules, `deadlines` ends them
 //! - [`paths`]: the vectors of a rule, and which of them a packet gets
 //! - [`profile`]: how much the packets of a rule may send
+//! - [`implicit`]: encapsulations of single flows that a classifier has found: `classes`, their rules; [`copies`] for the
+//!   classifier, and `seen`, the flows that need no more of them
 //! - [`setup`]: a configuration of it, which a plane puts in force
 //! - [`size`]: the header's bytes in the MTU and in TCP's segment size
 
+pub mod classes;
+pub mod copies;
 mod deadlines;
 pub mod filter;
+pub mod implicit;
 mod index;
 pub mod paths;
 pub mod profile;
@@ -33,6 +38,7 @@ pub mod rule;
 pub mod rules;
 #[cfg(test)]
 mod samples;
+mod seen;
 pub mod setup;
 mod shapes;
 pub mod size;

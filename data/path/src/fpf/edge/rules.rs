@@ -304,6 +304,12 @@ impl Rules {
         self.rows.values().map(|entry| self.listed(*entry))
     }
 
+    /// Time since the latest hit of the rule in a row, or since it was set; less than 200 ms short.
+    pub(super) fn idle(&self, row: u32, now: Instant) -> Option<Span> {
+        let hot = &self.hot[*self.rows.get(&row)? as usize];
+        Some(TICK.times(tick(now).saturating_sub(hot.latest).into()))
+    }
+
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.rows.len()

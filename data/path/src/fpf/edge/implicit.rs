@@ -1,0 +1,213 @@
+//! The implicit part of an edge: flows with a rule of their class, and copies of the others for the classifier.
+//!
+//! ```text
+//!  packet that no filter matches --> classes --> rule: its path
+//!                                       | none
+//!                                       v
+//!            UDP, or TCP with payload --> seen --> decided, or copied often enough
+//!                                           | wanted
+//!                                           v
+//!                                        copies --full--> lost, counted
+//! ```
+//!
+//! Source: Beben et al., section III.B.2. The packet itself goes on by the routes, whatever becomes of its copy.
+//!
+//! The work for a packet is bounded, whoever sends it: two look-ups, and a copy at most. Copies are bounded by the
+//! memory between two fetches, so whoever fetches decides how much time copying may take. TCP segments without
+//! payload say nothing about what a connection carries, so a flood of connection requests costs no copies.
+
+use weir_base::Instant;
+use weir_packet::key::Family;
+use weir_packet::{FlowKey, Reason};
+use weir_wire::{EtherType, Protocol, tcp};
+
+use crate::fpf::edge::classes::{Classes, Ended, InForce};
+use crate::fpf::edge::copies::{Copies, Copy};
+use crate::fpf::edge::filter::Subject;
+use crate::fpf::edge::rule::Encapsulation;
+use crate::fpf::edge::rules::Found;
+use crate::fpf::edge::seen::Seen;
+use crate::fpf::edge::setup::Setup;
+
+/// A decision of the classifier about a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The flow, as its copies say.
+    pub key: FlowKey,
+    /// The hash of its key, as its copies say.
+    pub hash: u64,
+    /// The place of its class in the setup; none if it is of no class.
+    pub class: Option<u16>,
+    /// Whether more copies are wanted, because another class may be found.
+    pub is_watched: bool,
+}
+
+/// Counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Copies for the classifier.
+    pub copied: u64,
+    /// Copies that were not made because the classifier had not fetched the ones before.
+    pub lost: u64,
+    /// Rules that came to an end or did not come to be.
+    pub ended: Ended,
+}
+
+/// The implicit part of an edge.
+#[derive(Debug)]
+pub(crate) struct Implicit {
+    classes: Classes,
+    seen: Seen,
+    copies: Copies,
+    /// Whether somebody was told that there are copies.
+    announced: bool,
+    copied: u64,
+    lost: u64,
+}
+
+impl Implicit {
+    /// No classes yet, and room for the rules of `flows_max` flows. The secret is that of the flow hashes.
+    pub(crate) fn new(flows_max: usize, secret: (u64, u64), now: Instant) -> Self {
+        Self {
+            classes: Classes::new(flows_max, secret, now),
+            seen: Seen::new(flows_max),
+            copies: Copies::default(),
+            announced: false,
+            copied: 0,
+            lost: 0,
+        }
+    }
+
+    /// Puts the classes of a setup in force.
+    pub(crate) fn change(&mut self, setup: &Setup) {
+        if self.classes.change(&setup.classes) {
+            self.seen.clear(); // the classifier may decide otherwise now
+        }
+    }
+
+    /// Appends the rules for some packets to `found`, in their order.
+    #[inline]
+    pub(crate) fn find_all(&self, subjects: &[Subject<'_>], found: &mut Vec<Option<Found>>) {
+        self.classes.find_all(subjects, found);
+    }
+
+    /// Copies a packet of this flow, if the flow is not decided and `is_transit` permits. `transport` is what is
+    /// behind its IP headers.
+    #[inline]
+    pub(crate) fn copy(
+        &mut self,
+        subject: &Subject<'_>,
+        transport: &[u8],
+        at: Instant,
+        is_transit: impl FnOnce() -> bool,
+    ) {
+        if !subject.has_ports || !has_payload(subject.key.protocol, transport) {
+            return;
+        }
+        let Some(place) = self.seen.wants(subject.hash, at) else {
+            return;
+        };
+        if !is_transit() {
+            return;
+        }
+        let copy = Copy {
+            key: *subject.key,
+            hash: subject.hash,
+            at,
+        };
+        match self.copies.push(copy, transport) {
+            true => {
+                self.seen.copied(place);
+                self.copied += 1;
+            }
+            false => self.lost += 1,
+        }
+    }
+
+    /// Whether the rule that was found still holds; if so, whether a copy of the packet is wanted all the same.
+    #[inline]
+    pub(crate) fn renew(&mut self, found: Found, now: Instant) -> Option<bool> {
+        self.classes.renew(found, now)
+    }
+
+    /// Counts a packet that matches, or returns the reason to drop it.
+    #[inline]
+    pub(crate) fn hit(&mut self, found: Found, bytes: u64, now: Instant) -> Result<(), Reason> {
+        self.classes.hit(found, bytes, now)
+    }
+
+    /// The change to a packet of this flow.
+    #[inline]
+    pub(crate) fn encapsulate(&self, found: Found, flow_hash: u64) -> Encapsulation<'_> {
+        self.classes.encapsulate(found, flow_hash)
+    }
+
+    /// Puts a decision in force.
+    pub(crate) fn decide(&mut self, decision: &Decision, now: Instant) {
+        let Decision {
+            key,
+            hash,
+            class,
+            is_watched,
+        } = decision;
+        if let Some(class) = class {
+            let flow = Subject {
+                key,
+                hash: *hash,
+                has_ports: true,
+                ethertype: match key.family {
+                    Family::V6 => EtherType::IPV6,
+                    _ => EtherType::IPV4,
+                },
+            };
+            self.classes.set(&flow, *class, *is_watched, now);
+        }
+        if !is_watched {
+            self.seen.decide(*hash, now);
+        }
+    }
+
+    /// Whether there are copies that nobody was told of.
+    pub(crate) fn announce(&mut self) -> bool {
+        let is_new = !self.announced && !self.copies.is_empty();
+        self.announced |= is_new;
+        is_new
+    }
+
+    /// Returns the copies, and continues with `empty`.
+    pub(crate) fn take_copies(&mut self, empty: Copies) -> Copies {
+        self.announced = false;
+        std::mem::replace(&mut self.copies, empty)
+    }
+
+    /// Ends the rules whose time-out is over. Returns when to come back.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
+        self.classes.expire(now)
+    }
+
+    /// The classes in force.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = InForce> {
+        self.classes.iter()
+    }
+
+    /// The counters.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            copied: self.copied,
+            lost: self.lost,
+            ended: self.classes.ended(),
+        }
+    }
+}
+
+/// Whether a packet is one of UDP, or one of TCP with payload.
+#[inline]
+fn has_payload(protocol: u8, transport: &[u8]) -> bool {
+    match Protocol::from(protocol) {
+        Protocol::UDP => true,
+        Protocol::TCP => {
+            tcp::View::new_checked(transport).is_ok_and(|view| view.header_len() < transport.len())
+        }
+        _ => false,
+    }
+}
