@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_base::setting::{Scalar, Settings};
-use weir_controller::paths::{End, FeId, LinkId, Paths, Payload, Rule};
+use weir_controller::paths::{FeId, Input, Lid, LinkId, Paths, Payload, Rule};
 use weir_lfb::Plan;
 use weir_lfb::fpf::Part;
 use weir_lfb::named::Named;
@@ -11,6 +11,9 @@ use weir_model::{Change, ComponentPath, Fault};
 
 use super::section::OF_ENCAPSULATION;
 use super::{Flow, NetworkPlan, wrong};
+
+/// A section with its components.
+pub(crate) type Section = (ComponentPath, Vec<Change>);
 
 /// Components of one section.
 struct Components {
@@ -35,6 +38,10 @@ impl Components {
         let value = Scalar::Flag(true);
         self.changes.push(Change::new(self.block.join(name), value));
     }
+
+    fn finish(self) -> Section {
+        (self.block, self.changes)
+    }
 }
 
 impl NetworkPlan {
@@ -46,75 +53,80 @@ impl NetworkPlan {
         fe: FeId,
         flows: &[Flow],
     ) -> Result<Vec<Change>, Vec<Fault>> {
-        let one = |fault| vec![fault];
-        let topology = paths.topology();
-        let mut changes = Vec::new();
-        let bytes = Scalar::Integer(paths.lid_bytes(topology.domain_of(fe)).into());
-        changes.push(Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes));
-        let mut ports = BTreeSet::new();
-        for link in topology.links_of(fe) {
-            let [near, _] = topology.ends(link, fe);
-            let (section, port) = self.interface(link, fe, near);
-            ports.extend(port);
-            changes.extend(section.changes);
-        }
+        let mut sections = self.inner(paths, fe).map_err(|fault| vec![fault])?;
+        let entering = flows.iter().filter(|flow| flow.source == fe);
+        sections.extend(entering.map(|flow| {
+            let vectors = flow.routes.iter().map(|route| &route.vector[..]);
+            encapsulation(&flow.name, &flow.settings, vectors)
+        }));
+        let changes = sections.into_iter().flat_map(|(_, changes)| changes);
+        let changes: Vec<Change> = changes.collect();
+        self.check_at(fe, &changes)?;
+        Ok(changes)
+    }
+
+    /// The sections of an FE without those of the packets that enter there: of its domain, of its interfaces, and of its
+    /// rules.
+    pub(super) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
+        let bytes = Scalar::Integer(paths.lid_bytes(self.topology.domain_of(fe)).into());
+        let of_domain = Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes);
+        let mut sections = vec![(ComponentPath::new(["fpf"]), vec![of_domain])];
+        sections.extend(
+            self.topology
+                .links_of(fe)
+                .map(|link| self.interface(link, fe)),
+        );
         for ((input, lid), rule) in paths.rules(fe) {
-            let digits = 2 * usize::from(lid.bytes);
-            let lid = format!("{:0digits$x}", lid.value);
-            let name = match input {
-                None => format!("lid-{lid}"),
-                Some(input) => format!("lid-{lid}-from-{input}"),
-            };
-            let mut section = Components::new(Part::Rule, &name);
-            section.set("lid", lid);
-            if let Some(input) = input {
-                section.set("input", input);
-            }
-            self.rule(&mut section, fe, rule).map_err(one)?;
-            changes.extend(section.changes);
+            sections.push(self.rule(fe, (input, *lid), rule)?);
         }
-        for flow in flows.iter().filter(|flow| flow.source == fe) {
-            changes.extend(encapsulation(flow).changes);
-        }
+        Ok(sections)
+    }
+
+    /// Checks sections of an FE that has the ports that the links name.
+    pub(super) fn check_at(&self, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> {
+        let ports = self
+            .topology
+            .links_of(fe)
+            .filter_map(|link| self.port(link, fe));
+        let ports: BTreeSet<&str> = ports.collect();
         let ports = ports.into_iter().map(|port| {
             let path = Named::Port.path(port).join("interface");
             Change::new(path, Scalar::Text(port.to_owned()))
         });
         let whole: Vec<Change> = ports.chain(changes.iter().cloned()).collect();
-        Plan::check(&whole).map_err(|faults| {
-            let element = &topology.fe(fe).name;
+        let checked = Plan::check(&whole).map_err(|faults| {
+            let element = &self.topology.fe(fe).name;
             let named = faults.into_iter().map(|fault| Fault {
                 message: format!("at `{element}`: {fault}"),
                 ..fault
             });
             named.collect::<Vec<_>>()
-        })?;
-        Ok(changes)
+        });
+        checked.map(|_| ())
     }
 
-    /// The interface at an end of a link, and its port, if it has one.
-    fn interface<'a>(
-        &self,
-        link: LinkId,
-        fe: FeId,
-        near: &'a End,
-    ) -> (Components, Option<&'a str>) {
+    /// The port at an end of a link; none for a tunnel.
+    pub(super) fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
+        let near = self.topology.ends(link, fe)[0];
+        (!self.is_tunnel(link)).then(|| port_and_vlan(&near.interface).0)
+    }
+
+    /// The interface at an end of a link.
+    fn interface(&self, link: LinkId, fe: FeId) -> Section {
+        let near = self.topology.ends(link, fe)[0];
         let mut section = Components::new(Part::Interface, &near.interface);
         if self.is_tunnel(link) {
             let [local, remote] = self.addresses(link, fe);
             section.set("local", local);
             section.set("remote", remote);
-            return (section, None);
+            return section.finish();
         }
-        let (port, vlan) = match near.interface.rsplit_once('.') {
-            Some((port, vlan)) if vlan.parse::<u16>().is_ok() => (port, Some(vlan)),
-            _ => (&near.interface[..], None),
-        };
+        let (port, vlan) = port_and_vlan(&near.interface);
         section.set("port", port);
         if let Some(vlan) = vlan {
             section.set("vlan", vlan);
         }
-        (section, Some(port))
+        section.finish()
     }
 
     /// The addresses of a link as the file has them: at this FE, and at the other one.
@@ -134,7 +146,27 @@ impl NetworkPlan {
         link.is_some_and(|(_, settings)| settings.flag("tunnel"))
     }
 
-    fn rule(&self, section: &mut Components, fe: FeId, rule: &Rule) -> Result<(), Fault> {
+    /// A rule of an FE.
+    pub(super) fn rule(
+        &self,
+        fe: FeId,
+        (input, lid): (&Input, Lid),
+        rule: &Rule,
+    ) -> Result<Section, Fault> {
+        let (path, digits) = rule_path(input, lid);
+        let mut section = Components {
+            block: path,
+            changes: Vec::new(),
+        };
+        section.set("lid", digits);
+        if let Some(input) = input {
+            section.set("input", input);
+        }
+        self.action(&mut section, fe, rule)?;
+        Ok(section.finish())
+    }
+
+    fn action(&self, section: &mut Components, fe: FeId, rule: &Rule) -> Result<(), Fault> {
         match rule {
             Rule::Forward {
                 interface,
@@ -192,13 +224,37 @@ impl NetworkPlan {
     }
 }
 
-fn encapsulation(flow: &Flow) -> Components {
-    let mut section = Components::new(Part::Encapsulation, &flow.name);
-    let vectors: Vec<String> = flow.routes.iter().map(|route| hex(&route.vector)).collect();
+/// The port of an interface, and its VLAN if it has one.
+fn port_and_vlan(interface: &str) -> (&str, Option<&str>) {
+    match interface.rsplit_once('.') {
+        Some((port, vlan)) if vlan.parse::<u16>().is_ok() => (port, Some(vlan)),
+        _ => (interface, None),
+    }
+}
+
+/// Where the rule for a LID is, and the LID's digits.
+pub(super) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
+    let width = 2 * usize::from(lid.bytes);
+    let digits = format!("{:0width$x}", lid.value);
+    let name = match input {
+        None => format!("lid-{digits}"),
+        Some(input) => format!("lid-{digits}-from-{input}"),
+    };
+    (Part::Rule.path(&name), digits)
+}
+
+/// The packets of a path's section, which get these vectors.
+pub(super) fn encapsulation<'v>(
+    name: &str,
+    settings: &Settings,
+    vectors: impl IntoIterator<Item = &'v [u8]>,
+) -> Section {
+    let mut section = Components::new(Part::Encapsulation, name);
+    let vectors: Vec<String> = vectors.into_iter().map(hex).collect();
     section.set("vectors", vectors.join(" "));
-    section.set("spread", flow.settings.word("spread"));
+    section.set("spread", settings.word("spread"));
     let defaults = Settings::defaults(Part::Encapsulation.parameters());
-    for (name, value) in flow.settings.iter() {
+    for (name, value) in settings.iter() {
         let is_shared = OF_ENCAPSULATION.contains(&name);
         let text = value.to_string();
         let is_default = defaults
@@ -208,7 +264,7 @@ fn encapsulation(flow: &Flow) -> Components {
             section.set(name, text);
         }
     }
-    section
+    section.finish()
 }
 
 /// A vector as configurations write it.

@@ -8,29 +8,40 @@ use super::{Flow, refused, wrong};
 
 /// Finds the paths of a section, and reserves their rate.
 pub(super) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result<Flow, Fault> {
+    let request = request(name, settings, paths)?;
+    let (source, key) = (request.source, blamed(&request));
+    let (id, _) = paths.request(request).map_err(refused("path", name, key))?;
+    let routes = paths.routes_of(id).map_err(refused("path", name, ""))?;
+    Ok(Flow {
+        name: name.to_owned(),
+        id,
+        source,
+        routes: routes.to_vec(),
+        settings: settings.clone(),
+    })
+}
+
+/// The key that is wrong if a request has no path.
+pub(super) fn blamed(request: &Request) -> &'static str {
+    match request.through.is_empty() {
+        true => "",
+        false => "through",
+    }
+}
+
+/// The request that a section is.
+pub(super) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
     let topology = paths.topology();
     let source = topology.fe_named(settings.text("from"));
     let source = source.map_err(refused("path", name, "from"))?;
     let target = target(paths, settings.text("to")).map_err(refused("path", name, "to"))?;
-    let behaviour = Some(settings.text("behaviour")).filter(|text| !text.is_empty());
-    let through: Vec<&str> = settings.text("through").split_whitespace().collect();
+    let through = settings.text("through").split_whitespace();
+    let through: Result<Vec<Step>, PathError> = through.map(|word| step(paths, word)).collect();
+    let through = through.map_err(refused("path", name, "through"))?;
     let (wanted, disjoint) = (settings.count("paths") as usize, settings.word("disjoint"));
-    if !through.is_empty() {
-        if wanted > 1 || disjoint != "no" {
-            let why =
-                "a path that is named is one path; remove `through`, or `paths` and `disjoint`";
-            return Err(wrong("path", name, "through", why));
-        }
-        let steps: Result<Vec<Step>, PathError> =
-            through.iter().map(|word| step(paths, word)).collect();
-        let steps = steps.map_err(refused("path", name, "through"))?;
-        let route = paths.along(source, target, behaviour, &steps);
-        return Ok(Flow {
-            name: name.to_owned(),
-            source,
-            routes: vec![route.map_err(refused("path", name, "through"))?],
-            settings: settings.clone(),
-        });
+    if !through.is_empty() && (wanted > 1 || disjoint != "no") {
+        let why = "a path that is named is one path; remove `through`, or `paths` and `disjoint`";
+        return Err(wrong("path", name, "through", why));
     }
     let spread = match (wanted, disjoint) {
         (1, "no") => Spread::One,
@@ -38,24 +49,17 @@ pub(super) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result
         (n, "links") => Spread::Disjoint(n, Disjoint::Links),
         (n, _) => Spread::Disjoint(n, Disjoint::Domains),
     };
-    let request = Request {
+    Ok(Request {
         filter: Default::default(), // the edge checks the packets of the section
         source,
         targets: vec![target],
-        behaviour: behaviour.map(str::to_owned),
+        through,
+        behaviour: Some(settings.text("behaviour").to_owned()).filter(|text| !text.is_empty()),
         rate: Some(settings.rate("reserve")).filter(|rate| rate.as_bps() > 0),
         spread,
         by_packet: settings.word("spread") == "packet",
         timeout: None,
         session: None,
-    };
-    let (id, _) = paths.request(request).map_err(refused("path", name, ""))?;
-    let routes = paths.routes_of(id).map_err(refused("path", name, ""))?;
-    Ok(Flow {
-        name: name.to_owned(),
-        source,
-        routes: routes.to_vec(),
-        settings: settings.clone(),
     })
 }
 

@@ -59,6 +59,8 @@ pub struct NetworkPlan {
 pub struct Flow {
     /// Its name.
     pub name: String,
+    /// Its number at [`Paths`].
+    pub id: u64,
     /// The FE where its packets enter.
     pub source: FeId,
     /// Its paths.

@@ -65,6 +65,9 @@ impl Paths {
             return Err(PathError::Targets);
         }
         let is_tree = request.targets.len() > 1;
+        if !request.through.is_empty() {
+            return self.named(request).map(|route| vec![route]);
+        }
         let mut all = Vec::new();
         for &target in &request.targets {
             let choice = Choice {
@@ -77,6 +80,30 @@ impl Paths {
             all.extend(choose(&self.view(), &self.books, &choice)?);
         }
         Ok(all)
+    }
+
+    /// The path that a request names, if its links have enough capacity left.
+    fn named(&self, request: &Request) -> Result<Route, PathError> {
+        let [target] = request.targets[..] else {
+            return Err(PathError::Targets);
+        };
+        let behaviour = request.behaviour.as_deref();
+        let route = self.along(request.source, target, behaviour, &request.through)?;
+        let topology = &self.network.topology;
+        let has_left = |(link, from): &(LinkId, FeId)| {
+            self.books.has_left(topology, *link, *from, request.rate)
+        };
+        match used(std::slice::from_ref(&route), false)
+            .iter()
+            .all(has_left)
+        {
+            true => Ok(route),
+            false => Err(PathError::NoCapacity {
+                from: topology.fe(request.source).name.clone(),
+                to: topology.domain(self.view().domain_of(target)).name.clone(),
+                bps: request.rate.map_or(0, Rate::as_bps),
+            }),
+        }
     }
 
     /// Returns the reservations and the identifiers of a request.

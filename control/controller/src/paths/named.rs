@@ -17,7 +17,7 @@ use super::service::{Change, Paths};
 use super::topology::{DomainId, FeId, LinkId, Payload};
 
 /// A part of a named path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// Any FEs of this domain.
     Domain(DomainId),

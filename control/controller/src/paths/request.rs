@@ -9,6 +9,7 @@ use weir_base::{Rate, Span};
 
 use super::disjoint::Disjoint;
 use super::error::PathError;
+use super::named::Step;
 use super::route::Target;
 use super::topology::FeId;
 
@@ -92,6 +93,9 @@ pub struct Request {
     pub source: FeId,
     /// Its target; several for multicast, which must be edge FEs.
     pub targets: Vec<Target>,
+    /// The domains and FEs that its path leads through, the first and the last one included, if an operator names it: then it
+    /// is one path to one target. Empty: the controller chooses.
+    pub through: Vec<Step>,
     /// The behaviour that it wants of every domain; the first of each if not given.
     pub behaviour: Option<String>,
     /// The rate that links must have left for it, and that is reserved; several paths share it evenly.

@@ -245,6 +245,24 @@ impl Paths {
         Ok(changes.in_order())
     }
 
+    /// Chooses the paths of all requests as if they were made now, in their order; those for which there is no path keep
+    /// what they have.
+    pub fn reselect_all(&mut self) -> Vec<Change> {
+        let ids: Vec<u64> = self.established.keys().copied().collect();
+        let mut changes = Vec::new();
+        for id in ids {
+            // Without a rate a request takes part in no books, and most of them have the best paths already.
+            let is_best = self.established.get(&id).is_some_and(|one| {
+                let best = || self.select(&one.request).ok();
+                one.request.rate.is_none() && best().as_ref() == Some(&one.routes)
+            });
+            if !is_best {
+                changes.extend(self.reselect(id).unwrap_or_default());
+            }
+        }
+        changes
+    }
+
     pub(super) fn view(&self) -> View<'_> {
         View {
             network: &self.network,
@@ -310,6 +328,7 @@ impl Paths {
             let key = (
                 request.source,
                 request.targets.clone(),
+                request.through.clone(),
                 request.behaviour.clone(),
                 request.spread,
             );
@@ -390,7 +409,7 @@ fn meanings(topology: &Topology, domain: DomainId, exits: &[(FeId, LinkId)]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::{Behaviour, Carry, Domain, End, Filter, Payload, Prefix};
+    use crate::paths::{Behaviour, Carry, Domain, End, Filter, Payload, Prefix, Step};
     use proptest::prelude::*;
     use weir_base::Rate;
 
@@ -480,6 +499,7 @@ mod tests {
             },
             source,
             targets: targets.to_vec(),
+            through: Vec::new(),
             behaviour: None,
             rate: None,
             spread,
@@ -990,6 +1010,46 @@ mod tests {
             }
         }
         Ok(())
+    }
+
+    #[test]
+    fn a_named_path_waits_for_its_links_and_the_others_return_to_the_best_ones() {
+        let mut paths = figure_1().paths();
+        let topology = paths.topology();
+        let fe = |name: &str| topology.fe_named(name).unwrap();
+        let domain = |name: &str| topology.domain_named(name).unwrap();
+        let (c1, to_a) = (fe("c1"), [Target::Domain(domain("A"))]);
+        let through = ["C", "D", "A"].map(|name| Step::Domain(domain(name)));
+        let [c_b, c_d] = ["b1", "d1"].map(|peer| {
+            let mut links = topology.links_of(c1);
+            links
+                .find(|link| topology.peer(*link, c1) == fe(peer))
+                .unwrap()
+        });
+        let named = Request {
+            through: through.to_vec(),
+            ..request(c1, &to_a, Spread::One)
+        };
+        let (by_d, _) = paths.request(named.clone()).unwrap();
+        let (best, _) = paths.request(request(c1, &to_a, Spread::One)).unwrap();
+        let entered = |paths: &Paths, id| {
+            let routes = paths.routes_of(id).unwrap();
+            routes.first().map(|route| route.fes[1])
+        };
+        let [b1, d1] = ["b1", "d1"].map(|name| paths.topology().fe_named(name).unwrap());
+        assert_eq!(entered(&paths, by_d), Some(d1));
+        assert_eq!(entered(&paths, best), Some(b1));
+        paths.handle_link(c_d, false);
+        assert_eq!(entered(&paths, by_d), None, "it has no other way");
+        assert!(paths.request(named).is_err());
+        paths.handle_link(c_d, true);
+        assert_eq!(entered(&paths, by_d), Some(d1));
+        paths.handle_link(c_b, false);
+        assert_eq!(entered(&paths, best), Some(d1));
+        assert_eq!(paths.handle_link(c_b, true), [], "it stays where it is");
+        assert_eq!(paths.reselect_all().len(), 1, "one vector changes");
+        assert_eq!(entered(&paths, best), Some(b1));
+        assert_eq!(paths.reselect_all(), []);
     }
 
     fn arrived(paths: &Paths, delivered: (FeId, Payload), target: Target) -> bool {

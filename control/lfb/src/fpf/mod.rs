@@ -278,6 +278,8 @@ impl FpfPlan {
             table: Arc::new(table),
             edge: Arc::new(Setup {
                 encapsulations: encapsulation::in_rows(encapsulations),
+                classes: Vec::new(),
+                flows_max: 0,
                 no_match: domain::no_match(&self.settings),
                 ports: domain::edge_ports(&self.settings),
             }),

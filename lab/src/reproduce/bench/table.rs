@@ -76,6 +76,7 @@ fn network(count: u32) -> Result<(usize, usize), PathError> {
             filter,
             source: sources[n as usize % EDGES],
             targets: vec![Target::Fe(targets[n as usize / EDGES % EDGES], Payload::Ip)],
+            through: Vec::new(),
             behaviour: None,
             rate: None,
             spread: Spread::One,

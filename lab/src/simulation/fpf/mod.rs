@@ -216,6 +216,7 @@ impl Controller {
             filter: filter(scenario, number),
             source: self.fe_at(scenario, &traffic.from)?,
             targets: self.targets(scenario, number)?,
+            through: Vec::new(),
             behaviour: None,
             rate: None,
             spread,
