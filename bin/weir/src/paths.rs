@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use weir_base::setting::Scalar;
-use weir_ce::path::{Flow, NetworkPlan, hex};
+use weir_ce::path::{Flow, NetworkPlan, hex, toml};
 use weir_config::Document;
 use weir_controller::paths::{Meaning, Paths, Route, Target};
-use weir_model::{Change, Fault};
+use weir_model::Fault;
 
 use crate::Failure;
 use crate::configuration::{located, read, shown};
@@ -80,7 +79,7 @@ pub(crate) fn run(arguments: &PathsArguments) -> Result<(), Failure> {
         let fe = plan.topology.fe_named(element);
         let fe = fe.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
         let changes = plan.configuration(&paths, fe, &flows).map_err(refused)?;
-        return print(&as_toml(&changes));
+        return print(&toml(&changes));
     }
     if arguments.dot {
         return print(&picture(&paths, &flows));
@@ -137,29 +136,6 @@ fn print_paths(all: &[Shown], json: bool) -> Result<(), Failure> {
         true => print("The file asks for no path; add [path.NAME], or use --from and --to.\n"),
         false => print(&table.to_string()),
     }
-}
-
-/// Changes as a configuration file has them: a table for each section.
-fn as_toml(changes: &[Change]) -> String {
-    let mut text = String::new();
-    let mut section = String::new();
-    for Change { path, value } in changes {
-        let block = path.parent().to_string();
-        if block != section {
-            let gap = if text.is_empty() { "" } else { "\n" };
-            let _ = writeln!(text, "{gap}[{block}]");
-            section = block;
-        }
-        let segments = path.segments();
-        let (Some(name), Some(value)) = (segments.last(), value) else {
-            continue;
-        };
-        let _ = match value {
-            Scalar::Text(value) => writeln!(text, "{name} = \"{value}\""),
-            other => writeln!(text, "{name} = {other}"),
-        };
-    }
-    text
 }
 
 /// The network as a graph: domains as boxes, the LID of each exit at its link, paths in colours.

@@ -15,7 +15,7 @@ pub fn read(text: &str) -> Option<Mac> {
 }
 
 /// The text of an address.
-pub(crate) fn shown(mac: &Mac) -> String {
+pub fn shown(mac: &Mac) -> String {
     let bytes: Vec<_> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")
 }

@@ -1,19 +1,225 @@
 //! The configuration of each FE: its interfaces, the rules of its domain, and the packets that enter there.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use weir_base::setting::{Scalar, Settings};
-use weir_controller::paths::{FeId, Input, Lid, LinkId, Paths, Payload, Rule};
+use weir_controller::paths::{Address, End, FeId, Input, Lid, LinkId, Paths, Payload, Rule};
 use weir_lfb::Plan;
 use weir_lfb::fpf::Part;
+use weir_lfb::mac;
 use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
 
 use super::section::OF_ENCAPSULATION;
+use super::topology::address_of;
 use super::{Flow, NetworkPlan, wrong};
 
 /// A section with its components.
 pub(crate) type Section = (ComponentPath, Vec<Change>);
+
+/// Packets that get a header at an FE, as a section of its configuration.
+#[derive(Clone, Debug)]
+pub struct Encapsulation {
+    name: String,
+    components: Vec<(&'static str, String)>,
+}
+
+impl Encapsulation {
+    /// A section with this name: these vectors with their weights, spread like this (`flow`, `packet` or `copies`), for
+    /// all packets.
+    pub fn new<'v>(
+        name: &str,
+        spread: &str,
+        vectors: impl IntoIterator<Item = (&'v [u8], u32)>,
+    ) -> Self {
+        let vector = |(lids, weight): (&[u8], u32)| match weight {
+            1 => hex(lids),
+            _ => format!("{}:{weight}", hex(lids)),
+        };
+        let vectors: Vec<String> = vectors.into_iter().map(vector).collect();
+        Self {
+            name: name.to_owned(),
+            components: vec![
+                ("vectors", vectors.join(" ")),
+                ("spread", spread.to_owned()),
+            ],
+        }
+    }
+
+    /// The same with another component of its section.
+    pub fn with(mut self, component: &'static str, value: impl ToString) -> Self {
+        self.components.push((component, value.to_string()));
+        self
+    }
+
+    /// Its section.
+    pub fn section(&self) -> Vec<Change> {
+        let mut section = Components::new(Part::Encapsulation, &self.name);
+        for (name, value) in &self.components {
+            section.set(name, value);
+        }
+        section.changes
+    }
+
+    /// The path of its section.
+    pub fn path(&self) -> ComponentPath {
+        Part::Encapsulation.path(&self.name)
+    }
+}
+
+/// Why an FE has no configuration.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ExportError {
+    /// Frames would go to an end of a link without an address.
+    #[error("the interface `{interface}` has no address, to which frames would go")]
+    NoAddress {
+        /// The link.
+        link: LinkId,
+        /// The FE at that end.
+        to: FeId,
+        /// Its interface.
+        interface: String,
+    },
+    /// A file has no word for a processor: only a simulated network has some.
+    #[error("it would process packets")]
+    Processor,
+    /// The FE would refuse it.
+    #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("; "))]
+    Refused(Vec<Fault>),
+}
+
+/// The FPF sections of an FE's configuration: its interfaces, the rules of its domain, and these encapsulations. They have
+/// been checked as the FE itself will check them.
+pub fn sections(
+    paths: &Paths,
+    fe: FeId,
+    encapsulations: &[Encapsulation],
+) -> Result<Vec<Change>, ExportError> {
+    let inner = inner(paths, fe)?.into_iter();
+    let changes = inner.flat_map(|(_, changes)| changes);
+    let changes = changes.chain(encapsulations.iter().flat_map(Encapsulation::section));
+    let changes: Vec<Change> = changes.collect();
+    check(paths, fe, &changes).map_err(ExportError::Refused)?;
+    Ok(changes)
+}
+
+/// The sections of an FE without those of the packets that enter there: of its domain, of its interfaces, and of its
+/// rules.
+fn inner(paths: &Paths, fe: FeId) -> Result<Vec<Section>, ExportError> {
+    let topology = paths.topology();
+    let bytes = Scalar::Integer(paths.lid_bytes(topology.domain_of(fe)).into());
+    let of_domain = Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes);
+    let mut sections = vec![(ComponentPath::new(["fpf"]), vec![of_domain])];
+    let links = topology.links_of(fe);
+    sections.extend(links.map(|link| interface(topology.ends(link, fe))));
+    for ((input, lid), rule) in paths.rules(fe) {
+        sections.push(rule_section(paths, fe, (input, *lid), rule)?);
+    }
+    Ok(sections)
+}
+
+/// Checks sections of an FE that has the ports that its links name.
+fn check(paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> {
+    let topology = paths.topology();
+    let links = topology.links_of(fe);
+    let ports: BTreeSet<&str> = links
+        .filter_map(|link| port(topology.ends(link, fe)))
+        .collect();
+    let ports = ports.into_iter().map(|port| {
+        let path = Named::Port.path(port).join("interface");
+        Change::new(path, Scalar::Text(port.to_owned()))
+    });
+    let whole: Vec<Change> = ports.chain(changes.iter().cloned()).collect();
+    Plan::check(&whole).map(|_| ())
+}
+
+impl NetworkPlan {
+    /// The FPF sections of an FE's configuration: for these paths, and for those of others through its domain. They
+    /// have been checked as the FE itself will check them.
+    pub fn configuration(
+        &self,
+        paths: &Paths,
+        fe: FeId,
+        flows: &[Flow],
+    ) -> Result<Vec<Change>, Vec<Fault>> {
+        let mut sections = self.inner(paths, fe).map_err(|fault| vec![fault])?;
+        let entering = flows.iter().filter(|flow| flow.source == fe);
+        sections.extend(entering.map(|flow| {
+            let vectors = flow.routes.iter().map(|route| &route.vector[..]);
+            encapsulation(&flow.name, &flow.settings, vectors)
+        }));
+        let changes = sections.into_iter().flat_map(|(_, changes)| changes);
+        let changes: Vec<Change> = changes.collect();
+        self.check_at(paths, fe, &changes)?;
+        Ok(changes)
+    }
+
+    /// The sections of an FE without those of the packets that enter there.
+    pub(super) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
+        inner(paths, fe).map_err(|error| self.fault(fe, error))
+    }
+
+    /// Checks sections of an FE that has the ports that the links name.
+    pub(super) fn check_at(
+        &self,
+        paths: &Paths,
+        fe: FeId,
+        changes: &[Change],
+    ) -> Result<(), Vec<Fault>> {
+        check(paths, fe, changes).map_err(|faults| {
+            let element = &self.topology.fe(fe).name;
+            let named = faults.into_iter().map(|fault| Fault {
+                message: format!("at `{element}`: {fault}"),
+                ..fault
+            });
+            named.collect()
+        })
+    }
+
+    /// An error as a fault of the file.
+    fn fault(&self, fe: FeId, error: ExportError) -> Fault {
+        match error {
+            ExportError::NoAddress { link, to, .. } => {
+                let name = self.of_links.get(&link).map_or("", |name| &name[..]);
+                let is_first = self.topology.link(link).ends[0].fe == to;
+                let key = address_of(if is_first { "from" } else { "to" });
+                let why = "missing: the element before it sends its frames to this address";
+                wrong("link", name, key, why)
+            }
+            other => wrong("element", &self.topology.fe(fe).name, "", other),
+        }
+    }
+}
+
+/// Changes as a configuration file has them: a table for each section.
+pub fn toml(changes: &[Change]) -> String {
+    let mut text = String::new();
+    let mut section = String::new();
+    for Change { path, value } in changes {
+        let block = path.parent().to_string();
+        if block != section {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}[{block}]");
+            section = block;
+        }
+        let segments = path.segments();
+        let (Some(name), Some(value)) = (segments.last(), value) else {
+            continue;
+        };
+        let _ = match value {
+            Scalar::Text(value) => writeln!(text, "{name} = \"{value}\""),
+            other => writeln!(text, "{name} = {other}"),
+        };
+    }
+    text
+}
+
+/// A vector as configurations write it.
+pub fn hex(vector: &[u8]) -> String {
+    vector.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Components of one section.
 struct Components {
@@ -44,184 +250,109 @@ impl Components {
     }
 }
 
-impl NetworkPlan {
-    /// The FPF sections of an FE's configuration: for these paths, and for those of others through its domain. They
-    /// have been checked as the FE itself will check them.
-    pub fn configuration(
-        &self,
-        paths: &Paths,
-        fe: FeId,
-        flows: &[Flow],
-    ) -> Result<Vec<Change>, Vec<Fault>> {
-        let mut sections = self.inner(paths, fe).map_err(|fault| vec![fault])?;
-        let entering = flows.iter().filter(|flow| flow.source == fe);
-        sections.extend(entering.map(|flow| {
-            let vectors = flow.routes.iter().map(|route| &route.vector[..]);
-            encapsulation(&flow.name, &flow.settings, vectors)
-        }));
-        let changes = sections.into_iter().flat_map(|(_, changes)| changes);
-        let changes: Vec<Change> = changes.collect();
-        self.check_at(fe, &changes)?;
-        Ok(changes)
+/// The port at the first of these ends; none for a tunnel.
+fn port<'e>(ends: [&'e End; 2]) -> Option<&'e str> {
+    let near = ends[0];
+    match tunnel(ends) {
+        Some(_) => None,
+        None => Some(port_and_vlan(&near.interface).0),
     }
+}
 
-    /// The sections of an FE without those of the packets that enter there: of its domain, of its interfaces, and of its
-    /// rules.
-    pub(super) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
-        let bytes = Scalar::Integer(paths.lid_bytes(self.topology.domain_of(fe)).into());
-        let of_domain = Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes);
-        let mut sections = vec![(ComponentPath::new(["fpf"]), vec![of_domain])];
-        sections.extend(
-            self.topology
-                .links_of(fe)
-                .map(|link| self.interface(link, fe)),
-        );
-        for ((input, lid), rule) in paths.rules(fe) {
-            sections.push(self.rule(fe, (input, *lid), rule)?);
-        }
-        Ok(sections)
+/// The addresses of a tunnel: at the first of these ends, and at the other one.
+fn tunnel(ends: [&End; 2]) -> Option<[IpAddr; 2]> {
+    match ends.map(|end| end.address) {
+        [Some(Address::Tunnel(local)), Some(Address::Tunnel(remote))] => Some([local, remote]),
+        _ => None,
     }
+}
 
-    /// Checks sections of an FE that has the ports that the links name.
-    pub(super) fn check_at(&self, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> {
-        let ports = self
-            .topology
-            .links_of(fe)
-            .filter_map(|link| self.port(link, fe));
-        let ports: BTreeSet<&str> = ports.collect();
-        let ports = ports.into_iter().map(|port| {
-            let path = Named::Port.path(port).join("interface");
-            Change::new(path, Scalar::Text(port.to_owned()))
-        });
-        let whole: Vec<Change> = ports.chain(changes.iter().cloned()).collect();
-        let checked = Plan::check(&whole).map_err(|faults| {
-            let element = &self.topology.fe(fe).name;
-            let named = faults.into_iter().map(|fault| Fault {
-                message: format!("at `{element}`: {fault}"),
-                ..fault
-            });
-            named.collect::<Vec<_>>()
-        });
-        checked.map(|_| ())
+/// The interface at the first of these ends.
+fn interface(ends: [&End; 2]) -> Section {
+    let near = ends[0];
+    let mut section = Components::new(Part::Interface, &near.interface);
+    if let Some([local, remote]) = tunnel(ends) {
+        section.set("local", local);
+        section.set("remote", remote);
+        return section.finish();
     }
-
-    /// The port at an end of a link; none for a tunnel.
-    pub(super) fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
-        let near = self.topology.ends(link, fe)[0];
-        (!self.is_tunnel(link)).then(|| port_and_vlan(&near.interface).0)
+    let (port, vlan) = port_and_vlan(&near.interface);
+    section.set("port", port);
+    if let Some(vlan) = vlan {
+        section.set("vlan", vlan);
     }
+    section.finish()
+}
 
-    /// The interface at an end of a link.
-    fn interface(&self, link: LinkId, fe: FeId) -> Section {
-        let near = self.topology.ends(link, fe)[0];
-        let mut section = Components::new(Part::Interface, &near.interface);
-        if self.is_tunnel(link) {
-            let [local, remote] = self.addresses(link, fe);
-            section.set("local", local);
-            section.set("remote", remote);
-            return section.finish();
-        }
-        let (port, vlan) = port_and_vlan(&near.interface);
-        section.set("port", port);
-        if let Some(vlan) = vlan {
-            section.set("vlan", vlan);
-        }
-        section.finish()
+/// A rule of an FE.
+fn rule_section(
+    paths: &Paths,
+    fe: FeId,
+    (input, lid): (&Input, Lid),
+    rule: &Rule,
+) -> Result<Section, ExportError> {
+    let (path, digits) = rule_path(input, lid);
+    let mut section = Components {
+        block: path,
+        changes: Vec::new(),
+    };
+    section.set("lid", digits);
+    if let Some(input) = input {
+        section.set("input", input);
     }
+    set_action(&mut section, paths, fe, rule)?;
+    Ok(section.finish())
+}
 
-    /// The addresses of a link as the file has them: at this FE, and at the other one.
-    fn addresses(&self, link: LinkId, fe: FeId) -> [&str; 2] {
-        let Some((_, settings)) = self.of_links.get(&link) else {
-            return [""; 2];
-        };
-        let ends = ["from_address", "to_address"].map(|name| settings.text(name));
-        match self.topology.link(link).ends[0].fe == fe {
-            true => ends,
-            false => [ends[1], ends[0]],
-        }
-    }
-
-    fn is_tunnel(&self, link: LinkId) -> bool {
-        let link = self.of_links.get(&link);
-        link.is_some_and(|(_, settings)| settings.flag("tunnel"))
-    }
-
-    /// A rule of an FE.
-    pub(super) fn rule(
-        &self,
-        fe: FeId,
-        (input, lid): (&Input, Lid),
-        rule: &Rule,
-    ) -> Result<Section, Fault> {
-        let (path, digits) = rule_path(input, lid);
-        let mut section = Components {
-            block: path,
-            changes: Vec::new(),
-        };
-        section.set("lid", digits);
-        if let Some(input) = input {
-            section.set("input", input);
-        }
-        self.action(&mut section, fe, rule)?;
-        Ok(section.finish())
-    }
-
-    fn action(&self, section: &mut Components, fe: FeId, rule: &Rule) -> Result<(), Fault> {
-        match rule {
-            Rule::Forward {
-                interface,
-                queue,
-                advance,
-                ..
-            } => {
-                let link = self.topology.link_at(fe, interface);
-                let link = link.map_err(|error| wrong("link", interface, "", error))?;
-                let [_, far] = self.addresses(link, fe);
-                section.set("output", interface);
-                if far.is_empty() {
-                    let name = self.of_links.get(&link).map_or("", |(name, _)| name);
-                    let is_from = self.topology.link(link).ends[0].fe == fe;
-                    let key = if is_from {
-                        "to_address"
-                    } else {
-                        "from_address"
-                    };
-                    let why = "missing: the element before it sends its frames to this address";
-                    return Err(wrong("link", name, key, why));
-                }
-                if !self.is_tunnel(link) {
-                    section.set("neighbour", far);
-                }
-                if *advance > 0 {
-                    section.flag("leaves_domain");
-                }
-                if let Some(queue) = queue {
-                    section.set("queue", queue);
+fn set_action(
+    section: &mut Components,
+    paths: &Paths,
+    fe: FeId,
+    rule: &Rule,
+) -> Result<(), ExportError> {
+    match rule {
+        Rule::Forward {
+            interface,
+            next,
+            queue,
+            advance,
+        } => {
+            section.set("output", interface);
+            match next.address {
+                Some(Address::Ethernet(mac)) => section.set("neighbour", mac::shown(&mac)),
+                Some(Address::Ip(address)) => section.set("neighbour", address),
+                Some(Address::Tunnel(_)) => {}
+                None => {
+                    let link = paths.topology().link_at(fe, interface);
+                    let link = link.unwrap_or_else(|_| unreachable!("a rule leads over a link"));
+                    return Err(ExportError::NoAddress {
+                        link,
+                        to: next.fe,
+                        interface: next.interface.clone(),
+                    });
                 }
             }
-            Rule::Copies(vectors) => {
-                let leaves: Vec<String> = vectors.iter().map(|vector| hex(vector)).collect();
-                section.set("action", "multicast");
-                section.set("leaves", leaves.join(" "));
+            if *advance > 0 {
+                section.flag("leaves_domain");
             }
-            // A file has no word for it: only a simulated network has processors.
-            Rule::Process(_) => {
-                return Err(wrong(
-                    "element",
-                    &self.topology.fe(fe).name,
-                    "",
-                    "it would process packets",
-                ));
-            }
-            Rule::Deliver(payload) => {
-                section.set("action", "decapsulate");
-                if let Payload::EtherType(code) = payload {
-                    section.set("payload", format!("{code:#06x}"));
-                }
+            if let Some(queue) = queue {
+                section.set("queue", queue);
             }
         }
-        Ok(())
+        Rule::Copies(vectors) => {
+            let leaves: Vec<String> = vectors.iter().map(|vector| hex(vector)).collect();
+            section.set("action", "multicast");
+            section.set("leaves", leaves.join(" "));
+        }
+        Rule::Process(_) => return Err(ExportError::Processor),
+        Rule::Deliver(payload) => {
+            section.set("action", "decapsulate");
+            if let Payload::EtherType(code) = payload {
+                section.set("payload", format!("{code:#06x}"));
+            }
+        }
     }
+    Ok(())
 }
 
 /// The port of an interface, and its VLAN if it has one.
@@ -233,7 +364,7 @@ fn port_and_vlan(interface: &str) -> (&str, Option<&str>) {
 }
 
 /// Where the rule for a LID is, and the LID's digits.
-pub(super) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
+fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
     let width = 2 * usize::from(lid.bytes);
     let digits = format!("{:0width$x}", lid.value);
     let name = match input {
@@ -244,15 +375,13 @@ pub(super) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
 }
 
 /// The packets of a path's section, which get these vectors.
-pub(super) fn encapsulation<'v>(
+fn encapsulation<'v>(
     name: &str,
     settings: &Settings,
     vectors: impl IntoIterator<Item = &'v [u8]>,
 ) -> Section {
-    let mut section = Components::new(Part::Encapsulation, name);
-    let vectors: Vec<String> = vectors.into_iter().map(hex).collect();
-    section.set("vectors", vectors.join(" "));
-    section.set("spread", settings.word("spread"));
+    let vectors = vectors.into_iter().map(|vector| (vector, 1));
+    let mut section = Encapsulation::new(name, settings.word("spread"), vectors);
     let defaults = Settings::defaults(Part::Encapsulation.parameters());
     for (name, value) in settings.iter() {
         let is_shared = OF_ENCAPSULATION.contains(&name);
@@ -261,13 +390,8 @@ pub(super) fn encapsulation<'v>(
             .iter()
             .any(|(n, d)| n == name && d.to_string() == text);
         if is_shared && !is_default {
-            section.set(name, text);
+            section = section.with(name, text);
         }
     }
-    section.finish()
-}
-
-/// A vector as configurations write it.
-pub fn hex(vector: &[u8]) -> String {
-    vector.iter().map(|byte| format!("{byte:02x}")).collect()
+    (section.path(), section.section())
 }

@@ -38,7 +38,7 @@ use weir_controller::paths::{FeId, LinkId, PathError, Paths, Route, Topology};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 
-pub use export::hex;
+pub use export::{Encapsulation, ExportError, hex, sections, toml};
 pub use flows::target;
 use section::NETWORK;
 
@@ -49,8 +49,8 @@ pub struct NetworkPlan {
     pub topology: Topology,
     /// The number of each link by its name.
     pub links: BTreeMap<String, LinkId>,
-    /// The sections of the links, by number.
-    of_links: BTreeMap<LinkId, (String, Settings)>,
+    /// The names of the links, by number.
+    of_links: BTreeMap<LinkId, String>,
     flows: BTreeMap<String, Settings>,
 }
 
@@ -98,8 +98,7 @@ impl NetworkPlan {
         let (domains, elements, sections) = (of("domain"), of("element"), of("link"));
         let (topology, links) =
             topology::topology(&domains, &elements, &sections).map_err(|fault| vec![fault])?;
-        let numbered = sections.into_iter();
-        let numbered = numbered.filter_map(|(name, s)| Some((*links.get(&name)?, (name, s))));
+        let numbered = links.iter().map(|(name, number)| (*number, name.clone()));
         Ok(Self {
             topology,
             of_links: numbered.collect(),

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_base::setting::Settings;
-use weir_controller::paths::{Behaviour, Domain, End, Fe, FeId, Link, LinkId, Payload, Topology};
+use weir_controller::paths::{
+    Address, Behaviour, Domain, End, Fe, FeId, Link, LinkId, Payload, Topology,
+};
 use weir_lfb::mac;
 use weir_model::Fault;
 
 use super::{Named, refused, wrong};
 
 /// The key of the address at an end.
-fn address_of(place: &str) -> &'static str {
+pub(super) fn address_of(place: &str) -> &'static str {
     match place {
         "from" => "from_address",
         _ => "to_address",
@@ -55,9 +57,6 @@ pub(super) fn topology(
     let mut numbers = BTreeMap::new();
     for (name, settings) in links {
         let end = |place: &'static str| end(&topology, name, settings, place);
-        for place in ["from_address", "to_address"] {
-            check_address(name, place, settings)?;
-        }
         let link = Link {
             ends: [end("from")?, end("to")?],
             cost: settings.count("cost") as u32, // its range is checked
@@ -97,26 +96,33 @@ fn end(
     let fe: FeId = topology
         .fe_named(element)
         .map_err(refused("link", link, place))?;
-    let address = mac::read(settings.text(address_of(place)));
     Ok(End {
         fe,
         interface: interface.to_owned(),
-        address,
+        address: address(link, settings, address_of(place))?,
     })
 }
 
-fn check_address(link: &str, place: &str, settings: &Settings) -> Result<(), Fault> {
-    let text = settings.text(place);
-    let is_tunnel = settings.flag("tunnel");
-    let is_mac = mac::read(text).is_some() && !is_tunnel;
-    if text.is_empty() || is_mac || text.parse::<IpAddr>().is_ok() {
-        return Ok(());
+fn address(link: &str, settings: &Settings, key: &'static str) -> Result<Option<Address>, Fault> {
+    let text = settings.text(key);
+    if text.is_empty() {
+        return Ok(None);
     }
-    let why = match is_tunnel {
-        true => format!("\"{text}\" is not the IP address of an end of the tunnel, like 192.0.2.1"),
-        false => format!(
-            "\"{text}\" is neither an IP address like 192.0.2.1 nor a MAC address like 02:00:00:00:00:0b"
+    let ip = text.parse::<IpAddr>().ok();
+    let (address, why) = match settings.flag("tunnel") {
+        true => (
+            ip.map(Address::Tunnel),
+            "is not the IP address of an end of the tunnel, like 192.0.2.1",
+        ),
+        false => (
+            mac::read(text)
+                .map(Address::Ethernet)
+                .or(ip.map(Address::Ip)),
+            "is neither an IP address like 192.0.2.1 nor a MAC address like 02:00:00:00:00:0b",
         ),
     };
-    Err(wrong("link", link, place, why))
+    let why = format!("\"{text}\" {why}");
+    address
+        .map(Some)
+        .ok_or_else(|| wrong("link", link, key, why))
 }

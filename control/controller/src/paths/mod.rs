@@ -55,4 +55,6 @@ pub use request::{Carry, Encapsulation, Filter, Prefix, Request, Spread};
 pub use route::{Route, Target};
 pub use rules::{Input, Rule, Rules};
 pub use service::{Change, Paths};
-pub use topology::{Behaviour, Domain, DomainId, End, Fe, FeId, Link, LinkId, Payload, Topology};
+pub use topology::{
+    Address, Behaviour, Domain, DomainId, End, Fe, FeId, Link, LinkId, Payload, Topology,
+};

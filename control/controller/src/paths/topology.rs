@@ -11,6 +11,7 @@
 //! number. A link works in both directions, with the same cost.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use weir_base::Rate;
 
@@ -87,8 +88,19 @@ pub struct End {
     pub fe: FeId,
     /// Its interface.
     pub interface: String,
-    /// The Ethernet address of frames to this end; none if the link is a tunnel.
-    pub address: Option<[u8; 6]>,
+    /// Its address, where the configuration of elements needs it.
+    pub address: Option<Address>,
+}
+
+/// The address of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// The Ethernet address of frames to it.
+    Ethernet([u8; 6]),
+    /// The IP address of the port, whose Ethernet address elements resolve.
+    Ip(IpAddr),
+    /// The IP address of a tunnel's end.
+    Tunnel(IpAddr),
 }
 
 /// A link between two FEs.

@@ -5,8 +5,8 @@
 //! ```
 
 use weir_controller::paths::{
-    Domain, End, Fe, FeId, Filter, Link, PathError, Paths, Payload, Request, Spread, Target,
-    Topology,
+    Address, Domain, End, Fe, FeId, Filter, Link, PathError, Paths, Payload, Request, Spread,
+    Target, Topology,
 };
 
 use super::{Metrics, Point, place};
@@ -49,7 +49,7 @@ fn network(count: u32) -> Result<(usize, usize), PathError> {
             let end = |fe, interface: String| End {
                 fe,
                 interface,
-                address: Some([2, 0, 0, 0, 0, n as u8]),
+                address: Some(Address::Ethernet([2, 0, 0, 0, 0, n as u8])),
             };
             topology.add_link(Link {
                 ends: [
