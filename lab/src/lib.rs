@@ -31,6 +31,7 @@ mod control;
 mod cpu;
 pub mod error;
 mod folder;
+mod forwarding;
 pub mod load;
 pub mod measure;
 pub mod metrics;

@@ -164,8 +164,8 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "lost_packets",
-        "sim",
-        "packets with payload that were dropped in the window, at whatever port",
+        "both",
+        "packets with payload that were dropped in the window, at whatever port; in the lab, datagrams sent less those received, if all traffic is UDP and stops before the end",
     ),
     metric(
         "lost_packets.TRAFFIC.PORT.REASON",
@@ -215,7 +215,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "packets_sent.LINK",
-        "sim",
+        "both",
         "packets that the port sent in the window, with or without payload",
     ),
     metric(
@@ -381,15 +381,15 @@ pub const METRICS: &[Metric] = &[
         "both",
         "from the end of the attack to the first half second in which honest traffic has 90 % of what it had; the whole rest if it never has",
     ),
-    // Flexible packet forwarding, in the simulator.
+    // Flexible packet forwarding.
     metric(
         "fpf_rules.ROUTER",
-        "sim",
+        "both",
         "rules of the router's forwarding table at the end of the run",
     ),
     metric(
         "fpf_encapsulated_packets.ENCAPSULATION",
-        "sim",
+        "both",
         "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
     ),
     metric(
@@ -399,17 +399,17 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "fpf_table_changes",
-        "sim",
+        "both",
         "rows of all forwarding tables that events have added, changed or removed",
     ),
     metric(
         "fpf_encapsulation_changes",
-        "sim",
+        "both",
         "encapsulation rules that events have changed or removed",
     ),
     metric(
         "copies_ratio.TRAFFIC.HOST",
-        "sim",
+        "both",
         "of a traffic with copies_to: datagrams that the host received in the window over those that were sent; 1 is exactly one copy of each",
     ),
     // Controllers, and the lab itself.

@@ -319,6 +319,13 @@ fn members(scenario: &Scenario, end: &str) -> Vec<String> {
     group.map_or_else(|| vec![end.to_owned()], HostGroup::members)
 }
 
+/// The MAC address of an interface of a node, locally administered.
+pub fn mac_address(node: usize, interface: usize) -> [u8; 6] {
+    let [.., n1, n0] = node.to_be_bytes();
+    let [.., i1, i0] = interface.to_be_bytes();
+    [0x02, 0x77, n1, n0, i1, i0]
+}
+
 fn v4_address(wire: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(
         10,

@@ -237,3 +237,75 @@ fn eccm_lets_streams_in_while_tcp_fills_the_link() {
         ensure(elastic.iter().all(|&mbps| mbps >= 6.5), elastic)
     });
 }
+
+/// The packets that both paths of Figure 1 carried in a variant: by B, and by D.
+fn by_both_paths(result: &Value, variant: &str) -> Result<[f64; 2], String> {
+    let sent = |link: &str| metric(result, variant, &format!("packets_sent.{link}"));
+    let (by_b, by_d) = (["c_b", "b_b", "b_a"].map(sent), ["c_d", "d_a"].map(sent));
+    ensure(by_b == [by_b[0]; 3], (variant, by_b))?;
+    ensure(by_d == [by_d[0]; 2], (variant, by_d))?;
+    let encapsulated = metric(result, variant, "fpf_encapsulated_packets.video");
+    let all = (by_b[0] + by_d[0], encapsulated);
+    ensure(all.0 == all.1 && all.1 >= 7000.0, (variant, all))?;
+    let lost = metric(result, variant, "lost_packets");
+    ensure(lost == 0.0, (variant, "lost", lost))?;
+    Ok([by_b[0], by_d[0]])
+}
+
+#[test]
+fn vectors_set_paths_and_the_edge_alone_changes_them() {
+    let variants = ["fpf", "packets", "flows", "change"];
+    let arguments = variants.map(|variant| ["--variant", variant]).concat();
+    shows("fpf/figure-1.toml", &[], &arguments, |result| {
+        let [fpf, packets, flows, change] = variants.map(|variant| by_both_paths(result, variant));
+        let fpf = fpf?;
+        ensure(fpf[1] == 0.0, fpf)?;
+        let [by_b, by_d] = packets?;
+        ensure((by_b - 3.0 * by_d).abs() <= 4.0, (by_b, by_d))?;
+        let [by_b, by_d] = flows?;
+        let share = by_b / (by_b + by_d);
+        ensure((0.73..=0.77).contains(&share), share)?;
+        let change = change?;
+        ensure(change.iter().all(|packets| *packets >= 3000.0), change)?;
+        let changed = ["fpf_table_changes", "fpf_encapsulation_changes"]
+            .map(|name| metric(result, "change", name));
+        ensure(changed == [0.0, 1.0], changed)
+    });
+}
+
+#[test]
+fn a_link_that_fails_is_avoided() {
+    shows("fpf/figure-1.toml", &[], &["--variant", "cut"], |result| {
+        let of = |name| metric(result, "cut", name);
+        let ends = [of("packets_sent.b_a"), of("packets_sent.d_a")];
+        let (sent, lost) = (of("fpf_encapsulated_packets.video"), of("lost_packets"));
+        ensure(ends[0] + ends[1] + lost == sent, (ends, lost, sent))?;
+        ensure(ends.iter().all(|packets| *packets >= 3000.0), ends)?;
+        // A packet a millisecond: what was on the link, and what came before the edge had another vector.
+        ensure((1.0..=200.0).contains(&lost), lost)?;
+        ensure(of("fpf_table_changes") == 0.0, of("fpf_table_changes"))
+    });
+}
+
+#[test]
+fn each_leaf_gets_exactly_one_copy() {
+    let variants = ["2, tree", "2, edge"];
+    let arguments = variants.map(|variant| ["--variant", variant]).concat();
+    shows("fpf/multicast.toml", &[], &arguments, |result| {
+        for variant in variants {
+            let of = |name| metric(result, variant, name);
+            let copies = ["copies_ratio.video.leaf1", "copies_ratio.video.leaf2"].map(of);
+            ensure(copies == [1.0; 2], (variant, copies))?;
+            let sent = of("fpf_encapsulated_packets.video");
+            let trunk = if variant.ends_with("tree") { 1.0 } else { 2.0 };
+            let carried = of("packets_sent.c-m");
+            ensure(
+                carried == trunk * sent && sent >= 1900.0,
+                (variant, carried),
+            )?;
+            let others = of("packets_sent.m-r3");
+            ensure(others == 0.0, (variant, others))?;
+        }
+        Ok(())
+    });
+}

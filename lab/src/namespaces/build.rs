@@ -23,7 +23,8 @@ use super::process::run_to_end;
 use super::routes::Routes;
 use super::wire::{self, Long};
 use crate::error::Error;
-use crate::topology::{Node, QUEUE_PACKETS, Topology};
+use crate::scenario::Scenario;
+use crate::topology::{Node, QUEUE_PACKETS, Topology, mac_address};
 
 /// Bytes of a packet on an Ethernet wire beyond its layer-2 length: preamble, frame check sequence, gap.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
@@ -44,15 +45,16 @@ pub struct Site {
 }
 
 impl Site {
-    /// Builds `topology`.
+    /// Builds the topology of a scenario.
     pub fn build(
+        scenario: &Scenario,
         topology: &Topology,
         routes: &Routes,
         endpoints: &Endpoints,
     ) -> Result<Self, Error> {
         let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
         let namespaces = topology.nodes.iter().map(|_| namespace());
-        let long = Long::all(topology).into_iter();
+        let long = Long::all(scenario, topology).into_iter();
         let site = Self {
             spawner: Spawner::new().map_err(Error::io("cannot start a thread"))?,
             namespaces: namespaces.collect::<Result<_, _>>()?,
@@ -145,7 +147,7 @@ impl Site {
         let mut batch = String::new();
         for (port, (node, interface)) in wire::PORTS.iter().zip(long.ends) {
             let path = self.namespaces[node].path();
-            let peer = &topology.nodes[node].interfaces[interface].name;
+            let peer = veth(topology, node, interface);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 batch,
@@ -161,7 +163,7 @@ impl Site {
     fn links(&self, topology: &Topology, index: usize) -> String {
         let node = &topology.nodes[index];
         let mut batch = String::from("link set lo up\n");
-        for interface in &node.interfaces {
+        for (place, interface) in node.interfaces.iter().enumerate() {
             let (peer, port) = interface.peer;
             let peer_node = &topology.nodes[peer];
             let ours = node.is_router && !(peer_node.is_router && peer < index);
@@ -170,13 +172,13 @@ impl Site {
                 .iter()
                 .any(|(long, _)| long.wire == interface.wire);
             if ours && !made {
-                let peer_name = &peer_node.interfaces[port].name;
+                let [near, far] = [(index, place), (peer, port)]
+                    .map(|(node, interface)| veth(topology, node, interface));
                 let path = self.namespaces[peer].path();
-                let name = &interface.name;
                 // Writing to a string cannot fail.
                 let _ = writeln!(
                     batch,
-                    "link add name {name} type veth peer name {peer_name} netns {path}"
+                    "link add name {near} type veth peer name {far} netns {path}"
                 );
             }
         }
@@ -227,6 +229,13 @@ impl Site {
     }
 }
 
+/// An interface as `ip link` makes it: its name, and its MAC address, which its neighbours' rules name.
+fn veth(topology: &Topology, node: usize, interface: usize) -> String {
+    let name = &topology.nodes[node].interfaces[interface].name;
+    let mac = mac_address(node, interface).map(|byte| format!("{byte:02x}"));
+    format!("{name} address {}", mac.join(":"))
+}
+
 /// The arguments of `tc` that pace an interface to `rate`, wire overhead included.
 pub fn tbf(interface: &str, rate: Rate) -> String {
     let burst = rate.bytes_in(Span::from_micros(50)).max(BURST_BYTES_MIN);
@@ -256,6 +265,9 @@ fn route_commands(routes: &Routes, index: usize) -> String {
     let mut batch = String::new();
     if let Some(network) = routes.spread[index] {
         let _ = writeln!(batch, "route add local {network}/16 dev lo");
+    }
+    for group in &routes.groups[index] {
+        let _ = writeln!(batch, "route add local {group} dev lo");
     }
     for route in &routes.routes[index] {
         let _ = writeln!(batch, "route add {route}");

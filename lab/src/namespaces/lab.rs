@@ -18,10 +18,12 @@ use weir_base::{Instant, Span};
 use weir_live::clock;
 use weir_live::namespace::{self, Namespace};
 
+use super::arrivals::{self, Arrived};
 use super::build::Site;
 use super::control_element::{self, ControlElement};
 use super::controllers::Controllers;
 use super::endpoints::Endpoints;
+use super::forwarding::Elements;
 use super::limits;
 use super::process::Tool;
 use super::router::{Router, configuration, socket};
@@ -36,7 +38,7 @@ use crate::folder::Folder;
 use crate::measure::{distributions, measure};
 use crate::options::{Habitat, RunOptions};
 use crate::progress::Progress;
-use crate::reported::Reported;
+use crate::reported::{Line, Reported};
 use crate::results::{OneRun, PointResult, RunResult};
 use crate::scenario::{Plan, Point, Scenario};
 use crate::topology::Topology;
@@ -137,10 +139,17 @@ impl Lab<'_> {
         let topology = Topology::new(scenario)?;
         let routes = Routes::new(scenario, &topology);
         let endpoints = Endpoints::new(scenario, &topology)?;
-        let site = Site::build(&topology, &routes, &endpoints)?;
+        let site = Site::build(scenario, &topology, &routes, &endpoints)?;
+        let folder = self.folder.path();
+        let socket = |name: &str| socket(folder, name);
+        let mut forwarding = Elements::new(scenario, &topology, &socket)?;
         let element = ControlElement::build(scenario, &topology, &site)?;
-        let (mut routers, bridges) =
-            self.start_weir(scenario, &topology, &site, element.as_ref())?;
+        let (mut routers, bridges) = self.start_weir(
+            scenario,
+            &topology,
+            &site,
+            (element.as_ref(), forwarding.as_ref()),
+        )?;
         let invocations = invocations(scenario, &topology, &routes, seed);
         let start = clock::now() + start_margin(invocations.len());
         let mut tools = self.start_tools(&site, invocations, start)?;
@@ -153,14 +162,20 @@ impl Lab<'_> {
         let end = start + scenario.duration;
         let before = others_cpu_seconds();
         let window = RunWindow { start, end };
-        let folder = self.folder.path();
-        let socket = |name: &str| socket(folder, name);
         let controllers = match &element {
             Some(_) => Controllers::follow(scenario, &socket(control_element::NAME), window)?,
             None => Controllers::start(scenario, &topology, &socket, window, seed)?,
         };
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
-        self.watch(start, end, &mut tools, &mut routers, prefix, progress)?;
+        let mut events = (forwarding.as_mut(), &site);
+        self.watch(
+            window,
+            &mut tools,
+            &mut routers,
+            &mut events,
+            prefix,
+            progress,
+        )?;
         let mut pages = Map::new();
         let mut router_cpu = 0.0;
         for router in &routers[..bridges.start] {
@@ -168,12 +183,16 @@ impl Lab<'_> {
             router_cpu += router.cpu_seconds();
         }
         notes.extend(
-            routers[bridges]
+            routers[bridges.clone()]
                 .iter()
                 .filter_map(|b| wire::lost(b, prefix)),
         );
-        let reported = collect(scenario, tools)?;
+        let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
+        if let Some(forwarding) = &forwarding {
+            forwarding.add_metrics(&routers[..bridges.start], &mut metrics);
+        }
+        arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
         let trouble = controllers.finish(scenario, &mut metrics, &mut series);
         sampler.finish(scenario.warm_up, &mut metrics, &mut series);
         notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
@@ -206,11 +225,11 @@ impl Lab<'_> {
         scenario: &Scenario,
         topology: &Topology,
         site: &Site,
-        element: Option<&ControlElement>,
+        (element, forwarding): (Option<&ControlElement>, Option<&Elements>),
     ) -> Result<(Vec<Router>, Range<usize>), Error> {
         let control = element.map(|element| self.start_control(element, scenario, topology, site));
         let control = control.transpose()?;
-        let mut all = self.start_routers(site, topology, element)?;
+        let mut all = self.start_routers(site, topology, element, forwarding)?;
         let routers = all.len();
         all.extend(self.start_bridges(site)?);
         let bridges = routers..all.len();
@@ -230,6 +249,7 @@ impl Lab<'_> {
         site: &Site,
         topology: &Topology,
         element: Option<&ControlElement>,
+        forwarding: Option<&Elements>,
     ) -> Result<Vec<Router>, Error> {
         let nodes = topology.nodes.iter().enumerate();
         let routers = nodes.filter(|(_, node)| node.is_router);
@@ -237,8 +257,10 @@ impl Lab<'_> {
             let sections = element.and_then(|element| element.sections_of(index));
             let subcommand = if sections.is_some() { "fe" } else { "router" };
             let namespace = &site.namespaces[index];
+            let of_fpf = forwarding.map(|all| all.configuration(&node.name));
             self.start_router(site, namespace, subcommand, &node.name, |socket| {
-                configuration(node, socket) + &sections.unwrap_or_default()
+                let more = [of_fpf, sections].map(Option::unwrap_or_default);
+                configuration(node, socket) + &more.concat()
             })
         }))
     }
@@ -312,16 +334,17 @@ impl Lab<'_> {
         Ok(tools)
     }
 
-    /// Watches the run; returns an error as soon as a required process has ended.
+    /// Watches the run, and carries out its events; returns an error as soon as a required process has ended.
     fn watch(
         &self,
-        start: Instant,
-        end: Instant,
+        window: RunWindow,
         tools: &mut [(Role, Tool)],
         routers: &mut [Router],
+        (forwarding, site): &mut (Option<&mut Elements>, &Site),
         prefix: &str,
         progress: &mut Progress,
     ) -> Result<(), Error> {
+        let RunWindow { start, end } = window;
         let whole = end.since(start).as_secs_f64();
         loop {
             let now = clock::now();
@@ -337,7 +360,13 @@ impl Lab<'_> {
             routers.iter_mut().try_for_each(Router::check)?;
             let done = now.since(start).as_secs_f64();
             progress.update(&format!("{prefix}: {done:.0} of {whole:.0} s"));
-            let next = (now + LOOK).min(end.before(ASK_BEFORE));
+            let mut next = (now + LOOK).min(end.before(ASK_BEFORE));
+            if let Some(forwarding) = forwarding {
+                forwarding.handle_timeout(window.now(), site)?;
+                if let Some(event) = forwarding.poll_timeout() {
+                    next = next.min(start + event.since(Instant::ZERO));
+                }
+            }
             thread::sleep(Duration::from_nanos(next.since(now).as_nanos()));
         }
     }
@@ -369,15 +398,24 @@ fn start_margin(tools: usize) -> Span {
     Span::from_millis(400 + 20 * tools as u64)
 }
 
-fn collect(scenario: &Scenario, tools: Vec<(Role, Tool)>) -> Result<Vec<Reported>, Error> {
+/// The reports of each traffic, and the datagrams that each node received of it.
+fn collect(
+    scenario: &Scenario,
+    tools: Vec<(Role, Tool)>,
+) -> Result<(Vec<Reported>, Arrived), Error> {
     let mut reported = vec![Reported::default(); scenario.traffic.len()];
+    let mut arrived = Arrived::new();
     let deadline = Wall::now() + REPORT_MAX;
     for (role, tool) in tools {
         for line in tool.finish(deadline)? {
-            if let Some(traffic) = role.traffic_of(&line) {
-                reported[traffic].add(line);
+            let Some(traffic) = role.traffic_of(&line) else {
+                continue;
+            };
+            if let (Role::Sink { node }, Line::Flow(flow)) = (&role, &line) {
+                *arrived.entry((traffic, *node)).or_default() += flow.window_packets;
             }
+            reported[traffic].add(line);
         }
     }
-    Ok(reported)
+    Ok((reported, arrived))
 }

@@ -9,7 +9,7 @@ use super::traffic;
 use super::wire::{DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Forwarding, Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 
 /// Maximum number of hosts and routers: each is a namespace with its own processes.
@@ -28,10 +28,12 @@ const MSS_MAX: u32 = 1460;
 /// Refuses a scenario that the lab cannot run; returns the features that it leaves out, as sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
-    if scenario.forwarding != Forwarding::default() {
-        return refuse(
-            "it has FPF domains or events, which the lab does not set up; try --on sim".to_owned(),
-        );
+    let mut encapsulations = scenario.forwarding.encapsulations.iter();
+    if let Some(coded) = encapsulations.find(|encapsulation| encapsulation.is_coded) {
+        return refuse(format!(
+            "encapsulation {} has a `code`, and live routers have no processors for it; try --on sim",
+            coded.name
+        ));
     }
     for controller in &scenario.controllers {
         if scenario.uses_forces && (controller.delay > Span::ZERO || controller.loss > 0.0) {
@@ -70,7 +72,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
         let why = format!("more than {SPREAD_MAX} hosts have many addresses; try --on sim");
         return refuse(why);
     }
-    let long = Long::all(topology);
+    let long = Long::all(scenario, topology);
     if long.len() > LONG_MAX {
         return refuse(format!(
             "{} wires have a delay of {DELAY_MIN} or more (a link of a group of hosts is a wire \
@@ -265,7 +267,7 @@ fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::plan::plan;
+    use crate::scenario::plan::{Choices, load_built_in, plan};
 
     const SMALL: &str = r#"
 title = "small"
@@ -353,6 +355,23 @@ rate = "1 Mbit"
         );
         assert!(with(left, &hasty).unwrap()[0].ends_with("with a shorter period (fast)"));
     }
+
+    #[test]
+    fn coded_packets_are_for_the_simulator() {
+        let plan = load_built_in("fpf/xor", Choices::default()).unwrap();
+        let checked = plan.points.iter().map(|point| {
+            let topology = Topology::new(&point.scenario).unwrap();
+            check(&point.scenario, &topology).map_err(|e| e.to_string())
+        });
+        let [plain, xor] = checked.collect::<Vec<_>>().try_into().unwrap();
+        assert!(plain.is_ok(), "{plain:?}");
+        assert_eq!(
+            xor.unwrap_err(),
+            "the lab cannot run this: encapsulation video has a `code`, and live routers have no processors for it; try \
+             --on sim"
+        );
+    }
+
     #[test]
     fn links_to_a_control_element_have_no_delay() {
         let left = "ends = [\"left\", \"a\"]";

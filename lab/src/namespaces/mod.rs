@@ -16,16 +16,20 @@
 //! - [`router`]: `weir router` in a router's namespace
 //! - `controllers`: controllers as threads of the run, `elements`: their routers
 //! - `control_element`: controllers within `weir ce`, over routers that run as `weir fe`
+//! - `forwarding`: the controller of flexible packet forwarding, and events
+//! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside this folder knows about namespaces.
 
+mod arrivals;
 pub mod build;
 mod control_element;
 mod controllers;
 mod elements;
 pub mod endpoints;
+mod forwarding;
 mod lab;
 pub mod limits;
 pub mod process;

@@ -1,12 +1,17 @@
-//! The routes of a topology in the form of the kernel's `ip route`, and networks for hosts with many source
-//! addresses.
+//! The routes of a topology in the form of the kernel's `ip route`, networks for hosts with many source addresses, and
+//! addresses of groups.
 //!
 //! ```text
 //!   hosts with many source addresses: 172.(16 + k).0.0/16 behind the k-th of them
+//!   receivers of traffic n with copies: 10.63.(n/256).(n mod 256), or fd77:6569:71ff::n
 //! ```
+//!
+//! The address of a group is one that every receiver has, and to which only the router of each receiver has a route:
+//! routers forward no packets to addresses of IP multicast, and by IP alone no packet of the group gets past the first
+//! router.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::graph::ShortestPaths;
 
@@ -20,6 +25,8 @@ pub struct Routes {
     pub routes: Vec<Vec<Route>>,
     /// The network of its extra source addresses, if any.
     pub spread: Vec<Option<Ipv4Addr>>,
+    /// The groups of which it is a receiver, as `ip route` writes their addresses.
+    pub groups: Vec<Vec<String>>,
 }
 
 /// A route of a node.
@@ -63,10 +70,45 @@ impl Routes {
                 ]
             }
         });
-        Self {
-            routes: routes.collect(),
-            spread,
+        let mut routes: Vec<Vec<Route>> = routes.collect();
+        let mut groups = vec![Vec::new(); topology.nodes.len()];
+        for (number, traffic) in scenario.traffic.iter().enumerate() {
+            let copies = traffic.kind.copies_to();
+            if copies.is_empty() {
+                continue;
+            }
+            let group = match group_address(number, traffic.ipv6) {
+                IpAddr::V4(address) => format!("{address}/32"),
+                IpAddr::V6(address) => format!("{address}/128"),
+            };
+            let receivers = [&traffic.to].into_iter().chain(copies);
+            for host in receivers.filter_map(|name| topology.node(name)) {
+                let interface = &topology.nodes[host].interfaces[0];
+                let address = |i: &Interface| match traffic.ipv6 {
+                    true => i.v6.to_string(),
+                    false => i.v4.to_string(),
+                };
+                routes[interface.peer.0].push(Route {
+                    to: group.clone(),
+                    via: vec![address(interface)],
+                });
+                groups[host].push(group.clone());
+            }
         }
+        Self {
+            routes,
+            spread,
+            groups,
+        }
+    }
+}
+
+/// The address of the receivers of a traffic with copies.
+pub(super) fn group_address(traffic: usize, ipv6: bool) -> IpAddr {
+    let [.., high, low] = traffic.to_be_bytes();
+    match ipv6 {
+        true => Ipv6Addr::new(0xfd77, 0x6569, 0x71ff, 0, 0, 0, 0, traffic as u16).into(),
+        false => Ipv4Addr::new(10, 63, high, low).into(),
     }
 }
 
@@ -141,7 +183,7 @@ fn route(to: &str, gateways: &[&Interface], address: fn(&Interface) -> String) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::plan::plan;
+    use crate::scenario::plan::{Choices, load_built_in, plan};
 
     const TWO_ROUTERS: &str = r#"
 title = "two routers"
@@ -195,6 +237,23 @@ addresses = 9
         assert_eq!(routes("b").last().unwrap(), "172.16.0.0/16 via 10.64.4.2");
         assert_eq!(routes("right")[0], "default via 10.64.4.1");
     }
+
+    #[test]
+    fn only_the_router_of_a_receiver_knows_its_group() {
+        let plan = load_built_in("fpf/multicast", Choices::default()).unwrap();
+        let scenario = &plan.points[0].scenario; // leaf1 and leaf2
+        let topology = Topology::new(scenario).unwrap();
+        let all = Routes::new(scenario, &topology);
+        let group = "10.63.0.0/32";
+        for (index, node) in topology.nodes.iter().enumerate() {
+            let is_receiver = ["leaf1", "leaf2"].contains(&&*node.name);
+            assert_eq!(all.groups[index] == [group], is_receiver, "{}", node.name);
+            let knows = all.routes[index].iter().any(|route| route.to == group);
+            let is_last = ["r1", "r2"].contains(&&*node.name);
+            assert_eq!(knows, is_last, "{}", node.name);
+        }
+    }
+
     #[test]
     fn equally_short_paths_are_next_hops_of_one_route() {
         let text = TWO_ROUTERS.replace("[link.m]", "[link.n]\nends = [\"a\", \"b\"]\n[link.m]");

@@ -41,6 +41,8 @@ struct Sampled {
     packets: Vec<f64>,
     /// Its gauges at the last step.
     gauges: BTreeMap<String, u64>,
+    /// Packets that it has sent: by the end of the warm-up, and by the last step. It sends none before the start.
+    sent: [u64; 2],
 }
 
 impl Sampler {
@@ -59,16 +61,18 @@ impl Sampler {
                 port: topology.nodes[node].interfaces[port].name.clone(),
                 packets: Vec::new(),
                 gauges: BTreeMap::new(),
+                sent: [0; 2],
             });
         }
         let socket = |node: usize| socket(&topology.nodes[node].name);
         let routers = routers.into_iter();
         let routers: Vec<_> = routers.map(|(node, all)| (socket(node), all)).collect();
         let step = scenario.sample.max(PERIOD_MIN);
+        let warm_up = Instant::ZERO + scenario.warm_up;
         let thread = (!routers.is_empty()).then(|| {
             let runtime = runtime()?;
             let thread = thread::Builder::new().name("sampler".into());
-            thread.spawn(move || runtime.block_on(sample(routers, step, window)))
+            thread.spawn(move || runtime.block_on(sample(routers, step, warm_up, window)))
         });
         let thread = thread.transpose();
         let thread = thread.map_err(Error::io("cannot start the sampler's thread"))?;
@@ -90,6 +94,9 @@ impl Sampler {
             if let Some(mean) = mean(values.get(skipped..).unwrap_or_default()) {
                 metrics.insert(format!("queue_packets_mean.{name}"), mean);
             }
+            let [before, after] = sampled.sent;
+            let sent = after.saturating_sub(before);
+            metrics.insert(format!("packets_sent.{name}"), sent as f64);
             for (gauge, value) in sampled.gauges {
                 metrics.insert(format!("gauge.{name}.{gauge}"), value as f64);
             }
@@ -102,11 +109,12 @@ impl Sampler {
 async fn sample(
     routers: Vec<(PathBuf, Vec<Sampled>)>,
     step: Span,
+    warm_up: Instant,
     window: RunWindow,
 ) -> Vec<Sampled> {
     let mut tasks = JoinSet::new();
     for (socket, queues) in routers {
-        tasks.spawn(sample_router(socket, queues, step, window));
+        tasks.spawn(sample_router(socket, queues, step, warm_up, window));
     }
     tasks.join_all().await.into_iter().flatten().collect()
 }
@@ -116,6 +124,7 @@ async fn sample_router(
     socket: PathBuf,
     mut queues: Vec<Sampled>,
     step: Span,
+    warm_up: Instant,
     window: RunWindow,
 ) -> Vec<Sampled> {
     let mut client = Client::new(&socket);
@@ -132,6 +141,10 @@ async fn sample_router(
             sampled.packets.push(packets);
             if let Some(queue) = queue {
                 sampled.gauges.clone_from(&queue.gauges);
+                sampled.sent[1] = queue.sent.packets;
+                if next <= warm_up {
+                    sampled.sent[0] = queue.sent.packets;
+                }
             }
         }
         next += step;

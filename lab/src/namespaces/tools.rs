@@ -10,7 +10,7 @@ use weir_base::pace::OnOff;
 use weir_base::{Bytes, Instant, Spacing, Span};
 
 use super::endpoints::kernel_word;
-use super::routes::Routes;
+use super::routes::{Routes, group_address};
 use super::traffic::{Chance, Command, Line, Rhythm, Timetable, Timing, sink, tcp, udp, web};
 use crate::scenario::{Flow, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::{PORT_FIRST, Topology};
@@ -30,8 +30,8 @@ pub(crate) struct Invocation {
 /// The purpose of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Receives every traffic that is sent to its host.
-    Sink,
+    /// Receives every traffic that is sent to its host, which is this node.
+    Sink { node: usize },
     /// Serves the files of a traffic.
     Serve,
     /// Sends or fetches for the traffic of this index; `stops`: it ends before the end of the run.
@@ -41,7 +41,7 @@ pub(crate) enum Role {
 impl Role {
     /// Whether it must listen before others start.
     pub(crate) fn listens(&self) -> bool {
-        matches!(self, Self::Sink | Self::Serve)
+        matches!(self, Self::Sink { .. } | Self::Serve)
     }
 
     /// Whether it may end before the end of the run.
@@ -53,8 +53,10 @@ impl Role {
     pub(crate) fn traffic_of(&self, line: &Line) -> Option<usize> {
         match (self, line) {
             (Self::Active { traffic, .. }, _) => Some(*traffic),
-            (Self::Sink, Line::Flow(flow)) => Some(usize::from(flow.port - PORT_FIRST)),
-            (Self::Sink, Line::Series(series)) => Some(usize::from(series.port - PORT_FIRST)),
+            (Self::Sink { .. }, Line::Flow(flow)) => Some(usize::from(flow.port - PORT_FIRST)),
+            (Self::Sink { .. }, Line::Series(series)) => {
+                Some(usize::from(series.port - PORT_FIRST))
+            }
             _ => None,
         }
     }
@@ -124,17 +126,21 @@ pub(crate) fn invocations(
             match traffic.kind {
                 TrafficKind::Web { .. } => invocations.extend(place.web()),
                 _ => {
-                    let sink = sinks.entry(to).or_insert_with(|| sink::Options {
-                        tcp: Vec::new(),
-                        udp: Vec::new(),
-                        timing: timing.clone(),
-                    });
-                    let ports = match traffic.kind {
-                        TrafficKind::Tcp { .. } => &mut sink.tcp,
-                        _ => &mut sink.udp,
-                    };
-                    if !ports.contains(&port) {
-                        ports.push(port);
+                    let copies = traffic.kind.copies_to().iter();
+                    let copies = copies.filter_map(|host| topology.node(host));
+                    for receiver in std::iter::once(to).chain(copies) {
+                        let sink = sinks.entry(receiver).or_insert_with(|| sink::Options {
+                            tcp: Vec::new(),
+                            udp: Vec::new(),
+                            timing: timing.clone(),
+                        });
+                        let ports = match traffic.kind {
+                            TrafficKind::Tcp { .. } => &mut sink.tcp,
+                            _ => &mut sink.udp,
+                        };
+                        if !ports.contains(&port) {
+                            ports.push(port);
+                        }
                     }
                     invocations.extend(place.sender());
                 }
@@ -144,7 +150,7 @@ pub(crate) fn invocations(
     invocations.extend(sinks.into_iter().map(|(node, options)| Invocation {
         node,
         what: format!("the sink on {}", topology.nodes[node].name),
-        role: Role::Sink,
+        role: Role::Sink { node },
         command: Command::Sink(options),
     }));
     invocations
@@ -257,9 +263,12 @@ impl Place<'_> {
                 spacing,
                 addresses,
                 activity,
-                copies_to: _, // refused by `limits`
+                copies_to,
             } => Command::Udp(udp::Options {
-                to,
+                to: match copies_to[..] {
+                    [] => to,
+                    _ => (group_address(self.index, self.traffic.ipv6), self.port).into(),
+                },
                 flows: *flows,
                 rate: *offered,
                 payload: *payload,

@@ -9,7 +9,8 @@
 //!
 //! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for
 //! the delay and then passes it on. It has room for everything that the link can send in that time, so it loses no
-//! frame that the link's own queue let through.
+//! frame that the link's own queue let through. A link that an event cuts has a bridge, too, whatever its delay: both
+//! ends of the bridge go down, and the nodes keep their addresses and routes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +18,9 @@ use std::path::Path;
 use serde_json::Value;
 use weir_base::{Rate, Span};
 
+use super::forwarding::links_of_events;
 use super::router::{NO_SUPERVISOR, Router, quoted};
+use crate::scenario::Scenario;
 use crate::topology::{Interface, Topology};
 
 /// Shorter delays are common in namespaces anyway.
@@ -49,13 +52,14 @@ pub struct Long {
 }
 
 impl Long {
-    /// The wires of `topology` that need a bridge, by their numbers.
-    pub fn all(topology: &Topology) -> Vec<Self> {
+    /// The wires that need a bridge, by their numbers: those with a delay, and those of links that fail.
+    pub fn all(scenario: &Scenario, topology: &Topology) -> Vec<Self> {
+        let fail = links_of_events(scenario);
         let mut all = Vec::new();
         for (node, interface) in topology.nodes.iter().enumerate() {
             for (port, near) in interface.interfaces.iter().enumerate() {
                 let first = (node, port) < near.peer;
-                if first && near.delay >= DELAY_MIN {
+                if first && (near.delay >= DELAY_MIN || fail.contains(&near.link)) {
                     all.push(Self {
                         wire: near.wire,
                         link: near.link,
@@ -138,7 +142,7 @@ delay = "20 ms"
     fn a_wire_with_a_delay_holds_what_it_sends_meanwhile() {
         let (scenario, _) = plan(TEXT, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
-        let all = Long::all(&topology);
+        let all = Long::all(&scenario, &topology);
         assert_eq!(all.len(), 2);
         // r's second interface and far2's only one
         assert_eq!(all[0].ends, [(0, 1), (2, 0)]);

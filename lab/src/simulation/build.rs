@@ -15,9 +15,10 @@ use weir_sim::{FlowSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
-use super::fpf::{self, Changed};
+use super::fpf;
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
+use crate::forwarding::Changed;
 use crate::options::Habitat;
 use crate::scenario::{
     Congestion, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
@@ -167,10 +168,10 @@ impl World {
         if scenario.forwarding == Forwarding::default() {
             return Ok(());
         }
-        let mut controller = fpf::Controller::new(scenario, topology, ports)?;
+        let fabric = self.simulation.fabric_mut();
+        let controller = fpf::ControllerActor::new(scenario, topology, ports, fabric)?;
         self.changed = controller.changed();
-        controller.install(scenario, self.simulation.fabric_mut())?;
-        if let Some(first) = controller.first_event() {
+        if let Some(first) = controller.next_event() {
             self.simulation.actor(Box::new(controller), first);
         }
         Ok(())

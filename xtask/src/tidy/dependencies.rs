@@ -84,6 +84,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "channel",
             "controller",
             "forces",
+            "ce",
             "live",
             "sim",
             "model",

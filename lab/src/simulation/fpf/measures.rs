@@ -7,7 +7,7 @@ use weir_sim::{NodeId, Simulation};
 
 use super::super::build::World;
 use super::super::observe::Metrics;
-use super::code::processors;
+use crate::forwarding::code::processors;
 use crate::scenario::{Forwarding, Scenario, TrafficKind};
 
 /// Rules of each router and of the edges, changes by events, and the copies that receivers got.

@@ -4,41 +4,38 @@
 //!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
 //! ```
 
-use weir_controller::paths::{Change, FeId, Lid, Payload, Target};
+use weir_controller::paths::{Lid, Payload, Target};
 use weir_path::fpf::edge::paths::Paths as Vectors;
-use weir_path::fpf::process::xor::{Decoder, Encoder};
-use weir_path::fpf::process::{Processor, ProcessorId};
-use weir_sim::Fabric;
 use weir_wire::fpf::Vector;
 
 use super::survey::refused;
-use super::{Controller, vector};
+use super::{Controller, Processor, Write, vector};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
 /// The numbers of the processors of an encapsulation: the encoder and the decoder.
-pub(super) fn processors(encapsulation: usize) -> [u32; 2] {
+pub(crate) fn processors(encapsulation: usize) -> [u32; 2] {
     let first = 2 * encapsulation as u32;
     [first, first + 1]
 }
 
 impl Controller {
-    /// Installs the processors of an encapsulation; returns the vector of its packets.
-    pub(super) fn install_code(
+    /// The processors of an encapsulation, and the vector of its packets.
+    pub(super) fn code(
         &mut self,
         scenario: &Scenario,
         number: usize,
         named: &[(usize, u32)],
-        fabric: &mut Fabric,
-    ) -> Result<Vectors, Error> {
+    ) -> Result<(Vectors, [Write; 2]), Error> {
         let encapsulation = &scenario.forwarding.encapsulations[number];
         let traffic = &scenario.traffic[encapsulation.traffic];
         let edge = self.fe_at(scenario, &traffic.from)?;
         let last = self.fe_at(scenario, &traffic.to)?;
         let [encoder, decoder] = processors(number);
         let place = format!("encapsulation.{}", encapsulation.name);
-        let (to_encoder, of_edge) = self.paths.process(edge, encoder).map_err(refused(&place))?;
-        let (to_decoder, of_last) = self.paths.process(last, decoder).map_err(refused(&place))?;
+        // All tables are written after the processors, so their changes are of no interest.
+        let (to_encoder, _) = self.paths.process(edge, encoder).map_err(refused(&place))?;
+        let (to_decoder, _) = self.paths.process(last, decoder).map_err(refused(&place))?;
         let domain = self.paths.topology().domain_of(last);
         let mut leaves = Vec::new();
         for (path, _) in named {
@@ -57,20 +54,13 @@ impl Controller {
         let out = self.paths.delivery(last, Payload::Ip);
         let out = out.map(single).transpose()?;
         self.leaves.insert(decoder, out.into_iter().collect());
-        let both: [(FeId, u32, Box<dyn Processor>); 2] = [
-            (edge, encoder, Box::<Encoder>::default()),
-            (last, decoder, Box::<Decoder>::default()),
+        let vectors = Vectors::single(single(to_encoder)?);
+        let processors = [
+            (edge, encoder, Processor::Encoder),
+            (last, decoder, Processor::Decoder),
         ];
-        for (fe, number, processor) in both {
-            let router = self.elements[&fe].router;
-            fabric.set_processor(router, ProcessorId(number), processor);
-        }
-        for change in of_edge.into_iter().chain(of_last) {
-            if let Change::Rule { fe, .. } = change {
-                self.write_table(fe, fabric)?;
-            }
-        }
-        Ok(Vectors::single(single(to_encoder)?))
+        let processors = processors.map(|(fe, number, kind)| Write::Processor { fe, number, kind });
+        Ok((vectors, processors))
     }
 }
 

@@ -3,36 +3,26 @@
 use std::collections::BTreeMap;
 
 use weir_controller::paths::{
-    Domain, End, Fe, FeId, Link, LinkId, PathError, Payload, Topology as Network,
+    Address, Domain, End, Fe, FeId, Link, LinkId, PathError, Payload, Topology as Network,
 };
-use weir_sim::{NodeId, PortId};
 
 use crate::error::Error;
 use crate::scenario::Scenario;
-use crate::topology::Topology;
-
-/// A router in a domain.
-pub(super) struct Element {
-    pub(super) router: NodeId,
-    /// By interface.
-    pub(super) ports: BTreeMap<String, PortId>,
-}
+use crate::topology::{Topology, mac_address};
 
 /// The network of a scenario as a controller sees it.
 pub(super) struct Survey {
     pub(super) network: Network,
-    pub(super) elements: BTreeMap<FeId, Element>,
-    pub(super) links: Vec<(Vec<LinkId>, Vec<PortId>)>,
+    /// The node of each element, by the topology's index.
+    pub(super) nodes: BTreeMap<FeId, usize>,
+    /// By link of the scenario: the links between elements that it consists of.
+    pub(super) links: Vec<Vec<LinkId>>,
 }
 
 impl Survey {
-    pub(super) fn of(
-        scenario: &Scenario,
-        topology: &Topology,
-        ports: &[Vec<PortId>],
-    ) -> Result<Self, Error> {
+    pub(super) fn of(scenario: &Scenario, topology: &Topology) -> Result<Self, Error> {
         let mut network = Network::default();
-        let (mut elements, mut fes) = (BTreeMap::new(), BTreeMap::new());
+        let (mut nodes, mut fes) = (BTreeMap::new(), BTreeMap::new());
         for domain in &scenario.forwarding.domains {
             let place = format!("domain.{}", domain.name);
             let added = network.add_domain(Domain {
@@ -53,46 +43,37 @@ impl Survey {
                     continue; // names have been checked
                 };
                 fes.insert(node, fe);
-                let router = NodeId(node as u32);
-                let ports = BTreeMap::new();
-                elements.insert(fe, Element { router, ports });
+                nodes.insert(fe, node);
             }
         }
-        let mut links = vec![(Vec::new(), Vec::new()); scenario.links.len()];
+        let mut links = vec![Vec::new(); scenario.links.len()];
         for (node, of_node) in topology.nodes.iter().enumerate() {
             for (place, interface) in of_node.interfaces.iter().enumerate() {
                 let (peer, peer_place) = interface.peer;
-                let (of_controller, of_link) = &mut links[interface.link];
-                of_link.push(ports[node][place]);
                 let (Some(near), Some(far)) = (fes.get(&node), fes.get(&peer)) else {
                     continue;
                 };
-                if let Some(element) = elements.get_mut(near) {
-                    let name = interface.name.clone();
-                    element.ports.insert(name, ports[node][place]);
-                }
-                if node > peer {
+                if (node, place) > interface.peer {
                     continue; // added from the other end
                 }
-                let end = |fe: &FeId, name: &str| End {
+                let end = |fe: &FeId, node: usize, place: usize| End {
                     fe: *fe,
-                    interface: name.to_owned(),
-                    address: None,
+                    interface: topology.nodes[node].interfaces[place].name.clone(),
+                    address: Some(Address::Ethernet(mac_address(node, place))),
                 };
-                let other = &topology.nodes[peer].interfaces[peer_place];
                 let added = network.add_link(Link {
-                    ends: [end(near, &interface.name), end(far, &other.name)],
+                    ends: [end(near, node, place), end(far, peer, peer_place)],
                     cost: 1,
                     rate: None,
                 });
                 let name = &scenario.links[interface.link].name;
                 let place = format!("link.{name}");
-                of_controller.push(added.map_err(refused(&place))?);
+                links[interface.link].push(added.map_err(refused(&place))?);
             }
         }
         Ok(Self {
             network,
-            elements,
+            nodes,
             links,
         })
     }
