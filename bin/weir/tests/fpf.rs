@@ -378,3 +378,44 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
         drops.contains("neighbour-failed")
     });
 }
+
+#[test]
+fn coding_over_two_paths_repairs_what_one_of_them_loses() {
+    let Some(mut network) = Network::new("coding") else {
+        return;
+    };
+    let section = |name: &str, lid: &str, action: &str, leaves: &str| {
+        format!(
+            "[fpf.rule.{name}]\nlid = \"{lid}\"\naction = \"{action}\"\nleaves = \"{leaves}\"\n"
+        )
+    };
+    // The first of each pair and the parity go by b, the second by d, which has no rule for it.
+    let encode = section("encode", "e0", "xor-encode", "0b0adc 0d0adc 0b0adc");
+    let decode = section("decode", "dc", "xor-decode", "ff");
+    let video = format!(
+        "[fpf.encapsulation.video]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
+         destination_ports = \"{VIDEO}\"\nvectors = \"e0\"\n"
+    );
+    let end = "[fpf.rule.end]\nlid = \"ff\"\naction = \"decapsulate\"\n";
+    network.start("a", &[&decode, end].concat());
+    network.start("b", &rule("b", "a"));
+    network.start("d", "");
+    network.start(
+        "c",
+        &[rule("c", "b"), rule("c", "d"), encode, video].concat(),
+    );
+    let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
+    eventually("the hosts reach each other", answers);
+    for (node, to) in [("c", "b"), ("b", "a")] {
+        let far = address(to, node);
+        let answers = || run(&network.nodes[node], "ping", &format!("-c 1 -W 1 {far}")).is_ok();
+        eventually("the neighbour is known", answers);
+    }
+    whole(&network.flow(VIDEO, 1000), 1000);
+    let fpf: serde_json::Value = client::get(&network.socket("a"), "/v1/fpf").unwrap();
+    assert_eq!(fpf["repaired"], PACKETS / 2, "{fpf}");
+    let drops = network.weir("d", &["show", "drops"]);
+    assert!(drops.contains("fpf-unknown-lid"), "{drops}");
+    // Fragments of the longest packets fit with the header of the code.
+    whole(&network.flow(VIDEO, 1472), 1472);
+}

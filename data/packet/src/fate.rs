@@ -69,6 +69,8 @@ pub enum Reason {
     FpfUnknownLid,
     /// Its FPF rule drops it, or hands it to a control element or a processor that takes nothing.
     FpfRule,
+    /// A processor took it, and gave no packet for it.
+    FpfProcessed,
     /// It is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
     FpfPayload,
     /// It has more FPF headers, or copies of copies, within each other than a router follows.
@@ -110,7 +112,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -142,6 +144,7 @@ impl Reason {
         Self::FpfRule,
         Self::FpfPayload,
         Self::FpfNested,
+        Self::FpfProcessed,
         Self::FpfNoMatch,
         Self::NoCopy,
         Self::NeighbourFailed,
@@ -267,6 +270,10 @@ impl Reason {
             Self::FpfNested => (
                 "fpf-nested",
                 "It is wrapped in more FPF headers, one within the other, than a router removes.",
+            ),
+            Self::FpfProcessed => (
+                "fpf-processed",
+                "A processor took it and gave no packet for it: a parity that no packet needed, or a packet that came twice.",
             ),
             Self::FpfNoMatch => (
                 "fpf-no-match",

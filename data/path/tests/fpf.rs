@@ -18,6 +18,7 @@ use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Police, Profile};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
+use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
@@ -337,6 +338,61 @@ fn other_payloads_go_to_the_exit_that_the_rule_names() {
     assert_eq!(sent[0][12..], [&[0x88, 0xf7], &b"PTP sync"[..]].concat());
     let nameless = frame(0xc000, &[&[1, 1, 7], b"PTP sync"]);
     assert_eq!(dropped(&mut plane, &nameless), Reason::FpfPayload);
+}
+
+#[test]
+fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
+    let vector = |lid: u8| Vector::new(&[lid]).unwrap();
+    let coded = || {
+        let mut builder = Builder::new(Domain::default());
+        builder.interface(Interface::ethernet("lan")).unwrap();
+        let encoder = builder.processor("encoder", Function::XorEncode).unwrap();
+        let decoder = builder.processor("decoder", Function::XorDecode).unwrap();
+        let mut process = |lid, processor, leaves: &[u8]| {
+            let leaves = leaves.iter().map(|lid| vector(*lid)).collect();
+            let rule = Rule::Process(Processing { processor, leaves });
+            builder.rule(None, lid, rule).unwrap();
+        };
+        // The second packet of each pair is lost.
+        process(1, encoder, &[2, 3, 2]);
+        process(2, decoder, &[4]);
+        builder.rule(None, 3, Rule::Drop).unwrap();
+        builder.rule(None, 4, Rule::Decapsulate(Inner::Ip)).unwrap();
+        Some(Arc::new(builder.build().unwrap()))
+    };
+    let mut plane = plane(1500);
+    plane.set_fpf(coded());
+    let mut second = ipv4();
+    second.extend([0x77; 30]);
+    let total = second.len() as u16;
+    second[2..4].copy_from_slice(&total.to_be_bytes());
+    weir_wire::ipv4::View::new_unchecked(&mut second[..]).fill_checksum();
+    let plain = |packet: &[u8]| frame(0x0800, &[packet]);
+    for packet in [ipv4(), second.clone(), second, ipv4()] {
+        let expected = through(&mut plane, &plain(&packet));
+        assert_eq!(expected.len(), 1);
+        let sent = through(&mut plane, &frame(0xc000, &[&[1, 0, 1], &packet]));
+        assert_eq!(sent, expected);
+        plane.set_fpf(coded());
+    }
+    let stats = plane.fpf_stats();
+    assert_eq!((stats.repaired, stats.created.packets), (2, 2));
+    assert_eq!(plane.fates().ended(Reason::FpfRule).packets, 2);
+
+    // A parity that nobody needs ends here, and a processor whose function is another one begins anew.
+    let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("lan")).unwrap();
+    let processor = builder.processor("encoder", Function::XorDecode).unwrap();
+    let leaves = [vector(4)].into();
+    builder
+        .rule(None, 1, Rule::Process(Processing { processor, leaves }))
+        .unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    assert_eq!(plane.fpf_stats().repaired, 0);
+    let parity = frame(0xc000, &[&[1, 0, 1], &[2, 0, 0, 0, 0, 0, 0, 0]]);
+    assert_eq!(dropped(&mut plane, &parity), Reason::FpfProcessed);
+    let cut = frame(0xc000, &[&[1, 0, 1], &[2, 0]]);
+    assert_eq!(dropped(&mut plane, &cut), Reason::TruncatedHeader);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use weir_path::plane::Plane;
 use weir_path::plane::edge::InForce;
 use weir_path::plane::fpf::Stats;
 
-use super::{Block, Column, Row, Source, TEXT, component, components, row, rows};
+use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, row, rows};
 use crate::fpf::{PARAMETERS, Part};
 
 pub(crate) static FPF: Block = Block {
@@ -53,9 +53,13 @@ const COLUMNS: &[Column<Counted>] = &[
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
         .read(|stats| stats.decapsulated.into()),
     component(24, "created", COUNT, "")
-        .about("Copies that multicast made of packets.")
+        .about("Copies that multicast made of packets, and packets that coding added.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
         .read(|stats| stats.created.into()),
+    component(30, "repaired", PACKETS, "0")
+        .about("Packets that rules with `xor-decode` repaired.")
+        .shown(&[Cell::new("REPAIRED")])
+        .read(|stats| stats.repaired.into()),
 ];
 
 /// The class of the sections of a kind.

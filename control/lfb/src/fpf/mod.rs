@@ -255,7 +255,7 @@ impl FpfPlan {
             }
         }
         for (name, settings) in self.each(Part::Rule) {
-            if let Err(wrong) = rule::add(settings, &domain, &interfaces, &mut builder) {
+            if let Err(wrong) = rule::add(name, settings, &domain, &interfaces, &mut builder) {
                 faults.push(wrong.at(&Part::Rule.path(name)));
             }
         }

@@ -2,11 +2,15 @@
 
 use std::net::IpAddr;
 
+use std::sync::Arc;
+
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_packet::Class as Queue;
+use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
 use weir_wire::ethernet::is_group;
+use weir_wire::fpf::Vector;
 
 use super::{Added, Interfaces, Wrong, text};
 use crate::mac;
@@ -32,10 +36,21 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         .id(3),
         Parameter::new(
             "action",
-            Kind::Word(&["forward", "multicast", "decapsulate", "end", "redirect", "drop"]),
+            Kind::Word(&[
+                "forward",
+                "multicast",
+                "decapsulate",
+                "end",
+                "redirect",
+                "drop",
+                "xor-encode",
+                "xor-decode",
+            ]),
             "forward",
             "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: the header comes off; end: the \
-             same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop",
+             same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop; xor-encode: packets go to the first two of three `leaves` in turn, and the \
+             parity of each pair to the third; xor-decode: the far end, which repairs one loss of the three and sends \
+             packets to its one leaf",
         )
         .id(4),
         Parameter::new("output", Kind::Text(64), "", "name of the FPF interface by which packets leave").id(5),
@@ -65,7 +80,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "leaves",
             Kind::Text(LEAVES_MAX),
             "",
-            "vectors of the copies of a multicast rule, separated by spaces: b1a1 c1",
+            "vectors of the copies of a multicast rule, or of the packets that coding gives, separated by spaces: b1a1 c1",
         )
         .id(9),
         Parameter::new(
@@ -78,8 +93,9 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         .id(10),
 ];
 
-/// Adds the rule to the table.
+/// Adds the rule with this name to the table.
 pub(super) fn add(
+    name: &str,
     settings: &Settings,
     domain: &Domain,
     interfaces: &Interfaces,
@@ -130,13 +146,30 @@ pub(super) fn add(
             .end(input, inner)
             .map_err(|e| Wrong::whole(e.to_string()));
     }
+    let leaves = || -> Result<Arc<[Vector]>, Wrong> {
+        let words = settings.text("leaves").split_whitespace();
+        let leaves: Result<Vec<_>, String> = words.map(text::vector).collect();
+        Ok(leaves.map_err(|why| Wrong::new("leaves", why))?.into())
+    };
+    let mut process = |function: Function| {
+        let leaves = leaves()?;
+        if leaves.len() != function.leaves() {
+            let why = format!(
+                "{action} needs {} leaves, not {}",
+                function.leaves(),
+                leaves.len()
+            );
+            return Err(Wrong::new("leaves", why));
+        }
+        let processor = builder.processor(name, function);
+        let processor = processor.map_err(|error| Wrong::whole(error.to_string()))?;
+        Ok(Rule::Process(Processing { processor, leaves }))
+    };
     let rule = match action {
         "forward" => Rule::Forward(hop()?),
-        "multicast" => {
-            let words = settings.text("leaves").split_whitespace();
-            let leaves: Result<Vec<_>, String> = words.map(text::vector).collect();
-            Rule::Multicast(leaves.map_err(|why| Wrong::new("leaves", why))?.into())
-        }
+        "multicast" => Rule::Multicast(leaves()?),
+        "xor-encode" => process(Function::XorEncode)?,
+        "xor-decode" => process(Function::XorDecode)?,
         "decapsulate" => Rule::Decapsulate(inner()?),
         "redirect" => Rule::Redirect,
         _ => Rule::Drop,

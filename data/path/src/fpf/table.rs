@@ -22,13 +22,15 @@ use std::net::IpAddr;
 
 use crate::fpf::domain::Domain;
 use crate::fpf::interface::{Interface, InterfaceId};
-use crate::fpf::process::Processing;
+use crate::fpf::process::{Function, Named, Processing, ProcessorId};
 use crate::fpf::rule::{Destination, Hop, Inner, Rule};
 
 /// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
 pub const INTERFACES_MAX: usize = 256;
 /// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
 pub const COPIES_MAX: usize = 256;
+/// Maximum processors of a table: each holds up to 600 kB.
+pub const PROCESSORS_MAX: usize = 64;
 /// Maximum multicast rules that lead to each other.
 pub const MULTICAST_DEPTH_MAX: usize = 4;
 
@@ -49,6 +51,8 @@ pub struct Table {
     rules: Box<[Rule]>,
     /// By block: how packets go on for which this FE is the last one.
     ends: Box<[Inner]>,
+    /// By number; empty in a simulated network, which numbers the processors itself.
+    processors: Box<[Named]>,
 }
 
 /// The number of a neighbour in its table.
@@ -85,6 +89,7 @@ pub struct Builder {
     rows: BTreeMap<(Option<InterfaceId>, u16), usize>,
     rules: Vec<Rule>,
     ends: BTreeMap<Option<InterfaceId>, Inner>,
+    processors: Vec<Named>,
 }
 
 /// A row that a table cannot have.
@@ -93,6 +98,9 @@ pub enum TableError {
     /// There are too many interfaces.
     #[error("more than {INTERFACES_MAX} interfaces")]
     Interfaces,
+    /// There are too many processors.
+    #[error("more than {PROCESSORS_MAX} rules process packets")]
+    Processors,
     /// The number is not one of this table's interfaces.
     #[error("interface number {0} is not one of the table's")]
     NoInterface(usize),
@@ -154,6 +162,7 @@ impl Builder {
             rows: BTreeMap::new(),
             rules: Vec::new(),
             ends: BTreeMap::new(),
+            processors: Vec::new(),
         }
     }
 
@@ -168,6 +177,16 @@ impl Builder {
             self.interfaces.push(interface);
         }
         Ok(InterfaceId(number as u16))
+    }
+
+    /// Adds a processor, to which rules can hand packets.
+    pub fn processor(&mut self, name: &str, function: Function) -> Result<ProcessorId, TableError> {
+        if self.processors.len() >= PROCESSORS_MAX {
+            return Err(TableError::Processors);
+        }
+        let name = name.into();
+        self.processors.push(Named { name, function });
+        Ok(ProcessorId(self.processors.len() as u32 - 1))
     }
 
     /// Adds the rule for a LID, from one input interface or from any.
@@ -256,6 +275,7 @@ impl Builder {
             hop_rules: hop_rules.into(),
             rules: self.rules.into(),
             ends: vec![Inner::Ip; 1 + with_block.len()].into(),
+            processors: self.processors.into(),
         };
         for (block, rows) in table.rows.chunks_mut(space).enumerate() {
             let any_and_own = [None, block.checked_sub(1).map(|place| with_block[place])];
@@ -370,6 +390,11 @@ impl Table {
     #[inline]
     pub fn end(&self, input: Input) -> Inner {
         self.ends[input.first as usize / self.domain.lid_size().space()]
+    }
+
+    /// The processors, by number.
+    pub fn processors(&self) -> &[Named] {
+        &self.processors
     }
 
     /// Number of different rules. It depends on neighbours, not on the paths that lead through them.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet, Reason};
-use weir_wire::fpf::Repr;
+use weir_wire::fpf::{Repr, Vector};
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
@@ -311,8 +311,17 @@ impl Plane {
             .domain()
             .lid_size()
             .read(header.vector().as_bytes())?;
-        let Some(Rule::Forward(hop)) = fpf.table.rule(fpf.table.any_input(), lid) else {
-            return None;
+        let hop = match fpf.table.rule(fpf.table.any_input(), lid)? {
+            Rule::Forward(hop) => hop,
+            // What the longest leaf leaves for the payload, with this header again before it. Such rules never lead
+            // back to themselves.
+            Rule::Multicast(leaves) => return self.leaves_mtu(header, leaves, 0),
+            Rule::Process(processing) => {
+                let number = processing.processor.0 as usize;
+                let function = fpf.table.processors().get(number)?.function;
+                return self.leaves_mtu(header, &processing.leaves, function.growth());
+            }
+            Rule::Decapsulate(_) | Rule::Redirect | Rule::Drop => return None,
         };
         match fpf.bindings.exit(hop.interface) {
             Exit::Port { mtu, .. } => Some(mtu),
@@ -326,6 +335,17 @@ impl Plane {
             }
             Exit::Closed(_) => None,
         }
+    }
+
+    /// The longest packet with this header that fits all leaves when its payload has grown by `growth` bytes.
+    fn leaves_mtu(&self, header: &Repr, leaves: &[Vector], growth: usize) -> Option<u32> {
+        let own = header.encoded_len() as u32;
+        let of_leaf = |leaf: &Vector| {
+            let leaf = Repr::first(*leaf);
+            let before = (leaf.encoded_len() + growth) as u32;
+            Some(self.first_mtu(&leaf)?.saturating_sub(before) + own)
+        };
+        leaves.iter().filter_map(of_leaf).min()
     }
 }
 

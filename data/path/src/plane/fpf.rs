@@ -34,6 +34,7 @@ use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
 use crate::plane::Plane;
+use crate::plane::fpf_process::{Running, processors, repaired};
 use crate::plane::step::Arrival;
 
 /// The counters. A packet that is not forwarded is counted by its reason, like every other.
@@ -47,8 +48,10 @@ pub struct Stats {
     pub encapsulated: Tally,
     /// Packets whose header was taken off.
     pub decapsulated: Tally,
-    /// Copies that multicast rules made of packets, or should have.
+    /// Copies that multicast rules made of packets, or should have, and packets that processors added.
     pub created: Tally,
+    /// Packets that processors repaired, since there is one.
+    pub repaired: u64,
 }
 
 /// The state of the layer.
@@ -60,6 +63,8 @@ pub(crate) struct Fpf {
     nested: u8,
     /// Copies that the frame received last may still become.
     pub(super) copies_left: usize,
+    /// The processors of the table, by number.
+    pub(super) processors: Vec<Running>,
 }
 
 /// Where an FPF packet came in.
@@ -74,10 +79,13 @@ impl Plane {
     /// Puts an FPF table in force, or none; the counters are kept from table to table. Returns the old one, so that
     /// another thread can free it.
     pub fn set_fpf(&mut self, table: Option<Arc<Table>>) -> Option<Arc<Table>> {
-        let old = self.fpf.take().map(|fpf| *fpf);
+        let mut old = self.fpf.take().map(|fpf| *fpf);
+        let before = old.as_mut().map(|old| std::mem::take(&mut old.processors));
+        let mut before = before.unwrap_or_default();
         let stats = old.as_ref().map(|fpf| fpf.stats).unwrap_or_default();
         self.fpf = table.map(|table| {
             Box::new(Fpf {
+                processors: processors(&table, &mut before),
                 table,
                 bindings: Bindings::default(),
                 stats,
@@ -96,7 +104,11 @@ impl Plane {
 
     /// The counters of FPF; zero without a table.
     pub fn fpf_stats(&self) -> Stats {
-        self.fpf.as_ref().map(|fpf| fpf.stats).unwrap_or_default()
+        let stats = self.fpf.as_ref().map(|fpf| Stats {
+            repaired: repaired(&fpf.processors),
+            ..fpf.stats
+        });
+        stats.unwrap_or_default()
     }
 
     /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.
@@ -230,8 +242,9 @@ impl Plane {
                 fpf.stats.decapsulated.count(packet.bytes());
                 self.decapsulate(entry, packet, inner, len);
             }
-            Ok((Decision::Process(_), _)) => {
-                self.fates.discard(packet, Reason::FpfRule); // a live plane has no processors
+            Ok((Decision::Process(processing), len)) => {
+                let processing = processing.clone();
+                self.process(entry, packet, &processing, len);
             }
             Ok((Decision::Redirect, _)) => self.redirect_fpf(entry, packet),
             Err(reason) => {

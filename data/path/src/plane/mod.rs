@@ -8,6 +8,7 @@ pub mod edge;
 mod edge_classes;
 pub mod fpf;
 mod fpf_exit;
+mod fpf_process;
 mod fpf_relay;
 mod layers;
 mod redirect;

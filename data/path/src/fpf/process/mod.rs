@@ -14,7 +14,7 @@
 //! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
 //!
 //! A processor keeps order only as far as it says so. It has no clock: what it holds leaves with a later packet, or is
-//! given up for one. The live plane has no processors yet; it drops packets for them.
+//! given up for one.
 
 pub mod xor;
 
@@ -34,6 +34,50 @@ pub struct Processing {
     pub processor: ProcessorId,
     /// The vectors of the packets that it gives, by the number of the leaf; Index begins at zero.
     pub leaves: Arc<[Vector]>,
+}
+
+/// A processor that rules of a table name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name. A processor keeps its state when a table with the same name and function comes.
+    pub name: Box<str>,
+    /// Its function.
+    pub function: Function,
+}
+
+/// What a processor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// Sends pairs of packets with their parity.
+    XorEncode,
+    /// Repairs such pairs.
+    XorDecode,
+}
+
+impl Function {
+    /// A processor with this function, without any state.
+    pub fn start(self) -> Box<dyn Processor> {
+        match self {
+            Self::XorEncode => Box::<xor::Encoder>::default(),
+            Self::XorDecode => Box::<xor::Decoder>::default(),
+        }
+    }
+
+    /// Number of leaves that it gives packets to.
+    pub const fn leaves(self) -> usize {
+        match self {
+            Self::XorEncode => 3,
+            Self::XorDecode => 1,
+        }
+    }
+
+    /// Bytes by which a payload is longer after it.
+    pub const fn growth(self) -> usize {
+        match self {
+            Self::XorEncode => xor::HEADER_LEN,
+            Self::XorDecode => 0,
+        }
+    }
 }
 
 /// A processor of packets.

@@ -40,6 +40,9 @@ pub const GROUPS: usize = 64;
 /// A group that is older than the latest by this number is not late, but of an encoder that began anew.
 pub const RESTART: u32 = 1 << 16;
 
+/// The gauge of packets that were lost and repaired.
+pub const REPAIRED: &str = "repaired";
+
 /// The position of a parity in its group.
 const PARITY: u8 = 2;
 
@@ -220,7 +223,7 @@ impl Processor for Decoder {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        report("repaired", self.counts.repaired);
+        report(REPAIRED, self.counts.repaired);
         report("duplicates", self.counts.duplicates);
         report("late", self.counts.late);
     }
