@@ -256,8 +256,7 @@ impl Edge {
     fn send(&mut self, mut packet: Packet, found: Found) -> Packet {
         let passed = self.rules.hit(found, packet.bytes(), self.now).is_ok();
         let hash = self.pool.keys.hash(&packet, weir_packet::KeyKind::Flow);
-        let encapsulation = self.rules.encapsulate(found, hash);
-        if passed && let [header] = encapsulation.headers {
+        if passed && let [header] = self.rules.headers(found, hash) {
             push_fpf(&mut self.pool, &mut packet, fpf::ETHERTYPE_DEFAULT, header);
         }
         packet

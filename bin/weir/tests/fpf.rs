@@ -14,7 +14,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Router, eventually};
 use weir_benches::testbed::run;
@@ -206,6 +206,43 @@ impl Network {
         }
         came
     }
+
+    /// Sends packets from s to a port of t as fast as it can, and returns when each came, from the first one on.
+    fn burst(&self, port: u16, bytes: usize) -> Vec<Duration> {
+        let receiver = self.nodes["t"]
+            .enter(|| UdpSocket::bind(("10.0.6.2", port)))
+            .unwrap()
+            .unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let sender = self.nodes["s"]
+            .enter(|| UdpSocket::bind("10.0.1.1:4000"))
+            .unwrap()
+            .unwrap();
+        let send = || {
+            for number in 0..PACKETS {
+                let payload = payload(number, bytes);
+                sender.send_to(&payload, ("10.0.6.2", port)).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(send);
+            let mut buffer = vec![0; 65_536];
+            let mut came: Vec<Instant> = Vec::new();
+            while receiver.recv(&mut buffer).is_ok() {
+                came.push(Instant::now());
+            }
+            came.iter().map(|at| *at - came[0]).collect()
+        })
+    }
+
+    /// A counter of the encapsulation at c.
+    fn of_video(&self, name: &str) -> u64 {
+        let all: serde_json::Value =
+            client::get(&self.socket("c"), "/v1/fpf_encapsulations").unwrap();
+        all[0][name]["packets"].as_u64().unwrap()
+    }
 }
 
 impl Drop for Network {
@@ -344,6 +381,44 @@ fn weights_share_packets_over_paths_and_leaves_get_a_copy_each() {
         );
         leaves == (PACKETS, PACKETS)
     });
+}
+
+#[test]
+fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
+    let Some(network) = figure_1("shape") else {
+        return;
+    };
+    // 1042 B a packet: 480 packets a second. All of them may wait, and the last one leaves 415 ms after the first.
+    const RATE: f64 = 4e6;
+    let [frame, last] = [1042.0, PACKETS as f64 - 1.0];
+    let shape = |limit| {
+        let limit = format!("fpf.encapsulation.video.shape_limit={limit}");
+        let rate = "fpf.encapsulation.video.shape=4 Mbit";
+        network.weir("c", &["set", rate, &limit]);
+    };
+    shape(PACKETS);
+    let came = network.burst(VIDEO, 1000);
+    assert_eq!(came.len() as u64, PACKETS);
+    let seconds = came.last().unwrap().as_secs_f64();
+    let expected = last * frame * 8.0 / RATE;
+    assert!(
+        (expected * 0.95..expected * 1.5).contains(&seconds),
+        "{seconds} of {expected}"
+    );
+
+    // Only 20 may wait: the rest ends there, and every packet is in one column.
+    shape(20);
+    let sent = network.of_video("count");
+    let came = network.burst(VIDEO, 1000).len() as u64;
+    let [passed, lost, waiting] = [
+        network.of_video("count") - sent,
+        network.of_video("overflowed"),
+        network.of_video("waiting"),
+    ];
+    assert_eq!((passed, passed + lost, waiting), (came, PACKETS, 0));
+    assert!((21..PACKETS).contains(&passed), "{passed}");
+    let drops = network.weir("c", &["show", "drops"]);
+    assert!(drops.contains("fpf-queue-full"), "{drops}");
 }
 
 #[test]

@@ -227,11 +227,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Packets that the ports may hold at most, in their queues and beside them. A pool with fewer
+    /// Packets that the ports and the paths of FPF may hold at most, in their queues and beside them. A pool with fewer
     /// would let one deep queue starve every port.
     pub fn packets_needed(&self) -> usize {
         let limits = self.ports.iter().map(|p| p.discipline.limit());
-        limits.sum::<usize>() + reserve(self.ports.len())
+        limits.sum::<usize>() + self.fpf.waiting_max() + reserve(self.ports.len())
     }
 
     /// The settings of the block at a path; none if there is no such block.

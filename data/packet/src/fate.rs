@@ -77,6 +77,8 @@ pub enum Reason {
     FpfNested,
     /// No encapsulation of the edge matches it.
     FpfNoMatch,
+    /// It was beyond the rate of its FPF path, and as many packets as permitted wait for that path.
+    FpfQueueFull,
     /// A copy of it for a leaf of a multicast tree found no packet slot.
     NoCopy,
     /// Its next hop did not answer.
@@ -112,7 +114,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -146,6 +148,7 @@ impl Reason {
         Self::FpfNested,
         Self::FpfProcessed,
         Self::FpfNoMatch,
+        Self::FpfQueueFull,
         Self::NoCopy,
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
@@ -278,6 +281,10 @@ impl Reason {
             Self::FpfNoMatch => (
                 "fpf-no-match",
                 "No encapsulation matches it, and `fpf.no_match` is drop.",
+            ),
+            Self::FpfQueueFull => (
+                "fpf-queue-full",
+                "It was beyond the rate of its FPF path, at the edge, and the queue before that path was full.",
             ),
             Self::NoCopy => (
                 "no-copy",

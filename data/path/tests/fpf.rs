@@ -15,9 +15,10 @@ use weir_path::fpf::edge::copies::{COPIES_MAX, Copies};
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::implicit::Decision;
 use weir_path::fpf::edge::paths::{Paths, Spread};
-use weir_path::fpf::edge::profile::{Police, Profile};
+use weir_path::fpf::edge::profile::{Police, Profile, Shape};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, NoMatch, Setup};
+use weir_path::fpf::edge::shaper::Books;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::resolution::NeighbourRequest;
@@ -142,7 +143,11 @@ fn arrival(frame: &[u8], vlan: Option<u16>) -> Arrival {
 
 /// The frames that leave by `wan`.
 fn leave(plane: &mut Plane) -> Vec<Vec<u8>> {
-    plane.step(Instant::ZERO);
+    leave_at(plane, Instant::ZERO)
+}
+
+fn leave_at(plane: &mut Plane, now: Instant) -> Vec<Vec<u8>> {
+    plane.step(now);
     let mut sent = Vec::new();
     plane
         .flush(WAN, |burst| {
@@ -1118,4 +1123,92 @@ fn an_encapsulation_comes_before_a_class_and_others_stay_when_one_changes() {
     assert!(leaves_with(&mut plane, &tcp(4003, b"hello"), None));
     assert!(!plane.announce_copies());
     assert_eq!(plane.fpf_classes().count(), 0);
+}
+
+/// An edge with one encapsulation for 192.0.2.0/24, whose packets leave at one in 100 microseconds; at most three wait.
+fn shaped(lid: u8) -> Setup {
+    let mut video = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[lid], 1)]);
+    let bytes = frame(0x0800, &[&ipv4()]).len() as u64;
+    let shape = Shape::new(Rate::from_bps(bytes * 8 * 10_000), 3).unwrap();
+    video.rule.profile = Some(Profile::Shaped(shape));
+    only(video)
+}
+
+#[test]
+fn a_shaped_path_sends_at_its_rate_and_its_books_balance() {
+    let mut plane = edge(1500, shaped(0x0b));
+    let plain = frame(0x0800, &[&ipv4()]);
+    for _ in 0..5 {
+        plane.receive(LAN, &plain, arrival(&plain, None));
+    }
+    let other = frame(0x86dd, &[&ipv6()]);
+    plane.receive(LAN, &other, arrival(&other, None));
+    let after = |micros| Instant::ZERO + Span::from_micros(micros);
+    // A packet without a profile does not wait.
+    let sent = leave(&mut plane);
+    assert_eq!(sent.len(), 2, "the first of them, and the one of IPv6");
+    assert_eq!(plane.step(after(99)), Some(after(100)));
+    assert_eq!(leave_at(&mut plane, after(99)).len(), 0);
+    let sent = leave_at(&mut plane, after(100));
+    assert_eq!(
+        (sent.len(), &sent[0][12..17]),
+        (1, &[0xc0, 0, 1, 1, 0x0b][..])
+    );
+    let in_force = plane.fpf_encapsulations().next().unwrap();
+    let Books {
+        received,
+        sent,
+        dropped,
+        waiting,
+    } = in_force.queue;
+    assert_eq!(
+        [received, sent, dropped, waiting].map(|tally| tally.packets),
+        [5, 2, 2, 1]
+    );
+    assert_eq!(in_force.listed.hits, sent);
+    assert_eq!(plane.fates().ended(Reason::FpfQueueFull), dropped);
+    assert_eq!(plane.fates().all_ended(), dropped);
+    assert_eq!(leave_at(&mut plane, after(200)).len(), 1);
+}
+
+#[test]
+fn packets_that_wait_for_their_rate_follow_the_rules_as_they_are_then() {
+    let plain = frame(0x0800, &[&ipv4()]);
+    let after = |micros| Instant::ZERO + Span::from_micros(micros);
+    let waiting = || {
+        let mut plane = edge(1500, shaped(0x0b));
+        for _ in 0..3 {
+            plane.receive(LAN, &plain, arrival(&plain, None));
+        }
+        assert_eq!(leave(&mut plane).len(), 1);
+        plane
+    };
+    let set = |plane: &mut Plane, setup| plane.set_fpf_edge(setup, Instant::ZERO);
+    let ended = |plane: &Plane| plane.fates().all_ended().packets;
+    // Another vector.
+    let mut plane = waiting();
+    set(&mut plane, Some(Arc::new(shaped(0x0c))));
+    let sent = leave_at(&mut plane, after(100));
+    assert_eq!(sent[0][12..17], [0xc0, 0, 1, 1, 0x0c]);
+    assert_eq!(leave_at(&mut plane, after(200)).len(), 1);
+    // Another encapsulation has taken the row: by the routes, at the old rate.
+    let mut plane = waiting();
+    let other = encapsulation(to("198.51.100.0/24"), Spread::ByFlow, &[(&[0x0b], 1)]);
+    set(&mut plane, Some(Arc::new(only(other))));
+    assert_eq!(leave_at(&mut plane, after(99)).len(), 0);
+    assert_eq!(leave_at(&mut plane, after(100))[0][12..14], [8, 0]);
+    assert_eq!(leave_at(&mut plane, after(200)).len(), 1);
+    // No edge any more: at once.
+    let mut plane = waiting();
+    set(&mut plane, None);
+    assert_eq!(leave(&mut plane).len(), 2);
+    assert_eq!(ended(&plane), 0);
+    // Their port has gone, or all of the router.
+    let mut plane = waiting();
+    plane.remove_port(LAN, Reason::Reconfigured);
+    plane.step(after(100));
+    assert_eq!(plane.fates().ended(Reason::Reconfigured).packets, 1);
+    plane.shut_down();
+    assert_eq!(plane.fates().ended(Reason::Shutdown).packets, 1);
+    assert_eq!(ended(&plane), 2);
 }

@@ -223,6 +223,7 @@ impl Simulation {
         match event {
             Event::Arrive(port) => self.arrive(port),
             Event::Wake(port) => self.fabric.wake(port),
+            Event::Release(router) => self.fabric.release(router),
             Event::Timeout(id) => {
                 if let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) {
                     let progress = tcp.timeout(&mut self.fabric, &mut self.out);

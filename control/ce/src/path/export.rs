@@ -251,7 +251,7 @@ impl Components {
 }
 
 /// The port at the first of these ends; none for a tunnel.
-fn port<'e>(ends: [&'e End; 2]) -> Option<&'e str> {
+fn port(ends: [&End; 2]) -> Option<&str> {
     let near = ends[0];
     match tunnel(ends) {
         Some(_) => None,

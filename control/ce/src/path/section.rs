@@ -105,7 +105,7 @@ const LINK_CLASS: Class = Class {
 };
 
 /// Keys that a path shares with an encapsulation, which it becomes.
-pub(super) const OF_ENCAPSULATION: [&str; 12] = [
+pub(super) const OF_ENCAPSULATION: [&str; 14] = [
     "priority",
     "source",
     "destination",
@@ -118,6 +118,8 @@ pub(super) const OF_ENCAPSULATION: [&str; 12] = [
     "session",
     "police",
     "burst",
+    "shape",
+    "shape_limit",
 ];
 
 /// Keys of a path beside them, with IDs that encapsulations do not have.

@@ -1,6 +1,6 @@
 //! Flexible packet forwarding: the domain with the packets that went through, and its sections with names.
 
-use weir_model::class::{COUNT, Cell, Class, Component, Form, Layout};
+use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
 use weir_path::plane::Plane;
 use weir_path::plane::edge::InForce;
 use weir_path::plane::fpf::Stats;
@@ -140,4 +140,12 @@ const ENCAPSULATED: &[Column<Encapsulated>] = &[
         .about("Packets dropped because they were beyond the rate of `police`.")
         .shown(&[Cell::new("POLICED").of("packets").since_start()])
         .read(|in_force| in_force.listed.policed.into()),
+    component(22, "overflowed", COUNT, "")
+        .about("Packets dropped because they were beyond the rate of `shape`, and `shape_limit` packets waited already.")
+        .shown(&[Cell::new("OVERFLOWED").of("packets").since_start()])
+        .read(|in_force| in_force.queue.dropped.into()),
+    component(23, "waiting", HELD, "")
+        .about("Packets that wait for the rate of `shape` now.")
+        .shown(&[Cell::new("WAITING").of("packets")])
+        .read(|in_force| in_force.queue.waiting.into()),
 ];

@@ -8,7 +8,7 @@ use weir_base::{Bytes, Rate, Span};
 use weir_path::fpf::Domain;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
-use weir_path::fpf::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile};
+use weir_path::fpf::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile, Shape, WAITING_MAX};
 use weir_path::fpf::edge::rule::Rule;
 use weir_path::fpf::edge::setup::Encapsulation;
 use weir_wire::fpf::Vector;
@@ -86,6 +86,20 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "bytes that may pass at once beyond that rate",
         )
         .id(15),
+        Parameter::new(
+            "shape",
+            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+            "0 bit",
+            "rate at which the packets leave on their paths; those beyond it wait; 0 bit: not shaped",
+        )
+        .id(16),
+        Parameter::new(
+            "shape_limit",
+            Kind::Count(1, WAITING_MAX as u64),
+            "100 packets",
+            "maximum packets that wait for that rate; further ones are dropped",
+        )
+        .id(17),
 ];
 
 pub(super) fn encapsulation(
@@ -104,15 +118,7 @@ pub(super) fn encapsulation(
     let vectors: Result<Vec<_>, String> = words.map(|word| weighted(word, domain)).collect();
     let vectors = vectors.map_err(|why| Wrong::new("vectors", why))?;
     let paths = Paths::new(spread, &vectors).map_err(|e| Wrong::new("vectors", e.to_string()))?;
-    let rate = settings.rate("police");
-    let profile = match rate.as_bps() {
-        0 => None,
-        _ => {
-            let police = Police::new(rate, Bytes(settings.bytes("burst")));
-            let police = police.map_err(|error| Wrong::new("police", error.to_string()))?;
-            Some(Profile::Policed(police))
-        }
-    };
+    let profile = profile(settings)?;
     Ok(Encapsulation {
         name: name.to_owned(),
         row: settings.count("priority") as u32, // its range is checked; `in_rows` makes it unique
@@ -124,6 +130,35 @@ pub(super) fn encapsulation(
             profile,
         },
     })
+}
+
+fn profile(settings: &Settings) -> Result<Option<Profile>, Wrong> {
+    let of = |name| Some(settings.rate(name)).filter(|rate| rate.as_bps() > 0);
+    match (of("police"), of("shape")) {
+        (None, None) => Ok(None),
+        (Some(rate), None) => {
+            let police = Police::new(rate, Bytes(settings.bytes("burst")));
+            let police = police.map_err(|error| Wrong::new("police", error.to_string()))?;
+            Ok(Some(Profile::Policed(police)))
+        }
+        (None, Some(rate)) => {
+            let shape = Shape::new(rate, settings.count("shape_limit") as usize);
+            let shape = shape.map_err(|error| Wrong::new("shape", error.to_string()))?;
+            Ok(Some(Profile::Shaped(shape)))
+        }
+        (Some(_), Some(_)) => {
+            let why = "the packets are policed already; remove `police`, or set it to \"0 bit\"";
+            Err(Wrong::new("shape", why))
+        }
+    }
+}
+
+/// Packets that may wait for the rate of the section.
+pub(super) fn waiting_max(settings: &Settings) -> usize {
+    match settings.rate("shape").as_bps() {
+        0 => 0,
+        _ => settings.count("shape_limit") as usize,
+    }
 }
 
 /// Gives each a row of its own: by priority, and then by name, in which order they come.

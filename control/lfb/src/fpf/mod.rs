@@ -145,6 +145,13 @@ impl FpfPlan {
         self.built.as_ref()
     }
 
+    /// Packets that may wait at this edge for the rates of their paths.
+    pub(crate) fn waiting_max(&self) -> usize {
+        let each = self.each(Part::Encapsulation);
+        each.map(|(_, settings)| encapsulation::waiting_max(settings))
+            .sum()
+    }
+
     /// The settings of the domain.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
@@ -328,8 +335,10 @@ impl Wrong {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_base::Rate;
     use weir_base::setting::Scalar;
     use weir_model::{Change, Operation};
+    use weir_path::fpf::edge::profile::{Profile, Shape};
     use weir_path::fpf::edge::setup::NoMatch;
     use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
@@ -444,6 +453,20 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_wait_for_a_rate_count_among_those_of_the_pool() {
+        let [without, with] = ["0 bit", "20 Mbit"].map(|rate| {
+            plan(&format!(
+                "fpf.encapsulation.call.shape = {rate}\nfpf.encapsulation.call.shape_limit = 70"
+            ))
+            .unwrap()
+        });
+        assert_eq!(with.packets_needed(), without.packets_needed() + 70);
+        let call = &with.fpf.built().unwrap().edge.encapsulations[0].rule;
+        let shape = Shape::new(Rate::from_mbps(20), 70).unwrap();
+        assert_eq!(call.profile, Some(Profile::Shaped(shape)));
+    }
+
+    #[test]
     fn a_neighbour_has_a_mac_address_or_an_ip_address() {
         for neighbour in ["192.0.2.7", "2001:db8::7"] {
             let plan = plan(&format!("fpf.rule.to-b.neighbour = {neighbour}")).unwrap();
@@ -538,6 +561,10 @@ mod tests {
             (
                 "fpf.encapsulation.call.police = 1 Mbit\nfpf.encapsulation.call.burst = 1 B",
                 "burst",
+            ),
+            (
+                "fpf.encapsulation.call.police = 1 Mbit\nfpf.encapsulation.call.shape = 1 Mbit",
+                "fpf.encapsulation.call.shape: the packets are policed already; remove `police`",
             ),
             (
                 "fpf.encapsulation.x",

@@ -36,6 +36,17 @@ pub struct Held {
     pub by_rule: bool,
 }
 
+impl Held {
+    /// Updates the number of its port after a port has been removed and the ones after it have moved up.
+    pub(crate) fn renumber(&mut self, gone: usize) {
+        self.ingress = match self.ingress {
+            Some(number) if number == gone => None,
+            Some(number) if number > gone => Some(number - 1),
+            other => other,
+        };
+    }
+}
+
 /// The packets that wait, by neighbour.
 #[derive(Debug, Default)]
 pub struct Waiting {
@@ -184,11 +195,7 @@ impl Waiting {
     /// Updates the port numbers after a port has been removed and the ones after it have moved up.
     pub fn renumber(&mut self, gone: usize) {
         for held in self.neighbours.values_mut().flat_map(|q| &mut q.held) {
-            held.ingress = match held.ingress {
-                Some(number) if number == gone => None,
-                Some(number) if number > gone => Some(number - 1),
-                other => other,
-            };
+            held.renumber(gone);
         }
     }
 

@@ -5,6 +5,9 @@
 //!                                                                   | match          \--> copy to the classifier
 //!                                                                   v
 //!                      profile --> MTU of the first hop: too big, fragments, MSS --> push --> label_switch
+//!                       |    ^
+//!                       v    | step: at the rate of the path; the rules are asked again
+//!                     [ queue ]
 //! ```
 //!
 //! Which packets match, and which vectors they get, is [`fpf::edge`](crate::fpf::edge)'s. The packet itself is not
@@ -25,9 +28,10 @@ use crate::fpf::Rule;
 use crate::fpf::bindings::Exit;
 use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::implicit::Implicit;
-use crate::fpf::edge::rule::{Encapsulation as Chosen, Listed};
+use crate::fpf::edge::rule::Listed;
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
+use crate::fpf::edge::shaper::{Books, Released, Shapers};
 use crate::fpf::edge::size::{self, Fit};
 use crate::ip::forward::Origin;
 use crate::ip::icmp_error::IcmpCause;
@@ -52,6 +56,8 @@ pub struct Edge {
     found: Vec<Option<Found>>,
     /// The same of the implicit ones.
     of_class: Vec<Option<Found>>,
+    /// Packets that wait for the rates of their paths.
+    shapers: Shapers<Held>,
     /// Memory for the packets of a burst that get no header; empty between two bursts.
     others: Vec<Held>,
     /// Encapsulations that ended because no packet matched them for their time-out.
@@ -74,6 +80,8 @@ pub struct InForce {
     pub name: String,
     /// The rule and its counters.
     pub listed: Listed,
+    /// The counters of its queue, if its packets wait for a rate.
+    pub queue: Books,
 }
 
 impl Plane {
@@ -82,7 +90,13 @@ impl Plane {
     pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Option<Box<Edge>> {
         // A router that is no edge looks nothing up.
         let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
-            return self.edge.take();
+            let mut gone = self.edge.take()?;
+            for held in gone.shapers.drain() {
+                let place = self.came_by(held.ingress);
+                self.leave_edge(held, now);
+                self.reclaim(place);
+            }
+            return Some(gone);
         };
         let mut edge = match self.edge.take() {
             Some(edge) => edge,
@@ -95,6 +109,7 @@ impl Plane {
                 found: Vec::new(),
                 of_class: Vec::new(),
                 others: Vec::new(),
+                shapers: Shapers::default(),
                 expired: 0,
             }),
         };
@@ -110,6 +125,7 @@ impl Plane {
         edge.flat_map(|edge| {
             edge.rules.iter().map(|listed| InForce {
                 name: edge.names.get(&listed.row).cloned().unwrap_or_default(),
+                queue: edge.shapers.books(listed.row),
                 listed,
             })
         })
@@ -137,8 +153,12 @@ impl Plane {
             let mut expired = Vec::new();
             edge.rules.expire(now, &mut expired);
             edge.expired += expired.len() as u64;
-            for Listed { row, .. } in expired {
-                edge.names.remove(&row);
+            for Listed { row, .. } in &expired {
+                edge.names.remove(row);
+            }
+            if !expired.is_empty() {
+                let rules = &edge.rules;
+                edge.shapers.retain(|row| rules.get(row).is_some());
             }
         }
         [edge.rules.due(), implicit].into_iter().flatten().min()
@@ -246,12 +266,77 @@ impl Plane {
         None
     }
 
-    /// Sends a packet on the path of the encapsulation that was found for it, if its profile permits.
+    /// Sends a packet on the path of the encapsulation that was found for it, or lets it wait for the path's rate.
     fn enter(&mut self, edge: &mut Edge, held: Held, found: Match, now: Instant) {
+        let shaped = match found {
+            Match::Explicit(found) => edge.rules.shape(found).map(|shape| (found, shape)),
+            Match::OfClass(_) => None,
+        };
+        let Some((found, shape)) = shaped else {
+            return self.pass(edge, held, found, now);
+        };
+        let (row, _) = edge.rules.name(found);
+        let bytes = held.packet.packet.bytes();
+        if let Err(held) = edge.shapers.offer(row, shape, held, bytes, now) {
+            let packet = held.packet.packet;
+            self.fates.discard(packet, Reason::FpfQueueFull);
+        }
+    }
+
+    /// Sends the packets on that have waited for the rates of their paths. Returns when to come back.
+    pub(super) fn release_shaped(&mut self, now: Instant) -> Option<Instant> {
+        let mut edge = self.edge.take()?;
+        while let Some(released) = edge.shapers.next(now) {
+            let place = self.came_by(released.packet.ingress);
+            self.leave_queue(&mut edge, released);
+            self.reclaim(place);
+        }
+        let due = edge.shapers.due();
+        self.edge = Some(edge);
+        due
+    }
+
+    /// Sends a packet on that has waited. It follows the rules as they are now.
+    fn leave_queue(&mut self, edge: &mut Edge, released: Released<Held>) {
+        let Released { row, at, packet } = released;
+        let mut held = packet;
+        if held.ingress.is_none() {
+            let packet = held.packet.packet;
+            self.fates.discard(packet, Reason::Reconfigured); // its port is gone
+            return;
+        }
+        held.packet.packet.arrived = at;
+        let Classified { packet, headers } = &held.packet;
+        let subject = Subject::new(&self.pool, packet, headers);
+        let found = edge.rules.find(&subject);
+        let found = found.filter(|_| edge.is_at(held.ingress));
+        let is_same = found.is_some_and(|found| edge.rules.name(found).0 == row);
+        match found.map(Match::Explicit) {
+            Some(found) if is_same => self.pass(edge, held, found, at),
+            Some(found) => self.enter(edge, held, found, at),
+            None if edge.setup.no_match == NoMatch::Drop && held.packet.headers.is_ip() => {
+                let cause = Some(IcmpCause::Prohibited);
+                self.drop(held, Reason::FpfNoMatch, cause, at);
+            }
+            None => self.leave_edge(held, at),
+        }
+    }
+
+    /// Sends a packet by the routes whose encapsulation has gone while it waited.
+    #[cold]
+    fn leave_edge(&mut self, held: Held, now: Instant) {
+        match held.packet.headers.is_ip() {
+            true => self.send_on(held, now),
+            false => _ = self.fates.discard(held.packet.packet, Reason::NotIp),
+        }
+    }
+
+    /// Sends a packet on the path of the encapsulation that was found for it, unless its profile refuses it.
+    fn pass(&mut self, edge: &mut Edge, held: Held, found: Match, now: Instant) {
         let packet = &held.packet.packet;
         let hash = self.pool.keys.hash(packet, KeyKind::Flow);
         match edge.hit(found, packet.bytes(), hash, now) {
-            Ok(chosen) => self.fit_and_push(held, chosen.headers, now),
+            Ok(chosen) => self.fit_and_push(held, chosen, now),
             Err(reason) => {
                 self.fates.discard(held.packet.packet, reason);
             }
@@ -362,18 +447,29 @@ impl Edge {
         bytes: u64,
         hash: u64,
         now: Instant,
-    ) -> Result<Chosen<'_>, Reason> {
+    ) -> Result<&[Repr], Reason> {
         match (found, &mut self.implicit) {
             (Match::Explicit(found), _) => {
                 self.rules.hit(found, bytes, now)?;
-                Ok(self.rules.encapsulate(found, hash))
+                Ok(self.rules.headers(found, hash))
             }
             (Match::OfClass(found), Some(implicit)) => {
                 implicit.hit(found, bytes, now)?;
-                Ok(implicit.encapsulate(found, hash))
+                Ok(implicit.headers(found, hash))
             }
             (Match::OfClass(_), None) => Err(Reason::FpfRule), // found nowhere
         }
+    }
+
+    /// Takes out the packets that wait for the rates of their paths.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Held> {
+        self.shapers.drain()
+    }
+
+    /// Updates the port numbers after a port has been removed and the ones after it have moved up.
+    pub(super) fn renumber(&mut self, gone: usize) {
+        let waiting = self.shapers.packets_mut();
+        waiting.for_each(|held| held.renumber(gone));
     }
 
     /// Puts another setup in force. The secret is that of the flow hashes.
@@ -385,6 +481,12 @@ impl Edge {
             let new = || Box::new(Implicit::new(setup.flows_max, secret, now));
             self.implicit.get_or_insert_with(new).change(&setup);
         }
+        let same = setup.encapsulations.iter().filter(|e| {
+            let listed = self.rules.get(e.row);
+            listed.is_some_and(|listed| listed.filter == e.filter)
+        });
+        let same: BTreeSet<u32> = same.map(|e| e.row).collect();
+        self.shapers.retain(|row| same.contains(&row));
         let kept: BTreeSet<u32> = setup.encapsulations.iter().map(|e| e.row).collect();
         let rows: Vec<u32> = self.rules.iter().map(|listed| listed.row).collect();
         for row in rows.into_iter().filter(|row| !kept.contains(row)) {

@@ -181,6 +181,9 @@ impl Plane {
         self.bind_fpf();
         self.passed.clear();
         self.waiting.renumber(number);
+        if let Some(edge) = &mut self.edge {
+            edge.renumber(number);
+        }
         gone.port.shut_down(&mut self.fates, reason);
         for packet in gone.outbox.drain(..) {
             self.fates.discard(packet, reason);
@@ -219,7 +222,8 @@ impl Plane {
 
     /// Drops all packets that are held, because the router stops.
     pub fn shut_down(&mut self) {
-        for held in self.waiting.drain() {
+        let shaped = self.edge.iter_mut().flat_map(|edge| edge.drain());
+        for held in self.waiting.drain().into_iter().chain(shaped) {
             self.fates.discard(held.packet.packet, Reason::Shutdown);
         }
         while let Some(last) = self.ports.len().checked_sub(1) {

@@ -241,8 +241,9 @@ impl Plane {
         self.keep_watch(now);
         let expired = self.waiting.expired(now);
         self.give_up(expired, now);
+        let shaped = self.release_shaped(now);
         let expiry = self.expire_encapsulations(now);
-        let mut next = [self.waiting.deadline(), expiry]
+        let mut next = [self.waiting.deadline(), shaped, expiry]
             .into_iter()
             .flatten()
             .min();

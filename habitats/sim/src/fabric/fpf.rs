@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   no header ──▶ edge rules ──none──▶ the routes of IP
-//!                     │ vectors
+//!                     │ vectors; a shaped path lets the packet wait
 //!                     ▼
 //!   header ──▶ parse, decide (as in a live router) ──▶ a port, copies, or the header comes off ──▶ the routes of IP
 //! ```
@@ -21,10 +21,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use weir_base::Instant;
 use weir_packet::{Class, FlowKey, Reason, Slot};
 use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
+use weir_path::fpf::edge::shaper::Shapers;
 use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, parse};
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::table::Input;
@@ -33,7 +35,7 @@ use weir_wire::EtherType;
 use weir_wire::fpf::{Repr, Vector, View};
 
 use super::process::Processors;
-use super::{Fabric, Node};
+use super::{Event, Fabric, Node};
 use crate::EndpointId;
 use crate::frame::Frame;
 use crate::network::{NetworkError, NodeId, PortId};
@@ -65,6 +67,20 @@ struct Element {
     /// The port of each interface of the table, and the rows of packets that come in there.
     ports: Vec<(PortId, Option<Input>)>,
     edge: Rules,
+    /// Packets that wait for the rates of their paths, each with the port that sent it here.
+    shapers: Shapers<(PortId, Frame)>,
+    /// The event that comes for them; never if they have none.
+    wake: Instant,
+}
+
+/// The decision of an edge about a packet that has no header.
+enum Entry {
+    /// It gets a header, or a copy of it gets each of them.
+    Headers(Vec<Repr>),
+    /// It waits for the rate of its path.
+    Wait,
+    /// It goes on by IP.
+    Plain,
 }
 
 /// The rest of a flow's path, by IP.
@@ -174,7 +190,13 @@ impl Fabric {
             Some(element) => (element.table, element.ports) = (table, ports),
             None => {
                 let edge = Rules::new(RULES_MAX, self.elements.secret, self.now);
-                let element = Element { table, ports, edge };
+                let element = Element {
+                    table,
+                    ports,
+                    edge,
+                    shapers: Shapers::default(),
+                    wake: Instant::FAR_FUTURE,
+                };
                 self.elements.elements.insert(router, element);
             }
         }
@@ -218,25 +240,56 @@ impl Fabric {
     #[inline(never)]
     pub(crate) fn handle_at_element(&mut self, over: PortId, frame: Frame) {
         match self.elements.header_len(&frame) {
-            0 => self.handle_at_edge(over, frame),
+            0 => self.handle_at_edge(over, frame, None),
             _ => self.forward(over, frame, 1),
         }
     }
 
-    /// Handles a packet without a header: it gets one, or goes on by IP.
-    fn handle_at_edge(&mut self, over: PortId, frame: Frame) {
-        let router = self.wires[over.0 as usize].to;
-        match self.encapsulate(router, &frame) {
-            Ok(None) => self.go_on(over, frame, frame.hop.next()),
-            Ok(Some(headers)) => self.copy(over, frame, &headers, 0),
+    /// Handles a packet without a header: it gets one, waits for it, or goes on by IP. `released` is the row for which it
+    /// has waited.
+    fn handle_at_edge(&mut self, over: PortId, frame: Frame, released: Option<u32>) {
+        match self.encapsulate(over, frame, released) {
+            Ok(Entry::Plain) => self.go_on(over, frame, frame.hop.next()),
+            Ok(Entry::Headers(headers)) => self.copy(over, frame, &headers, 0),
+            Ok(Entry::Wait) => {}
             Err(reason) => self.discard(over, &frame, reason),
         }
     }
 
-    /// The headers that a packet gets, one for each copy; none if no rule takes it.
-    fn encapsulate(&mut self, router: NodeId, frame: &Frame) -> Result<Option<Vec<Repr>>, Reason> {
+    /// Sends the packets on that have waited for the rates of their paths. They follow the rules as they are now.
+    pub(crate) fn release(&mut self, router: NodeId) {
+        if let Some(element) = self.elements.elements.get_mut(&router) {
+            element.wake = Instant::FAR_FUTURE;
+        }
+        while let Some(element) = self.elements.elements.get_mut(&router)
+            && let Some(released) = element.shapers.next(self.now)
+        {
+            let (over, frame) = released.packet;
+            self.handle_at_edge(over, frame, Some(released.row));
+        }
+        self.wake_for_release(router);
+    }
+
+    fn wake_for_release(&mut self, router: NodeId) {
+        if let Some(element) = self.elements.elements.get_mut(&router)
+            && let Some(due) = element.shapers.due()
+            && due < element.wake
+        {
+            element.wake = due;
+            self.events.push(due, Event::Release(router).into());
+        }
+    }
+
+    /// Decides about a packet that has no header by the rules.
+    fn encapsulate(
+        &mut self,
+        over: PortId,
+        frame: Frame,
+        released: Option<u32>,
+    ) -> Result<Entry, Reason> {
+        let router = self.wires[over.0 as usize].to;
         let Some(element) = self.elements.elements.get_mut(&router) else {
-            return Ok(None);
+            return Ok(Entry::Plain);
         };
         let edge = &mut element.edge;
         if edge.due().is_some_and(|due| due <= self.now) {
@@ -254,11 +307,23 @@ impl Fabric {
             },
         };
         let Some(found) = edge.find(&subject) else {
-            return Ok(None);
+            return Ok(Entry::Plain);
         };
+        let (row, _) = edge.name(found);
+        if released != Some(row)
+            && let Some(shape) = edge.shape(found)
+        {
+            let bytes = frame.len.into();
+            let offered = element
+                .shapers
+                .offer(row, shape, (over, frame), bytes, self.now);
+            offered.map_err(|_| Reason::FpfQueueFull)?;
+            self.wake_for_release(router);
+            return Ok(Entry::Wait);
+        }
         edge.hit(found, frame.len.into(), self.now)?;
-        let headers = edge.encapsulate(found, subject.hash).headers;
-        Ok(Some(headers.to_vec()))
+        let headers = edge.headers(found, subject.hash);
+        Ok(Entry::Headers(headers.to_vec()))
     }
 
     /// Handles a packet with a header; `nested` decisions about it were made at this FE, with this one.

@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Tick(EndpointId),
     /// An actor's turn.
     Act(u32),
+    /// A packet has waited long enough at an FE for the rate of its path.
+    Release(NodeId),
 }
 
 /// An event as stored in the queue: packed into one word, so that it is passed in a register.
@@ -82,6 +84,7 @@ impl From<Event> for Packed {
             Event::Timeout(id) => endpoint(5, id),
             Event::Tick(id) => endpoint(6, id),
             Event::Act(number) => plain(7, number),
+            Event::Release(router) => plain(8, router.0),
         })
     }
 }
@@ -102,7 +105,8 @@ impl From<Packed> for Event {
             4 => Self::Fetch(number),
             5 => Self::Timeout(id),
             6 => Self::Tick(id),
-            _ => Self::Act(number),
+            7 => Self::Act(number),
+            _ => Self::Release(NodeId(number)),
         }
     }
 }

@@ -7,6 +7,7 @@ use weir_base::{Instant, Rate, Spacing, Span};
 use weir_packet::Class;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::profile::{Profile, Shape};
 use weir_path::fpf::edge::rule::Rule as Encapsulation;
 use weir_path::fpf::process::xor::{Decoder, Encoder};
 use weir_path::fpf::process::{Processing, Processor, ProcessorId};
@@ -27,6 +28,8 @@ const END: Instant = Instant::from_nanos(1_000_500_000);
 struct Figure1 {
     sim: Simulation,
     hosts: [NodeId; 2],
+    /// The port of the first host.
+    uplink: PortId,
     c: NodeId,
     a: NodeId,
     /// Ports C to B, B to B, B to A, C to D, D to A.
@@ -39,7 +42,7 @@ fn figure_1(traffics: u32) -> Figure1 {
     let [c, b1, b2, a, d] = ["c", "b1", "b2", "a", "d"].map(|name| network.router(name));
     let hosts = [1, 2].map(|number| host(&mut network, number));
     let rate = Some(Rate::from_mbps(100));
-    link(&mut network, hosts[0], c, rate, DELAY);
+    let [uplink, _] = link(&mut network, hosts[0], c, rate, DELAY);
     link(&mut network, hosts[1], a, rate, DELAY);
     let mut join = |from, to| link(&mut network, from, to, rate, DELAY)[0];
     let ports = [
@@ -76,6 +79,7 @@ fn figure_1(traffics: u32) -> Figure1 {
     Figure1 {
         sim,
         hosts,
+        uplink,
         c,
         a,
         ports,
@@ -100,6 +104,16 @@ impl Figure1 {
 
     /// Puts vectors before the packets of a traffic.
     fn encapsulate(&mut self, traffic: u32, spread: Spread, vectors: &[(&[u8], u32)]) {
+        self.encapsulate_with(traffic, spread, vectors, None);
+    }
+
+    fn encapsulate_with(
+        &mut self,
+        traffic: u32,
+        spread: Spread,
+        vectors: &[(&[u8], u32)],
+        profile: Option<Profile>,
+    ) {
         let port = PORT + traffic as u16;
         let filter = RawFilter {
             version: Some(4),
@@ -113,7 +127,7 @@ impl Figure1 {
             paths: Paths::new(spread, &vectors).unwrap(),
             timeout: None,
             session: 0,
-            profile: None,
+            profile,
         };
         let now = self.sim.fabric().now();
         let edge = self.sim.fabric_mut().edge_mut(self.c).unwrap();
@@ -195,6 +209,55 @@ fn what_a_cut_link_carries_is_lost_and_counted() {
     let lost = &net.sim.meters().losses[&(0, inside, "device-down")];
     assert_eq!(received(&net.sim, 0) + lost.packets, 1000);
     assert!((249..=252).contains(&lost.packets), "{}", lost.packets);
+    net.assert_books();
+}
+
+/// A thousand packets a second for a second, on a path for five hundred a second.
+#[test]
+fn a_shaped_path_sends_at_its_rate_and_drops_what_its_queue_does_not_hold() {
+    let mut net = figure_1(2);
+    let bytes = u64::from(PAYLOAD) + HEADERS as u64;
+    let shape = Shape::new(Rate::from_bps(bytes * 8 * 500), 100).unwrap();
+    net.encapsulate_with(
+        0,
+        Spread::ByFlow,
+        &[(BY_B, 1)],
+        Some(Profile::Shaped(shape)),
+    );
+    net.send(0);
+    net.send(1);
+    net.sim.run_until(millis(600));
+    net.assert_books();
+    let by_b = net.sent()[0];
+    assert!((297..=300).contains(&by_b), "{by_b}");
+    // The queue is full after 200 ms, and empty 200 ms after the last packet.
+    net.sim.run_until(millis(1300));
+    let lost = net.sim.meters().losses[&(0, net.uplink, "fpf-queue-full")];
+    let arrived = received(&net.sim, 0);
+    assert_eq!(
+        (arrived + lost.packets, received(&net.sim, 1)),
+        (1000, 1000)
+    );
+    assert!((599..=601).contains(&arrived), "{arrived}");
+    net.assert_books();
+}
+
+/// Packets that wait for a rate take the path of the rule as it is when they leave.
+#[test]
+fn a_shaped_path_that_changes_takes_its_packets_with_it() {
+    let mut net = figure_1(1);
+    let bytes = u64::from(PAYLOAD) + HEADERS as u64;
+    let shape = Shape::new(Rate::from_bps(bytes * 8 * 500), 1000).unwrap();
+    let profile = Some(Profile::Shaped(shape));
+    net.encapsulate_with(0, Spread::ByFlow, &[(BY_B, 1)], profile);
+    net.send(0);
+    net.sim.run_until(millis(1001));
+    let by_b = net.sent()[0];
+    net.encapsulate_with(0, Spread::ByFlow, &[(BY_D, 1)], profile);
+    net.sim.run_until(millis(2100));
+    assert_eq!(net.sent()[0], by_b);
+    assert!((498..=501).contains(&by_b), "{by_b}");
+    assert_eq!(received(&net.sim, 0), 1000);
     net.assert_books();
 }
 

@@ -18,9 +18,9 @@ use weir_base::{Instant, Span, Tally};
 use weir_packet::Reason;
 
 use crate::fpf::edge::filter::{Filter, Subject};
-use crate::fpf::edge::rule::Encapsulation;
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::Class;
+use weir_wire::fpf::Repr;
 
 /// Rules that are tried, to find one that makes room.
 const TRIED_MAX: usize = 8;
@@ -281,10 +281,10 @@ impl Classes {
         hit
     }
 
-    /// The change to a packet of this flow.
+    /// The headers to put before a packet of this flow; more than one if a copy is sent with each.
     #[inline]
-    pub(super) fn encapsulate(&self, found: Found, flow_hash: u64) -> Encapsulation<'_> {
-        self.rules.encapsulate(found, flow_hash)
+    pub(super) fn headers(&self, found: Found, flow_hash: u64) -> &[Repr] {
+        self.rules.headers(found, flow_hash)
     }
 
     /// Ends the rules whose time-out is over. Returns when to come back.
@@ -439,7 +439,7 @@ mod tests {
         let found = found[0]?;
         classes.renew(found, now)?;
         classes.hit(found, 100, now).unwrap();
-        let [header] = classes.encapsulate(found, hash).headers else {
+        let [header] = classes.headers(found, hash) else {
             panic!("one vector")
         };
         Some(header.vector().as_bytes()[0])

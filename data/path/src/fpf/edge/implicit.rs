@@ -24,10 +24,10 @@ use weir_wire::{EtherType, Protocol, tcp};
 use crate::fpf::edge::classes::{Classes, Ended, InForce};
 use crate::fpf::edge::copies::{Copies, Copy};
 use crate::fpf::edge::filter::Subject;
-use crate::fpf::edge::rule::Encapsulation;
 use crate::fpf::edge::rules::Found;
 use crate::fpf::edge::seen::Seen;
 use crate::fpf::edge::setup::Setup;
+use weir_wire::fpf::Repr;
 
 /// A decision of the classifier about a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,10 +136,10 @@ impl Implicit {
         self.classes.hit(found, bytes, now)
     }
 
-    /// The change to a packet of this flow.
+    /// The headers to put before a packet of this flow; more than one if a copy is sent with each.
     #[inline]
-    pub(crate) fn encapsulate(&self, found: Found, flow_hash: u64) -> Encapsulation<'_> {
-        self.classes.encapsulate(found, flow_hash)
+    pub(crate) fn headers(&self, found: Found, flow_hash: u64) -> &[Repr] {
+        self.classes.headers(found, flow_hash)
     }
 
     /// Puts a decision in force.

@@ -4,7 +4,7 @@
 //!  packet --> filters --no match--> flows of a class --none--> ordinary forwarding, or drop
 //!                | match              | match        \--> a copy to the classifier, which finds classes
 //!                v
-//!             profile --no tokens--> drop
+//!             profile --no tokens--> drop;  shaped: wait
 //!                |
 //!                v
 //!             LID vectors: one by flow, one by packet, or all (copies)
@@ -23,6 +23,7 @@
 //! - [`profile`]: how much the packets of a rule may send
 //! - [`implicit`]: encapsulations of single flows that a classifier has found: `classes`, their rules; [`copies`] for the
 //!   classifier, and `seen`, the flows that need no more of them
+//! - [`shaper`]: the queues of rules whose packets wait for their rate
 //! - [`setup`]: a configuration of it, which a plane puts in force
 //! - [`size`]: the header's bytes in the MTU and in TCP's segment size
 
@@ -40,5 +41,6 @@ pub mod rules;
 mod samples;
 mod seen;
 pub mod setup;
+pub mod shaper;
 mod shapes;
 pub mod size;

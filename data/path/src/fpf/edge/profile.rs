@@ -2,14 +2,13 @@
 //!
 //! ```text
 //!  policed   packet -- tokens for its bytes? --> sent             no: dropped (`policed`)
-//!  shaped    packet --> queue --> the rate of its link --> sent    beyond the queue's limit: dropped
+//!  shaped    packet --> queue --> its rate --> sent              beyond the queue's limit: dropped (`fpf-queue-full`)
 //! ```
 //!
 //! Source: Beben et al., section III.B ("traffic profile, etc. .. used for traffic policing, shaping").
 //!
 //! A policed rule has a token bucket of its own, the one of [`weir_discipline::channel::token_bucket`] with a single rate. A
-//! shaped rule names a queue: a discipline in front of a paced link, which the plane owns and may serve several
-//! rules.
+//! shaped rule has a queue of its own, one of the [`Shapers`](crate::fpf::edge::shaper::Shapers).
 
 use weir_base::{Bytes, Instant, Rate};
 use weir_discipline::channel::token_bucket::{Gate, Limits};
@@ -19,17 +18,16 @@ pub const BURST_MIN: Bytes = Bytes(1514);
 /// The greatest depth of a bucket.
 pub const BURST_MAX: Bytes = Bytes(100_000_000);
 
-/// The number of a shaping queue of the plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueueId(pub u16);
+/// The most packets that wait in a queue of a shaped rule.
+pub const WAITING_MAX: usize = 62_500;
 
 /// The traffic profile of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Packets beyond a rate are dropped.
     Policed(Police),
-    /// Packets wait in a queue that sends at a rate.
-    Shaped(QueueId),
+    /// Packets beyond a rate wait.
+    Shaped(Shape),
 }
 
 /// The rate at which packets pass; checked.
@@ -37,6 +35,13 @@ pub enum Profile {
 pub struct Police {
     rate: Rate,
     burst: Bytes,
+}
+
+/// The rate at which packets leave, and how many may wait; checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    rate: Rate,
+    limit: usize,
 }
 
 /// Why a profile is refused.
@@ -48,14 +53,15 @@ pub enum ProfileError {
     /// The bytes that may pass at once.
     #[error("the burst is {0}, but must be from {BURST_MIN} to {BURST_MAX}")]
     Burst(Bytes),
+    /// The packets that may wait.
+    #[error("{0} packets may wait, but must be from 1 to {WAITING_MAX}")]
+    Waiting(usize),
 }
 
 impl Police {
     /// A bucket that fills at `rate` and holds `burst`.
     pub fn new(rate: Rate, burst: Bytes) -> Result<Self, ProfileError> {
-        if rate == Rate::from_bps(0) || rate > Rate::PARAMETER_MAX {
-            return Err(ProfileError::Rate(rate));
-        }
+        check(rate)?;
         if !(BURST_MIN..=BURST_MAX).contains(&burst) {
             return Err(ProfileError::Burst(burst));
         }
@@ -88,6 +94,34 @@ impl Police {
     }
 }
 
+impl Shape {
+    /// A queue of at most `limit` packets that sends at `rate`.
+    pub fn new(rate: Rate, limit: usize) -> Result<Self, ProfileError> {
+        check(rate)?;
+        match (1..=WAITING_MAX).contains(&limit) {
+            true => Ok(Self { rate, limit }),
+            false => Err(ProfileError::Waiting(limit)),
+        }
+    }
+
+    /// The rate at which packets leave.
+    pub fn rate(self) -> Rate {
+        self.rate
+    }
+
+    /// Maximum packets that wait.
+    pub fn limit(self) -> usize {
+        self.limit
+    }
+}
+
+fn check(rate: Rate) -> Result<(), ProfileError> {
+    match rate == Rate::from_bps(0) || rate > Rate::PARAMETER_MAX {
+        true => Err(ProfileError::Rate(rate)),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +151,10 @@ mod tests {
         assert_eq!(
             error(1000, 1513),
             "the burst is 1513 B, but must be from 1514 B to 100 MB"
+        );
+        assert_eq!(
+            Shape::new(Rate::from_bps(1000), 0).unwrap_err().to_string(),
+            "0 packets may wait, but must be from 1 to 62500"
         );
     }
 }

@@ -5,11 +5,10 @@
 use weir_base::{Instant, Span, Tally};
 use weir_discipline::channel::token_bucket::Gate;
 use weir_packet::Reason;
-use weir_wire::fpf::Repr;
 
 use crate::fpf::edge::filter::Filter;
 use crate::fpf::edge::paths::{Paths, Spread, Turns};
-use crate::fpf::edge::profile::{Profile, QueueId};
+use crate::fpf::edge::profile::{Profile, Shape};
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +21,6 @@ pub struct Rule {
     pub session: u32,
     /// How much the packets may send.
     pub profile: Option<Profile>,
-}
-
-/// The change to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Encapsulation<'a> {
-    /// The header to put before the packet; more than one if a copy is sent with each.
-    pub headers: &'a [Repr],
-    /// The shaping queue that it goes through.
-    pub queue: Option<QueueId>,
 }
 
 /// A rule of the table with its counters.
@@ -101,10 +91,10 @@ impl State {
         self.turns.as_ref().map_or(0, Turns::turn)
     }
 
-    /// The shaping queue.
-    pub(super) fn queue(&self) -> Option<QueueId> {
+    /// The rate for which packets wait.
+    pub(super) fn shape(&self) -> Option<Shape> {
         match self.profile {
-            Some(Profile::Shaped(queue)) => Some(queue),
+            Some(Profile::Shaped(shape)) => Some(shape),
             _ => None,
         }
     }

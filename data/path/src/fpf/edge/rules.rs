@@ -15,11 +15,10 @@
 //! - Rules come and go one by one, whatever their number: nothing is built anew.
 //! - A hit writes the one cache line of its rule: counters, and the time from which the time-out counts.
 //! - Memory is bounded by the limit.
-//!
-//! Each worker has its own table, so that hits need no locks; the control side adds their counters up.
+//! - Each worker has its own table, so that hits need no locks; the control side adds their counters up.
 //!
 //! Order of calls for a packet: [`Rules::find`] (or [`Rules::find_all`] for a burst), [`Rules::hit`],
-//! [`Rules::encapsulate`]. A [`Found`] is good until the table is changed.
+//! [`Rules::headers`]; before them [`Rules::shape`] says whether it waits. A [`Found`] is good until the table is changed.
 //!
 //! An attacker cannot aim at places of the index (its hash is keyed), and adds no rule by sending packets. Packets
 //! that match nothing cost a look-up in every shape, whose number is bounded.
@@ -30,12 +29,14 @@ use std::hint::black_box;
 use weir_base::{Instant, Span, Tally};
 use weir_packet::key::Keys;
 use weir_packet::{FlowKey, Reason};
+use weir_wire::fpf::Repr;
 
 use crate::fpf::edge::deadlines::{Deadlines, TICK, tick, ticks_in};
 use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::index::Index;
 use crate::fpf::edge::paths::Shared;
-use crate::fpf::edge::rule::{Encapsulation, Listed, Rule, State};
+use crate::fpf::edge::profile::Shape;
+use crate::fpf::edge::rule::{Listed, Rule, State};
 use crate::fpf::edge::shapes::Shapes;
 
 /// The table has as many rules as it may have.
@@ -273,19 +274,24 @@ impl Rules {
         Ok(())
     }
 
-    /// The change to a packet of this flow. It changes nothing here; if vectors take turns, [`Self::hit`] comes first.
+    /// The headers to put before a packet of this flow; more than one if a copy is sent with each. If vectors take
+    /// turns, [`Self::hit`] comes first.
     #[inline]
-    pub fn encapsulate(&self, found: Found, flow_hash: u64) -> Encapsulation<'_> {
+    pub fn headers(&self, found: Found, flow_hash: u64) -> &[Repr] {
+        let turn = self.state(found).map_or(0, State::turn);
+        let paths = self.hot[found.0 as usize].paths;
+        self.paths.get(paths).choose(flow_hash, turn)
+    }
+
+    /// The rate for which packets of the rule wait, in the queue of its row, before [`Self::hit`].
+    pub fn shape(&self, found: Found) -> Option<Shape> {
+        self.state(found)?.shape()
+    }
+
+    fn state(&self, found: Found) -> Option<&State> {
         let at = found.0 as usize;
-        let paths = self.paths.get(self.hot[at].paths);
-        let state = match self.hot[at].has_state {
-            true => self.cold[at].state.as_deref(),
-            false => None,
-        };
-        Encapsulation {
-            headers: paths.choose(flow_hash, state.map_or(0, State::turn)),
-            queue: state.and_then(State::queue),
-        }
+        let cold = self.hot[at].has_state.then(|| &self.cold[at]);
+        cold?.state.as_deref()
     }
 
     /// Row and session of the rule that was found, for reports about a packet.
@@ -503,7 +509,7 @@ mod tests {
     use super::*;
     use crate::fpf::edge::filter::RawFilter;
     use crate::fpf::edge::paths::{Paths, Spread};
-    use crate::fpf::edge::profile::{Police, Profile, QueueId};
+    use crate::fpf::edge::profile::{Police, Profile};
     use crate::fpf::edge::samples::{filters, packets, whole};
     use proptest::prelude::*;
     use weir_base::{Bytes, Rate};
@@ -582,7 +588,7 @@ mod tests {
         rules.set(1, &filter, &to(2), at(1)).unwrap();
         let listed = rules.get(1).unwrap();
         assert_eq!((listed.rule, listed.hits), (to(2), Tally::one(100)));
-        assert_eq!(rules.encapsulate(found, 0).headers, to(2).paths.headers());
+        assert_eq!(rules.headers(found, 0), to(2).paths.headers());
         // Another filter is another rule.
         rules
             .set(1, &Filter::exact(&flow(2)), &to(2), at(1))
@@ -649,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policed_rule_refuses_and_a_shaped_one_names_its_queue() {
+    fn a_policed_rule_refuses_and_a_shaped_one_has_its_rate() {
         let mut rules = Rules::new(10, SECRET, at(0));
         let police = Police::new(Rate::from_bps(8000), Bytes(2000)).unwrap();
         let with = |profile| Rule {
@@ -672,12 +678,14 @@ mod tests {
         let listed = rules.get(1).unwrap();
         assert_eq!((listed.hits.packets, listed.policed.packets), (2, 2));
         assert_eq!(listed.rule, policed);
-        let shaped = with(Profile::Shaped(QueueId(4)));
+        assert_eq!(rules.shape(found), None);
+        let shape = Shape::new(Rate::from_bps(8000), 10).unwrap();
+        let shaped = with(Profile::Shaped(shape));
         rules
             .set(1, &Filter::exact(&flow(1)), &shaped, at(0))
             .unwrap();
         assert_eq!(rules.hit(found, 1500, at(0)), Ok(()));
-        assert_eq!(rules.encapsulate(found, 0).queue, Some(QueueId(4)));
+        assert_eq!(rules.shape(found), Some(shape));
     }
 
     #[test]
@@ -694,7 +702,7 @@ mod tests {
         let found = rules.find(&subject(&flow(1))).unwrap();
         let of_second = (0..1000).filter(|_| {
             rules.hit(found, 78, at(0)).unwrap();
-            rules.encapsulate(found, 5).headers[0].vector() == &vectors[1]
+            rules.headers(found, 5)[0].vector() == &vectors[1]
         });
         assert_eq!(of_second.count(), 250);
     }
