@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::watch::WatchRequest;
 use weir_model::{
-    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteRequest,
+    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, NetworkReport, PathReport,
+    PathRequest, QueueRequest, RouteRequest,
 };
 
 /// One operation of the interface.
@@ -103,6 +104,12 @@ const OF_FE: &str = r#"{"path": "edge1:ports.wan.rate"}"#;
 const QUEUE: &str = r#"{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq", "parameters": {"limit": 500}}"#;
 /// An example of routes.
 const ROUTE: &str = r#"{"fes": ["edge1"], "routes": [{"prefix": "10.0.0.0/8", "via": "192.0.2.1", "port": "wan", "metric": 0}]}"#;
+/// An example of a request for a path.
+const PATH: &str = r#"{"from": "c1", "to": "a", "destination": "198.51.100.0/24", "protocol": "udp", "lifetime": "1 h"}"#;
+/// An example of a flow with its path.
+const PATH_OF: &str = r#"{"path": "request-000007", "request": 7, "from": "c1", "to": "a", "packets": "destination=198.51.100.0/24 protocol=udp", "state": "active", "why": null, "routes": [{"vector": "0b0a", "cost": 2, "elements": ["c1", "b1", "a1"]}], "ends_s": 3600.0}"#;
+/// An example of a network without paths.
+const NETWORK: &str = r#"{"domains": [{"domain": "c", "elements": [{"element": "c1", "state": "works"}]}], "links": [{"link": "c-b", "ends": ["c1", "b1"], "lids": ["0b", "0c"], "state": "works", "failures": 0}], "paths": []}"#;
 const FILTER: &str = r#"{"fe": "edge1", "redirect": ["no_route", "hop_limit"], "rate": "1 Mbit"}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
@@ -119,6 +126,21 @@ const OF_CAPTURE: &[(u16, &str)] = &[(
     404,
     "there is no such capture; one that is not fetched for a while ends",
 )];
+
+/// Without a network there are no paths.
+const NO_NETWORK: &[(u16, &str)] = &[(404, "the control element has no network")];
+/// The statuses of a request for a path.
+const OF_PATH: &[(u16, &str)] = &[
+    (404, "the control element has no network"),
+    (
+        422,
+        "there is no such path, or the request is wrong: why, as plain text",
+    ),
+    (
+        503,
+        "an element does not work now, or the control element has just started; ask again",
+    ),
+];
 
 /// The path of a table.
 pub fn path_of(class: &Class) -> String {
@@ -310,6 +332,38 @@ pub const CE_ENDPOINTS: &[Endpoint] = &[
         body: Content::List(Shape::of::<RouteRequest>("RouteRequest", ROUTE)),
         answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
         statuses: REFUSED,
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/service/path",
+        about: "the flows that have paths of flexible packet forwarding: those of the network's file, and requests",
+        body: Content::Nothing,
+        answer: Content::List(Shape::of::<PathReport>("PathReport", PATH_OF)),
+        statuses: NO_NETWORK,
+    },
+    Endpoint {
+        method: "POST",
+        path: "/v1/service/path",
+        about: "asks for a path for a flow, with the keys of `[path.NAME]` in a network's file; the answer, a list of one, comes when the element where the flow enters has the encapsulation. The same request again has the same answer, and begins its lifetime anew",
+        body: Content::One(Shape::of::<PathRequest>("PathRequest", PATH)),
+        answer: Content::List(Shape::of::<PathReport>("PathReport", PATH_OF)),
+        statuses: OF_PATH,
+    },
+    Endpoint {
+        method: "DELETE",
+        path: "/v1/service/path/{id}",
+        about: "ends a request for a path; its packets go by IP",
+        body: Content::Nothing,
+        answer: Content::Other("JSON: null"),
+        statuses: &[(404, "there is no such request, or no network")],
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/service/network",
+        about: "the network with flexible packet forwarding: its elements and links, which of them have failed, and its paths",
+        body: Content::Nothing,
+        answer: Content::One(Shape::of::<NetworkReport>("NetworkReport", NETWORK)),
+        statuses: NO_NETWORK,
     },
     Endpoint {
         method: "POST",

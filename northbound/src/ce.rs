@@ -6,6 +6,7 @@
 //!   /metrics                                 the tables' numbers, for Prometheus
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
 //!   /v1/service/queue, /filter, /route       services, which become operations on blocks
+//!   /v1/service/path, /network               paths of flexible packet forwarding, and their network
 //!   /v1/watch                                events and samples, as a stream of lines
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
 //! ```
@@ -18,7 +19,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, any, get, post};
+use axum::routing::{MethodRouter, any, delete as delete_method, get, post};
 use axum::{Extension, Json, Router};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -26,8 +27,8 @@ use weir_model::operation::CHANGES_MAX;
 use weir_model::service::ROUTES_MAX;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
-    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, QueueRequest, RouteReport,
-    RouteRequest, RouteVerb, ServiceRequest, Value,
+    ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, NetworkReport, PathReport,
+    PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
 use crate::page::{self, Guard, Page};
@@ -55,6 +56,14 @@ pub trait ControlElement: Send + Sync + 'static {
     fn serve(&self, service: ServiceRequest) -> ApplyReport;
     /// The routes that an FE shall have, or all FEs.
     fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal>;
+    /// The flows that have paths.
+    fn paths(&self) -> Result<Vec<PathReport>, Refusal>;
+    /// Asks for a path; returns when its edge has it.
+    fn request_path(&self, request: PathRequest) -> Result<Vec<PathReport>, Refusal>;
+    /// Ends a request for a path.
+    fn release_path(&self, request: u64) -> Result<(), Refusal>;
+    /// The network of its elements.
+    fn network(&self) -> Result<NetworkReport, Refusal>;
     /// Begins a watch, and returns its number.
     fn watch(&self, request: WatchRequest) -> Result<u64, Refusal>;
     /// The notices of a watch since the last call.
@@ -83,7 +92,7 @@ impl Page {
 type Shared = State<Arc<dyn ControlElement>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 9] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 12] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
             Ok(Json(openapi::of_control_element(&ce.classes())).into_response())
@@ -103,6 +112,9 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>)
         ("/v1/service/queue", post(queue)),
         ("/v1/service/filter", post(filter)),
         ("/v1/service/route", route()),
+        ("/v1/service/path", get(paths).post(request_path)),
+        ("/v1/service/path/{id}", delete_method(release_path)),
+        ("/v1/service/network", get(network)),
         ("/v1/watch", post(watch)),
         ("/v1/fe/{name}/{*rest}", any(of_fe)),
     ]
@@ -224,6 +236,29 @@ async fn routes_of(state: Shared, Query(query): Query<BTreeMap<String, String>>)
         Ok(Json(ce.routes(fe)?).into_response())
     })
     .await
+}
+
+async fn paths(state: Shared) -> Response {
+    on_a_thread(state, |ce| Ok(Json(ce.paths()?).into_response())).await
+}
+
+async fn request_path(state: Shared, Json(request): Json<PathRequest>) -> Response {
+    on_a_thread(state, move |ce| {
+        Ok(Json(ce.request_path(request)?).into_response())
+    })
+    .await
+}
+
+async fn release_path(state: Shared, Segment(request): Segment<u64>) -> Response {
+    on_a_thread(state, move |ce| {
+        ce.release_path(request)?;
+        Ok(Json(Value::Absent).into_response())
+    })
+    .await
+}
+
+async fn network(state: Shared) -> Response {
+    on_a_thread(state, |ce| Ok(Json(ce.network()?).into_response())).await
 }
 
 async fn watch(

@@ -22,7 +22,7 @@ use crate::stream;
 
 /// A router that does not answer a function of this module within this time counts as dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// The same for changes of routes.
+/// The same for changes of routes, and for paths.
 const ROUTES_TIME_MAX: Duration = Duration::from_secs(60);
 /// A watch whose stream is silent for this time counts as dead.
 const LINE_TIME_MAX: Duration = stream::QUIET_MAX.saturating_mul(4);
@@ -239,6 +239,17 @@ pub fn post<T: DeserializeOwned>(
     value: &impl Serialize,
 ) -> Result<T, ClientError> {
     ask(socket, &Question::of(Method::POST, path).with_json(value))
+}
+
+/// The same as [`post`] for an answer that waits for other elements.
+pub fn post_slow<T: DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    value: &impl Serialize,
+) -> Result<T, ClientError> {
+    let question = Question::of(Method::POST, path).with_json(value);
+    let (status, body) = ask_within(ROUTES_TIME_MAX, socket, &question)?;
+    serde_json::from_slice(&body).map_err(|_| unexpected(status, &body))
 }
 
 /// Sends `PATCH path` with a value as JSON to the router on `socket`.

@@ -42,6 +42,8 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 pub enum Refusal {
     /// Its query is wrong.
     Wrong(String),
+    /// There is no way to do it now, or at all.
+    Impossible(String),
     /// There is no such thing.
     NotFound(String),
     /// The router does not answer.
@@ -345,6 +347,7 @@ pub(crate) fn not_read(refusal: Refusal) -> Response {
     match refusal {
         Refusal::NotFound(why) => (StatusCode::NOT_FOUND, why).into_response(),
         Refusal::Wrong(why) => (StatusCode::BAD_REQUEST, why).into_response(),
+        Refusal::Impossible(why) => (StatusCode::UNPROCESSABLE_ENTITY, why).into_response(),
         Refusal::Silent(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }

@@ -109,7 +109,12 @@ fn text(fetched: Result<WatchReport, Refusal>) -> String {
             notices.insert(0, member("lost", lost.into()));
             notices
         }
-        Err(Refusal::Wrong(why) | Refusal::NotFound(why) | Refusal::Silent(why)) => {
+        Err(
+            Refusal::Wrong(why)
+            | Refusal::Impossible(why)
+            | Refusal::NotFound(why)
+            | Refusal::Silent(why),
+        ) => {
             vec![member("error", why.into())]
         }
     };

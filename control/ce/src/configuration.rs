@@ -4,6 +4,7 @@
 //! id = 1                          # the CE has the ForCES ID 0x40000001
 //! certificate = "ce.crt"          # paths are relative to the file
 //! key = "ce.key"
+//! network = "network.toml"        # with flexible packet forwarding: its elements are FEs below
 //!
 //! [listen.main]
 //! address = "192.0.2.1:6704"
@@ -63,6 +64,8 @@ pub struct CePlan {
     pub page: Option<SocketAddr>,
     /// File of the token for changes on the page.
     pub page_token: Option<String>,
+    /// File of the network whose elements are its FEs.
+    pub network: Option<String>,
     /// Where it listens.
     pub listeners: Vec<ListenPlan>,
     /// The FEs that may associate.
@@ -362,6 +365,7 @@ impl Builder {
             key: file(&element, "key"),
             page,
             page_token: file(&element, "page_token"),
+            network: file(&element, "network"),
             listeners: self.listeners,
             fes: self.fes,
             libraries: self.libraries,

@@ -6,7 +6,10 @@ use weir_base::Span;
 use weir_forces::session::ce::{self, LinkId};
 use weir_forces::wire::Id;
 use weir_forces::wire::message::PacketRedirect;
-use weir_model::{Change, ComponentPath, Fault, Operation, RouteReport, Value};
+use weir_model::{
+    Change, ComponentPath, Fault, NetworkReport, Operation, PathReport, PathRequest, RouteReport,
+    Value,
+};
 
 use crate::desired::{Desired, Record, Wish};
 use crate::route::{RouteChange, RouteRecord, Routes};
@@ -101,6 +104,11 @@ pub enum Request {
     /// Set components of the configuration that an FE has in force, all of them or none, in this order, without
     /// keeping them: for controllers, which repeat what they want.
     Steer(String, Vec<Change>),
+    /// Change sections of FPF that the network wants of an FE, each as a whole; none removes one. The answer is that the FE has
+    /// them. They are not kept: the network says them again.
+    Give(String, Vec<GivenSection>),
+    /// Something of the path service.
+    Path(PathCommand),
     /// Begin to watch an event or a component.
     Watch(Watch),
     /// The next notices of a watch.
@@ -108,6 +116,22 @@ pub enum Request {
     /// End a watch.
     Unwatch(WatchId),
 }
+
+/// A request to the path service.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathCommand {
+    /// A path for a flow. The answer is that its edge has the encapsulation.
+    Request(PathRequest),
+    /// End the request of this number.
+    Release(u64),
+    /// Every flow with a path.
+    List,
+    /// The network as it is now.
+    Network,
+}
+
+/// A section of the network at an FE: where it is, and its components.
+pub type GivenSection = (ComponentPath, Option<Vec<Change>>);
 
 /// A wish to hear of an event, or of the value of a component at intervals.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,6 +168,10 @@ pub enum Answer {
     Changed(Vec<String>),
     /// Routes.
     Routes(Vec<RouteReport>),
+    /// Flows with paths.
+    Paths(Vec<PathReport>),
+    /// A network.
+    Network(NetworkReport),
     /// A watch has begun.
     Watching(WatchId),
     /// Notices of a watch.
@@ -182,6 +210,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The refusal where no network is configured.
+    pub(crate) fn no_network() -> Self {
+        let why =
+            "the control element has no network; name its file as `network` in the configuration";
+        Self::NotFound(why.to_owned())
+    }
+
     /// The refusal of a change that breaks rules, for an FE.
     pub(crate) fn of_faults(fe: &str, faults: &[Fault]) -> Self {
         Self::Refused(
@@ -203,6 +238,9 @@ pub struct Records {
     /// Its routes.
     pub routes: Vec<RouteRecord>,
 }
+
+/// A change of the requests for paths that the CE keeps: the number, and the keys; none if it ends.
+pub type PathRecord = (u64, Option<BTreeMap<String, String>>);
 
 /// An output for the habitat.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,6 +13,7 @@
 //! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
 //! - [`exception`]: what becomes of packets that FEs redirect
+//! - [`network`]: a network of FEs that runs, its failures, and requests for paths
 //! - [`path`]: paths of flexible packet forwarding: a network, and the configuration of its elements
 //! - [`route`]: routes, and the rows of forwarding tables that they become
 //! - [`service`]: services as operations on blocks of FEs
@@ -29,6 +30,7 @@ pub mod desired;
 mod directory;
 pub mod exception;
 mod leaf;
+pub mod network;
 pub mod path;
 pub mod route;
 pub mod service;

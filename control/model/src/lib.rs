@@ -13,6 +13,7 @@ pub mod fault;
 pub mod metric;
 pub mod operation;
 pub mod path;
+pub mod path_service;
 pub mod schema;
 pub mod section;
 pub mod service;
@@ -26,6 +27,7 @@ pub use class_path::{ClassPath, IdPath, NamePath, Step};
 pub use fault::Fault;
 pub use operation::Operation;
 pub use path::ComponentPath;
+pub use path_service::{NetworkReport, PathReport, PathRequest};
 pub use section::{Section, Set};
 pub use service::{
     FilterRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, RouteWish, ServiceRequest,

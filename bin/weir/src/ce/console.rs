@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime;
 use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
-use weir_ce::contract::{self, Answer, Filter, Request, Watch, WatchId};
+use weir_ce::contract::{self, Answer, Filter, PathCommand, Request, Watch, WatchId};
 use weir_ce::service;
 use weir_ce::tables::TABLES;
 use weir_live::ce::Handle;
 use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{
-    ApplyReport, ChangeRequest, Class, DeleteRequest, RouteReport, ServiceRequest, Value,
+    ApplyReport, ChangeRequest, Class, DeleteRequest, NetworkReport, PathReport, PathRequest,
+    RouteReport, ServiceRequest, Value,
 };
 use weir_northbound::{ControlElement, Operator, Refusal};
 
@@ -47,6 +48,16 @@ impl Asker {
         match self.ask(request).map_err(refusal)? {
             Answer::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The paths that a request is about.
+    fn paths(&self, command: PathCommand) -> Result<Vec<PathReport>, Refusal> {
+        match self.ask(Request::Path(command)) {
+            Ok(Answer::Paths(paths)) => Ok(paths),
+            Ok(other) => Err(unexpected(&other)),
+            Err(why @ contract::Refusal::Refused(_)) => Err(Refusal::Impossible(why.to_string())),
+            Err(why) => Err(refusal(why)),
         }
     }
 
@@ -160,6 +171,28 @@ impl ControlElement for Console {
         let request = Request::Routes(fe.map(str::to_owned));
         match self.asker.ask(request).map_err(refusal)? {
             Answer::Routes(routes) => Ok(routes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn paths(&self) -> Result<Vec<PathReport>, Refusal> {
+        self.asker.paths(PathCommand::List)
+    }
+
+    fn request_path(&self, request: PathRequest) -> Result<Vec<PathReport>, Refusal> {
+        self.asker.paths(PathCommand::Request(request))
+    }
+
+    fn release_path(&self, request: u64) -> Result<(), Refusal> {
+        let release = Request::Path(PathCommand::Release(request));
+        self.asker.ask(release).map_err(refusal)?;
+        Ok(())
+    }
+
+    fn network(&self) -> Result<NetworkReport, Refusal> {
+        let network = Request::Path(PathCommand::Network);
+        match self.asker.ask(network).map_err(refusal)? {
+            Answer::Network(network) => Ok(network),
             other => Err(unexpected(&other)),
         }
     }

@@ -15,6 +15,8 @@ use weir_ce::Control;
 use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
 use weir_ce::contract::{Member, Params};
 use weir_ce::desired::{Desired, Wish};
+use weir_ce::network::PathService;
+use weir_ce::path::NetworkPlan;
 use weir_config::Document;
 use weir_forces::schema::Registry;
 use weir_forces::session::Heartbeats;
@@ -54,6 +56,8 @@ struct Loaded {
     devices: Vec<(String, Target)>,
     /// The token for changes on the page.
     token: Option<Token>,
+    /// The network whose elements are its FEs.
+    network: Option<NetworkPlan>,
 }
 
 /// `weir check` of a CE's configuration.
@@ -118,6 +122,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         security,
         devices,
         token,
+        network,
     } = loaded;
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
     let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
@@ -137,6 +142,13 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let driver = driver
         .with_controllers(&plan.controllers, devices)
         .with_remotes(&plan.remotes, fes);
+    let driver = match &network {
+        Some(network) => {
+            let kept = store.read_requests().map_err(Failure::Run)?;
+            driver.with_network(network.clone(), kept)
+        }
+        None => driver,
+    };
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
         listeners.push((
@@ -166,6 +178,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         path: path.to_owned(),
         room: room_of(&plan),
         plan: Mutex::new(plan),
+        network: Mutex::new(network),
         store,
         pins: security.map(|security| security.peers),
         handle,
@@ -288,8 +301,40 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     let document = Document::parse(&shown(path), text).map_err(|e| failed(vec![e.to_string()]))?;
     let plan = CePlan::check(document.changes());
     let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;
-    let files = files(path, plan);
-    files.map_err(|faults| failed(located(&document, &faults)))
+    let network = network(path, &plan, &document);
+    let files = files(path, plan).map_err(|faults| located(&document, &faults));
+    match (files, network) {
+        (Ok(loaded), Ok(network)) => Ok(Loaded { network, ..loaded }),
+        (files, network) => {
+            let faults = [files.err(), network.err()].into_iter().flatten().flatten();
+            Err(failed(faults.collect()))
+        }
+    }
+}
+
+/// Reads and checks the network that a configuration names. Faults are sentences, with the line of the file that they are in.
+fn network(
+    path: &Path,
+    plan: &CePlan,
+    document: &Document,
+) -> Result<Option<NetworkPlan>, Vec<String>> {
+    let Some(file) = &plan.network else {
+        return Ok(None);
+    };
+    let file = beside(path, file);
+    let text = read_text(&file, FILE_BYTES_MAX).map_err(|error| {
+        let why = format!("{}: {error}", file.display());
+        let fault = Fault::new(ComponentPath::new(["network"]), why);
+        located(document, &[fault])
+    })?;
+    let name = shown(&file);
+    let network = Document::parse(&name, &text).map_err(|error| vec![error.to_string()])?;
+    let fes: Vec<&str> = plan.fes.iter().map(|fe| &*fe.name).collect();
+    let checked = NetworkPlan::check(network.changes());
+    let checked = checked.and_then(|plan| PathService::check(&plan, &fes).map(|()| plan));
+    checked
+        .map(Some)
+        .map_err(|faults| located(&network, &faults))
 }
 
 /// Reads the files that a checked configuration names: libraries, certificates, secrets of devices, the token.
@@ -325,6 +370,7 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
             security,
             devices,
             token,
+            network: None, // it has a file of its own
         }),
         false => Err(faults),
     }

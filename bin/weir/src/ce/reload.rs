@@ -1,6 +1,6 @@
 //! SIGHUP: a control element reads its configuration again, and takes over all of it or nothing.
 //!
-//! FEs, their certificates and what is desired of them can change while it runs. Everything else needs a start: what
+//! FEs, their certificates, what is desired of them, and the network can change while it runs. Everything else needs a start: what
 //! differs there is refused with its name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
 use weir_ce::configuration::{CePlan, FePlan};
+use weir_ce::path::NetworkPlan;
 use weir_live::ce::{Handle, Store};
 use weir_live::mutex::lock;
 use weir_live::tml::Pins;
@@ -24,6 +25,7 @@ const FES_MIN: usize = 64;
 pub(super) struct Reload {
     pub(super) path: PathBuf,
     pub(super) plan: Mutex<CePlan>,
+    pub(super) network: Mutex<Option<NetworkPlan>>,
     pub(super) store: Arc<Store>,
     pub(super) pins: Option<Arc<Pins>>,
     pub(super) handle: Handle,
@@ -52,7 +54,11 @@ impl Reload {
             return Err(refusals);
         }
         let members = members(&new, &self.store).map_err(|why| vec![why])?;
-        let lines = changes(&running, &new);
+        let mut lines = changes(&running, &new);
+        let mut network = lock(&self.network);
+        if *network != loaded.network {
+            lines.push("~ network".to_owned());
+        }
         let ended = match (&self.pins, &loaded.security) {
             (Some(pins), Some(new)) => pins.replace(&new.peers),
             _ => BTreeSet::new(),
@@ -63,11 +69,14 @@ impl Reload {
         });
         let lines = lines.into_iter().chain(certificates).collect();
         let names = new.fes.iter().map(|fe| fe.name.clone()).collect();
-        let replaced = self.handle.replace_members(members, ended);
+        let replaced = self
+            .handle
+            .replace_members(members, ended, loaded.network.clone());
         let replaced = self.runtime.block_on(replaced);
         replaced.map_err(|refusal| vec![refusal.to_string()])?;
         *lock(&self.names) = names;
         *running = new;
+        *network = loaded.network;
         Ok(lines)
     }
 }

@@ -70,6 +70,13 @@ pub const ELEMENT: Class = Class {
             "file with a token of at least 16 letters and digits, which only its owner may read: who knows it may change components on `page`; empty: nobody may",
         )
         .id(7),
+        Parameter::new(
+            "network",
+            Kind::Text(FILE_MAX),
+            "",
+            "file of the network with flexible packet forwarding whose elements are FEs of this CE, and of its paths; empty: none",
+        )
+        .id(8),
     ],
     ..Class::PLAIN
 };

@@ -51,6 +51,8 @@ pub(super) enum Then {
     Changed(Box<Pending>),
     /// A change of a controller.
     Steered(Ticket, Id),
+    /// Sections of the network.
+    Given(Box<super::network::Giving>),
     /// A sample for a watch.
     Sample(WatchId),
     /// A subscription.
@@ -233,6 +235,7 @@ impl Control {
             Then::Config(ticket, fe) => self.got_config(ticket, fe, answers),
             Then::Changed(pending) => self.changed(now, *pending, answers),
             Then::Steered(ticket, fe) => self.steered(ticket, fe, answers),
+            Then::Given(giving) => self.given(now, *giving, answers),
             Then::Sample(watch) => self.sampled(watch, answers),
             Then::Subscribed(registration) => self.subscribed(registration, answers),
         }

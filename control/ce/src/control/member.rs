@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use weir_forces::wire::Id;
 use weir_lfb::Plan;
-use weir_lfb::named::Instance;
-use weir_model::ComponentPath;
+use weir_lfb::named::{Instance, Named};
+use weir_model::{Change, ComponentPath};
 
 use crate::contract::Member;
 use crate::desired::{Desired, Record, Wish};
@@ -27,6 +27,9 @@ pub(super) enum State {
     Refused(String),
 }
 
+/// Sections of FPF that a network wants, each with its components.
+pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
+
 /// One FE.
 #[derive(Debug)]
 pub(super) struct Fe {
@@ -35,6 +38,10 @@ pub(super) struct Fe {
     /// Whether it must prove who it is.
     pub(super) is_pinned: bool,
     pub(super) desired: Desired,
+    /// Wishes of the CE's configuration among them.
+    configured: Desired,
+    /// Sections of FPF that the network wants among them, each as a whole; none if the FE is no element of a network.
+    pub(super) network: Option<Layer>,
     /// The wishes of operators among them, as the store has them.
     kept: BTreeMap<ComponentPath, Wish>,
     /// Whether it has not what is desired because the configuration of the CE has changed since.
@@ -66,6 +73,8 @@ impl Fe {
             id: member.id,
             is_pinned: member.is_pinned,
             desired: Desired::default(),
+            configured: Desired::default(),
+            network: None,
             kept: member.kept,
             is_stale: false,
             gone: BTreeSet::new(),
@@ -83,9 +92,50 @@ impl Fe {
         fe
     }
 
-    /// Takes the wishes of a configuration; those of operators go before. Returns whether that changes what is desired.
+    /// The same, with the sections that a network wants of it.
+    pub(super) fn of_network(mut self, network: Option<Layer>) -> Self {
+        self.network = network;
+        self.join();
+        self
+    }
+
+    /// Takes the wishes of a configuration. Returns whether that changes what is desired.
     pub(super) fn wish(&mut self, configured: Desired) -> bool {
-        let mut desired = configured;
+        self.configured = configured;
+        self.join()
+    }
+
+    /// Takes sections that the network wants, or wants no more. From then on the FE has no sections of FPF but those that the
+    /// CE knows.
+    pub(super) fn give(&mut self, sections: Vec<(ComponentPath, Option<Vec<Change>>)>) -> bool {
+        let network = self.network.get_or_insert_default();
+        for (path, section) in sections {
+            match section {
+                Some(section) => network.insert(path, section),
+                None => network.remove(&path),
+            };
+        }
+        self.join()
+    }
+
+    /// The FE is no element of a network any more.
+    pub(super) fn leave_network(&mut self) -> bool {
+        self.network = None;
+        self.join()
+    }
+
+    /// Joins all wishes: those of the network go before the configuration's, and those of operators before both.
+    fn join(&mut self) -> bool {
+        let mut desired = self.configured.clone();
+        for (path, section) in self.network.iter().flatten() {
+            if Instance::find(path).is_some() {
+                desired.put(path, Some(&Wish::Default)); // what the section does not name has its default
+            }
+            for change in section {
+                let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+                desired.put(&change.path, Some(&wish));
+            }
+        }
         for (path, wish) in &self.kept {
             desired.put(path, Some(wish));
         }
@@ -96,12 +146,21 @@ impl Fe {
         before != self.desired
     }
 
-    /// The wishes with which an FE is restored: the desired ones, and that it loses what is gone from the configuration.
-    pub(super) fn wanted(&self) -> Desired {
+    /// The wishes with which an FE is restored that has `actual` in force: the desired ones, and that it loses what is gone
+    /// from the configuration. An element of a network loses every section of FPF that nobody desires.
+    pub(super) fn wanted(&self, actual: &Plan) -> Desired {
         let mut wanted = self.desired.clone();
-        let is_gone = |section: &&ComponentPath| !self.desired.reaches(section);
-        for section in self.gone.iter().filter(is_gone) {
-            wanted.put(section, Some(&Wish::Default));
+        let is_gone = |section: &ComponentPath| !self.desired.reaches(section);
+        let of_kind = |kind: Named| {
+            let names = actual.names(kind).into_iter();
+            names.map(move |name| kind.path(name))
+        };
+        let kinds = Named::ALL.into_iter().filter(|kind| *kind != Named::Port);
+        let others = kinds.filter(|_| self.network.is_some()).flat_map(of_kind);
+        for section in self.gone.iter().cloned().chain(others) {
+            if is_gone(&section) {
+                wanted.put(&section, Some(&Wish::Default));
+            }
         }
         wanted
     }

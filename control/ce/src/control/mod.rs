@@ -3,6 +3,7 @@
 mod change;
 mod job;
 mod member;
+mod network;
 mod permitted;
 mod read;
 mod reload;
@@ -236,6 +237,8 @@ impl Control {
                 self.change(ticket, request)
             }
             Request::Routes(fe) => self.list_routes(ticket, fe.as_deref()),
+            Request::Path(_) => self.answer(ticket, Err(Refusal::no_network())),
+            Request::Give(fe, sections) => self.give(now, ticket, fe, sections),
             Request::Steer(fe, changes) => self.steer(now, ticket, &fe, &changes),
             Request::Watch(watch) => self.watch(now, ticket, watch),
             Request::Fetch(id) => self.fetch(now, ticket, id),

@@ -26,6 +26,11 @@ impl Control {
         }
         self.pump(now);
         self.end_watches(&gone);
+        // An FE with another ID is a new one, but the same element of the network.
+        let layers = self.fes.values_mut().filter(|fe| gone.contains(&fe.id));
+        let mut layers: BTreeMap<String, _> = layers
+            .map(|fe| (fe.name.clone(), fe.network.take()))
+            .collect();
         self.fes.retain(|id, _| !gone.contains(id));
         for member in members {
             match self.fes.get_mut(&member.id) {
@@ -34,7 +39,9 @@ impl Control {
                     fe.is_stale |= fe.wish(member.desired);
                 }
                 None => {
-                    self.fes.insert(member.id, Fe::new(member));
+                    let network = layers.remove(&member.name).flatten();
+                    let (id, fe) = (member.id, Fe::new(member));
+                    self.fes.insert(id, fe.of_network(network));
                 }
             }
         }

@@ -198,7 +198,7 @@ impl Control {
                 .collect();
             let actual = settings::in_force(&self.codec, &mut fe.directory, &ours)?;
             fe.in_force = Some(actual.clone());
-            let wanted = fe.wanted().target(&actual).map_err(|faults| {
+            let wanted = fe.wanted(&actual).target(&actual).map_err(|faults| {
                 let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
                 faults.join("; ")
             })?;

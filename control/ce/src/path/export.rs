@@ -157,12 +157,28 @@ impl NetworkPlan {
     }
 
     /// The sections of an FE without those of the packets that enter there.
-    pub(super) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
+    pub(crate) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
         inner(paths, fe).map_err(|error| self.fault(fe, error))
     }
 
+    /// A rule of an FE.
+    pub(crate) fn rule(
+        &self,
+        paths: &Paths,
+        fe: FeId,
+        place: (&Input, Lid),
+        rule: &Rule,
+    ) -> Result<Section, Fault> {
+        rule_section(paths, fe, place, rule).map_err(|error| self.fault(fe, error))
+    }
+
+    /// The port at an end of a link; none for a tunnel.
+    pub(crate) fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
+        port(self.topology.ends(link, fe))
+    }
+
     /// Checks sections of an FE that has the ports that the links name.
-    pub(super) fn check_at(
+    pub(crate) fn check_at(
         &self,
         paths: &Paths,
         fe: FeId,
@@ -364,7 +380,7 @@ fn port_and_vlan(interface: &str) -> (&str, Option<&str>) {
 }
 
 /// Where the rule for a LID is, and the LID's digits.
-fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
+pub(crate) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
     let width = 2 * usize::from(lid.bytes);
     let digits = format!("{:0width$x}", lid.value);
     let name = match input {
@@ -375,7 +391,7 @@ fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
 }
 
 /// The packets of a path's section, which get these vectors.
-fn encapsulation<'v>(
+pub(crate) fn encapsulation<'v>(
     name: &str,
     settings: &Settings,
     vectors: impl IntoIterator<Item = &'v [u8]>,

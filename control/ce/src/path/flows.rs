@@ -7,7 +7,7 @@ use weir_model::Fault;
 use super::{Flow, refused, wrong};
 
 /// Finds the paths of a section, and reserves their rate.
-pub(super) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result<Flow, Fault> {
+pub(crate) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result<Flow, Fault> {
     let request = request(name, settings, paths)?;
     let (source, key) = (request.source, blamed(&request));
     let (id, _) = paths.request(request).map_err(refused("path", name, key))?;
@@ -22,7 +22,7 @@ pub(super) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result
 }
 
 /// The key that is wrong if a request has no path.
-pub(super) fn blamed(request: &Request) -> &'static str {
+pub(crate) fn blamed(request: &Request) -> &'static str {
     match request.through.is_empty() {
         true => "",
         false => "through",
@@ -30,11 +30,11 @@ pub(super) fn blamed(request: &Request) -> &'static str {
 }
 
 /// The request that a section is.
-pub(super) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
+pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
     let topology = paths.topology();
     let source = topology.fe_named(settings.text("from"));
     let source = source.map_err(refused("path", name, "from"))?;
-    let target = target(paths, settings.text("to")).map_err(refused("path", name, "to"))?;
+    let target = target(paths, to(settings)).map_err(refused("path", name, "to"))?;
     let through = settings.text("through").split_whitespace();
     let through: Result<Vec<Step>, PathError> = through.map(|word| step(paths, word)).collect();
     let through = through.map_err(refused("path", name, "through"))?;
@@ -61,6 +61,18 @@ pub(super) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<
         timeout: None,
         session: None,
     })
+}
+
+/// The target of a section: the last part of a named path, if it names no other.
+pub(crate) fn to(settings: &Settings) -> &str {
+    match settings.text("to") {
+        "" => settings
+            .text("through")
+            .split_whitespace()
+            .last()
+            .unwrap_or_default(),
+        to => to,
+    }
 }
 
 /// The target of this name: a domain, or an edge element.

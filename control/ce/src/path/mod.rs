@@ -26,9 +26,10 @@
 //! - `flows`: the paths that are asked for
 //! - `export`: the configuration of each FE
 
-mod export;
-mod flows;
-mod section;
+pub(crate) mod export;
+pub(crate) mod flows;
+pub(crate) mod report;
+pub(crate) mod section;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -36,14 +37,14 @@ use std::collections::BTreeMap;
 use weir_base::setting::Settings;
 use weir_controller::paths::{FeId, LinkId, PathError, Paths, Route, Topology};
 use weir_model::fault::ResultCode;
-use weir_model::{Change, ComponentPath, Fault};
+use weir_model::{Change, ComponentPath, Fault, NetworkReport, PathReport};
 
 pub use export::{Encapsulation, ExportError, hex, sections, toml};
 pub use flows::target;
 use section::NETWORK;
 
 /// A checked file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPlan {
     /// Domains, elements and links.
     pub topology: Topology,
@@ -51,7 +52,7 @@ pub struct NetworkPlan {
     pub links: BTreeMap<String, LinkId>,
     /// The names of the links, by number.
     of_links: BTreeMap<LinkId, String>,
-    flows: BTreeMap<String, Settings>,
+    pub(crate) flows: BTreeMap<String, Settings>,
 }
 
 /// A path that was asked for, and what was found.
@@ -124,8 +125,29 @@ impl NetworkPlan {
     }
 }
 
+/// A network of a file with its paths.
+pub fn report(plan: &NetworkPlan, paths: &Paths, flows: &[Flow]) -> NetworkReport {
+    let state = |works: bool| if works { "works" } else { "failed" };
+    let flow = |flow: &Flow| PathReport {
+        path: flow.name.clone(),
+        request: None,
+        from: flow.settings.text("from").to_owned(),
+        to: flows::to(&flow.settings).to_owned(),
+        packets: report::packets(&flow.settings),
+        state: "active".to_owned(),
+        why: None,
+        routes: report::routes(paths, &flow.routes),
+        ends_s: None,
+    };
+    NetworkReport {
+        domains: report::domains(paths.topology(), |_| state(true)),
+        links: report::links(plan, paths, |_, link| (state(paths.works(link)), 0)),
+        paths: flows.iter().map(flow).collect(),
+    }
+}
+
 /// The fault of a component of a section with a name.
-fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
+pub(crate) fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
     let path = ComponentPath::new([section, name]);
     let path = if component.is_empty() {
         path
@@ -136,7 +158,7 @@ fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Faul
 }
 
 /// The same for the error of the controller.
-fn refused<'a>(
+pub(crate) fn refused<'a>(
     section: &'a str,
     name: &'a str,
     component: &'a str,

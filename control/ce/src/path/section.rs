@@ -1,7 +1,7 @@
 //! The sections of a network's file, and their keys.
 
-use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter, Scalar};
+use weir_base::{Rate, Span};
 use weir_lfb::fpf::Part;
 use weir_model::{Class, ComponentPath, Section};
 
@@ -105,7 +105,7 @@ const LINK_CLASS: Class = Class {
 };
 
 /// Keys that a path shares with an encapsulation, which it becomes.
-pub(super) const OF_ENCAPSULATION: [&str; 14] = [
+pub(crate) const OF_ENCAPSULATION: [&str; 14] = [
     "priority",
     "source",
     "destination",
@@ -134,7 +134,7 @@ const OWN: [Parameter; 8] = [
         31,
         "to",
         64,
-        "name of the domain, or of the edge element, where they leave",
+        "name of the domain, or of the edge element, where they leave; empty: the last one of `through`",
     ),
     text(
         32,
@@ -215,7 +215,7 @@ const fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// A path.
-const PATH_CLASS: Class = Class {
+pub(crate) const PATH_CLASS: Class = Class {
     name: "path",
     id: 0x00F7_0333,
     about: "packets, and the paths that they take",
@@ -223,8 +223,16 @@ const PATH_CLASS: Class = Class {
     ..Class::PLAIN
 };
 
+/// The lifetime of a request, which has the keys of a path beside it.
+pub(crate) const LIFETIME_OF: &[Parameter] = &[Parameter::new(
+    "lifetime",
+    Kind::Span(Span::ZERO, Span::from_secs(31_536_000)),
+    "0 s",
+    "time after which a request ends; 0 s: never",
+)];
+
 /// A network.
-pub(super) static NETWORK: Section = Section {
+pub(crate) static NETWORK: Section = Section {
     key: "",
     has_instances: false,
     about: "",

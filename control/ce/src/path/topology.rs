@@ -21,7 +21,7 @@ pub(super) fn address_of(place: &str) -> &'static str {
 }
 
 /// The topology, and the number of each link.
-pub(super) fn topology(
+pub(crate) fn topology(
     domains: &Named,
     elements: &Named,
     links: &Named,

@@ -122,6 +122,13 @@ impl Paths {
         self.established.get(&request)?.rule.as_ref()
     }
 
+    /// Why a request has no path now; none if it has one.
+    pub fn refusal_of(&self, request: u64) -> Option<PathError> {
+        let one = self.established.get(&request);
+        let one = one.filter(|one| one.routes.is_empty())?;
+        self.select(&one.request).err()
+    }
+
     /// Up to `k` paths to a target, the cheapest first.
     pub fn cheapest(
         &self,

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_base::{Bytes, Rate, Span};
 use weir_path::fpf::Domain;
-use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::filter::{Filter, RawFilter};
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{BURST_MAX, BURST_MIN, Police, Profile, Shape, WAITING_MAX};
 use weir_path::fpf::edge::rule::Rule;
@@ -107,8 +107,7 @@ pub(super) fn encapsulation(
     settings: &Settings,
     domain: &Domain,
 ) -> Result<Encapsulation, Wrong> {
-    let filter = raw(settings)?.check();
-    let filter = filter.map_err(|error| Wrong::whole(error.to_string()))?;
+    let filter = filter(settings)?;
     let spread = match settings.word("spread") {
         "packet" => Spread::ByPacket,
         "copies" => Spread::Copies,
@@ -159,6 +158,12 @@ pub(super) fn waiting_max(settings: &Settings) -> usize {
         0 => 0,
         _ => settings.count("shape_limit") as usize,
     }
+}
+
+/// The packets of an encapsulation, or of anything with the same components for them.
+pub(super) fn filter(settings: &Settings) -> Result<Filter, Wrong> {
+    let filter = raw(settings)?.check();
+    filter.map_err(|error| Wrong::whole(error.to_string()))
 }
 
 /// Gives each a row of its own: by priority, and then by name, in which order they come.

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use weir_base::setting::{Parameter, Settings};
 use weir_model::fault::ResultCode;
 use weir_model::{ComponentPath, Fault};
+use weir_path::fpf::edge::filter::Filter;
 use weir_path::fpf::edge::setup::Setup;
 use weir_path::fpf::{Builder, InterfaceId, Table};
 
@@ -302,6 +303,11 @@ type Interfaces = BTreeMap<String, Added>;
 struct Added {
     id: InterfaceId,
     is_tunnel: bool,
+}
+
+/// The packets of an encapsulation at this path, or of a section with the same components for them.
+pub fn filter(path: &ComponentPath, settings: &Settings) -> Result<Filter, Fault> {
+    encapsulation::filter(settings).map_err(|wrong| wrong.at(path))
 }
 
 /// Why a section is refused, and at which of its components.

@@ -21,11 +21,13 @@ use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
 use weir_ce::contract::{
-    Answer, Journal, Member, Output, Records, Refusal, Request, StoreTicket, Ticket,
+    Answer, Member, Output, PathRecord, Records, Refusal, Request, StoreTicket, Ticket,
 };
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
+use weir_ce::network::{Keys, PathService};
+use weir_ce::path::NetworkPlan;
 use weir_ce::tables::{CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS};
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
@@ -33,7 +35,7 @@ use weir_model::{Class, Value};
 
 use super::store::Store;
 use super::taps::Taps;
-use super::{channels, device, faults};
+use super::{channels, device, faults, journal};
 use crate::clock;
 use crate::snmp::Target;
 use crate::tml::{Faults, Incoming, Link, Listener, Outgoing};
@@ -49,8 +51,13 @@ const LEAVE_MAX: Duration = Duration::from_secs(1);
 /// A place where the CE listens, with the word for its transport.
 pub type Listening = (String, Listener);
 
-/// A change for the store: for each FE, by name.
-type ToKeep = (StoreTicket, Vec<(String, Records)>);
+/// A change for the store.
+enum ToKeep {
+    /// For each FE, by name.
+    Records(StoreTicket, Vec<(String, Records)>),
+    /// A request for a path.
+    Path(StoreTicket, PathRecord),
+}
 
 /// Asks a running control element.
 #[derive(Clone, Debug)]
@@ -62,7 +69,7 @@ pub struct Handle {
 pub(super) enum Input {
     Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
     Table(&'static Class, oneshot::Sender<Value>),
-    Members(Vec<Member>, BTreeSet<Id>),
+    Members(Vec<Member>, BTreeSet<Id>, Option<NetworkPlan>),
     Opened(String, Link),
     Message(LinkId, Vec<u8>),
     Ended(LinkId),
@@ -84,13 +91,16 @@ impl Handle {
         answer.map_err(|_| ended())?.map_err(|_| ended())?
     }
 
-    /// Replaces the FEs that may associate, and ends the associations of `ended`.
+    /// Replaces the FEs that may associate, ends the associations of `ended`, and replaces the network, which must have been
+    /// checked.
     pub async fn replace_members(
         &self,
         members: Vec<Member>,
         ended: BTreeSet<Id>,
+        network: Option<NetworkPlan>,
     ) -> Result<(), Refusal> {
-        let sent = self.inputs.send(Input::Members(members, ended)).await;
+        let input = Input::Members(members, ended, network);
+        let sent = self.inputs.send(input).await;
         sent.map_err(|_| self::ended())
     }
 
@@ -119,6 +129,8 @@ pub struct Driver {
     devices: BTreeMap<Arc<str>, mpsc::Sender<DeviceRequest>>,
     /// Ports of FEs that the CE acts for.
     remotes: Remotes,
+    /// The network and its paths.
+    paths: PathService,
     taps: Taps,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
     /// Counters of faults, of the links of all listeners.
@@ -149,6 +161,7 @@ impl Driver {
             bridge: Bridge::new(clock::now(), &[]),
             devices: BTreeMap::new(),
             remotes: Remotes::new(&[], [], (0, 0)),
+            paths: PathService::default(),
             taps: Taps::default(),
             links: BTreeMap::new(),
             faults,
@@ -186,6 +199,22 @@ impl Driver {
         self
     }
 
+    /// The same with a network that has been checked, and the requests for its paths that the store has.
+    pub fn with_network(mut self, plan: NetworkPlan, kept: BTreeMap<u64, Keys>) -> Self {
+        self.replace_network(clock::now(), Some(plan), kept);
+        self
+    }
+
+    fn replace_network(
+        &mut self,
+        now: Instant,
+        plan: Option<NetworkPlan>,
+        kept: BTreeMap<u64, Keys>,
+    ) {
+        let replaced = self.paths.replace(now, plan, kept, &mut self.control);
+        journal::network(replaced);
+    }
+
     /// Runs until `end` completes, or until a listener fails; then it returns the reason. At its end it sends each FE
     /// a teardown, so that none takes it for dead.
     pub async fn run(
@@ -204,6 +233,7 @@ impl Driver {
                 self.control.poll_timeout(),
                 self.bridge.poll_timeout(),
                 self.remotes.poll_timeout(),
+                self.paths.poll_timeout(),
             ];
             let wait = timeouts.into_iter().flatten().min().map(until);
             let timer = async {
@@ -251,7 +281,10 @@ impl Driver {
             Input::Request(request, answer) => {
                 let ticket = Ticket(self.number());
                 self.answers.insert(ticket, answer);
-                self.control.request(now, ticket, request);
+                match request {
+                    Request::Path(command) => self.paths.request(now, ticket, command),
+                    request => self.control.request(now, ticket, request),
+                }
             }
             Input::Table(class, answer) => {
                 let rows = match class.id {
@@ -263,7 +296,10 @@ impl Driver {
                 };
                 let _ = answer.send(rows); // the asker may be gone
             }
-            Input::Members(members, ended) => self.control.replace_members(now, members, &ended),
+            Input::Members(members, ended, network) => {
+                self.control.replace_members(now, members, &ended);
+                self.replace_network(now, network, BTreeMap::new());
+            }
             Input::Opened(transport, link) => self.open(now, &transport, link),
             Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
             Input::Ended(link) => {
@@ -272,7 +308,11 @@ impl Driver {
                 }
             }
             Input::Writable(link) => self.control.handle_writable(link, true),
-            Input::Stored(ticket, done) => self.control.handle_stored(now, ticket, done),
+            Input::Stored(ticket, done) => {
+                if !self.paths.handle_stored(ticket, &done) {
+                    self.control.handle_stored(now, ticket, done);
+                }
+            }
             Input::Sampled(id, samples) => self.bridge.handle_device(now, id, samples),
             Input::Frame(interface, frame) => {
                 self.remotes
@@ -311,16 +351,22 @@ impl Driver {
         loop {
             self.bridge.settle(now, &mut self.control);
             self.remotes.settle(now, &mut self.control);
+            self.paths.settle(now, &mut self.control);
             // The last message of a link goes before the output that closes it.
             if let Some(transmit) = self.control.poll_transmit(now) {
                 self.send(transmit.link, transmit.message);
             } else if let Some(output) = self.control.poll_output() {
                 let output = self.bridge.handle_output(now, output);
+                let output = output.and_then(|output| self.paths.handle_output(now, output));
                 let output = output
                     .and_then(|output| self.remotes.handle_output(now, &mut self.control, output));
                 if let Some(output) = output {
                     self.carry_out(output);
                 }
+            } else if let Some((ticket, answer)) = self.paths.poll_answer() {
+                self.carry_out(Output::Answer(ticket, answer));
+            } else if let Some((ticket, record)) = self.paths.poll_store() {
+                let _ = self.store.send(ToKeep::Path(ticket, record)); // as below
             } else if let Some(effect) = self.remotes.poll_effect() {
                 self.act(effect);
             } else if let Some(request) = self.bridge.poll_device() {
@@ -332,6 +378,9 @@ impl Driver {
         while let Some(note) = self.bridge.poll_note() {
             let (controller, element) = (&note.controller, &note.element);
             tracing::warn!(controller, %element, why = note.why, "a controller has trouble");
+        }
+        while let Some(note) = self.paths.poll_note() {
+            journal::path(&note);
         }
     }
 
@@ -358,11 +407,11 @@ impl Driver {
             }
             Output::Store(ticket, changes) => {
                 // A thread that has ended answers no more; its end is in the log.
-                let _ = self.store.send((ticket, changes));
+                let _ = self.store.send(ToKeep::Records(ticket, changes));
             }
             Output::Noticed(_) => {}     // readers fetch
             Output::Redirected(..) => {} // `remotes` has taken it
-            Output::Journal(journal) => log(&journal),
+            Output::Journal(journal) => journal::element(&journal),
         }
     }
 
@@ -434,8 +483,11 @@ fn keep(
 ) -> std::io::Result<threads::Sender<ToKeep>> {
     let (sender, changes) = threads::channel::<ToKeep>();
     let work = move || {
-        for (ticket, records) in changes {
-            let done = store.keep(&records);
+        for change in changes {
+            let (ticket, done) = match change {
+                ToKeep::Records(ticket, records) => (ticket, store.keep(&records)),
+                ToKeep::Path(ticket, record) => (ticket, store.keep_request(&record)),
+            };
             if inputs.blocking_send(Input::Stored(ticket, done)).is_err() {
                 return;
             }
@@ -445,26 +497,4 @@ fn keep(
         .name("ce-store".to_owned())
         .spawn(work)?;
     Ok(sender)
-}
-
-fn log(journal: &Journal) {
-    match journal {
-        Journal::Associated(fe) => tracing::info!(fe, "associated"),
-        Journal::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
-        Journal::Unknown(id) => {
-            tracing::warn!(%id, "an FE that is not configured asks for an association; add [fe.NAME] with this id");
-        }
-        Journal::Unproved(fe, peer) => {
-            tracing::warn!(
-                fe,
-                peer,
-                "refused: the peer has no certificate, and this FE has one"
-            );
-        }
-        Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
-        Journal::InSync(fe, restored) => {
-            tracing::info!(fe, restored, "has the desired configuration again");
-        }
-        Journal::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
-    }
 }

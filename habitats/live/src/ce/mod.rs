@@ -8,6 +8,7 @@ mod channels;
 mod device;
 pub mod driver;
 mod faults;
+mod journal;
 pub mod store;
 mod taps;
 

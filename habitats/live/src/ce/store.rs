@@ -6,6 +6,7 @@
 //! | `desired` | FE, path in its configuration | `+` exists, `-` default, or type and value |
 //! | `components` | FE, path of class, instance and names | the value as text |
 //! | `routes` | FE, prefix, metric | next router (or nothing), port |
+//! | `requests` | number of a request for a path, key | the value as text |
 //!
 //! Every change is durable before it is confirmed, so it survives `kill -9` and a loss of power. The file belongs to
 //! one process at a time, and only its owner may read it.
@@ -19,8 +20,9 @@ use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
 };
 use weir_base::setting::Scalar;
-use weir_ce::contract::Records;
+use weir_ce::contract::{PathRecord, Records};
 use weir_ce::desired::Wish;
+use weir_ce::network::Keys;
 use weir_ce::route::{Hop, RouteKey, RouteRecord};
 use weir_model::ComponentPath;
 
@@ -34,6 +36,10 @@ const DESIRED: Texts = TableDefinition::new("desired");
 const COMPONENTS: Texts = TableDefinition::new("components");
 
 const ROUTES: Routes = TableDefinition::new("routes");
+
+/// A table of requests for paths.
+type Requests = TableDefinition<'static, (u64, &'static str), &'static str>;
+const REQUESTS: Requests = TableDefinition::new("requests");
 
 type Routes =
     TableDefinition<'static, (&'static str, &'static str, u32), (&'static str, &'static str)>;
@@ -149,6 +155,7 @@ impl Store {
         write.open_table(DESIRED)?;
         write.open_table(COMPONENTS)?;
         write.open_table(ROUTES)?;
+        write.open_table(REQUESTS)?;
         write.commit()?;
         Ok(version)
     }
@@ -167,6 +174,40 @@ impl Store {
         }
         self.read_routes(&mut all)?;
         Ok(all)
+    }
+
+    /// The requests for paths, by number.
+    pub fn read_requests(&self) -> Result<BTreeMap<u64, Keys>, String> {
+        let read = || -> Result<BTreeMap<u64, Keys>, redb::Error> {
+            let mut all: BTreeMap<u64, Keys> = BTreeMap::new();
+            let read = self.database.begin_read()?;
+            for row in read.open_table(REQUESTS)?.iter()? {
+                let (place, text) = row?;
+                let (number, key) = place.value();
+                let keys = all.entry(number).or_default();
+                keys.insert(key.to_owned(), text.value().to_owned());
+            }
+            Ok(all)
+        };
+        read().map_err(|e| format!("the store cannot be read: {e}"))
+    }
+
+    /// Makes a request for a path durable, or its end.
+    pub fn keep_request(&self, record: &PathRecord) -> Result<(), String> {
+        self.write_request(record).map_err(|e| e.to_string())
+    }
+
+    fn write_request(&self, (number, keys): &PathRecord) -> Result<(), redb::Error> {
+        let write = self.database.begin_write()?;
+        {
+            let mut table = write.open_table(REQUESTS)?;
+            table.retain_in((*number, "")..(*number + 1, ""), |_, _| false)?;
+            for (key, text) in keys.iter().flatten() {
+                table.insert((*number, &key[..]), &text[..])?;
+            }
+        }
+        write.commit()?;
+        Ok(())
     }
 
     fn read_routes(&self, all: &mut BTreeMap<String, Kept>) -> Result<(), String> {

@@ -1,12 +1,18 @@
 //! `weir paths`: a network with flexible packet forwarding, its paths, and the configuration of its elements.
+//!
+//! - here: a file of a network
+//! - `running`: the network of a running control element
+//! - `picture`: a network for Graphviz
 
-use std::fmt::Write as _;
+mod picture;
+mod running;
+
 use std::path::PathBuf;
 
 use serde::Serialize;
-use weir_ce::path::{Flow, NetworkPlan, hex, toml};
+use weir_ce::path::{NetworkPlan, hex, toml};
 use weir_config::Document;
-use weir_controller::paths::{Meaning, Paths, Route, Target};
+use weir_controller::paths::{Paths, Route, Target};
 use weir_model::Fault;
 
 use crate::Failure;
@@ -16,9 +22,13 @@ use crate::table::{Column, Table};
 
 /// Arguments of `weir paths`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct PathsArguments {
+    #[command(subcommand)]
+    command: Option<running::Command>,
     /// The network; `-` is standard input
-    network: PathBuf,
+    #[arg(required = true)]
+    network: Option<PathBuf>,
     /// The paths from this element to --to, instead of those of the file
     #[arg(long, value_name = "ELEMENT", requires = "to")]
     from: Option<String>,
@@ -53,8 +63,13 @@ struct Shown {
 }
 
 pub(crate) fn run(arguments: &PathsArguments) -> Result<(), Failure> {
-    let name = shown(&arguments.network);
-    let text = read(&arguments.network)?;
+    let file = match (&arguments.command, &arguments.network) {
+        (Some(command), _) => return running::run(command),
+        (None, Some(file)) => file,
+        (None, None) => return Err(Failure::Usage("name the file of a network".to_owned())),
+    };
+    let name = shown(file);
+    let text = read(file)?;
     let usage = |error: &dyn ToString| Failure::Usage(error.to_string());
     let document = Document::parse(&name, &text).map_err(|e| usage(&e))?;
     let refused = |faults: Vec<Fault>| Failure::Usage(located(&document, &faults).join("\n"));
@@ -82,7 +97,7 @@ pub(crate) fn run(arguments: &PathsArguments) -> Result<(), Failure> {
         return print(&toml(&changes));
     }
     if arguments.dot {
-        return print(&picture(&paths, &flows));
+        return print(&picture::of(&weir_ce::path::report(&plan, &paths, &flows)));
     }
     let all = flows.iter().flat_map(|flow| {
         let of = |route| of_route(&paths, &flow.name, route);
@@ -136,67 +151,4 @@ fn print_paths(all: &[Shown], json: bool) -> Result<(), Failure> {
         true => print("The file asks for no path; add [path.NAME], or use --from and --to.\n"),
         false => print(&table.to_string()),
     }
-}
-
-/// The network as a graph: domains as boxes, the LID of each exit at its link, paths in colours.
-fn picture(paths: &Paths, flows: &[Flow]) -> String {
-    const COLOURS: [&str; 6] = [
-        "#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#117a65",
-    ];
-    let topology = paths.topology();
-    let quoted = |name: &str| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut text = "graph network {\n  node [shape=ellipse];\n".to_owned();
-    for (number, domain) in topology.domains().enumerate() {
-        let name = quoted(&topology.domain(domain).name);
-        let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={name};");
-        for fe in topology.members(domain) {
-            let _ = writeln!(text, "    {};", quoted(&topology.fe(*fe).name));
-        }
-        text += "  }\n";
-    }
-    let lid_at = |domain, link| {
-        let mut lids = paths.lids(domain);
-        let lid = lids.find_map(|(meaning, lid)| match meaning {
-            Meaning::Exit {
-                link: of,
-                behaviour: 0,
-            } if of == link => Some(lid),
-            _ => None,
-        });
-        lid.map(|lid| {
-            let mut bytes = Vec::new();
-            lid.append_to(&mut bytes);
-            hex(&bytes)
-        })
-    };
-    for link in topology.links() {
-        let ends = topology.link(link).ends.each_ref().map(|end| end.fe);
-        let [a, b] = ends.map(|fe| quoted(&topology.fe(fe).name));
-        let [tail, head] = ends.map(|fe| lid_at(topology.domain_of(fe), link).unwrap_or_default());
-        let style = if paths.works(link) {
-            ""
-        } else {
-            ", style=dashed"
-        };
-        let _ = writeln!(
-            text,
-            "  {a} -- {b} [taillabel=\"{tail}\", headlabel=\"{head}\"{style}];"
-        );
-    }
-    for (flow, colour) in flows.iter().zip(COLOURS.iter().cycle()) {
-        for route in &flow.routes {
-            let label = quoted(&format!("{} {}", flow.name, hex(&route.vector)));
-            let names: Vec<String> = route
-                .fes
-                .iter()
-                .map(|fe| quoted(&topology.fe(*fe).name))
-                .collect();
-            let _ = writeln!(
-                text,
-                "  {} [color=\"{colour}\", penwidth=2, constraint=false, label={label}, fontcolor=\"{colour}\"];",
-                names.join(" -- ")
-            );
-        }
-    }
-    text + "}\n"
 }

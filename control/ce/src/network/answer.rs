@@ -1,0 +1,290 @@
+//! Requests of operators for paths: their answers, their ends, and the store.
+//!
+//! ```text
+//!   request ──▶ path found ──┬──▶ store ─────────────────────────┬──▶ answer: the path
+//!                            └──▶ encapsulation at the edge ─────┘
+//! ```
+//!
+//! The application is answered when the edge has the encapsulation, and so before its first packet (section III.B.1 of the
+//! paper), and when the request is kept. If the edge refuses it, the request is taken back.
+//!
+//! The same request again is answered with the same path, and begins its lifetime anew. Packets that another request has at the
+//! same element with the same priority are refused: one of both would never have any. Packets that overlap follow the request
+//! with the lower priority number, and among equal ones the older request; paths of the file come by their names.
+
+use weir_base::Instant;
+use weir_base::setting::Scalar;
+use weir_model::{Fault, PathRequest};
+
+use super::rollout::{DeliveryId, Place};
+use super::state::Keys;
+use super::{Note, PathService, report};
+use crate::contract::{Answer, PathCommand, Refusal, StoreTicket, Ticket};
+
+/// The most operators that wait at once.
+const WAITING_MAX: usize = 256;
+
+/// An operator who waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    ticket: Ticket,
+    number: u64,
+    /// Where the encapsulation is.
+    place: Place,
+    is_release: bool,
+    /// The change of the store that is under way.
+    store: Option<StoreTicket>,
+}
+
+impl PathService {
+    /// An operator asks for something; the answer comes with the same ticket.
+    pub fn request(&mut self, now: Instant, ticket: Ticket, command: PathCommand) {
+        let answer = match command {
+            PathCommand::Request(request) => self.request_path(now, ticket, request),
+            PathCommand::Release(number) => self.release(ticket, number),
+            PathCommand::List => {
+                let network = self.network.as_ref().ok_or_else(Refusal::no_network);
+                network.map(|n| {
+                    Some(Answer::Paths(report::paths(
+                        now,
+                        n,
+                        &self.rollout,
+                        &self.health,
+                    )))
+                })
+            }
+            PathCommand::Network => {
+                let network = self.network.as_ref().ok_or_else(Refusal::no_network);
+                network.map(|n| {
+                    Some(Answer::Network(report::network(
+                        now,
+                        n,
+                        &self.rollout,
+                        &self.health,
+                    )))
+                })
+            }
+        };
+        match answer {
+            Ok(None) => {} // later
+            Ok(Some(answer)) => self.answers.push_back((ticket, Ok(answer))),
+            Err(refusal) => self.answers.push_back((ticket, Err(refusal))),
+        }
+    }
+
+    fn request_path(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        request: PathRequest,
+    ) -> Result<Option<Answer>, Refusal> {
+        let network = self.network.as_mut().ok_or_else(Refusal::no_network)?;
+        if self.starts.is_some() {
+            let why = "the control element has just started, and waits for its elements; ask again";
+            return Err(Refusal::Silent(why.to_owned()));
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            return Err(Refusal::Busy);
+        }
+        let keys = texts(request);
+        let refused = |faults: Vec<Fault>| Refusal::Refused(sentences(&faults));
+        let from = keys.get("from").cloned().unwrap_or_default();
+        if self.health.is_away(&from) {
+            let why = format!(
+                "`{from}` does not work now: the path could not stand before the first packet; ask again"
+            );
+            return Err(Refusal::Silent(why));
+        }
+        let number = match network.same(&keys) {
+            Some(number) => {
+                let renewed = network.renew(now, number, keys.clone());
+                renewed.map_err(|fault| refused(vec![fault]))?;
+                number
+            }
+            None => {
+                let number = self.last_request + 1;
+                let found = network.request(now, (number, keys.clone()), &mut self.rollout);
+                found.map_err(refused)?;
+                self.last_request = number;
+                number
+            }
+        };
+        let place = network.asked(number).map(|(_, flow)| network.place(flow));
+        let Some(place) = place else {
+            return Err(not_found(number));
+        };
+        let store = Some(self.keep(number, Some(keys)));
+        let is_release = false;
+        self.waiting.push(Waiting {
+            ticket,
+            number,
+            place,
+            is_release,
+            store,
+        });
+        Ok(None)
+    }
+
+    fn release(&mut self, ticket: Ticket, number: u64) -> Result<Option<Answer>, Refusal> {
+        let network = self.network.as_mut().ok_or_else(Refusal::no_network)?;
+        let place = network.release(number, &mut self.rollout);
+        let place = place.ok_or_else(|| not_found(number))?;
+        let store = Some(self.keep(number, None));
+        let is_release = true;
+        self.waiting.push(Waiting {
+            ticket,
+            number,
+            place,
+            is_release,
+            store,
+        });
+        Ok(None)
+    }
+
+    /// Has the store keep a request, or forget it.
+    pub(super) fn keep(&mut self, number: u64, keys: Option<Keys>) -> StoreTicket {
+        let ticket = StoreTicket(self.ticket());
+        self.stores.push_back((ticket, (number, keys)));
+        ticket
+    }
+
+    /// A change of the store is durable, or failed for this reason. Returns whether it was one of the path service.
+    pub fn handle_stored(&mut self, ticket: StoreTicket, done: &Result<(), String>) -> bool {
+        if ticket.0 & super::OWN != super::OWN {
+            return false;
+        }
+        let waiting = self
+            .waiting
+            .iter_mut()
+            .find(|one| one.store == Some(ticket));
+        if let Some(one) = waiting {
+            one.store = None;
+            if let Err(why) = done {
+                let one = one.clone();
+                let why = match one.is_release {
+                    true => format!(
+                        "the store failed, and the request may be back after a restart: {why}"
+                    ),
+                    false => format!("the store failed, and nothing has changed: {why}"),
+                };
+                self.take_back(|other| other.ticket == one.ticket, &Refusal::Silent(why));
+            }
+        }
+        true
+    }
+
+    /// Requests whose time has come end.
+    pub(super) fn end_requests(&mut self, now: Instant) {
+        let Some(network) = &mut self.network else {
+            return;
+        };
+        let is_due = |ends: &Option<Instant>| ends.is_some_and(|at| at <= now);
+        let due = network.requests().filter(|(_, asked)| is_due(&asked.ends));
+        let due: Vec<u64> = due.map(|(_, asked)| asked.number).collect();
+        for &number in &due {
+            network.release(number, &mut self.rollout);
+            self.notes.push_back(Note::Ended(number));
+        }
+        for number in due {
+            self.keep(number, None);
+        }
+    }
+
+    /// When requests end.
+    pub(super) fn ends(&self) -> Option<Instant> {
+        let requests = self.network.iter().flat_map(|network| network.requests());
+        requests.filter_map(|(_, asked)| asked.ends).min()
+    }
+
+    /// An element has answered a delivery.
+    pub(super) fn delivered(&mut self, delivery: DeliveryId, answer: Result<Answer, Refusal>) {
+        let refusal = match answer {
+            Ok(_) => return drop(self.rollout.handle_done(delivery)),
+            Err(Refusal::Busy) => return self.rollout.handle_unsent(delivery),
+            Err(refusal) => refusal,
+        };
+        let Some(delivery) = self.rollout.handle_done(delivery) else {
+            return;
+        };
+        let concerns = |one: &Waiting| {
+            let mut paths = delivery.sections.iter().map(|(path, _)| path);
+            !one.is_release && one.place.0 == delivery.fe && paths.any(|path| *path == one.place.1)
+        };
+        if !self.take_back(concerns, &refusal) && !matches!(refusal, Refusal::Silent(_)) {
+            self.notes.push_back(Note::Refused(refusal.to_string()));
+        }
+    }
+
+    /// Ends the requests of operators who wait, and refuses them. Returns whether there were any.
+    fn take_back(&mut self, concerns: impl Fn(&Waiting) -> bool, refusal: &Refusal) -> bool {
+        let (ended, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(concerns);
+        self.waiting = rest;
+        for one in &ended {
+            if let Some(network) = self.network.as_mut().filter(|_| !one.is_release) {
+                network.release(one.number, &mut self.rollout);
+                self.keep(one.number, None);
+            }
+            self.answers.push_back((one.ticket, Err(refusal.clone())));
+        }
+        !ended.is_empty()
+    }
+
+    /// Answers the operators whose requests are done.
+    pub(super) fn answer_all(&mut self, now: Instant) {
+        let is_done = |one: &Waiting| one.store.is_none() && self.rollout.is_done(&one.place);
+        let (done, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(is_done);
+        self.waiting = rest;
+        for one in done {
+            let answer = match (&self.network, one.is_release) {
+                (_, true) => Ok(Answer::Done),
+                (None, false) => Err(Refusal::no_network()),
+                (Some(network), false) => {
+                    let all = report::paths(now, network, &self.rollout, &self.health);
+                    let mut all = all.into_iter();
+                    match all.find(|path| path.request == Some(one.number)) {
+                        Some(path) if path.routes.is_empty() => Err(Refusal::Silent(format!(
+                            "request {} waits: {}",
+                            one.number,
+                            path.why.unwrap_or_default()
+                        ))),
+                        Some(path) => Ok(Answer::Paths(vec![path])),
+                        None => Err(not_found(one.number)), // somebody has released it
+                    }
+                }
+            };
+            self.answers.push_back((one.ticket, answer));
+        }
+    }
+}
+
+fn not_found(number: u64) -> Refusal {
+    Refusal::NotFound(format!(
+        "there is no request {number}; `weir paths list` has all of them"
+    ))
+}
+
+/// The keys of a request as texts.
+fn texts(request: PathRequest) -> Keys {
+    let lifetime = request
+        .lifetime
+        .map(|lifetime| ("lifetime".to_owned(), lifetime));
+    let all = request.keys.into_iter().chain(lifetime);
+    let text = |value| match Scalar::from(value) {
+        Scalar::Text(text) => text,
+        other => other.to_string(),
+    };
+    all.map(|(key, value)| (key, text(value))).collect()
+}
+
+/// Faults of a request in sentences; they need no place in a file.
+pub(super) fn sentences(faults: &[Fault]) -> Vec<String> {
+    let sentence = |fault: &Fault| match fault.path.segments()[..] {
+        ["path", _, key] if !fault.names_place => format!("{key}: {}", fault.message),
+        _ => fault.message.clone(),
+    };
+    faults.iter().map(sentence).collect()
+}

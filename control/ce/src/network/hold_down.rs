@@ -1,0 +1,164 @@
+//! Hold-down of links and elements that come back: a failure counts at once, and a return only when it lasts.
+//!
+//! ```text
+//!   works   ────┐        ┌──┐  ┌───────────────────
+//!   fails       └────────┘  └──┘
+//!   used    ────┐                   ┌──────────────
+//!   not used    └───────────────────┘
+//!                              <1 s>                 the hold-down, which is longer after each failure
+//! ```
+//!
+//! Without it, a link that flaps would move its paths with every flap. The hold-down is one second at first. It doubles, up to
+//! a minute, with every failure of something that was not used for a minute and twice its hold-down before. So a link that
+//! flaps for an hour moves paths 7 times in the first two minutes, and about once a minute then.
+
+use weir_base::{Instant, Span};
+
+/// The shortest hold-down.
+pub(super) const HOLD_MIN: Span = Span::from_secs(1);
+/// The longest.
+const HOLD_MAX: Span = Span::from_secs(64);
+/// Use without a failure after which the hold-down begins anew, beside twice the last one.
+const CALM: Span = Span::from_secs(60);
+
+/// The state of a link, or of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is used since then.
+    Used(Instant),
+    /// It has failed.
+    Failed,
+    /// It is back, and is used from then on.
+    Held(Instant),
+}
+
+/// A link or an element that fails and comes back.
+#[derive(Clone, Debug)]
+pub(super) struct HoldDown {
+    state: State,
+    hold: Span,
+    failures: u64,
+}
+
+impl HoldDown {
+    /// It is used from now on.
+    pub(super) fn used(now: Instant) -> Self {
+        Self {
+            state: State::Used(now),
+            hold: Span::ZERO,
+            failures: 0,
+        }
+    }
+
+    /// It has not been there yet: it is used as soon as it comes.
+    pub(super) fn away() -> Self {
+        Self {
+            state: State::Failed,
+            hold: Span::ZERO,
+            failures: 0,
+        }
+    }
+
+    /// Its state.
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// How often it has failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// It fails. Returns whether it was used.
+    pub(super) fn fail(&mut self, now: Instant) -> bool {
+        let State::Used(since) = self.state else {
+            self.state = State::Failed;
+            return false;
+        };
+        let is_calm = now.since(since) >= CALM + self.hold + self.hold;
+        self.hold = match is_calm || self.hold == Span::ZERO {
+            true => HOLD_MIN,
+            false => (self.hold + self.hold).min(HOLD_MAX),
+        };
+        self.state = State::Failed;
+        self.failures += 1;
+        true
+    }
+
+    /// It works again.
+    pub(super) fn come_back(&mut self, now: Instant) {
+        if self.state == State::Failed {
+            self.state = State::Held(now + self.hold);
+        }
+    }
+
+    /// Whether it is used from now on, and was not before.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let is_due = matches!(self.state, State::Held(until) if until <= now);
+        if is_due {
+            self.state = State::Used(now);
+        }
+        is_due
+    }
+
+    /// When its hold-down ends.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match self.state {
+            State::Held(until) => Some(until),
+            State::Used(_) | State::Failed => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Instant {
+        Instant::ZERO + Span::from_secs(secs)
+    }
+
+    #[test]
+    fn a_return_counts_when_it_lasts_and_a_calm_link_begins_anew() {
+        let mut link = HoldDown::used(at(0));
+        assert!(link.fail(at(100)));
+        link.come_back(at(101));
+        assert!(!link.handle_timeout(at(101)));
+        assert!(!link.fail(at(101)), "it was not used");
+        link.come_back(at(103));
+        link.come_back(at(104)); // no news
+        assert_eq!(link.poll_timeout(), Some(at(104)));
+        assert!(link.handle_timeout(at(104)) && !link.handle_timeout(at(105)));
+        assert!(link.fail(at(105)));
+        link.come_back(at(106));
+        assert_eq!(link.poll_timeout(), Some(at(108)), "twice as long");
+        assert!(link.handle_timeout(at(108)));
+        assert!(link.fail(at(108 + 60 + 4)));
+        link.come_back(at(200));
+        assert_eq!(link.poll_timeout(), Some(at(201)), "as at first");
+        assert_eq!(link.failures(), 3);
+        let mut new = HoldDown::away();
+        new.come_back(at(7));
+        assert!(new.handle_timeout(at(7)), "it has never failed");
+    }
+
+    #[test]
+    fn a_link_that_flaps_for_an_hour_is_used_about_once_a_minute() {
+        let mut link = HoldDown::used(at(0));
+        let mut moved = Vec::new();
+        for millis in (0..3_600_000).step_by(50) {
+            let now = Instant::ZERO + Span::from_millis(millis);
+            moved.extend(link.handle_timeout(now).then_some(now));
+            // It fails as soon as it is used, and for a moment every five minutes.
+            match matches!(link.state(), State::Used(_)) || millis % 300_000 == 0 {
+                true => drop(link.fail(now)),
+                false => link.come_back(now),
+            }
+        }
+        let first = moved
+            .iter()
+            .filter(|at| **at < Instant::ZERO + Span::from_secs(127));
+        assert!((50..=70).contains(&moved.len()), "{}", moved.len());
+        assert_eq!(first.count(), 6);
+    }
+}

@@ -1,0 +1,312 @@
+//! The path service: a network that runs. It gives the FEs their sections, moves paths away from what fails, and answers
+//! requests for paths.
+//!
+//! ```text
+//!   operators ──request──▶ ┌──────────────┐ ──sections──▶ Control ──▶ FEs
+//!   Control ──its log────▶ │ Network      │ ──records──▶ store
+//!   ports of FEs ─events─▶ │ HoldDown     │
+//!                          │ Rollout      │ ──answer──▶ operator, when the edge has the encapsulation
+//!                          └──────────────┘
+//! ```
+//!
+//! - `state`: the controller's paths, and the sections that follow
+//! - `health`: which links and elements work, as their ports and associations tell
+//! - `hold_down`: when something that comes back is used again
+//! - `rollout`: the steps in which sections go to the elements
+//! - `answer`: operators that wait, and the store
+//! - `report`: the network as it is now
+//!
+//! **Start.** A CE that starts knows neither which elements are there nor which links work. It waits until every element is
+//! associated, at most [`START_MAX`], and changes nothing before: packets of paths that stand go on. Then every element that is
+//! not there counts as failed.
+//!
+//! **Failure.** A link fails when a port at either end has no carrier. An element fails when its association ends: the CE cannot
+//! know whether it still forwards, and cannot change it any more. Its packets go another way, or by IP.
+
+mod answer;
+mod health;
+mod hold_down;
+mod report;
+mod rollout;
+mod state;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_base::{Instant, Span};
+use weir_model::Fault;
+
+use self::answer::Waiting;
+use self::health::{Event, Health, Wish};
+use self::rollout::{DeliveryId, Rollout};
+use self::state::Network;
+pub use self::state::{Keys, REQUESTS_MAX};
+use crate::Control;
+use crate::contract::{Answer, Journal, Output, PathRecord, Refusal, Request, StoreTicket, Ticket};
+use crate::path::NetworkPlan;
+
+/// Tickets of the path service have these bits; those of the driver and of the bridge must not.
+const OWN: u64 = 3 << 62;
+/// The longest time that a CE waits for the elements when it starts.
+const START_MAX: Span = Span::from_secs(5);
+
+/// The purpose of a request to the control element.
+#[derive(Clone, Debug)]
+enum Purpose {
+    Delivery(DeliveryId),
+    Health(Wish),
+}
+
+/// Something for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A link or an element is not used any more: `link c-b`, and why.
+    Failed(String, String),
+    /// It is used again.
+    Used(String),
+    /// A kept request has no place in the network any more, and is gone.
+    Dropped(u64, String),
+    /// A request has reached the end of its lifetime.
+    Ended(u64),
+    /// An element has refused sections.
+    Refused(String),
+}
+
+/// The path service of a control element. The driver hands every output of the [`Control`] to
+/// [`handle_output`](Self::handle_output), and calls [`settle`](Self::settle) after every input of either.
+#[derive(Debug, Default)]
+pub struct PathService {
+    network: Option<Network>,
+    health: Health,
+    rollout: Rollout,
+    /// When the network begins at the latest; none since then.
+    starts: Option<Instant>,
+    open: BTreeMap<Ticket, Purpose>,
+    waiting: Vec<Waiting>,
+    stores: VecDeque<(StoreTicket, PathRecord)>,
+    answers: VecDeque<(Ticket, Result<Answer, Refusal>)>,
+    notes: VecDeque<Note>,
+    last_ticket: u64,
+    last_request: u64,
+}
+
+impl PathService {
+    /// Checks that a network can run with FEs of these names.
+    pub fn check(plan: &NetworkPlan, fes: &[&str]) -> Result<(), Vec<Fault>> {
+        let mut faults = health::check_elements(plan, fes);
+        faults.extend(state::check_names(plan));
+        match faults.is_empty() {
+            true => Network::new(plan.clone()).map(|_| ()),
+            false => Err(faults),
+        }
+    }
+
+    /// Begins with a network, or with another one, or ends it. `kept` are the requests that the store has; they count for the
+    /// first network.
+    pub fn replace(
+        &mut self,
+        now: Instant,
+        plan: Option<NetworkPlan>,
+        kept: BTreeMap<u64, Keys>,
+        control: &mut Control,
+    ) -> Result<(), Vec<Fault>> {
+        if self.network.as_ref().map(|network| &network.plan) == plan.as_ref() {
+            return Ok(());
+        }
+        let network = plan.map(Network::new).transpose()?;
+        let is_first = self.network.is_none();
+        let before = std::mem::replace(&mut self.network, network);
+        self.rollout.replace();
+        let Some(network) = &mut self.network else {
+            self.health = Health::default();
+            self.leave(now, before, control);
+            return Ok(());
+        };
+        self.last_request = kept
+            .keys()
+            .copied()
+            .max()
+            .unwrap_or(0)
+            .max(self.last_request);
+        let kept: BTreeMap<u64, Keys> = match &before {
+            None => kept,
+            Some(before) => {
+                let running = before.requests();
+                running
+                    .map(|(_, asked)| (asked.number, asked.keys.clone()))
+                    .collect()
+            }
+        };
+        let mut dropped = Vec::new();
+        for (number, keys) in kept {
+            let mut unseen = Rollout::default(); // everything is wanted below
+            if let Err(faults) = network.request(now, (number, keys), &mut unseen) {
+                let why = answer::sentences(&faults).join("; ");
+                self.notes.push_back(Note::Dropped(number, why));
+                dropped.push(number);
+            }
+        }
+        for number in dropped {
+            self.keep(number, None);
+        }
+        if is_first {
+            self.starts = Some(now + START_MAX);
+        }
+        if let Some(network) = &mut self.network {
+            self.health.replace(now, network);
+            if self.starts.is_none() {
+                want_all(network, &mut self.rollout);
+            }
+        }
+        self.leave(now, before, control);
+        Ok(())
+    }
+
+    /// Elements that are in the network no more lose its sections.
+    fn leave(&mut self, now: Instant, before: Option<Network>, control: &mut Control) {
+        let stays = |name: &str| {
+            let network = self.network.as_ref();
+            network.is_some_and(|network| network.plan.topology.fe_named(name).is_ok())
+        };
+        let names = before.iter().flat_map(|network| {
+            let fes = network.plan.topology.fes();
+            fes.map(|fe| network.name(fe).to_owned())
+        });
+        let gone: Vec<String> = names.filter(|name| !stays(name)).collect();
+        for name in gone {
+            self.rollout.forget(&name);
+            control.leave_network(now, &name);
+        }
+    }
+
+    /// Takes an output of the control element, and returns it if others have to do with it.
+    pub fn handle_output(&mut self, now: Instant, output: Output) -> Option<Output> {
+        match output {
+            Output::Answer(ticket, answer) => match self.open.remove(&ticket) {
+                Some(purpose) => self.answered(now, purpose, answer),
+                None => return Some(Output::Answer(ticket, answer)),
+            },
+            Output::Noticed(watch) if self.health.watches(watch) => self.health.noticed(watch),
+            Output::Journal(journal) => {
+                match &journal {
+                    Journal::InSync(fe, _) => self.health.comes(fe),
+                    Journal::Refused(fe, why) => self.goes(now, fe, why),
+                    Journal::Lost(fe, why) => self.goes(now, fe, why),
+                    _ => {}
+                }
+                return Some(Output::Journal(journal));
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn goes(&mut self, now: Instant, fe: &str, why: &str) {
+        self.health.goes(now, fe, why);
+        self.follow(now);
+    }
+
+    fn answered(&mut self, now: Instant, purpose: Purpose, answer: Result<Answer, Refusal>) {
+        match purpose {
+            Purpose::Delivery(delivery) => self.delivered(delivery, answer),
+            Purpose::Health(wish) => self.health.handle_answer(now, wish, answer),
+        }
+    }
+
+    /// Moves paths as far as links and elements have failed, or are used again.
+    fn follow(&mut self, now: Instant) {
+        let Some(network) = self.network.as_mut().filter(|_| self.starts.is_none()) else {
+            return;
+        };
+        self.health.handle_timeout(now);
+        while let Some(event) = self.health.poll_event() {
+            match event {
+                Event::Link(link, works, note) => {
+                    network.handle_link(link, works, &mut self.rollout);
+                    self.notes.push_back(note);
+                }
+                Event::Element(fe, works, note) => {
+                    network.handle_fe(fe, works, &mut self.rollout);
+                    self.notes.push_back(note);
+                }
+            }
+        }
+    }
+
+    /// Begins when every element is there, or when that has taken too long.
+    fn start(&mut self, now: Instant) {
+        let Some(until) = self.starts else {
+            return;
+        };
+        if now < until && !self.health.is_complete() {
+            return;
+        }
+        self.starts = None;
+        self.health.begin(now);
+        self.follow(now);
+        if let Some(network) = &self.network {
+            want_all(network, &mut self.rollout);
+        }
+    }
+
+    /// Does everything that is due at `now`, and asks the control element for it.
+    pub fn settle(&mut self, now: Instant, control: &mut Control) {
+        if self.network.is_none() && self.waiting.is_empty() {
+            return;
+        }
+        self.start(now);
+        self.follow(now);
+        self.end_requests(now);
+        for (delivery, of) in self.rollout.poll(now) {
+            let request = Request::Give(of.fe, of.sections);
+            self.ask(now, control, Purpose::Delivery(delivery), request);
+        }
+        for (wish, request) in self.health.poll_wishes(now) {
+            self.ask(now, control, Purpose::Health(wish), request);
+        }
+        self.answer_all(now);
+    }
+
+    /// When to call [`settle`](Self::settle), if not earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.network.as_ref()?;
+        let ends = self.ends();
+        let others = [
+            self.starts,
+            self.rollout.poll_timeout(),
+            self.health.poll_timeout(),
+        ];
+        others.into_iter().flatten().chain(ends).min()
+    }
+
+    /// The next change of the store; report it with [`handle_stored`](Self::handle_stored).
+    pub fn poll_store(&mut self) -> Option<(StoreTicket, PathRecord)> {
+        self.stores.pop_front()
+    }
+
+    /// The next answer for an operator.
+    pub fn poll_answer(&mut self) -> Option<(Ticket, Result<Answer, Refusal>)> {
+        self.answers.pop_front()
+    }
+
+    /// The next note for the log.
+    pub fn poll_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    fn ask(&mut self, now: Instant, control: &mut Control, purpose: Purpose, request: Request) {
+        let ticket = Ticket(self.ticket());
+        self.open.insert(ticket, purpose);
+        control.request(now, ticket, request);
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket | OWN
+    }
+}
+
+fn want_all(network: &Network, rollout: &mut Rollout) {
+    for fe in network.plan.topology.fes() {
+        network.want_all(fe, rollout);
+    }
+}

@@ -1,0 +1,237 @@
+//! The way of changes to the elements: new rules first, then the vectors that use them, then the rules that nobody needs.
+//!
+//! ```text
+//!   want ──▶ wanted ─┐                     ┌── 1. interfaces and rules that come or change ──▶ all elements
+//!                    ├── the difference ───┼── 2. encapsulations ──▶ edges                     (when 1 is answered)
+//!            given ──┘                     └── 3. rules and interfaces that go                 (when 2 is)
+//! ```
+//!
+//! Changes that come meanwhile join those that wait, so the end is the state that is wanted last, however many came. An element
+//! that does not answer does not hold up the others: the next step begins after [`STEP_MAX`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_base::{Instant, Span};
+use weir_lfb::fpf::Part;
+use weir_model::{Change, ComponentPath};
+
+use crate::contract::GivenSection;
+
+/// The longest time that a step waits for the one before it. Every change follows a failure or a request, and for both it is
+/// better to go on: a path that has failed drops packets, and a new one has had its rules for long.
+const STEP_MAX: Span = Span::from_millis(250);
+
+/// A section at an element.
+pub(super) type Place = (String, ComponentPath);
+
+/// Sections for one element, sent together.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Delivery {
+    /// The element.
+    pub(super) fe: String,
+    /// The sections.
+    pub(super) sections: Vec<GivenSection>,
+}
+
+/// The number of a delivery that is under way.
+pub(super) type DeliveryId = u64;
+
+/// The sections that are wanted of elements, and those that they were given.
+#[derive(Debug, Default)]
+pub(super) struct Rollout {
+    wanted: BTreeMap<Place, Vec<Change>>,
+    given: BTreeMap<Place, Vec<Change>>,
+    /// Where both differ.
+    different: BTreeSet<Place>,
+    open: BTreeMap<DeliveryId, Delivery>,
+    /// When the step that is under way is not waited for any more.
+    until: Instant,
+    next: DeliveryId,
+    /// The next step is the whole difference: a network that is replaced has no steps.
+    is_whole: bool,
+}
+
+impl Rollout {
+    /// An element shall have this section, or none at this place.
+    pub(super) fn want(&mut self, fe: &str, path: ComponentPath, section: Option<Vec<Change>>) {
+        let place = (fe.to_owned(), path);
+        match self.given.get(&place) == section.as_ref() {
+            true => self.different.remove(&place),
+            false => self.different.insert(place.clone()),
+        };
+        match section {
+            Some(section) => self.wanted.insert(place, section),
+            None => self.wanted.remove(&place),
+        };
+    }
+
+    /// The sections that are wanted of an element.
+    pub(super) fn wanted(&self, fe: &str) -> impl Iterator<Item = &ComponentPath> {
+        let of_fe = self.wanted.keys().filter(move |(of, _)| of == fe);
+        of_fe.map(|(_, path)| path)
+    }
+
+    /// Nothing is wanted any more, and what comes now is given in one step.
+    pub(super) fn replace(&mut self) {
+        self.wanted.clear();
+        self.different = self.given.keys().cloned().collect();
+        self.is_whole = true;
+    }
+
+    /// Forgets an element that is in the network no more.
+    pub(super) fn forget(&mut self, fe: &str) {
+        self.given.retain(|(of, _), _| of != fe);
+        self.different.retain(|(of, _)| of != fe);
+    }
+
+    /// Whether a section has been given as it is wanted, and the element has answered.
+    pub(super) fn is_done(&self, place: &Place) -> bool {
+        let is_open = |order: &Delivery| {
+            order.fe == place.0 && order.sections.iter().any(|(path, _)| *path == place.1)
+        };
+        !self.different.contains(place) && !self.open.values().any(is_open)
+    }
+
+    /// The next step, if it can begin: a delivery for each element that it concerns.
+    pub(super) fn poll(&mut self, now: Instant) -> Vec<(DeliveryId, Delivery)> {
+        if self.different.is_empty() || (!self.open.is_empty() && now < self.until) {
+            return Vec::new();
+        }
+        let step = |place: &Place| match (is_edge(place), self.wanted.contains_key(place)) {
+            (false, true) => 1,
+            (true, _) => 2,
+            (false, false) => 3,
+        };
+        let first = self.different.iter().map(step).min();
+        let is_in = |place: &&Place| self.is_whole || Some(step(place)) == first;
+        let places: Vec<Place> = self.different.iter().filter(is_in).cloned().collect();
+        let mut orders: BTreeMap<String, Vec<GivenSection>> = BTreeMap::new();
+        for place in places {
+            self.different.remove(&place);
+            let section = self.wanted.get(&place).cloned();
+            match &section {
+                Some(section) => self.given.insert(place.clone(), section.clone()),
+                None => self.given.remove(&place),
+            };
+            orders.entry(place.0).or_default().push((place.1, section));
+        }
+        self.is_whole = false;
+        self.until = now + STEP_MAX;
+        let orders = orders.into_iter().map(|(fe, sections)| {
+            self.next += 1;
+            let order = Delivery { fe, sections };
+            self.open.insert(self.next, order.clone());
+            (self.next, order)
+        });
+        orders.collect()
+    }
+
+    /// An element has answered, or will not. Returns its delivery.
+    pub(super) fn handle_done(&mut self, delivery: DeliveryId) -> Option<Delivery> {
+        self.open.remove(&delivery)
+    }
+
+    /// A delivery did not reach its element: it is sent again with the next step.
+    pub(super) fn handle_unsent(&mut self, delivery: DeliveryId) {
+        let Some(delivery) = self.open.remove(&delivery) else {
+            return;
+        };
+        for (path, _) in delivery.sections {
+            let place = (delivery.fe.clone(), path);
+            self.given.remove(&place);
+            self.different.insert(place);
+        }
+    }
+
+    /// When to call [`Self::poll`], if no answer comes before.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        (!self.different.is_empty()).then_some(self.until)
+    }
+}
+
+fn is_edge((_, path): &Place) -> bool {
+    matches!(Part::find(path), Some((Part::Encapsulation, _)))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_base::setting::Scalar;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(millis)
+    }
+
+    fn section(value: i64) -> Vec<Change> {
+        vec![Change::new(
+            ComponentPath::default(),
+            Scalar::Integer(value),
+        )]
+    }
+
+    /// The orders of a step, as `element: sections`.
+    fn shown(orders: &[(DeliveryId, Delivery)]) -> Vec<String> {
+        let one = |(_, order): &(DeliveryId, Delivery)| {
+            let section = |(path, section): &GivenSection| match section {
+                Some(_) => format!(" +{path}"),
+                None => format!(" -{path}"),
+            };
+            let sections: String = order.sections.iter().map(section).collect();
+            format!("{}:{sections}", order.fe)
+        };
+        orders.iter().map(one).collect()
+    }
+
+    #[test]
+    fn rules_go_before_vectors_and_come_first() {
+        let [rule, old] = ["new", "old"].map(|name| Part::Rule.path(name));
+        let video = Part::Encapsulation.path("video");
+        let mut rollout = Rollout::default();
+        rollout.want("b", old.clone(), Some(section(1)));
+        let first = rollout.poll(at(0));
+        rollout.handle_done(first[0].0);
+        rollout.want("c", video.clone(), Some(section(1)));
+        rollout.want("b", old, None);
+        rollout.want("b", rule.clone(), Some(section(2)));
+        rollout.want("c", rule, Some(section(2)));
+        let rules = rollout.poll(at(0));
+        assert_eq!(shown(&rules), ["b: +fpf.rule.new", "c: +fpf.rule.new"]);
+        let place = ("c".to_owned(), video);
+        assert!(rollout.poll(at(0)).is_empty() && !rollout.is_done(&place));
+        rollout.handle_done(rules[0].0);
+        assert!(rollout.poll(at(0)).is_empty(), "c has not answered");
+        rollout.handle_done(rules[1].0);
+        let vectors = rollout.poll(at(1));
+        assert_eq!(shown(&vectors), ["c: +fpf.encapsulation.video"]);
+        assert!(!rollout.is_done(&place), "it is under way");
+        assert_eq!(rollout.poll_timeout(), Some(at(251)));
+        // c never answers.
+        let gone = rollout.poll(at(251));
+        assert_eq!(shown(&gone), ["b: -fpf.rule.old"]);
+        rollout.handle_done(vectors[0].0);
+        assert!(rollout.is_done(&place));
+    }
+
+    #[test]
+    fn changes_that_come_meanwhile_become_one() {
+        let video = Part::Encapsulation.path("video");
+        let mut rollout = Rollout::default();
+        for value in 0..1000 {
+            rollout.want("c", video.clone(), Some(section(value)));
+        }
+        let first = rollout.poll(at(0));
+        assert_eq!(first.len(), 1);
+        for value in 0..1000 {
+            rollout.want("c", video.clone(), Some(section(value)));
+        }
+        rollout.handle_done(first[0].0);
+        assert!(rollout.poll(at(0)).is_empty(), "it ends as it was given");
+        rollout.replace();
+        rollout.want("d", video.clone(), Some(section(1)));
+        let all = rollout.poll(at(0));
+        let wanted = ["c: -fpf.encapsulation.video", "d: +fpf.encapsulation.video"];
+        assert_eq!(shown(&all), wanted);
+        assert_eq!(rollout.wanted("d").collect::<Vec<_>>(), [&video]);
+    }
+}

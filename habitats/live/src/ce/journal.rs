@@ -1,0 +1,52 @@
+//! The log of a control element.
+
+use weir_ce::contract::Journal;
+use weir_ce::network::Note;
+use weir_model::Fault;
+
+/// Of a network that begins or changes.
+pub(super) fn network(replaced: Result<(), Vec<Fault>>) {
+    for fault in replaced.err().into_iter().flatten() {
+        tracing::error!(%fault, "the network stays as it was");
+    }
+}
+
+/// Of the path service.
+pub(super) fn path(note: &Note) {
+    match note {
+        Note::Failed(what, why) => tracing::warn!(what, why, "failed: its paths go another way"),
+        Note::Used(what) => tracing::info!(what, "is used for paths again"),
+        Note::Dropped(request, why) => {
+            tracing::warn!(
+                request,
+                why,
+                "a request for a path ends: the network has no such path"
+            );
+        }
+        Note::Ended(request) => tracing::info!(request, "the lifetime of a request has ended"),
+        Note::Refused(why) => tracing::error!(why, "an element refuses its part of the network"),
+    }
+}
+
+/// Of an FE.
+pub(super) fn element(journal: &Journal) {
+    match journal {
+        Journal::Associated(fe) => tracing::info!(fe, "associated"),
+        Journal::Lost(fe, why) => tracing::warn!(fe, why, "association lost"),
+        Journal::Unknown(id) => {
+            tracing::warn!(%id, "an FE that is not configured asks for an association; add [fe.NAME] with this id");
+        }
+        Journal::Unproved(fe, peer) => {
+            tracing::warn!(
+                fe,
+                peer,
+                "refused: the peer has no certificate, and this FE has one"
+            );
+        }
+        Journal::InSync(fe, 0) => tracing::info!(fe, "has the desired configuration"),
+        Journal::InSync(fe, restored) => {
+            tracing::info!(fe, restored, "has the desired configuration again");
+        }
+        Journal::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
+    }
+}
