@@ -7,6 +7,8 @@
 //! ```
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+#[path = "fpf/classes.rs"]
+mod classes;
 mod common;
 
 use std::collections::BTreeMap;
@@ -287,15 +289,20 @@ fn rule_by(neighbour: &str, to: &str) -> String {
 
 /// The paper's example: rules at b, c and d for their neighbours, and an encapsulation at c.
 fn figure_1(name: &str) -> Option<Network> {
-    let mut network = Network::new(name)?;
     let video = format!(
         "[fpf.encapsulation.video]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
          destination_ports = \"{VIDEO}\"\nvectors = \"0b0a\"\n"
     );
+    figure_1_with(name, &[rule("c", "b"), rule("c", "d"), video].concat())
+}
+
+/// The same network with this configuration at c.
+fn figure_1_with(name: &str, at_c: &str) -> Option<Network> {
+    let mut network = Network::new(name)?;
     network.start("a", "");
     network.start("b", &rule("b", "a"));
     network.start("d", &rule_by(&mac("a", "d"), "a"));
-    network.start("c", &[rule("c", "b"), rule("c", "d"), video].concat());
+    network.start("c", at_c);
     // So that no first packet waits for an address on the way.
     let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
     eventually("the hosts reach each other", answers);

@@ -7,7 +7,7 @@
 //! | `redirect` | 1 | its table, and the settings of its section |
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
 //! | `fpf` | 1 | its table, and the settings of its section |
-//! | `fpf_encapsulations` | one for each section | its row, and its settings |
+//! | `fpf_encapsulations`, `fpf_classes` | one for each section | its row, and its settings |
 //! | `fpf_interfaces`, `fpf_rules` | one for each section | its name, and its settings |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
 //! | prefixes, next hops | 1 | the forwarding tables that a CE writes |

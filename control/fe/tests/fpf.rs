@@ -54,6 +54,33 @@ fn sections() -> Vec<LfbSelect> {
     all
 }
 
+/// The number of classes of flows in the plan.
+fn classes(world: &World) -> usize {
+    world.plan.fpf.built().unwrap().edge.classes.len()
+}
+
+#[test]
+fn a_ce_makes_sets_and_deletes_a_class_of_flows() {
+    let mut world = world();
+    let mut voice: Vec<_> = make(503, "fpf_classes", 2, "voice").into();
+    voice.push(set("fpf_classes", 2, "kinds", "rtp"));
+    voice.push(set("fpf_classes", 2, "vectors", "b1"));
+    let answers = world.config(voice);
+    assert_eq!(codes(&answers), [SUCCESS; 4], "{answers:?}");
+    assert_eq!(classes(&world), 1);
+    world.gauges = vec![("voice", "flows", 7_u64.into())];
+    assert_eq!(world.value("fpf_classes", 2, "flows"), 7_u64.into());
+    assert_eq!(
+        world.value("fpf_classes", 2, "timeout"),
+        60_000_000_000_u64.into()
+    );
+    let wrong = world.config(vec![set("fpf_classes", 2, "kinds", "rtpp")]);
+    assert_eq!(codes(&wrong), [ResultCode::ValueOutOfRange]);
+    assert!(wrong[0].1.contains("did you mean `rtp`"), "{wrong:?}");
+    let answers = world.config(vec![delete(1, 1, &[2, 503])]);
+    assert_eq!((codes(&answers), classes(&world)), (vec![SUCCESS], 0));
+}
+
 fn world() -> World {
     let mut world = World::new();
     let answers = world.config(sections());

@@ -318,6 +318,7 @@ mod tests {
             ("fpf_interfaces", Part::Interface),
             ("fpf_rules", Part::Rule),
             ("fpf_encapsulations", Part::Encapsulation),
+            ("fpf_classes", Part::Class),
         ] {
             assert_eq!(of_kind(name), Some(Named::Fpf(part)), "{name}");
         }

@@ -5,6 +5,7 @@
 //!   [fpf.interface.core]      Fpf(Interface)       class fpf_interfaces
 //!   [fpf.rule.to-b]           Fpf(Rule)            class fpf_rules
 //!   [fpf.encapsulation.call]  Fpf(Encapsulation)   class fpf_encapsulations
+//!   [fpf.class.voice]         Fpf(Class)           class fpf_classes
 //! ```
 //!
 //! Each is an instance of its class for a peer, and comes and goes while the router runs.
@@ -27,11 +28,12 @@ pub enum Named {
 
 impl Named {
     /// All of them, in the order in which they depend on each other.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Port,
         Self::Fpf(Part::Interface),
         Self::Fpf(Part::Rule),
         Self::Fpf(Part::Encapsulation),
+        Self::Fpf(Part::Class),
     ];
 
     /// The component of each of their classes that has the name.
@@ -65,6 +67,7 @@ impl Named {
             Self::Fpf(Part::Interface) => "FPF interface",
             Self::Fpf(Part::Rule) => "FPF rule",
             Self::Fpf(Part::Encapsulation) => "FPF encapsulation",
+            Self::Fpf(Part::Class) => "FPF class",
         }
     }
 
@@ -75,6 +78,7 @@ impl Named {
             Self::Fpf(Part::Interface) => &["port", "local"],
             Self::Fpf(Part::Rule) => &["lid", "action"],
             Self::Fpf(Part::Encapsulation) => &["vectors"],
+            Self::Fpf(Part::Class) => &["kinds"],
         }
     }
 }

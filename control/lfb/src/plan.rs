@@ -458,6 +458,7 @@ mod tests {
             [
                 "age_max=1 s",
                 "bypass_netfilter=false",
+                "fpf.classifier_flows=20000",
                 "fpf.edge_ports=",
                 "fpf.ether_type=0xc000",
                 "fpf.lid_bytes=1",

@@ -59,7 +59,7 @@ pub static FPF: Section = Section {
     no_value: |path, value| {
         format!("`{path}` is {value}, but must be a section: [fpf], with its components below")
     },
-    sections: &[&FPF_INTERFACE, &FPF_RULE, &FPF_ENCAPSULATION],
+    sections: &[&FPF_INTERFACE, &FPF_RULE, &FPF_ENCAPSULATION, &FPF_CLASS],
 };
 
 static FPF_INTERFACE: Section = Section {
@@ -79,6 +79,11 @@ static FPF_ENCAPSULATION: Section = Section {
     ..part(Part::Encapsulation, || {
         vec![*class::fpf::class_of(Part::Encapsulation)]
     })
+};
+
+static FPF_CLASS: Section = Section {
+    about: "Which flows get an FPF header because of what they carry, and their paths. NAME is yours.",
+    ..part(Part::Class, || vec![*class::fpf::class_of(Part::Class)])
 };
 
 const fn part(part: Part, classes: fn() -> Vec<Class>) -> Section {

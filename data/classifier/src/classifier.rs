@@ -173,6 +173,17 @@ impl Classifier {
         self.table.get(&ends).map(|entry| entry.verdict())
     }
 
+    /// The server that the client of a flow asks for, as far as it is found: names of TLS and QUIC, hosts of HTTP,
+    /// questions of DNS.
+    pub fn server(&mut self, key: &FlowKey) -> Option<&str> {
+        let (ends, _) = Ends::of(key);
+        let flow = &self.table.get(&ends)?.flow;
+        let findings = [&flow.carried, &flow.class].into_iter().flatten();
+        findings
+            .filter_map(|finding| finding.name.as_deref())
+            .next()
+    }
+
     /// The number of flows in the table.
     pub fn flows(&self) -> usize {
         self.table.len()

@@ -245,6 +245,20 @@ impl Flow {
     }
 }
 
+/// The kinds that may still be found in a flow of these kinds.
+pub(crate) fn may_carry(kinds: Kinds) -> Kinds {
+    let carried = |kinds: Kinds| {
+        let all = kinds.iter().flat_map(|kind| carries(kind).iter());
+        all.fold(Kinds::NONE, |set, kind| set.with(*kind))
+    };
+    // A kind that is carried may carry others itself.
+    let mut found = carried(kinds);
+    for _ in 0..CARRIERS.len() {
+        found = carried(found).iter().fold(found, Kinds::with);
+    }
+    found
+}
+
 /// The kinds that a flow of `kind` may carry.
 fn carries(kind: Kind) -> &'static [Kind] {
     let found = CARRIERS.iter().find(|(carrier, _)| *carrier == kind);

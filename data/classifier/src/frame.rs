@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use weir_packet::FlowKey;
 use weir_wire::ipv6_extension::Chain;
-use weir_wire::{EtherType, FragmentOffset, Protocol, ethernet, ipv4, ipv6, tcp, udp, vlan};
+use weir_wire::{EtherType, FragmentOffset, Protocol, ethernet, ipv4, ipv6, vlan};
 
 use crate::reader::Reader;
 use crate::segment::Segment;
@@ -221,32 +221,19 @@ fn transport(
         packet: &[],
     };
     match protocol {
-        Protocol::TCP => {
-            let view = tcp::View::new_checked(body).map_err(|_| Unparsed::Malformed)?;
-            let ports = [view.source_port(), view.destination_port()];
-            let bytes = body.get(view.header_len()..).ok_or(Unparsed::Malformed)?;
-            let segment = Segment::Stream {
-                sequence: view.sequence(),
-                is_syn: view.flags().contain(tcp::Flags::SYN),
-                bytes,
-            };
-            Ok(parsed(ports, segment))
-        }
-        Protocol::UDP => {
-            let view = udp::View::new_checked(body).map_err(|_| Unparsed::Malformed)?;
-            let ports = [view.source_port(), view.destination_port()];
-            let len = match usize::from(view.length()) {
-                0 => body.len(), // a jumbogram, or a segment that is cut later
-                len => len.min(body.len()),
-            };
-            let bytes = body.get(udp::HEADER_LEN..len).ok_or(Unparsed::Malformed)?;
-            if ports.contains(&PORT_GTP)
+        Protocol::TCP | Protocol::UDP => {
+            let segment = Segment::parse(number, body).ok_or(Unparsed::Malformed)?;
+            let mut reader = Reader(body);
+            let mut port = || reader.u16().ok_or(Unparsed::Malformed);
+            let ports = [port()?, port()?];
+            if let Segment::Datagram(bytes) = segment
+                && ports.contains(&PORT_GTP)
                 && let Some(inner) = gtp(bytes)
                 && let Ok(inside) = by_version(inner, depth + 1)
             {
                 return Ok(inside);
             }
-            Ok(parsed(ports, Segment::Datagram(bytes)))
+            Ok(parsed(ports, segment))
         }
         _ if number == IP_IN_IP || number == IPV6_IN_IP => by_version(body, depth + 1),
         _ if number == GRE => match gre(body) {

@@ -3,7 +3,7 @@
 //! ```text
 //!  first packets of a flow --> Classifier::observe --> Verdict: unknown | class, more wanted? | given up
 //!                                                         |
-//!                                                     Policy: class, server name --> named path
+//!                                                     Policy: class, server name --> row
 //! ```
 //!
 //! Source: flexible packet forwarding, sections III.B.2 (implicit rules) and IV.A. The packets themselves

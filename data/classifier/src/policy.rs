@@ -1,94 +1,74 @@
-//! A policy: which path the flows of a class take.
+//! A policy: which flows are treated alike.
 //!
 //! ```text
-//!  row 1   svc    -> "video-low-loss"       the first row decides that names one of the flow's kinds
-//!  row 2   rtp    -> "voice"
-//!  row 3   tls, quic   *.example.org -> "partner"
+//!  row 0   svc                         the first row decides that names one of the flow's kinds
+//!  row 1   rtp
+//!  row 2   tls, quic   *.example.org
 //! ```
 //!
-//! A path is a name here; the edge knows its vector of local identifiers.
+//! A row is a number here; the edge knows the paths of its flows.
 
-use crate::kind::{Kind, Kinds};
+use crate::flow::may_carry;
+use crate::kind::Kinds;
 
-/// Rows of a policy at most.
-pub const ROWS_MAX: usize = 256;
-
-/// A row.
+/// A row, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Flows that have one of these kinds.
-    pub kinds: Kinds,
-    /// Only flows to this server: a whole name, or `*.` and the end of one. All flows, if there is none.
-    pub server: Option<Box<str>>,
-    /// The path's name.
-    pub path: Box<str>,
+    kinds: Kinds,
+    server: Option<Box<str>>,
 }
 
-/// A policy, checked.
+/// Rows in the order of their priority.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy(Vec<Row>);
 
-/// The reasons for which rows are no policy. Rows are counted from one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PolicyError {
-    /// There are more than [`ROWS_MAX`].
-    TooMany(usize),
-    /// A row names no kind, so no flow would match it.
-    NoKind(usize),
-    /// A row's server is empty, or has a `*` elsewhere than in front of the first dot.
-    Server(usize, Box<str>),
-    /// A row names no path.
-    NoPath(usize),
+/// The reasons for which a row can match nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowError {
+    /// It names no kind.
+    #[error("it names no kind of flow")]
+    NoKind,
+    /// Its server is empty, or has a `*` elsewhere than in front of the first dot.
+    #[error(
+        "`{0}` is no server; permitted are names, and `*.` with the end of one, like *.example.org"
+    )]
+    Server(Box<str>),
 }
 
-impl std::fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooMany(rows) => write!(f, "{rows} rows; at most {ROWS_MAX} are permitted"),
-            Self::NoKind(row) => write!(f, "row {row} names no kind of flow"),
-            Self::Server(row, server) => write!(
-                f,
-                "row {row}: `{server}` is no server; write a name, or `*.` and the end of one"
-            ),
-            Self::NoPath(row) => write!(f, "row {row} names no path"),
+impl Row {
+    /// Flows that have one of these kinds. With a server, only flows to it: a whole name, or `*.` and the end of one.
+    pub fn new(kinds: Kinds, server: Option<&str>) -> Result<Self, RowError> {
+        if kinds.is_empty() {
+            return Err(RowError::NoKind);
         }
+        if let Some(server) = server {
+            let name = server.strip_prefix("*.").unwrap_or(server);
+            if name.is_empty() || name.contains('*') {
+                return Err(RowError::Server(server.into()));
+            }
+        }
+        let server = server.map(Into::into);
+        Ok(Self { kinds, server })
     }
 }
-
-impl std::error::Error for PolicyError {}
 
 impl Policy {
-    /// A policy of these rows.
-    pub fn new(rows: Vec<Row>) -> Result<Self, PolicyError> {
-        if rows.len() > ROWS_MAX {
-            return Err(PolicyError::TooMany(rows.len()));
-        }
-        for (number, row) in (1..).zip(&rows) {
-            if row.kinds.is_empty() {
-                return Err(PolicyError::NoKind(number));
-            }
-            if row.path.is_empty() {
-                return Err(PolicyError::NoPath(number));
-            }
-            if let Some(server) = &row.server {
-                let name = server.strip_prefix("*.").unwrap_or(server);
-                if name.is_empty() || name.contains('*') {
-                    return Err(PolicyError::Server(number, server.clone()));
-                }
-            }
-        }
-        Ok(Self(rows))
+    /// A policy of these rows. Each decision reads all of them, so there should be few.
+    pub fn new(rows: Vec<Row>) -> Self {
+        Self(rows)
     }
 
-    /// The path for a flow of these kinds to this server.
-    pub fn path(&self, kinds: Kinds, server: Option<&str>) -> Option<&str> {
-        let row = self.0.iter().find(|row| row.matches(kinds, server))?;
-        Some(&row.path)
+    /// The number of the row for a flow of these kinds to this server, from zero.
+    pub fn row(&self, kinds: Kinds, server: Option<&str>) -> Option<usize> {
+        self.0.iter().position(|row| row.matches(kinds, server))
     }
 
-    /// Whether some row asks for a kind. What no row asks for needs no classifier.
-    pub fn wants(&self, kind: Kind) -> bool {
-        self.0.iter().any(|row| row.kinds.contains(kind))
+    /// Whether a flow of these kinds, which has this row or none, may get another one if more is found in it.
+    pub fn may_change(&self, kinds: Kinds, row: Option<usize>) -> bool {
+        let before = &self.0[..row.unwrap_or(self.0.len())];
+        let more = may_carry(kinds);
+        let asks_for_more = |row: &Row| row.kinds.iter().any(|kind| more.contains(kind));
+        before.iter().any(asks_for_more)
     }
 }
 
@@ -113,48 +93,49 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
 
-    fn row(kinds: &[Kind], server: Option<&str>, path: &str) -> Row {
-        Row {
-            kinds: kinds.iter().fold(Kinds::NONE, |set, kind| set.with(*kind)),
-            server: server.map(Into::into),
-            path: path.into(),
-        }
+    fn kinds(all: &[Kind]) -> Kinds {
+        all.iter().fold(Kinds::NONE, |set, kind| set.with(*kind))
     }
 
     #[test]
     fn the_first_row_that_matches_decides() {
-        let rows = vec![
-            row(&[Kind::Svc], None, "video"),
-            row(&[Kind::Rtp], None, "voice"),
-            row(&[Kind::Tls, Kind::Quic], Some("*.example.org"), "partner"),
-            row(&[Kind::Tls], Some("example.net"), "other"),
-        ];
-        let policy = Policy::new(rows).unwrap();
-        let of = |kinds: &[Kind], server| {
-            let kinds = kinds.iter().fold(Kinds::NONE, |set, kind| set.with(*kind));
-            policy.path(kinds, server)
-        };
-        assert_eq!(of(&[Kind::Rtp, Kind::Svc], None), Some("video"));
-        assert_eq!(of(&[Kind::Stun, Kind::Rtp], None), Some("voice"));
-        assert_eq!(of(&[Kind::Quic], Some("a.Example.org")), Some("partner"));
+        let row = |of: &[Kind], server| Row::new(kinds(of), server).unwrap();
+        let policy = Policy::new(vec![
+            row(&[Kind::Svc], None),
+            row(&[Kind::Rtp], None),
+            row(&[Kind::Tls, Kind::Quic], Some("*.example.org")),
+            row(&[Kind::Tls], Some("example.net")),
+        ]);
+        let of = |all: &[Kind], server| policy.row(kinds(all), server);
+        assert_eq!(of(&[Kind::Rtp, Kind::Svc], None), Some(0));
+        assert_eq!(of(&[Kind::Stun, Kind::Rtp], None), Some(1));
+        assert_eq!(of(&[Kind::Quic], Some("a.Example.org")), Some(2));
         assert_eq!(of(&[Kind::Quic], Some("example.org")), None);
-        assert_eq!(of(&[Kind::Tls], Some("EXAMPLE.net")), Some("other"));
+        assert_eq!(of(&[Kind::Tls], Some("EXAMPLE.net")), Some(3));
         assert_eq!(of(&[Kind::Tls], None), None);
-        assert!(policy.wants(Kind::Quic) && !policy.wants(Kind::Dns));
+        let rtp = kinds(&[Kind::Rtp]);
+        assert!(policy.may_change(rtp, Some(1)) && policy.may_change(rtp, None));
+        assert!(
+            policy.may_change(kinds(&[Kind::Stun]), None),
+            "by way of RTP"
+        );
+        assert!(!policy.may_change(kinds(&[Kind::Rtp, Kind::Svc]), Some(0)));
+        assert!(!policy.may_change(kinds(&[Kind::Dns]), None));
+        assert!(!Policy::default().may_change(rtp, None));
     }
 
     #[test]
     fn a_row_that_can_match_nothing_is_refused() {
-        let error = |row| Policy::new(vec![row]).unwrap_err().to_string();
-        assert_eq!(error(row(&[], None, "a")), "row 1 names no kind of flow");
-        assert_eq!(error(row(&[Kind::Rtp], None, "")), "row 1 names no path");
-        let server = error(row(&[Kind::Tls], Some("a.*.de"), "a"));
-        assert!(
-            server.starts_with("row 1: `a.*.de` is no server"),
-            "{server}"
-        );
-        let many = vec![row(&[Kind::Rtp], None, "a"); ROWS_MAX + 1];
-        assert!(Policy::new(many).is_err());
+        assert_eq!(Row::new(Kinds::NONE, None), Err(RowError::NoKind));
+        for server in ["", "*.", "a.*.de", "*"] {
+            let error = Row::new(kinds(&[Kind::Tls]), Some(server)).unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.starts_with(&format!("`{server}` is no server")),
+                "{error}"
+            );
+        }
     }
 }

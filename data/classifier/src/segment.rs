@@ -1,5 +1,7 @@
 //! The part of a packet that the classifier reads.
 
+use weir_wire::{Protocol, tcp, udp};
+
 /// The transport payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment<'a> {
@@ -16,4 +18,30 @@ pub enum Segment<'a> {
     },
     /// Another protocol, which is not classified.
     Other,
+}
+
+impl<'a> Segment<'a> {
+    /// The segment in the bytes behind the headers of an IP packet with this protocol number; none if its header is cut.
+    /// The payload may be cut.
+    pub fn parse(protocol: u8, bytes: &'a [u8]) -> Option<Self> {
+        match Protocol::from(protocol) {
+            Protocol::TCP => {
+                let view = tcp::View::new_checked(bytes).ok()?;
+                Some(Self::Stream {
+                    sequence: view.sequence(),
+                    is_syn: view.flags().contain(tcp::Flags::SYN),
+                    bytes: bytes.get(view.header_len()..)?,
+                })
+            }
+            Protocol::UDP => {
+                let view = udp::View::new_checked(bytes).ok()?;
+                let len = match usize::from(view.length()) {
+                    0 => bytes.len(), // a jumbogram, or a segment that is cut later
+                    len => len.min(bytes.len()),
+                };
+                Some(Self::Datagram(bytes.get(udp::HEADER_LEN..len)?))
+            }
+            _ => Some(Self::Other),
+        }
+    }
 }

@@ -9,10 +9,12 @@
 //! - [`events`]: events of the forwarding thread
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
 //! - [`bypass`]: netfilter rules that forwarded packets bypass
+//! - [`classification`]: the classifier of flows for implicit encapsulation rules
 //! - [`journal`]: the log
 
 pub mod bypass;
 mod carrier;
+mod classification;
 mod driver;
 mod events;
 pub mod journal;

@@ -119,6 +119,8 @@ pub enum Event {
     },
     /// Packets wait for the control element: [`Plane::take_exceptions`]. Reported once until they are taken.
     Exceptions,
+    /// Copies of packets wait for the classifier: [`Plane::take_copies`]. Reported once until they are taken.
+    Copies,
     /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large one takes time that the
     /// worker does not have.
     Retired(Arc<Tables>),
@@ -313,6 +315,9 @@ impl Worker {
             }
             if self.plane.announce_exceptions() {
                 (self.event)(Event::Exceptions);
+            }
+            if self.plane.announce_copies() {
+                (self.event)(Event::Copies);
             }
             let reopen = self.reopen(now);
             if busy {

@@ -1,11 +1,16 @@
 //! Flexible packet forwarding: the domain with the packets that went through, and its sections with names.
 
 use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
+use weir_path::fpf::edge::classes;
+use weir_path::fpf::edge::implicit;
 use weir_path::plane::Plane;
 use weir_path::plane::edge::InForce;
 use weir_path::plane::fpf::Stats;
 
-use super::{Block, Column, PACKETS, Row, Source, TEXT, component, components, row, rows};
+use super::{
+    Block, COUNTER, Column, NUMBER, PACKET_COUNTER, PACKETS, Row, Source, TEXT, component,
+    components, row, rows,
+};
 use crate::fpf::{PARAMETERS, Part};
 
 pub(crate) static FPF: Block = Block {
@@ -18,13 +23,24 @@ pub(crate) static FPF: Block = Block {
         components: &components::<Counted, { COLUMNS.len() }>(COLUMNS),
         ..Class::PLAIN
     },
-    source: Source::Plane(|plane: &Plane| row(COLUMNS, &plane.fpf_stats())),
+    source: Source::Plane(|plane: &Plane| {
+        let counted = Counted {
+            stats: plane.fpf_stats(),
+            expired: plane.fpf_expired(),
+            classes: plane.fpf_class_stats(),
+        };
+        row(COLUMNS, &counted)
+    }),
 };
 
-struct Counted;
+struct Counted {
+    stats: Stats,
+    expired: u64,
+    classes: implicit::Stats,
+}
 
 impl Row for Counted {
-    type View<'a> = Stats;
+    type View<'a> = Self;
 }
 
 const COLUMNS: &[Column<Counted>] = &[
@@ -34,7 +50,7 @@ const COLUMNS: &[Column<Counted>] = &[
             Cell::new("IN").of("packets").since_start(),
             Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
         ])
-        .read(|stats| stats.received.into()),
+        .read(|all| all.stats.received.into()),
     component(21, "forwarded", COUNT, "")
         .about("Packets that left for a next FE.")
         .shown(&[
@@ -43,23 +59,45 @@ const COLUMNS: &[Column<Counted>] = &[
                 .of("packets")
                 .form(Form::PerSecond),
         ])
-        .read(|stats| stats.forwarded.into()),
+        .read(|all| all.stats.forwarded.into()),
     component(22, "encapsulated", COUNT, "")
         .about("Packets that got an FPF header here.")
         .shown(&[Cell::new("ENCAPSULATED").of("packets").since_start()])
-        .read(|stats| stats.encapsulated.into()),
+        .read(|all| all.stats.encapsulated.into()),
     component(23, "decapsulated", COUNT, "")
         .about("Packets whose FPF header was taken off.")
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
-        .read(|stats| stats.decapsulated.into()),
+        .read(|all| all.stats.decapsulated.into()),
     component(24, "created", COUNT, "")
         .about("Copies that multicast made of packets, and packets that coding added.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
-        .read(|stats| stats.created.into()),
-    component(30, "repaired", PACKETS, "0")
+        .read(|all| all.stats.created.into()),
+    component(25, "expired", COUNTER, "3")
+        .about("Encapsulations that ended because no packet matched them for their time-out, those of classes included.")
+        .shown(&[Cell::new("EXPIRED").since_start()])
+        .read(|all| (all.expired + all.classes.ended.expired).into()),
+    component(26, "inspected", PACKET_COUNTER, "12")
+        .about("First packets of flows that were copied for the classifier.")
+        .shown(&[Cell::new("INSPECTED").since_start()])
+        .read(|all| all.classes.copied.into()),
+    component(27, "uninspected", PACKET_COUNTER, "0")
+        .about("Packets that the classifier should have seen, and that were not copied because it was late; they were forwarded.")
+        .shown(&[Cell::new("UNINSPECTED").since_start()])
+        .read(|all| all.classes.lost.into()),
+    component(28, "followed", NUMBER, "150")
+        .about("Flows that the classifier follows now.")
+        .shown(&[Cell::new("FLOWS FOLLOWED")])
+        .read(|all| all.classes.followed.into()),
+    component(29, "displaced", COUNTER, "0")
+        .about("Flows that left their class to make room for others, because they were silent for a second.")
+        .read(|all| all.classes.ended.displaced.into()),
+    component(30, "unclassified", COUNTER, "0")
+        .about("Flows of a class that stayed on the routes, because `classifier_flows` others were in use.")
+        .read(|all| all.classes.ended.refused.into()),
+    component(31, "repaired", PACKETS, "0")
         .about("Packets that rules with `xor-decode` repaired.")
         .shown(&[Cell::new("REPAIRED")])
-        .read(|stats| stats.repaired.into()),
+        .read(|all| all.stats.repaired.into()),
 ];
 
 /// The class of the sections of a kind.
@@ -68,6 +106,7 @@ pub(crate) const fn class_of(part: Part) -> &'static Class {
         Part::Interface => &INTERFACES,
         Part::Rule => &RULES,
         Part::Encapsulation => &ENCAPSULATIONS.class,
+        Part::Class => &CLASSES.class,
     }
 }
 
@@ -148,4 +187,56 @@ const ENCAPSULATED: &[Column<Encapsulated>] = &[
         .about("Packets that wait for the rate of `shape` now.")
         .shown(&[Cell::new("WAITING").of("packets")])
         .read(|in_force| in_force.queue.waiting.into()),
+];
+
+pub(super) static CLASSES: Block = Block {
+    class: Class {
+        name: "fpf_classes",
+        id: 0x00F7_0006,
+        about: "flows that get a header of flexible packet forwarding because of what they carry, by class",
+        key: &["name"],
+        has_instances: true,
+        parameters: Part::Class.parameters(),
+        metric: Some("fpf_class"),
+        components: &components::<OfClass, { OF_CLASS.len() }>(OF_CLASS),
+        layout: Layout {
+            empty: "There are no classes of flows here.",
+            ..Layout::PLAIN
+        },
+        ..Class::PLAIN
+    },
+    source: Source::Plane(|plane: &Plane| rows(OF_CLASS, plane.fpf_classes())),
+};
+
+struct OfClass;
+
+impl Row for OfClass {
+    type View<'a> = classes::InForce;
+}
+
+const OF_CLASS: &[Column<OfClass>] = &[
+    component(1, "name", TEXT, "voice")
+        .about("Name of the class.")
+        .shown(&[Cell::new("NAME")])
+        .read(|class| class.name.as_str().into()),
+    component(20, "flows", NUMBER, "12")
+        .about("Flows that follow its paths now.")
+        .shown(&[Cell::new("FLOWS")])
+        .read(|class| u64::from(class.flows).into()),
+    component(21, "classified", COUNTER, "150")
+        .about("Flows that the classifier has found.")
+        .shown(&[Cell::new("CLASSIFIED").since_start()])
+        .read(|class| class.classified.into()),
+    component(22, "count", COUNT, "")
+        .about("Packets that got the header.")
+        .shown(&[
+            Cell::new("PACKETS").of("packets").since_start(),
+            Cell::new("BYTES").of("bytes").since_start(),
+            Cell::new("PKT/S NOW").of("packets").form(Form::PerSecond),
+        ])
+        .read(|class| class.hits.into()),
+    component(23, "policed", COUNT, "")
+        .about("Packets dropped because their flow was beyond the rate of `police`.")
+        .shown(&[Cell::new("POLICED").of("packets").since_start()])
+        .read(|class| class.policed.into()),
 ];

@@ -45,6 +45,7 @@ pub static BLOCKS: &[&Block] = &[
     &redirect::REDIRECT,
     &fpf::FPF,
     &fpf::ENCAPSULATIONS,
+    &fpf::CLASSES,
     &netfilter::NETFILTER,
 ];
 
@@ -154,6 +155,7 @@ const FLAG: Type = Type::Flag;
 const NUMBER: Type = Type::Gauge(Unit::One);
 const PACKETS: Type = Type::Gauge(Unit::Packets);
 const BYTES: Type = Type::Gauge(Unit::Bytes);
+const COUNTER: Type = Type::Counter(Unit::One);
 const PACKET_COUNTER: Type = Type::Counter(Unit::Packets);
 const RATE_BPS: Type = Type::Gauge(Unit::BitsPerSecond);
 const SECONDS: Type = Type::Real(Unit::Seconds);

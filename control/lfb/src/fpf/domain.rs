@@ -36,6 +36,13 @@ pub const PARAMETERS: &[Parameter] = &[
         "names of the ports at which packets may get an FPF header, separated by spaces; empty: all ports",
     )
     .id(7),
+    Parameter::new(
+        "classifier_flows",
+        Kind::Count(1, 1_000_000),
+        "20000",
+        "flows that the classifier of `fpf.class` follows at once, and maximum flows of all classes; a change forgets them",
+    )
+    .id(8),
 ];
 
 pub(super) fn domain(settings: &Settings) -> Result<Domain, Wrong> {
@@ -50,6 +57,10 @@ pub(super) fn no_match(settings: &Settings) -> NoMatch {
         "drop" => NoMatch::Drop,
         _ => NoMatch::Forward,
     }
+}
+
+pub(super) fn classifier_flows(settings: &Settings) -> usize {
+    settings.count("classifier_flows") as usize // its range is checked
 }
 
 pub(super) fn edge_ports(settings: &Settings) -> Vec<String> {

@@ -22,70 +22,85 @@ const fn word(id: u32, name: &'static str, about: &'static str) -> Parameter {
     Parameter::new(name, Kind::Text(49), "", about).id(id)
 }
 
+/// LID vectors.
+pub(super) const VECTORS: Parameter = Parameter::new(
+    "vectors",
+    Kind::Text(VECTORS_MAX),
+    "",
+    "LID vectors in hexadecimal, each perhaps with its weight, separated by spaces: b1a1:3 c1a1",
+)
+.id(10);
+
+/// How packets are spread over them.
+pub(super) const SPREAD: Parameter = Parameter::new(
+    "spread",
+    Kind::Word(&["flow", "packet", "copies"]),
+    "flow",
+    "how packets are spread over several vectors; flow: each flow keeps one, by weight; packet: in turns, by weight; \
+     copies: each packet goes to all (multicast)",
+)
+.id(11);
+
+/// The number of a session.
+pub(super) const SESSION: Parameter = Parameter::new(
+    "session",
+    Kind::Count(0, u32::MAX as u64),
+    "0",
+    "number of the session that the packets belong to, for reports",
+)
+.id(13);
+
+/// A rate that the packets must keep.
+pub(super) const POLICE: Parameter = Parameter::new(
+    "police",
+    Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
+    "0 bit",
+    "rate beyond which the packets are dropped; 0 bit: not policed",
+)
+.id(14);
+
+/// The depth of its bucket.
+pub(super) const BURST: Parameter = Parameter::new(
+    "burst",
+    Kind::Bytes(BURST_MIN, BURST_MAX),
+    "15140 B",
+    "bytes that may pass at once beyond that rate",
+)
+.id(15);
+
 /// The components of a section.
 pub(crate) const PARAMETERS: &[Parameter] = &[
-        Parameter::new(
-            "priority",
-            Kind::Count(0, 65_535),
-            "1000",
-            "among the encapsulations that match a packet, the one with the lowest number counts; of equal ones the first \
-             by name",
-        )
-        .id(2),
-        word(3, "source", "prefix of the source: 192.0.2.0/24; empty: any"),
-        word(4, "destination", "prefix of the destination; empty: any"),
-        word(5, "protocol", "tcp, udp, icmp, icmpv6, sctp or a number; empty: any"),
-        word(6, "source_ports", "a port, or the first and the last one of a range: 5000-5999; empty: any"),
-        word(7, "destination_ports", "the same for the destination"),
-        word(8, "version", "4 or 6; only where no prefix tells it"),
-        word(
-            9,
-            "ether_type",
-            "Ethernet type of packets that are not IP, like 0x88b5, in place of all other fields",
-        ),
-        Parameter::new(
-            "vectors",
-            Kind::Text(VECTORS_MAX),
-            "",
-            "LID vectors in hexadecimal, each perhaps with its weight, separated by spaces: b1a1:3 c1a1",
-        )
-        .id(10),
-        Parameter::new(
-            "spread",
-            Kind::Word(&["flow", "packet", "copies"]),
-            "flow",
-            "how packets are spread over several vectors; flow: each flow keeps one, by weight; packet: in turns, by weight; \
-             copies: each packet goes to all (multicast)",
-        )
-        .id(11),
-        Parameter::new(
-            "timeout",
-            Kind::Span(Span::ZERO, Span::from_secs(604_800)),
-            "0 s",
-            "time without packets after which the encapsulation ends; 0 s: never",
-        )
-        .id(12),
-        Parameter::new(
-            "session",
-            Kind::Count(0, u32::MAX as u64),
-            "0",
-            "number of the session that the packets belong to, for reports",
-        )
-        .id(13),
-        Parameter::new(
-            "police",
-            Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
-            "0 bit",
-            "rate beyond which the packets are dropped; 0 bit: not policed",
-        )
-        .id(14),
-        Parameter::new(
-            "burst",
-            Kind::Bytes(BURST_MIN, BURST_MAX),
-            "15140 B",
-            "bytes that may pass at once beyond that rate",
-        )
-        .id(15),
+    Parameter::new(
+        "priority",
+        Kind::Count(0, 65_535),
+        "1000",
+        "among the encapsulations that match a packet, the one with the lowest number counts; of equal ones the first \
+         by name",
+    )
+    .id(2),
+    word(3, "source", "prefix of the source: 192.0.2.0/24; empty: any"),
+    word(4, "destination", "prefix of the destination; empty: any"),
+    word(5, "protocol", "tcp, udp, icmp, icmpv6, sctp or a number; empty: any"),
+    word(6, "source_ports", "a port, or the first and the last one of a range: 5000-5999; empty: any"),
+    word(7, "destination_ports", "the same for the destination"),
+    word(8, "version", "4 or 6; only where no prefix tells it"),
+    word(
+        9,
+        "ether_type",
+        "Ethernet type of packets that are not IP, like 0x88b5, in place of all other fields",
+    ),
+    VECTORS,
+    SPREAD,
+    Parameter::new(
+        "timeout",
+        Kind::Span(Span::ZERO, Span::from_secs(604_800)),
+        "0 s",
+        "time without packets after which the encapsulation ends; 0 s: never",
+    )
+    .id(12),
+    SESSION,
+    POLICE,
+    BURST,
         Parameter::new(
             "shape",
             Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
@@ -108,6 +123,20 @@ pub(super) fn encapsulation(
     domain: &Domain,
 ) -> Result<Encapsulation, Wrong> {
     let filter = filter(settings)?;
+    Ok(Encapsulation {
+        name: name.to_owned(),
+        row: settings.count("priority") as u32, // its range is checked; `in_rows` makes it unique
+        filter,
+        rule: rule(settings, domain, profile(settings)?)?,
+    })
+}
+
+/// The vectors of packets with this profile, and their time-out.
+pub(super) fn rule(
+    settings: &Settings,
+    domain: &Domain,
+    profile: Option<Profile>,
+) -> Result<Rule, Wrong> {
     let spread = match settings.word("spread") {
         "packet" => Spread::ByPacket,
         "copies" => Spread::Copies,
@@ -117,29 +146,29 @@ pub(super) fn encapsulation(
     let vectors: Result<Vec<_>, String> = words.map(|word| weighted(word, domain)).collect();
     let vectors = vectors.map_err(|why| Wrong::new("vectors", why))?;
     let paths = Paths::new(spread, &vectors).map_err(|e| Wrong::new("vectors", e.to_string()))?;
-    let profile = profile(settings)?;
-    Ok(Encapsulation {
-        name: name.to_owned(),
-        row: settings.count("priority") as u32, // its range is checked; `in_rows` makes it unique
-        filter,
-        rule: Rule {
-            paths,
-            timeout: Some(settings.span("timeout")).filter(|time| *time > Span::ZERO),
-            session: settings.count("session") as u32, // its range is checked
-            profile,
-        },
+    Ok(Rule {
+        paths,
+        timeout: Some(settings.span("timeout")).filter(|time| *time > Span::ZERO),
+        session: settings.count("session") as u32, // its range is checked
+        profile,
     })
 }
 
+/// The rate that packets must keep, if there is one.
+pub(super) fn policed(settings: &Settings) -> Result<Option<Profile>, Wrong> {
+    let rate = settings.rate("police");
+    if rate.as_bps() == 0 {
+        return Ok(None);
+    }
+    let police = Police::new(rate, Bytes(settings.bytes("burst")));
+    let police = police.map_err(|error| Wrong::new("police", error.to_string()))?;
+    Ok(Some(Profile::Policed(police)))
+}
+
 fn profile(settings: &Settings) -> Result<Option<Profile>, Wrong> {
-    let of = |name| Some(settings.rate(name)).filter(|rate| rate.as_bps() > 0);
-    match (of("police"), of("shape")) {
-        (None, None) => Ok(None),
-        (Some(rate), None) => {
-            let police = Police::new(rate, Bytes(settings.bytes("burst")));
-            let police = police.map_err(|error| Wrong::new("police", error.to_string()))?;
-            Ok(Some(Profile::Policed(police)))
-        }
+    let shape = Some(settings.rate("shape")).filter(|rate| rate.as_bps() > 0);
+    match (policed(settings)?, shape) {
+        (policed, None) => Ok(policed),
         (None, Some(rate)) => {
             let shape = Shape::new(rate, settings.count("shape_limit") as usize);
             let shape = shape.map_err(|error| Wrong::new("shape", error.to_string()))?;

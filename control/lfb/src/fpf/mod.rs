@@ -16,6 +16,10 @@
 //! [fpf.encapsulation.video]          # packets to this prefix follow the vector b1 a1
 //! destination = "198.51.100.0/24"
 //! vectors = "b1a1"
+//!
+//! [fpf.class.voice]                  # flows in which a classifier finds RTP do so, too
+//! kinds = "rtp"
+//! vectors = "b1a1"
 //! ```
 //!
 //! A router has FPF as soon as it has an interface of it. FPF packets are taken at these interfaces only; elsewhere
@@ -23,9 +27,10 @@
 //! Internet Networks", section III.
 //!
 //! - `domain`: the section `[fpf]`
-//! - `interface`, `rule`, `encapsulation`: one file for each kind of section within
+//! - `interface`, `rule`, `encapsulation`, `class`: one file for each kind of section within
 //! - `text`: LIDs, vectors and addresses as they are written
 
+mod class;
 mod domain;
 mod encapsulation;
 mod interface;
@@ -36,10 +41,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_base::setting::{Parameter, Settings};
+use weir_classifier::policy::Policy;
 use weir_model::fault::ResultCode;
 use weir_model::{ComponentPath, Fault};
 use weir_path::fpf::edge::filter::Filter;
-use weir_path::fpf::edge::setup::Setup;
+use weir_path::fpf::edge::setup::{NoMatch, Setup};
 use weir_path::fpf::{Builder, InterfaceId, Table};
 
 pub use domain::PARAMETERS;
@@ -61,11 +67,18 @@ pub enum Part {
     Rule,
     /// Packets that get a header here, and their vectors.
     Encapsulation,
+    /// Flows that get one because of what they carry.
+    Class,
 }
 
 impl Part {
     /// All of them, in the order in which they depend on each other.
-    pub const ALL: [Self; 3] = [Self::Interface, Self::Rule, Self::Encapsulation];
+    pub const ALL: [Self; 4] = [
+        Self::Interface,
+        Self::Rule,
+        Self::Encapsulation,
+        Self::Class,
+    ];
 
     /// The key of its sections.
     pub const fn key(self) -> &'static str {
@@ -73,6 +86,7 @@ impl Part {
             Self::Interface => "interface",
             Self::Rule => "rule",
             Self::Encapsulation => "encapsulation",
+            Self::Class => "class",
         }
     }
 
@@ -82,6 +96,7 @@ impl Part {
             Self::Interface => interface::PARAMETERS,
             Self::Rule => rule::PARAMETERS,
             Self::Encapsulation => encapsulation::PARAMETERS,
+            Self::Class => class::PARAMETERS,
         }
     }
 
@@ -119,8 +134,10 @@ pub struct FpfPlan {
 pub struct Built {
     /// Rules by interface and LID.
     pub table: Arc<Table>,
-    /// The part of the edge: encapsulations and their ports.
+    /// The part of the edge: encapsulations, classes, and their ports.
     pub edge: Arc<Setup>,
+    /// How flows of the classes are found: a row for each, in the same order.
+    pub policy: Arc<Policy>,
 }
 
 impl Default for FpfPlan {
@@ -239,10 +256,13 @@ impl FpfPlan {
 
     fn check_numbers(&self, faults: &mut Vec<Fault>) {
         for (part, named) in &self.named {
-            if named.len() > NAMED_MAX {
+            let max = match part {
+                Part::Class => class::CLASSES_MAX,
+                _ => NAMED_MAX,
+            };
+            if named.len() > max {
                 let (key, len) = (part.key(), named.len());
-                let why =
-                    format!("there are {len} sections `{key}`, but at most {NAMED_MAX} may be");
+                let why = format!("there are {len} sections `{key}`, but at most {max} may be");
                 let at = ComponentPath::new([KEY, key]);
                 faults.push(Fault::new(at, why));
             }
@@ -267,12 +287,17 @@ impl FpfPlan {
                 faults.push(wrong.at(&Part::Rule.path(name)));
             }
         }
-        let mut encapsulations = Vec::new();
-        for (name, settings) in self.each(Part::Encapsulation) {
-            match encapsulation::encapsulation(name, settings, &domain) {
-                Ok(encapsulation) => encapsulations.push(encapsulation),
-                Err(wrong) => faults.push(wrong.at(&Part::Encapsulation.path(name))),
-            }
+        let encapsulations = self.checked(Part::Encapsulation, faults, |name, settings| {
+            encapsulation::encapsulation(name, settings, &domain)
+        });
+        let mut classes = self.checked(Part::Class, faults, |name, settings| {
+            class::class(name, settings, &domain)
+        });
+        classes.sort_by_key(|class| class.priority); // the same priority: by name, as they come
+        let no_match = domain::no_match(&self.settings);
+        if !classes.is_empty() && no_match == NoMatch::Drop {
+            let why = "classes need `no_match = \"forward\"`: the first packets of a flow follow the routes";
+            faults.push(Fault::new(root.join("no_match"), why));
         }
         if interfaces.is_empty() && faults.is_empty() {
             let why = "FPF has no interface; add [fpf.interface.NAME] with its `port`";
@@ -282,16 +307,34 @@ impl FpfPlan {
             .build()
             .map_err(|error| faults.push(Fault::new(root, error.to_string())))
             .ok()?;
+        let (classes, rows) = classes.into_iter().map(|c| (c.class, c.row)).unzip();
         Some(Built {
             table: Arc::new(table),
             edge: Arc::new(Setup {
                 encapsulations: encapsulation::in_rows(encapsulations),
-                classes: Vec::new(),
-                flows_max: 0,
-                no_match: domain::no_match(&self.settings),
+                classes,
+                flows_max: domain::classifier_flows(&self.settings),
+                no_match,
                 ports: domain::edge_ports(&self.settings),
             }),
+            policy: Arc::new(Policy::new(rows)),
         })
+    }
+
+    /// The sections of a kind, each checked by itself.
+    fn checked<T>(
+        &self,
+        part: Part,
+        faults: &mut Vec<Fault>,
+        check: impl Fn(&str, &Settings) -> Result<T, Wrong>,
+    ) -> Vec<T> {
+        let checked = self.each(part).filter_map(|(name, settings)| {
+            let checked = check(name, settings);
+            checked
+                .map_err(|wrong| faults.push(wrong.at(&part.path(name))))
+                .ok()
+        });
+        checked.collect()
     }
 }
 
@@ -345,7 +388,6 @@ mod tests {
     use weir_base::setting::Scalar;
     use weir_model::{Change, Operation};
     use weir_path::fpf::edge::profile::{Profile, Shape};
-    use weir_path::fpf::edge::setup::NoMatch;
     use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
     use crate::Plan;
@@ -393,6 +435,13 @@ mod tests {
         fpf.encapsulation.all.priority = 2000
         fpf.encapsulation.all.version = 6
         fpf.encapsulation.all.vectors = c1
+        fpf.class.voice.kinds = rtp
+        fpf.class.voice.vectors = b1
+        fpf.class.partner.priority = 7
+        fpf.class.partner.kinds = tls quic
+        fpf.class.partner.server = *.example.org
+        fpf.class.partner.vectors = b1a1
+        fpf.class.partner.police = 1 Mbit
         ";
 
     fn plan(more: &str) -> Result<Plan, Vec<String>> {
@@ -452,6 +501,22 @@ mod tests {
         );
         let video = &built.edge.encapsulations[1].rule.paths;
         assert_eq!((video.weights(), video.header_len_max()), (&[3, 1][..], 4));
+        let classes = built.edge.classes.iter();
+        let classes = classes.map(|class| (&class.name[..], class.rule.timeout));
+        let minute = Some(weir_base::Span::from_secs(60));
+        assert_eq!(
+            classes.collect::<Vec<_>>(),
+            [("partner", minute), ("voice", minute)]
+        );
+        let kinds = |kind| weir_classifier::Kinds::NONE.with(kind);
+        let row = |kind, server| built.policy.row(kinds(kind), server);
+        assert_eq!(row(weir_classifier::Kind::Rtp, None), Some(1));
+        assert_eq!(
+            row(weir_classifier::Kind::Quic, Some("a.example.org")),
+            Some(0)
+        );
+        assert!(built.edge.classes[0].rule.profile.is_some());
+        assert_eq!(built.edge.flows_max, 20_000);
         assert_eq!(
             (built.edge.no_match, &built.edge.ports[..]),
             (NoMatch::Forward, &["lan".to_owned()][..])
@@ -575,6 +640,34 @@ mod tests {
             (
                 "fpf.encapsulation.x",
                 "fpf.encapsulation.x: version is not given",
+            ),
+            (
+                "fpf.class.voice.kinds = rtp rtpp",
+                "fpf.class.voice.kinds: \"rtpp\" is no kind of flow; did you mean `rtp`?",
+            ),
+            (
+                "fpf.class.x.vectors = b1",
+                "fpf.class.x.kinds: no kind is named; permitted are rtp, rtcp, svc, sip",
+            ),
+            (
+                "fpf.class.voice.server = *",
+                "fpf.class.voice.server: `*` is no server",
+            ),
+            (
+                "fpf.class.x.kinds = rtp",
+                "fpf.class.x.vectors: the number of vectors is 0",
+            ),
+            (
+                "fpf.lid_bytes = 2",
+                "fpf.class.voice.vectors: \"b1\" is shorter than a LID of 2 bytes",
+            ),
+            (
+                "fpf.class.voice.timeout = 0 s",
+                "fpf.class.voice.timeout: `timeout` is \"0 s\", but must be a time from \"1 s\"",
+            ),
+            (
+                "fpf.no_match = drop",
+                "fpf.no_match: classes need `no_match = \"forward\"`",
             ),
             ("fpf.rules.x.lid = a1", "did you mean `rule`"),
             ("mode = bridged", "a bridge has no FPF"),

@@ -73,6 +73,12 @@ pub(super) enum Match {
     OfClass(Found),
 }
 
+/// Parts of an edge that are no longer in force. They may be large, so the forwarding thread does not free them.
+pub struct Replaced {
+    _edge: Option<Box<Edge>>,
+    _implicit: Option<Box<Implicit>>,
+}
+
 /// An encapsulation in force, and its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
@@ -86,17 +92,20 @@ pub struct InForce {
 
 impl Plane {
     /// Puts the part of an edge in force, or none. Encapsulations that keep their row and filter keep their counters.
-    /// It does nothing without an FPF table. Returns an edge that is gone, so that another thread can free it.
-    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Option<Box<Edge>> {
+    /// It does nothing without an FPF table. Returns parts that are gone, so that another thread can free them.
+    pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Replaced {
         // A router that is no edge looks nothing up.
         let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
-            let mut gone = self.edge.take()?;
-            for held in gone.shapers.drain() {
+            let mut gone = self.edge.take();
+            for held in gone.iter_mut().flat_map(|gone| gone.shapers.drain()) {
                 let place = self.came_by(held.ingress);
                 self.leave_edge(held, now);
                 self.reclaim(place);
             }
-            return Some(gone);
+            return Replaced {
+                _edge: gone,
+                _implicit: None,
+            };
         };
         let mut edge = match self.edge.take() {
             Some(edge) => edge,
@@ -113,10 +122,13 @@ impl Plane {
                 expired: 0,
             }),
         };
-        edge.change(setup, self.streams.hash_key("flow-hash"), now);
+        let gone = edge.change(setup, self.streams.hash_key("flow-hash"), now);
         self.edge = Some(edge);
         self.bind_edge();
-        None
+        Replaced {
+            _edge: None,
+            _implicit: gone,
+        }
     }
 
     /// The encapsulations in force, lowest row first.
@@ -472,11 +484,15 @@ impl Edge {
         waiting.for_each(|held| held.renumber(gone));
     }
 
-    /// Puts another setup in force. The secret is that of the flow hashes.
-    fn change(&mut self, setup: Arc<Setup>, secret: (u64, u64), now: Instant) {
-        if setup.classes.is_empty() || setup.flows_max != self.setup.flows_max {
-            self.implicit = None;
-        }
+    /// Puts another setup in force. The secret is that of the flow hashes. Returns the implicit part, if it is gone.
+    fn change(
+        &mut self,
+        setup: Arc<Setup>,
+        secret: (u64, u64),
+        now: Instant,
+    ) -> Option<Box<Implicit>> {
+        let begins_anew = setup.classes.is_empty() || setup.flows_max != self.setup.flows_max;
+        let gone = self.implicit.take_if(|_| begins_anew);
         if !setup.classes.is_empty() {
             let new = || Box::new(Implicit::new(setup.flows_max, secret, now));
             self.implicit.get_or_insert_with(new).change(&setup);
@@ -506,5 +522,6 @@ impl Edge {
             }
         }
         self.setup = setup;
+        gone
     }
 }

@@ -24,11 +24,15 @@ impl Plane {
         self.implicit_mut().is_some_and(Implicit::announce)
     }
 
-    /// Takes the copies for the classifier, and continues with `empty`, which it returns if there are no classes.
-    pub fn take_copies(&mut self, mut empty: Copies) -> Copies {
+    /// Takes the copies for the classifier, which follows this number of flows now, and continues with `empty`. Without
+    /// classes it returns `empty`.
+    pub fn take_copies(&mut self, mut empty: Copies, followed: usize) -> Copies {
         empty.clear();
         match self.implicit_mut() {
-            Some(implicit) => implicit.take_copies(empty),
+            Some(implicit) => {
+                implicit.set_followed(followed);
+                implicit.take_copies(empty)
+            }
             None => empty,
         }
     }

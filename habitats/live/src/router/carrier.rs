@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use weir_base::Span;
+use weir_base::{Span, Streams};
 use weir_element::{Completion, Effect, Limits, Moment, Place};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
@@ -14,9 +14,10 @@ use weir_lfb::redirect::RedirectPlan;
 use weir_path::fpf::{Interface, Table};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
-use weir_path::plane::edge::Edge;
+use weir_path::plane::edge::Replaced;
 
 use super::bypass::{self, Bypassed};
+use super::classification::{self, Classes, Wake};
 use super::driver::Input;
 use super::events::Inbox;
 use super::ports::{self, Opened, frame_bytes_max};
@@ -41,6 +42,10 @@ pub(super) struct Carrier {
     worker: Option<Handle>,
     launched: Option<Launched>,
     bypassed: Arc<Mutex<Bypassed>>,
+    /// The classes of flows in force, for the classifier.
+    classes: Classes,
+    /// Wakes the classifier, once it has started.
+    classifier: Option<Wake>,
     /// The receiver of the result of a long effect; used once.
     report: Option<mpsc::Sender<Input>>,
     runtime: tokio::runtime::Handle,
@@ -73,6 +78,8 @@ impl Carrier {
             worker: None,
             launched: None,
             bypassed: Arc::default(),
+            classes: Arc::default(),
+            classifier: None,
             report: Some(report),
             runtime: tokio::runtime::Handle::current(),
         })
@@ -222,7 +229,8 @@ impl Carrier {
     }
 
     fn launch(&mut self, plan: &Plan, limits: Limits) -> Result<(), String> {
-        let (event, inbox) = Inbox::new();
+        let (classifier, classifies) = classification::prepare();
+        let (event, inbox) = Inbox::new(classifier.clone());
         let additions = self.with_devices(plan.ports.clone())?;
         let mut worker = ports::worker(&plan.router, limits, additions, event);
         let policy = plan.redirect.policy.clone();
@@ -231,10 +239,16 @@ impl Carrier {
         worker.set_tables(Arc::clone(&tables));
         self.guard_tunnels(&plan.fpf)?;
         set_fpf(&mut worker, &plan.fpf);
+        self.classifier = Some(classifier);
+        self.set_classes(&plan.fpf);
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
         let (handle, thread) = worker
             .start()
             .map_err(|e| failed("forwarding thread", &e))?;
+        let secret = Streams::new(ports::entropy()).hash_key("classifier");
+        classifies
+            .start(handle.clone(), Arc::clone(&self.classes), secret)
+            .map_err(|e| failed("classifier", &e))?;
         self.worker = Some(handle.clone());
         self.launched = Some(Launched {
             handle,
@@ -286,6 +300,7 @@ impl Carrier {
         let additions = self.with_devices(added)?;
         if let Some(fpf) = &fpf {
             self.guard_tunnels(fpf)?;
+            self.set_classes(fpf);
         }
         let replaced = self.on_worker(move |worker| {
             ports::remove(worker, &gone);
@@ -302,6 +317,14 @@ impl Carrier {
         })?;
         drop(replaced); // here, not on the forwarding thread
         Ok(())
+    }
+
+    /// Hands the classifier the classes of flows that take effect now.
+    fn set_classes(&self, fpf: &FpfPlan) {
+        self.classes.store(fpf.built().cloned().map(Arc::new));
+        if let Some(classifier) = &self.classifier {
+            classifier.wake();
+        }
     }
 
     /// Keeps the packets of FPF's tunnels from the kernel.
@@ -325,8 +348,8 @@ impl Carrier {
     }
 }
 
-/// Puts FPF in force, or switches it off. Returns the table and the edge that are replaced.
-fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Option<Box<Edge>>) {
+/// Puts FPF in force, or switches it off. Returns the table and the parts of the edge that are replaced.
+fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Replaced) {
     let built = fpf.built();
     let replaced = worker
         .plane

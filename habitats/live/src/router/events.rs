@@ -10,6 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use weir_element::Place;
 use weir_path::ip::resolution::NeighbourRequest;
 
+use super::classification::Wake;
 use super::running::Running;
 use crate::kernel::neighbours::Neighbours;
 use crate::mutex::lock;
@@ -34,11 +35,13 @@ pub struct Inbox {
 
 impl Inbox {
     /// The function that the forwarding thread calls for each event, and the inbox that receives the events.
-    pub(super) fn new() -> (Box<dyn FnMut(Event) + Send>, Self) {
+    /// The classifier is woken by `classifier`.
+    pub(super) fn new(classifier: Wake) -> (Box<dyn FnMut(Event) + Send>, Self) {
         let (ask, requests) = mpsc::channel(REQUESTS_MAX);
         let (send, events) = mpsc::unbounded_channel();
         let event = move |event| match event {
             Event::NeighbourRequest(request) => drop(ask.try_send(request)),
+            Event::Copies => classifier.wake(),
             other => drop(send.send(other)), // without a receiver, the router is stopping
         };
         (Box::new(event), Self { requests, events })
@@ -137,7 +140,7 @@ fn carry_out(neighbours: &mut Neighbours, requests: &[NeighbourRequest]) {
 
 fn handle(running: &Running, event: Event) {
     let event = match event {
-        Event::NeighbourRequest(_) | Event::InUse(_) => return, // these are handled elsewhere
+        Event::NeighbourRequest(_) | Event::InUse(_) | Event::Copies => return, // these are handled elsewhere
         Event::Retired(tables) => return drop(tables),
         Event::Exceptions => return running.exceptions_wait.notify_one(),
         Event::PortLost(port) => weir_element::Event::Lost { port },
@@ -157,6 +160,7 @@ fn handle(running: &Running, event: Event) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::classification;
     use std::sync::Mutex;
     use std::thread;
     use std::time::Instant;
@@ -179,7 +183,7 @@ mod tests {
     fn router() -> (Arc<Running>, Inbox) {
         let port = ComponentPath::new(["port", "nowhere"]);
         let plan = Plan::check(&[Change::block(port)]).unwrap();
-        let (event, inbox) = Inbox::new();
+        let (event, inbox) = Inbox::new(classification::prepare().0);
         let plane = Plane::new(64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, event).start().unwrap();
         let limits = Limits {

@@ -36,7 +36,7 @@ pub(super) fn worker(
 }
 
 /// A seed that senders cannot know; the standard library keys its own hash maps with it.
-fn entropy() -> u64 {
+pub(super) fn entropy() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -196,6 +196,14 @@ impl Classes {
             return;
         };
         let known = self.rules.find(flow).map(|found| self.rules.name(found).0);
+        if let Some(row) = known
+            && let of_flow = &mut self.flows[row as usize]
+            && of_flow.state == number
+            && of_flow.generation >= self.states[usize::from(number)].changed
+        {
+            of_flow.is_watched = is_watched;
+            return;
+        }
         let Some(row) = known.or_else(|| self.free_row(now)) else {
             self.ended.refused += 1;
             return;

@@ -12,10 +12,9 @@
 use weir_base::Instant;
 use weir_packet::FlowKey;
 
-/// Maximum copies between two fetches.
-pub const COPIES_MAX: usize = 1024;
-/// Maximum bytes of all copies between two fetches.
-pub const BYTES_MAX: usize = 1 << 20;
+/// Maximum copies between two fetches. Each may lead to a decision, and so to a change of the table of rules, which
+/// takes several times as long as the copy.
+pub const COPIES_MAX: usize = 256;
 /// Maximum bytes of one copy: the whole of what fits a link with an MTU of 1500, as QUIC's first packet needs.
 pub const COPY_BYTES_MAX: usize = 2048;
 
@@ -42,7 +41,7 @@ impl Default for Copies {
     fn default() -> Self {
         Self {
             list: Vec::with_capacity(COPIES_MAX),
-            bytes: Vec::with_capacity(BYTES_MAX),
+            bytes: Vec::with_capacity(COPIES_MAX * COPY_BYTES_MAX),
         }
     }
 }
@@ -70,12 +69,11 @@ impl Copies {
     }
 
     /// Adds a copy of a packet with these bytes from the transport header on; returns whether it fitted.
-    pub(super) fn push(&mut self, copy: Copy, transport: &[u8]) -> bool {
-        let bytes = &transport[..transport.len().min(COPY_BYTES_MAX)];
-        let has_room = self.bytes.len() + bytes.len() <= BYTES_MAX;
-        if self.list.len() >= COPIES_MAX || !has_room {
+    pub fn push(&mut self, copy: Copy, transport: &[u8]) -> bool {
+        if self.list.len() >= COPIES_MAX {
             return false;
         }
+        let bytes = &transport[..transport.len().min(COPY_BYTES_MAX)];
         self.bytes.extend_from_slice(bytes);
         self.list.push((copy, bytes.len() as u32));
         true
@@ -109,11 +107,8 @@ mod tests {
             [(1, &b"one"[..]), (2, &[]), (3, &[7; COPY_BYTES_MAX][..])]
         );
         copies.clear();
-        let long = (0..).take_while(|n| copies.push(copy(*n), &[0; 1500]));
-        assert_eq!(long.count(), BYTES_MAX / 1500);
-        copies.clear();
-        let short = (0..).take_while(|n| copies.push(copy(*n), &[0; 40]));
-        assert_eq!(short.count(), COPIES_MAX);
+        let long = (0..).take_while(|n| copies.push(copy(*n), &[0; 9000]));
+        assert_eq!(long.count(), COPIES_MAX);
         assert_eq!((copies.list.capacity(), copies.bytes.capacity()), capacity);
     }
 }

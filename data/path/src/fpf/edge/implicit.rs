@@ -49,6 +49,8 @@ pub struct Stats {
     pub copied: u64,
     /// Copies that were not made because the classifier had not fetched the ones before.
     pub lost: u64,
+    /// Flows that the classifier follows, as it said last.
+    pub followed: u64,
     /// Rules that came to an end or did not come to be.
     pub ended: Ended,
 }
@@ -63,6 +65,7 @@ pub(crate) struct Implicit {
     announced: bool,
     copied: u64,
     lost: u64,
+    followed: u64,
 }
 
 impl Implicit {
@@ -75,6 +78,7 @@ impl Implicit {
             announced: false,
             copied: 0,
             lost: 0,
+            followed: 0,
         }
     }
 
@@ -142,6 +146,11 @@ impl Implicit {
         self.classes.headers(found, flow_hash)
     }
 
+    /// Notes how many flows the classifier follows.
+    pub(crate) fn set_followed(&mut self, flows: usize) {
+        self.followed = flows as u64;
+    }
+
     /// Puts a decision in force.
     pub(crate) fn decide(&mut self, decision: &Decision, now: Instant) {
         let Decision {
@@ -195,6 +204,7 @@ impl Implicit {
         Stats {
             copied: self.copied,
             lost: self.lost,
+            followed: self.followed,
             ended: self.classes.ended(),
         }
     }

@@ -1,0 +1,255 @@
+//! The flow-aware classifier of a running router, on a thread of its own.
+//!
+//! ```text
+//!  worker: [ edge ] --copies of first packets, by commands--> [ Classification ] --flow, verdict--> policy
+//!             ^                                                                                       |
+//!             +------------- decisions, a few with each command -------------------------------------+
+//! ```
+//!
+//! The forwarding thread copies, and says once that there are copies. This thread fetches all of them at a time, with a
+//! pause between two fetches: so the memory for copies bounds how many are made. While it is busy, copies are lost,
+//! and packets go on by the routes.
+//!
+//! The classes are those of the plan that is stored last. The plane forgets decisions that were made for others.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use weir_base::Instant;
+use weir_classifier::policy::Policy;
+use weir_classifier::{Classifier, Segment, Settings, Verdict};
+use weir_lfb::fpf::Built;
+use weir_path::fpf::edge::copies::Copies;
+use weir_path::fpf::edge::implicit::Decision;
+
+use crate::clock;
+use crate::worker::{Handle, NoAnswer};
+
+/// Shortest time between two fetches.
+const PERIOD: Duration = Duration::from_millis(5);
+/// Decisions that take effect in one turn of the forwarding thread.
+const DECISIONS_MAX: usize = 64;
+
+/// Wakes the thread of the classifier. When all of them are gone, it ends.
+#[derive(Clone, Debug)]
+pub(super) struct Wake(SyncSender<()>);
+
+impl Wake {
+    /// Wakes the thread. It never blocks.
+    pub(super) fn wake(&self) {
+        let _awake_already = self.0.try_send(());
+    }
+}
+
+/// The classes in force, for the thread; none while the router has none.
+pub(super) type Classes = Arc<ArcSwapOption<Built>>;
+
+/// A thread of a classifier that is yet to start.
+pub(super) struct Starting {
+    inbox: Receiver<()>,
+}
+
+/// The waker of the thread, and the thread.
+pub(super) fn prepare() -> (Wake, Starting) {
+    let (wake, inbox) = mpsc::sync_channel(1);
+    (Wake(wake), Starting { inbox })
+}
+
+impl Starting {
+    /// Starts the thread for the router behind `handle`. `secret` keys the hash of its table.
+    pub(super) fn start(
+        self,
+        handle: Handle,
+        classes: Classes,
+        secret: (u64, u64),
+    ) -> io::Result<()> {
+        let thread = thread::Builder::new().name("weir-classifier".to_owned());
+        let run = move || {
+            let mut classification = None;
+            while self.inbox.recv().is_ok() {
+                let answered = turn(&handle, &classes, secret, &mut classification);
+                if let Err(error) = answered {
+                    tracing::debug!(%error, "no flow is classified");
+                }
+                thread::sleep(PERIOD);
+            }
+        };
+        thread.spawn(run).map(drop)
+    }
+}
+
+/// Fetches copies, and puts the decisions about their flows in force.
+fn turn(
+    handle: &Handle,
+    classes: &Classes,
+    secret: (u64, u64),
+    classification: &mut Option<Classification>,
+) -> Result<(), NoAnswer> {
+    let built = classes.load_full();
+    let Some(built) = built.filter(|built| !built.edge.classes.is_empty()) else {
+        *classification = None;
+        return Ok(());
+    };
+    let flows = built.edge.flows_max;
+    let kept = classification.take().filter(|old| old.flows_max == flows);
+    let kept = kept.unwrap_or_else(|| Classification::new(flows, secret));
+    let this = classification.insert(kept);
+    let (empty, followed) = (std::mem::take(&mut this.spare), this.classifier.flows());
+    let copies = handle.call(move |worker| {
+        worker
+            .plane
+            .take_copies(empty.unwrap_or_default(), followed)
+    })?;
+    let decisions = this.decide(&copies, &built.policy);
+    this.spare = Some(copies);
+    for some in decisions.chunks(DECISIONS_MAX) {
+        let (some, setup) = (some.to_vec(), Arc::clone(&built.edge));
+        handle.call(move |worker| worker.plane.decide(&setup, &some, clock::now()))?;
+    }
+    Ok(())
+}
+
+/// A classifier between two turns.
+#[derive(Debug)]
+struct Classification {
+    classifier: Classifier,
+    flows_max: usize,
+    /// Memory for the plane to copy into while we classify.
+    spare: Option<Copies>,
+    now: Instant,
+}
+
+impl Classification {
+    fn new(flows_max: usize, secret: (u64, u64)) -> Self {
+        let settings = Settings {
+            flows: flows_max,
+            ..Settings::default()
+        };
+        Self {
+            classifier: Classifier::new(settings, secret),
+            flows_max,
+            spare: Some(Copies::default()),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// The decisions about the flows of these packets.
+    fn decide(&mut self, copies: &Copies, policy: &Policy) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for (copy, transport) in copies.iter() {
+            let Some(segment) = Segment::parse(copy.key.protocol, transport) else {
+                continue;
+            };
+            self.now = self.now.max(copy.at); // packets of several ports
+            let verdict = self.classifier.observe(self.now, &copy.key, segment);
+            let (class, is_watched) = match verdict {
+                Verdict::Unknown => continue,
+                Verdict::GivenUp => (None, false),
+                Verdict::Class { kinds, more } => {
+                    let server = self.classifier.server(&copy.key);
+                    let row = policy.row(kinds, server);
+                    (row, more && policy.may_change(kinds, row))
+                }
+            };
+            if class.is_some() || !is_watched {
+                decisions.push(Decision {
+                    key: copy.key,
+                    hash: copy.hash,
+                    class: class.map(|row| row as u16), // a plan has few classes
+                    is_watched,
+                });
+            }
+        }
+        decisions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_classifier::policy::Row;
+    use weir_classifier::{Kind, Kinds};
+    use weir_packet::FlowKey;
+    use weir_path::fpf::edge::copies::Copy;
+
+    /// A unit of supplemental enhancement information with `scalability_info` (H.264, annex G).
+    const SVC: &[u8] = &[6, 24, 1, 0x12, 0x80];
+
+    /// A copy of a datagram from this port, and its bytes.
+    fn datagram(port: u16, payload: &[u8]) -> (Copy, Vec<u8>) {
+        let ends = [[10, 0, 0, 1], [192, 0, 2, 1]].map(Into::into);
+        let copy = Copy {
+            key: FlowKey::ip(ends[0], ends[1], 17, port, 5004),
+            hash: port.into(),
+            at: Instant::ZERO,
+        };
+        let len = (8 + payload.len() as u16).to_be_bytes();
+        let header = [port.to_be_bytes(), 5004_u16.to_be_bytes(), len, [0; 2]].concat();
+        (copy, [&header, payload].concat())
+    }
+
+    fn rtp(port: u16, sequence: u8, payload: &[u8]) -> (Copy, Vec<u8>) {
+        let header = [0x80, 96, 0, sequence, 0, 0, 0, 9, 0, 0, 0, 7];
+        datagram(port, &[&header, payload].concat())
+    }
+
+    fn policy(kinds: &[Kind]) -> Policy {
+        let row = |kind: &Kind| Row::new(Kinds::NONE.with(*kind), None).unwrap();
+        Policy::new(kinds.iter().map(row).collect())
+    }
+
+    /// The classes and the wish for more of the flows of these packets.
+    fn decide(
+        classification: &mut Classification,
+        policy: &Policy,
+        packets: &[(Copy, Vec<u8>)],
+    ) -> Vec<(u64, Option<u16>, bool)> {
+        let mut copies = Copies::default();
+        for (copy, bytes) in packets {
+            assert!(copies.push(*copy, bytes));
+        }
+        let decisions = classification.decide(&copies, policy);
+        let decisions = decisions.iter().map(|d| (d.hash, d.class, d.is_watched));
+        decisions.collect()
+    }
+
+    #[test]
+    fn a_flow_is_watched_only_if_it_may_get_another_class() {
+        let flow = [rtp(1, 1, &[1, 2]), rtp(1, 2, &[1, 2]), rtp(1, 3, SVC)];
+        let expected: [(&[Kind], &[_]); 4] = [
+            (
+                &[Kind::Svc, Kind::Rtp],
+                &[(1, Some(1), true), (1, Some(0), false)],
+            ),
+            (&[Kind::Rtp, Kind::Svc], &[(1, Some(0), false); 2]),
+            (&[Kind::Svc], &[(1, Some(0), false)]),
+            (&[Kind::Dns], &[(1, None, false)]),
+        ];
+        for (kinds, expected) in expected {
+            let mut classification = Classification::new(10, (1, 2));
+            let decided = decide(&mut classification, &policy(kinds), &flow);
+            assert_eq!(decided.last(), expected.last(), "{kinds:?}: {decided:?}");
+            let some = decided.iter().any(|decision| *decision == expected[0]);
+            assert!(some, "{kinds:?}: {decided:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_is_nothing_gets_no_more_copies() {
+        let mut classification = Classification::new(10, (1, 2));
+        let flow: Vec<_> = (0..32).map(|_| datagram(7, b"no protocol")).collect();
+        let policy = policy(&[Kind::Rtp]);
+        let decided = decide(&mut classification, &policy, &flow[..31]);
+        assert_eq!(decided, []);
+        let decided = decide(&mut classification, &policy, &flow[31..]);
+        assert_eq!(decided, [(7, None, false)]);
+        // A packet that is cut in its header tells nothing, and does no harm.
+        let (copy, bytes) = datagram(8, b"");
+        let decided = decide(&mut classification, &policy, &[(copy, bytes[..7].to_vec())]);
+        assert_eq!(decided, []);
+    }
+}
