@@ -8,7 +8,11 @@ use weir_controller::paths::{
 
 use crate::error::Error;
 use crate::scenario::Scenario;
+use crate::scenario::forwarding::Medium;
 use crate::topology::{Topology, mac_address};
+
+/// The VLAN of links that are one.
+const VLAN: u16 = 7;
 
 /// The network of a scenario as a controller sees it.
 pub(super) struct Survey {
@@ -56,10 +60,20 @@ impl Survey {
                 if (node, place) > interface.peer {
                     continue; // added from the other end
                 }
-                let end = |fe: &FeId, node: usize, place: usize| End {
-                    fe: *fe,
-                    interface: topology.nodes[node].interfaces[place].name.clone(),
-                    address: Some(Address::Ethernet(mac_address(node, place))),
+                let medium = scenario.links[interface.link].medium;
+                let end = |fe: &FeId, node: usize, place: usize| {
+                    let own = &topology.nodes[node].interfaces[place];
+                    End {
+                        fe: *fe,
+                        interface: match medium {
+                            Medium::Vlan => format!("{}.{VLAN}", own.name),
+                            _ => own.name.clone(),
+                        },
+                        address: Some(match medium {
+                            Medium::Gre => Address::Tunnel(own.v4.into()),
+                            _ => Address::Ethernet(mac_address(node, place)),
+                        }),
+                    }
                 };
                 let added = network.add_link(Link {
                     ends: [end(near, node, place), end(far, peer, peer_place)],

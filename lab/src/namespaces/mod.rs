@@ -19,6 +19,7 @@
 //! - `forwarding`: the controller of flexible packet forwarding, and events
 //! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
+//! - `throughput`: the highest rate at which a router loses no frame
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
 //! Nothing outside this folder knows about namespaces.
@@ -36,6 +37,7 @@ pub mod process;
 pub mod router;
 pub mod routes;
 mod sampler;
+pub(crate) mod throughput;
 mod tools;
 pub mod traffic;
 mod window;

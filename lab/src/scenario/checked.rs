@@ -8,7 +8,7 @@ use weir_discipline::Spec;
 
 use super::ScenarioError;
 use super::controller::Controller;
-use super::forwarding::Forwarding;
+use super::forwarding::{Forwarding, Medium};
 use super::key::{Key, SAME};
 use super::parameters::*;
 use super::raw::{Node, Value};
@@ -72,6 +72,8 @@ pub struct Link {
     pub delay: Span,
     /// Bytes of a packet on the wire beyond its IP length.
     pub framing: u32,
+    /// How FPF packets cross it.
+    pub medium: Medium,
     /// The queue at the first end.
     pub discipline: Option<Discipline>,
     /// The queue at the second end.
@@ -219,6 +221,11 @@ impl Scenario {
             rate: section.optional_rate(&LINK_RATE)?,
             delay: section.span(&DELAY)?,
             framing: section.bytes(&FRAMING)?.0 as u32,
+            medium: match section.word(&MEDIUM)? {
+                "vlan" => Medium::Vlan,
+                "gre" => Medium::Gre,
+                _ => Medium::Ethernet,
+            },
             reverse_discipline: match is_same {
                 true => discipline.clone(),
                 false => check_discipline(&section, &REVERSE_DISCIPLINE)?,

@@ -27,6 +27,18 @@ pub struct Forwarding {
     pub events: Vec<Event>,
 }
 
+/// How FPF packets cross a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Medium {
+    /// In plain frames.
+    #[default]
+    Ethernet,
+    /// In frames with a VLAN tag.
+    Vlan,
+    /// In a GRE tunnel.
+    Gre,
+}
+
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {

@@ -20,6 +20,7 @@ use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
 use crate::options::Habitat;
+use crate::scenario::forwarding::Medium;
 use crate::scenario::{
     Congestion, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
 };
@@ -30,8 +31,8 @@ const PORTS: u32 = 55_000;
 /// Bytes of an Ethernet header, which are part of a frame's length and of `framing`.
 const ETHERNET_BYTES: i32 = 14;
 
-/// Refuses traffic that the simulator cannot model.
-fn check_traffic(scenario: &Scenario) -> Result<(), Error> {
+/// Refuses traffic and links that the simulator cannot model.
+fn check_models(scenario: &Scenario) -> Result<(), Error> {
     for traffic in &scenario.traffic {
         if let Some(options) = traffic.kind.tcp_options()
             && options.congestion == Congestion::Bbr
@@ -43,6 +44,17 @@ fn check_traffic(scenario: &Scenario) -> Result<(), Error> {
             );
             return Err(Error::unsupported(Habitat::Sim, why));
         }
+    }
+    if let Some(link) = scenario
+        .links
+        .iter()
+        .find(|link| link.medium != Medium::Ethernet)
+    {
+        let why = format!(
+            "link {} has a `medium`, and the simulator's links are all alike; try --on lab",
+            link.name
+        );
+        return Err(Error::unsupported(Habitat::Sim, why));
     }
     for traffic in &scenario.traffic {
         let flows = traffic.kind.flows();
@@ -72,7 +84,7 @@ pub(super) struct World {
 impl World {
     /// Builds the simulation for a run with this seed.
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Result<Self, Error> {
-        check_traffic(scenario)?;
+        check_models(scenario)?;
         let topology = Topology::new(scenario)?;
         let mut network = Network::default();
         for node in &topology.nodes {

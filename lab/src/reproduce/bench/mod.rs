@@ -12,6 +12,7 @@
 mod engine;
 mod internet;
 mod table;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,10 +22,12 @@ use serde_json::{Map, Value};
 
 use super::Options;
 use crate::error::Error;
+use crate::namespaces;
 use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult};
 use crate::scale::header::Header;
+use crate::scenario::plan::{Choices, load_built_in};
 use internet::Graphs;
 
 /// A measurement with all its points.
@@ -57,6 +60,13 @@ pub enum Measures {
     Edge,
     /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
     Encapsulation,
+    /// Throughput between two interfaces, as of a link of 1 Gbit/s, through one router: `FPF`, `IPv6` and `IPv4` by `bytes`
+    /// of a frame.
+    Wire,
+    /// The same with a header for each frame: `edge` by `flows` and `bytes`.
+    WireEdge,
+    /// The scenario `fpf/mixed`, whose links the simulator does not have: one point, `mixed`, with its metrics.
+    Media,
     /// Classification of a capture: `classifier` by `flows` and `bytes`.
     Classifier,
     /// Sizes of headers by `hops`: [`Header::ALL`] by their names. One run.
@@ -78,8 +88,15 @@ impl Measures {
             Self::Internet => vec![("graph", Map::new())],
             Self::Headers => headers().map(|(point, _)| point).collect(),
             Self::Table => table::points(),
+            Self::Wire | Self::WireEdge => wire::points(self),
+            Self::Media => vec![("mixed", Map::new())],
             _ => engine::points(self),
         }
+    }
+
+    /// Whether it needs real packets in network namespaces.
+    pub(in crate::reproduce) fn needs_lab(self) -> bool {
+        matches!(self, Self::Wire | Self::WireEdge | Self::Media)
     }
 
     /// Runs all points. The runs of a point are spread over the whole time, so that a disturbance of the machine does
@@ -100,25 +117,60 @@ impl Measures {
             Self::Conformance => one_run(engine::conformance(how.quick)?),
             Self::Headers => one_run(headers().map(|(_, metrics)| metrics).collect()),
             Self::Table => one_run(table::rows(how.quick)?),
-            _ => {
-                let mut progress = Progress::new(options.progress);
-                let mut all = vec![Vec::new(); self.points().len()];
-                for run in 1..=runs {
-                    for (place, of_point) in all.iter_mut().enumerate() {
-                        if options.interrupt.load(Ordering::Relaxed) {
-                            return Err(Error::Interrupted);
-                        }
-                        let at = format!("point {} of {}", place + 1, self.points().len());
-                        progress.update(&format!("{self:?}: {at}, run {run} of {runs}"));
-                        of_point.push(engine::measure(self, place, how.quick)?);
-                    }
-                }
-                all
+            Self::Wire | Self::WireEdge => {
+                let mut routers = wire::start(options, how.quick)?;
+                self.in_turns(options, runs, |at| wire::measure(&mut routers, self, at))?
             }
+            Self::Media => vec![media(options, runs, how.quick, notes)?],
+            _ => self.in_turns(options, runs, |at| engine::measure(self, at, how.quick))?,
         };
         let points = self.points().into_iter().zip(measured);
         Ok(points.map(|(point, runs)| result(point, runs)).collect())
     }
+
+    /// Measures each point once in each run.
+    fn in_turns(
+        self,
+        options: &RunOptions,
+        runs: u64,
+        mut measure: impl FnMut(usize) -> Result<Metrics, Error>,
+    ) -> Result<Vec<Vec<Metrics>>, Error> {
+        let mut progress = Progress::new(options.progress);
+        let mut all = vec![Vec::new(); self.points().len()];
+        for run in 1..=runs {
+            for (place, of_point) in all.iter_mut().enumerate() {
+                if options.interrupt.load(Ordering::Relaxed) {
+                    return Err(Error::Interrupted);
+                }
+                let at = format!("point {} of {}", place + 1, self.points().len());
+                progress.update(&format!("{self:?}: {at}, run {run} of {runs}"));
+                of_point.push(measure(place)?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The metrics of each run of links of several kinds.
+fn media(
+    options: &RunOptions,
+    runs: u64,
+    quick: bool,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Metrics>, Error> {
+    let choices = Choices {
+        quick,
+        ..Choices::default()
+    };
+    let plan = load_built_in("fpf/mixed", choices)?;
+    let options = RunOptions {
+        runs: Some(runs),
+        ..options.clone()
+    };
+    let ran = namespaces::run(&plan, &options)?;
+    notes.extend(ran.notes);
+    let runs = ran.points.into_iter().flat_map(|point| point.runs);
+    Ok(runs.map(|run| run.metrics).collect())
 }
 
 fn result((variant, set): Point, runs: Vec<Metrics>) -> PointResult {

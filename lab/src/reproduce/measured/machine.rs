@@ -8,7 +8,7 @@ use super::{Measured, Measurement};
 use crate::error::Error;
 use crate::load::plan::Load;
 use crate::load::run::Runner;
-use crate::options::RunOptions;
+use crate::options::{Habitat, RunOptions};
 use crate::reproduce::bench::Bench;
 use crate::reproduce::recipe::Recipe;
 use crate::reproduce::{Options, papers};
@@ -50,6 +50,11 @@ pub(in crate::reproduce) fn add_of_machine(
     let benches = recipes.iter().flat_map(|recipe| &recipe.benches);
     for name in benches.collect::<BTreeSet<_>>() {
         if let Some(bench) = bench(name) {
+            if bench.measures.needs_lab() && options.on != Habitat::Lab {
+                let note = format!("{name} is measured through interfaces: --on lab");
+                measured.notes.push(note);
+                continue;
+            }
             let points = bench.measures.run(how, options, &mut measured.notes)?;
             measured.benches += 1;
             measured.scenarios.insert(name, without_scenario(points));

@@ -35,6 +35,14 @@ macro_rules! key {
 }
 
 key!(
+    MEDIUM,
+    "medium",
+    Form::Setting(Kind::Word(&["ethernet", "vlan", "gre"])),
+    "ethernet",
+    "how FPF packets cross a link between two routers: in plain frames, in frames with the tag of VLAN 7, or in a GRE \
+     tunnel over IPv4 between its ends; for the lab"
+);
+key!(
     COPIES_TO,
     "copies_to",
     Form::Names,

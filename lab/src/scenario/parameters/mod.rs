@@ -31,6 +31,7 @@ pub const LINK: &[&Key] = &[
     &LINK_RATE,
     &DELAY,
     &FRAMING,
+    &MEDIUM,
     &DISCIPLINE,
     &REVERSE_DISCIPLINE,
 ];

@@ -1,0 +1,297 @@
+//! Throughput of a `weir router` between two interfaces (RFC 2544, section 26.1): the highest rate at which no frame is
+//! lost, up to the rate of a link of 1 Gbit/s.
+//!
+//! ```text
+//!   rate of the link ──▶ trial ──no loss──▶ done
+//!                          │ loss
+//!                          ▼
+//!   halve the interval between the highest rate without loss and the lowest one with, down to 1 % of the link's rate
+//! ```
+//!
+//! The first trial offers the rate of the link, so a router that carries it needs one trial. A trial with loss is repeated
+//! once, because other programs share this machine. Its rate is the one at which the source has sent: a source that comes
+//! late does not catch up beyond the link's rate for longer than a moment, and then offers less.
+//!
+//! A frame is lost if the router has not sent it, or its interface has dropped it.
+//!
+//! - `bed`: hosts and router
+//! - `frames`: frames
+
+mod bed;
+mod frames;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use weir_base::Span;
+use weir_live::clock;
+use weir_live::device::Device;
+use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::namespace;
+
+use self::bed::{Bed, Counters, MACS};
+use crate::error::Error;
+use crate::folder::Folder;
+use crate::options::RunOptions;
+
+/// The link whose rate is offered at most.
+const LINK_BPS: f64 = 1e9;
+/// Bytes of a frame on a wire beside itself and its check sequence: preamble and gap.
+const GAP_BYTES: usize = 20;
+/// The search's resolution, as a share of the link's rate.
+const RESOLUTION: f64 = 0.01;
+/// Frames for one call of the device at most.
+const BURST: u64 = 64;
+/// How long the source sleeps when nothing is due.
+const REST: Duration = Duration::from_micros(30);
+/// How far the source may be behind its schedule before it gives up catching up.
+const BEHIND_MAX: Span = Span::from_millis(2);
+/// Frames still on their way after a trial arrive within this time.
+const SETTLE_MAX: Span = Span::from_secs(1);
+/// Interval of the looks at the counters meanwhile.
+const SETTLE_STEP: Duration = Duration::from_millis(10);
+
+/// The frames, and the router that forwards them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// FPF, through a core FE with 256 LIDs.
+    Fpf,
+    /// IPv4 by one route.
+    Ipv4,
+    /// IPv6 by one route.
+    Ipv6,
+    /// IPv6 that gets a header with four LIDs, at an edge FE with a rule for each of this many flows.
+    Edge(u32),
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// The highest rate without loss, in frames per second; zero if every trial lost some.
+    pub(crate) fps: f64,
+    /// The same as a share of the link's rate.
+    pub(crate) link_share: f64,
+    /// The share of the link's rate that the source reached in the first trial.
+    pub(crate) offered_share: f64,
+    /// The share of the frames that was lost in the first trial.
+    pub(crate) lost_share: f64,
+    /// Processor time of the router for a frame, in nanoseconds, in the trial that counts.
+    pub(crate) ns: f64,
+}
+
+/// Routers that are measured in turns.
+pub(crate) struct Throughput {
+    beds: Vec<Bed>,
+    executable: PathBuf,
+    folder: Folder,
+    length: Span,
+}
+
+struct Trial {
+    sent: u64,
+    lost: u64,
+    fps: f64,
+    ns: f64,
+}
+
+impl Throughput {
+    /// Trials of this length. When not root, it must be called before the process has a second thread.
+    pub(crate) fn new(options: &RunOptions, length: Span) -> Result<Self, Error> {
+        namespace::become_root()?;
+        let executable = match &options.executable {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
+        };
+        Ok(Self {
+            beds: Vec::new(),
+            executable,
+            folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
+            length,
+        })
+    }
+
+    /// Searches for the throughput of frames of this length, check sequence included.
+    pub(crate) fn search(&mut self, kind: Kind, bytes: usize) -> Result<Found, Error> {
+        let length = self.length;
+        let bed = self.bed(kind)?;
+        let frames = frames::frames(kind, bytes, [MACS[0], MACS[1]]);
+        let line = LINK_BPS / (8.0 * (bytes + GAP_BYTES) as f64);
+        // Neighbours, routes and caches are cold at first.
+        let first = bed.trial(&frames, line / 100.0, Span::from_millis(100))?;
+        if first.lost == first.sent {
+            return Err(Error::Program {
+                what: format!("a router that forwards {kind:?} frames of {bytes} B"),
+                output: format!("it sent none on: {}", bed.drops()),
+            });
+        }
+        search(line, |rate| bed.trial(&frames, rate, length))
+    }
+
+    /// The router for these frames, which keeps running.
+    fn bed(&mut self, kind: Kind) -> Result<&mut Bed, Error> {
+        let place = match self.beds.iter().position(|bed| bed.is_for(kind)) {
+            Some(place) => place,
+            None => {
+                let edge = match kind {
+                    Kind::Edge(flows) => Some(flows),
+                    _ => None,
+                };
+                let bed = Bed::new(&self.executable, self.folder.path(), edge)?;
+                self.beds.push(bed);
+                self.beds.len() - 1
+            }
+        };
+        Ok(&mut self.beds[place])
+    }
+}
+
+/// The highest rate of trials without loss, up to the link's.
+fn search(
+    line: f64,
+    mut trial_at: impl FnMut(f64) -> Result<Trial, Error>,
+) -> Result<Found, Error> {
+    let (mut low, mut high) = (0.0, line);
+    let mut found = Found::default();
+    let mut rate = line;
+    while high - low > RESOLUTION * line {
+        let mut trial = trial_at(rate)?;
+        if rate == line {
+            found.offered_share = trial.fps / line;
+            found.lost_share = trial.lost as f64 / trial.sent.max(1) as f64;
+        }
+        if trial.lost > 0 {
+            trial = trial_at(rate)?;
+        }
+        match trial.lost {
+            0 => {
+                low = rate;
+                if trial.fps > found.fps {
+                    (found.fps, found.ns) = (trial.fps, trial.ns);
+                }
+            }
+            _ => high = rate,
+        }
+        rate = (low + high) / 2.0;
+    }
+    found.link_share = found.fps / line;
+    Ok(found)
+}
+
+impl Bed {
+    /// Sends frames in turns at this rate for this time.
+    fn trial(&mut self, frames: &[Vec<u8>], fps: f64, length: Span) -> Result<Trial, Error> {
+        let before = self.counters()?;
+        let (sent, took) = self.send(frames, fps, length)?;
+        let mut after = self.counters()?;
+        let deadline = clock::now() + SETTLE_MAX;
+        while after.sent - before.sent < sent && clock::now() < deadline {
+            thread::sleep(SETTLE_STEP);
+            after = self.counters()?;
+        }
+        let Counters { dropped, .. } = after;
+        let arrived = (after.sent - before.sent) - (dropped - before.dropped);
+        Ok(Trial {
+            sent,
+            lost: sent.saturating_sub(arrived),
+            fps: sent as f64 / took.as_secs_f64(),
+            ns: 1e9 * (after.cpu_s - before.cpu_s) / sent.max(1) as f64,
+        })
+    }
+
+    /// Returns the number of frames that the source has sent, and the time that it took.
+    fn send(&self, frames: &[Vec<u8>], fps: f64, length: Span) -> Result<(u64, Span), Error> {
+        let work = || -> std::io::Result<(u64, Span)> {
+            clock::precise_sleeps()?;
+            clock::go_first()?; // as the router's thread does
+            let mut device = AfPacket::open(
+                "a0",
+                Options {
+                    slots: 64, // nothing is received
+                    outgoing: false,
+                    ..Options::default()
+                },
+            )?;
+            let all: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+            let begin = clock::now();
+            // Where the schedule begins: later, if the source has not kept up.
+            let mut schedule = begin;
+            let mut sent = 0_u64;
+            let mut of_schedule = 0_u64;
+            loop {
+                let now = clock::now();
+                if now.since(begin) >= length {
+                    return Ok((sent, now.since(begin)));
+                }
+                let due = (now.since(schedule).as_secs_f64() * fps) as u64;
+                match due.saturating_sub(of_schedule) {
+                    0 => thread::sleep(REST),
+                    behind if behind as f64 > fps * BEHIND_MAX.as_secs_f64() + BURST as f64 => {
+                        (schedule, of_schedule) = (now, 0);
+                    }
+                    behind => {
+                        let from = (sent % all.len() as u64) as usize;
+                        let until = all.len().min(from + behind.min(BURST) as usize);
+                        let taken = device.transmit(&all[from..until])? as u64;
+                        sent += taken;
+                        of_schedule += taken;
+                    }
+                }
+            }
+        };
+        let done = self.source.enter(work).and_then(|done| done);
+        done.map_err(Error::io("the source cannot send"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches with a source and a router that do this many frames in a second; returns the rates of all trials.
+    fn found(source: f64, router: f64, unlucky: &[usize]) -> (Found, Vec<f64>) {
+        let mut rates = Vec::new();
+        let found = search(100_000.0, |rate| {
+            let fps = rate.min(source);
+            let is_unlucky = unlucky.contains(&rates.len());
+            rates.push(rate);
+            Ok(Trial {
+                sent: fps as u64,
+                lost: (fps - router).max(0.0) as u64 + u64::from(is_unlucky),
+                fps,
+                ns: 1e9 / router,
+            })
+        });
+        (found.unwrap(), rates)
+    }
+
+    #[test]
+    fn a_router_that_carries_the_link_needs_one_trial() {
+        let (found, rates) = found(1e6, 1e6, &[]);
+        assert_eq!(rates, [100_000.0]);
+        assert_eq!((found.link_share, found.offered_share), (1.0, 1.0));
+        assert_eq!(found.ns, 1000.0);
+    }
+
+    #[test]
+    fn the_search_ends_within_a_percent_of_the_routers_rate() {
+        let (found, rates) = found(1e6, 43_210.0, &[]);
+        assert!((0.4221..=0.4321).contains(&found.link_share), "{found:?}");
+        assert!((found.lost_share - 0.5679).abs() < 1e-9, "{found:?}");
+        assert!(rates.len() <= 16, "{rates:?}");
+    }
+
+    #[test]
+    fn a_slow_source_shows_no_more_than_it_offers() {
+        let (found, _) = found(30_000.0, 1e6, &[]);
+        let shares = [found.link_share, found.offered_share, found.lost_share];
+        assert_eq!(shares, [0.3, 0.3, 0.0]);
+    }
+
+    #[test]
+    fn one_trial_with_loss_is_repeated_and_two_decide() {
+        assert_eq!(found(1e6, 1e6, &[0]).0.link_share, 1.0);
+        assert!(found(1e6, 1e6, &[0, 1]).0.link_share < 1.0);
+        assert_eq!(found(1e6, 0.0, &[]).0.fps, 0.0);
+    }
+}
