@@ -189,11 +189,18 @@ impl Classes {
         }
     }
 
-    /// Gives a flow the rule of the class at this place of the setup, in place of another class's.
-    pub(super) fn set(&mut self, flow: &Subject<'_>, class: u16, is_watched: bool, now: Instant) {
+    /// Gives a flow the rule of the class at this place of the setup, in place of another class's. Returns whether
+    /// there is room.
+    pub(super) fn set(
+        &mut self,
+        flow: &Subject<'_>,
+        class: u16,
+        is_watched: bool,
+        now: Instant,
+    ) -> bool {
         let state = self.order.get(usize::from(class)).copied();
         let Some(number) = state else {
-            return;
+            return false;
         };
         let known = self.rules.find(flow).map(|found| self.rules.name(found).0);
         if let Some(row) = known
@@ -202,14 +209,14 @@ impl Classes {
             && of_flow.generation >= self.states[usize::from(number)].changed
         {
             of_flow.is_watched = is_watched;
-            return;
+            return true;
         }
         let Some(row) = known.or_else(|| self.free_row(now)) else {
             self.ended.refused += 1;
-            return;
+            return false;
         };
         let Some(class) = &self.states[usize::from(number)].class else {
-            return;
+            return false;
         };
         let rule = &class.rule;
         if self
@@ -219,7 +226,7 @@ impl Classes {
         {
             self.ended.refused += 1;
             self.spare.push(row);
-            return;
+            return false;
         }
         let before = self.flows[row as usize];
         self.flows[row as usize] = Flow {
@@ -235,6 +242,7 @@ impl Classes {
             state.flows += 1;
             state.classified += 1;
         }
+        true
     }
 
     /// Appends the rules for some packets to `found`, in their order.

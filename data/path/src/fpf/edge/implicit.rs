@@ -159,20 +159,24 @@ impl Implicit {
             class,
             is_watched,
         } = decision;
-        if let Some(class) = class {
-            let flow = Subject {
-                key,
-                hash: *hash,
-                has_ports: true,
-                ethertype: match key.family {
-                    Family::V6 => EtherType::IPV6,
-                    _ => EtherType::IPV4,
-                },
-            };
-            self.classes.set(&flow, *class, *is_watched, now);
-        }
-        if !is_watched {
-            self.seen.decide(*hash, now);
+        let Some(class) = class else {
+            if !is_watched {
+                self.seen.decide(*hash, now);
+            }
+            return;
+        };
+        let flow = Subject {
+            key,
+            hash: *hash,
+            has_ports: true,
+            ethertype: match key.family {
+                Family::V6 => EtherType::IPV6,
+                _ => EtherType::IPV4,
+            },
+        };
+        // With a rule its packets do not come to `seen`. If the rule ends and they do, they are copied again.
+        if self.classes.set(&flow, *class, *is_watched, now) && !is_watched {
+            self.seen.forget(*hash);
         }
     }
 
@@ -219,5 +223,90 @@ fn has_payload(protocol: u8, transport: &[u8]) -> bool {
             tcp::View::new_checked(transport).is_ok_and(|view| view.header_len() < transport.len())
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fpf::edge::paths::Paths;
+    use crate::fpf::edge::rule::Rule;
+    use crate::fpf::edge::samples::whole;
+    use crate::fpf::edge::setup::Class;
+    use weir_base::Span;
+    use weir_wire::fpf::Vector;
+
+    const SECRET: (u64, u64) = (1, 2);
+
+    fn key(n: u8) -> FlowKey {
+        FlowKey::ip([10, 0, 0, n].into(), [192, 0, 2, 1].into(), 17, 5000, 53)
+    }
+
+    fn hash(n: u8) -> u64 {
+        weir_packet::Keys::new(0, SECRET).hash_key(&key(n))
+    }
+
+    /// Whether a packet of a flow is copied, if it has no rule.
+    fn copies(implicit: &mut Implicit, n: u8, at: Instant) -> bool {
+        let before = implicit.stats().copied;
+        let (key, hash) = (key(n), hash(n));
+        let subject = Subject {
+            hash,
+            ..whole(&key)
+        };
+        let mut found = Vec::new();
+        implicit.find_all(&[subject], &mut found);
+        if found[0].is_none() {
+            implicit.copy(&subject, &[0; 8], at, || true);
+        }
+        implicit.take_copies(Copies::default());
+        implicit.stats().copied > before
+    }
+
+    #[test]
+    fn a_flow_is_copied_again_when_its_rule_has_ended() {
+        let second = |n| Instant::ZERO + Span::from_secs(n);
+        let mut implicit = Implicit::new(1, SECRET, second(0));
+        implicit.change(&Setup {
+            classes: vec![Class {
+                name: "voice".to_owned(),
+                criteria: String::new(),
+                rule: Rule {
+                    paths: Paths::single(Vector::new(&[1]).unwrap()),
+                    timeout: Some(Span::from_secs(5)),
+                    session: 0,
+                    profile: None,
+                },
+            }],
+            ..Setup::default()
+        });
+        let decide = |implicit: &mut Implicit, n, class, at| {
+            let decision = Decision {
+                key: key(n),
+                hash: hash(n),
+                class,
+                is_watched: false,
+            };
+            implicit.decide(&decision, at);
+        };
+        assert!(copies(&mut implicit, 1, second(0)));
+        decide(&mut implicit, 1, Some(0), second(0));
+        assert!(!copies(&mut implicit, 1, second(0)));
+        // There is no room for another flow yet; it may be tried again.
+        assert!(copies(&mut implicit, 2, second(0)));
+        decide(&mut implicit, 2, Some(0), second(0));
+        assert_eq!(implicit.stats().ended.refused, 1);
+        assert!(copies(&mut implicit, 2, second(0)));
+        // It takes the place of the first flow, which was silent.
+        decide(&mut implicit, 2, Some(0), second(2));
+        assert!(!copies(&mut implicit, 2, second(2)));
+        assert!(copies(&mut implicit, 1, second(2)));
+        // A time-out.
+        implicit.expire(second(9));
+        assert_eq!(implicit.stats().ended.expired, 1);
+        assert!(copies(&mut implicit, 2, second(9)));
+        // A flow of no class is not copied again.
+        decide(&mut implicit, 2, None, second(9));
+        assert!(!copies(&mut implicit, 2, second(9)));
     }
 }

@@ -97,6 +97,15 @@ impl Seen {
         places[place] = value(tag, second, DECIDED);
     }
 
+    /// Forgets the flow with this hash: it begins anew if packets of it come here again.
+    pub(super) fn forget(&mut self, hash: u64) {
+        let (line, tag, _) = self.place_of(hash, Instant::ZERO);
+        let known = self.lines[line].0.iter_mut().find(|v| **v >> 32 == tag);
+        if let Some(value) = known {
+            *value = 0;
+        }
+    }
+
     #[inline]
     fn place_of(&self, hash: u64, now: Instant) -> (usize, u64, u64) {
         let line = hash as usize & (self.lines.len() - 1);
@@ -167,6 +176,8 @@ mod tests {
         );
         assert_eq!(copies(&mut seen, hash(8), 1000, at(0)), COPIES_MAX);
         assert_eq!(copies(&mut seen, hash(0), 1000, at(0)), COPIES_MAX);
+        seen.forget(hash(8));
+        assert_eq!(copies(&mut seen, hash(8), 1000, at(0)), COPIES_MAX);
         seen.clear();
         assert_eq!(copies(&mut seen, hash(8), 1, at(0)), 1);
     }
