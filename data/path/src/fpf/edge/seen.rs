@@ -19,6 +19,8 @@ const COPIES_MAX: u64 = 128;
 const DECIDED: u64 = 255;
 /// Seconds without a packet after which a flow counts as a new one.
 const SILENT_MAX: u64 = 300;
+/// Seconds after its last copy after which a flow that is still not decided is tried again: there was no room for it, say.
+const RETRY: u64 = 10;
 /// Places of a line.
 const PLACES: usize = 8;
 const COPIES_BITS: u32 = 8;
@@ -70,15 +72,16 @@ impl Seen {
             let next = value(tag, second, 1);
             return Some(Place { line, place, next });
         };
-        let copies = match age(places[place], second) {
-            ..=SILENT_MAX => places[place] & ((1 << COPIES_BITS) - 1),
-            _ => 0,
+        let copies = places[place] & ((1 << COPIES_BITS) - 1);
+        let next = match (copies, age(places[place], second)) {
+            (DECIDED, ..=SILENT_MAX) => {
+                places[place] = value(tag, second, DECIDED);
+                return None;
+            }
+            (COPIES_MAX, ..=RETRY) => return None,
+            (..COPIES_MAX, ..=SILENT_MAX) => value(tag, second, copies + 1),
+            _ => value(tag, second, 1),
         };
-        if copies >= COPIES_MAX {
-            places[place] = value(tag, second, copies);
-            return None;
-        }
-        let next = value(tag, second, copies + 1);
         Some(Place { line, place, next })
     }
 
@@ -176,6 +179,8 @@ mod tests {
         );
         assert_eq!(copies(&mut seen, hash(8), 1000, at(0)), COPIES_MAX);
         assert_eq!(copies(&mut seen, hash(0), 1000, at(0)), COPIES_MAX);
+        assert_eq!(copies(&mut seen, hash(8), 1000, at(10)), 0);
+        assert_eq!(copies(&mut seen, hash(8), 1000, at(11)), COPIES_MAX);
         seen.forget(hash(8));
         assert_eq!(copies(&mut seen, hash(8), 1000, at(0)), COPIES_MAX);
         seen.clear();
