@@ -86,6 +86,8 @@ struct World {
     links: u64,
     /// Ports without a carrier.
     down: BTreeSet<(Id, String)>,
+    /// Ports that cannot send.
+    off: BTreeSet<(Id, String)>,
     answers: BTreeMap<u64, Result<Answer, Refusal>>,
     tickets: u64,
     stored: BTreeMap<u64, Keys>,
@@ -184,6 +186,7 @@ impl World {
             fes: FES.iter().map(fe).collect(),
             links: 0,
             down: BTreeSet::new(),
+            off: BTreeSet::new(),
             answers: BTreeMap::new(),
             tickets: 0,
             stored: BTreeMap::new(),
@@ -331,6 +334,7 @@ impl World {
                 match &**name {
                     name if class.key == [name] => *value = of.into(),
                     "carrier" => *value = (!self.down.contains(&(fe, of.to_owned()))).into(),
+                    "up" => *value = (!self.off.contains(&(fe, of.to_owned()))).into(),
                     "discipline" => *value = "fq_codel".into(),
                     _ => {}
                 }
@@ -480,10 +484,13 @@ fn a_path_stands_when_it_is_answered_moves_within_a_second_and_comes_back() {
     assert_eq!(network.paths[1].routes[0].elements, ["c1", "d1", "a1"]);
 
     // It comes back, and is used when that has lasted.
+    world.off.insert((id("b1"), "c".to_owned()));
     world.carrier("b1", "c", true);
+    world.run(200);
+    world.off.clear(); // it has its carrier before it can send
     world.run(900);
     assert_ne!(world.vectors("plain"), by_b);
-    world.run(500);
+    world.run(1200);
     assert_eq!(
         [world.vectors("plain"), world.vectors("request-000001")],
         [by_b.clone(), by_b]

@@ -19,7 +19,8 @@ use crate::path::{NetworkPlan, wrong};
 
 /// Time between two readings of all ports without an event. A watch that nobody fetches from ends after three of them.
 const READ_INTERVAL: Span = Span::from_secs(20);
-/// Time until ports are read again that could not be.
+/// The same while a port does not work, or could not be read: a port that comes back has its carrier before it can send, and there
+/// is no event for that.
 const RETRY: Span = Span::from_secs(1);
 /// The class with the ports of an FE, and its events.
 const PORTS: &str = "ports";
@@ -58,6 +59,8 @@ struct Element {
     is_reading: bool,
     /// Whether something has happened while they were read.
     is_old: bool,
+    /// When they are read again without an event.
+    read_at: Instant,
 }
 
 #[derive(Debug)]
@@ -81,7 +84,8 @@ pub(super) struct Health {
     /// Subscriptions, also those that are under way.
     watched: BTreeSet<(Port, &'static str)>,
     noticed: BTreeSet<WatchId>,
-    read_at: Instant,
+    /// When notices are fetched again without a notice.
+    fetch_at: Instant,
     wishes: VecDeque<Wish>,
     events: VecDeque<Event>,
 }
@@ -230,14 +234,15 @@ impl Health {
 
     /// The questions that are due.
     pub(super) fn poll_wishes(&mut self, now: Instant) -> Vec<(Wish, Request)> {
-        if self.read_at <= now {
-            self.read_at = now + READ_INTERVAL;
+        if self.fetch_at <= now {
+            self.fetch_at = now + READ_INTERVAL;
             self.noticed.extend(self.watches.keys());
-            let there = self
-                .elements
-                .keys()
-                .filter(|name| self.there.contains(*name));
-            self.wishes.extend(there.cloned().map(Wish::Ports));
+        }
+        for (name, element) in &mut self.elements {
+            if element.read_at <= now && self.there.contains(name) {
+                element.read_at = now + READ_INTERVAL;
+                self.wishes.push_back(Wish::Ports(name.clone()));
+            }
         }
         let fetches = std::mem::take(&mut self.noticed)
             .into_iter()
@@ -303,8 +308,8 @@ impl Health {
             }
             (Wish::Ports(fe), Ok(Answer::Value(rows))) => self.read(now, &fe, &rows),
             (Wish::Ports(fe), _) => {
-                self.read_at = self.read_at.min(now + RETRY);
                 if let Some(element) = self.elements.get_mut(&fe) {
+                    element.read_at = now + RETRY;
                     (element.is_reading, element.is_old) = (false, false);
                 }
             }
@@ -345,6 +350,14 @@ impl Health {
         };
         element.ports = rows.rows().iter().filter_map(port).collect();
         element.is_read = true;
+        let mut of_links = self.links.values().flat_map(|link| &link.ports);
+        let fails = |(of, port): &Port| of == fe && element.ports.get(port) != Some(&true);
+        let interval = if of_links.any(fails) {
+            RETRY
+        } else {
+            READ_INTERVAL
+        };
+        element.read_at = now + interval;
         if self.has_begun {
             element.hold_down.come_back(now);
         }
@@ -402,7 +415,11 @@ impl Health {
         let elements = self.elements.values().map(|element| &element.hold_down);
         let all = elements.chain(self.links.values().map(|link| &link.hold_down));
         let holds = all.filter_map(HoldDown::poll_timeout);
-        holds.chain([self.read_at]).min()
+        let there = |(name, element): (&String, &Element)| {
+            self.there.contains(name).then_some(element.read_at)
+        };
+        let reads = self.elements.iter().filter_map(there);
+        holds.chain(reads).chain([self.fetch_at]).min()
     }
 
     /// Whether this is an element that is not used now.
@@ -433,6 +450,7 @@ impl Element {
             is_read: false,
             is_reading: false,
             is_old: false,
+            read_at: Instant::ZERO,
         }
     }
 }

@@ -17,7 +17,7 @@
 //! - `report`: the network as it is now
 //!
 //! **Start.** A CE that starts knows neither which elements are there nor which links work. It waits until every element is
-//! associated, at most [`START_MAX`], and changes nothing before: packets of paths that stand go on. Then every element that is
+//! associated, five seconds at most, and changes nothing before: packets of paths that stand go on. Then every element that is
 //! not there counts as failed.
 //!
 //! **Failure.** A link fails when a port at either end has no carrier. An element fails when its association ends: the CE cannot
@@ -127,22 +127,25 @@ impl PathService {
             .max()
             .unwrap_or(0)
             .max(self.last_request);
-        let kept: BTreeMap<u64, Keys> = match &before {
-            None => kept,
-            Some(before) => {
-                let running = before.requests();
-                running
-                    .map(|(_, asked)| (asked.number, asked.keys.clone()))
-                    .collect()
-            }
+        let all = match &before {
+            None => kept
+                .into_iter()
+                .map(|(number, keys)| (number, keys, None))
+                .collect(),
+            Some(before) => before
+                .requests()
+                .map(|(_, asked)| asked.copy())
+                .collect::<Vec<_>>(),
         };
         let mut dropped = Vec::new();
-        for (number, keys) in kept {
-            let mut unseen = Rollout::default(); // everything is wanted below
-            if let Err(faults) = network.request(now, (number, keys), &mut unseen) {
-                let why = answer::sentences(&faults).join("; ");
-                self.notes.push_back(Note::Dropped(number, why));
-                dropped.push(number);
+        for (number, keys, ends) in all {
+            match network.request_again(now, (number, keys), ends) {
+                Ok(()) => {}
+                Err(faults) => {
+                    let why = answer::sentences(&faults).join("; ");
+                    self.notes.push_back(Note::Dropped(number, why));
+                    dropped.push(number);
+                }
             }
         }
         for number in dropped {

@@ -47,6 +47,13 @@ pub(super) struct Asked {
     pub(super) ends: Option<Instant>,
 }
 
+impl Asked {
+    /// Its number, its keys, and when it ends.
+    pub(super) fn copy(&self) -> (u64, Keys, Option<Instant>) {
+        (self.number, self.keys.clone(), self.ends)
+    }
+}
+
 /// The keys of a request with their values as texts, the lifetime among them.
 pub type Keys = BTreeMap<String, String>;
 
@@ -267,6 +274,23 @@ impl Network {
         }
         self.flows.insert(id, flow);
         self.apply(changes, rollout);
+        Ok(())
+    }
+
+    /// Finds a path for a request that was there before, and still ends then; without a time its lifetime begins anew. Its
+    /// encapsulation is wanted with everything else.
+    pub(super) fn request_again(
+        &mut self,
+        now: Instant,
+        (number, keys): (u64, Keys),
+        ends: Option<Instant>,
+    ) -> Result<(), Vec<Fault>> {
+        self.request(now, (number, keys), &mut Rollout::default())?;
+        for flow in self.flows.values_mut() {
+            if let Some(asked) = flow.asked.as_mut().filter(|asked| asked.number == number) {
+                asked.ends = ends.or(asked.ends);
+            }
+        }
         Ok(())
     }
 

@@ -41,6 +41,23 @@ impl Paths {
         now.collect()
     }
 
+    /// Whether a request has the paths that it would get if it were made now.
+    pub(super) fn has_best(&mut self, id: u64) -> bool {
+        let Some(one) = self.established.get(&id).cloned() else {
+            return true;
+        };
+        let topology = &self.network.topology;
+        if let Some(rate) = one.rate {
+            self.books.release(topology, &one.reserved, rate);
+        }
+        let best = self.select(&one.request);
+        if let Some(rate) = one.rate {
+            self.books
+                .reserve(&self.network.topology, &one.reserved, rate);
+        }
+        best.is_ok_and(|best| best == one.routes)
+    }
+
     /// A path goes another way inside a domain: its reservations follow.
     pub(super) fn rebook(&mut self, id: u64, routes: Vec<Route>) {
         let Some(one) = self.established.get_mut(&id) else {

@@ -258,12 +258,7 @@ impl Paths {
         let ids: Vec<u64> = self.established.keys().copied().collect();
         let mut changes = Vec::new();
         for id in ids {
-            // Without a rate a request takes part in no books, and most of them have the best paths already.
-            let is_best = self.established.get(&id).is_some_and(|one| {
-                let best = || self.select(&one.request).ok();
-                one.request.rate.is_none() && best().as_ref() == Some(&one.routes)
-            });
-            if !is_best {
+            if !self.has_best(id) {
                 changes.extend(self.reselect(id).unwrap_or_default());
             }
         }

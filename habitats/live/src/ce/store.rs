@@ -443,6 +443,28 @@ mod tests {
     }
 
     #[test]
+    fn requests_for_paths_are_kept_whole_and_end() {
+        let folder = Folder::new("store-paths");
+        let keys =
+            |to: &str| Keys::from([("from", "c1"), ("to", to)].map(|(k, v)| (k.into(), v.into())));
+        let store = Store::open(&folder.store()).unwrap();
+        let other = Keys::from([("through".to_owned(), "c d a".to_owned())]);
+        for (number, keys) in [
+            (1, keys("a")),
+            (2, keys("b")),
+            (3, keys("d")),
+            (2, other.clone()),
+        ] {
+            store.keep_request(&(number, Some(keys))).unwrap();
+        }
+        store.keep_request(&(3, None)).unwrap();
+        drop(store);
+        let store = Store::open(&folder.store()).unwrap();
+        let kept = store.read_requests().unwrap();
+        assert_eq!(kept, BTreeMap::from([(1, keys("a")), (2, other)]));
+    }
+
+    #[test]
     fn a_store_that_cannot_be_used_says_why() {
         let folder = Folder::new("stores");
         let store = Store::open(&folder.store()).unwrap();
