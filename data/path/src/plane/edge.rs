@@ -19,20 +19,16 @@ use std::sync::Arc;
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet, Reason};
-use weir_wire::fpf::{Repr, Vector};
+use weir_wire::fpf::Repr;
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
-use crate::egress::{encapsulation, fragment};
-use crate::fpf::Rule;
-use crate::fpf::bindings::Exit;
 use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::implicit::Implicit;
 use crate::fpf::edge::rule::Listed;
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::{Encapsulation, NoMatch, Setup};
 use crate::fpf::edge::shaper::{Books, Released, Shapers};
-use crate::fpf::edge::size::{self, Fit};
 use crate::ip::forward::Origin;
 use crate::ip::icmp_error::IcmpCause;
 use crate::ip::tables::Action;
@@ -362,87 +358,6 @@ impl Plane {
         let action = self.tables.numbered(route).map(|route| &route.action);
         let delegated = &self.exceptions.policy().addresses;
         matches!(action, Some(Action::Local)) || delegated.contains(&destination)
-    }
-
-    /// Puts the header before a packet, or each header before a copy of it, as far as the first hop permits.
-    fn fit_and_push(&mut self, held: Held, chosen: &[Repr], now: Instant) {
-        let Classified { packet, headers } = &held.packet;
-        let mtus = chosen.iter().filter_map(|header| self.first_mtu(header));
-        let Some(mtu) = mtus.min() else {
-            return self.push_each(held.packet.packet, held.ingress, chosen, now);
-        };
-        let longest = chosen.iter().map(Repr::encoded_len).max().unwrap_or(0);
-        match size::fit(headers, mtu, longest) {
-            Fit::Whole => {
-                let most = size::payload_mtu(headers.family, mtu, longest);
-                size::clamp_mss(self.pool.frame_mut(packet), headers, most);
-                self.push_each(held.packet.packet, held.ingress, chosen, now);
-            }
-            Fit::Fragments(mtu) => {
-                let mut fragments = Vec::new();
-                let cut = fragment::fragment(&mut self.pool, packet, headers, mtu, &mut |piece| {
-                    fragments.push(piece);
-                });
-                match cut {
-                    Ok(()) => {
-                        self.pool.release(held.packet.packet);
-                        for piece in fragments {
-                            self.push_each(piece, held.ingress, chosen, now);
-                        }
-                    }
-                    Err(reason) => _ = self.fates.discard(held.packet.packet, reason),
-                }
-            }
-            Fit::TooBig { mtu } => {
-                let cause = Some(IcmpCause::TooBig { mtu });
-                self.drop(held, Reason::TooBig, cause, now);
-            }
-        }
-    }
-
-    /// The longest packet, FPF header included, that goes to the first hop of a path; none if that is not known.
-    fn first_mtu(&self, header: &Repr) -> Option<u32> {
-        let fpf = self.fpf.as_ref()?;
-        let lid = fpf
-            .table
-            .domain()
-            .lid_size()
-            .read(header.vector().as_bytes())?;
-        let hop = match fpf.table.rule(fpf.table.any_input(), lid)? {
-            Rule::Forward(hop) => hop,
-            // What the longest leaf leaves for the payload, with this header again before it. Such rules never lead
-            // back to themselves.
-            Rule::Multicast(leaves) => return self.leaves_mtu(header, leaves, 0),
-            Rule::Process(processing) => {
-                let number = processing.processor.0 as usize;
-                let function = fpf.table.processors().get(number)?.function;
-                return self.leaves_mtu(header, &processing.leaves, function.growth());
-            }
-            Rule::Decapsulate(_) | Rule::Redirect | Rule::Drop => return None,
-        };
-        match fpf.bindings.exit(hop.interface) {
-            Exit::Port { mtu, .. } => Some(mtu),
-            Exit::Tunnel { remote, .. } => {
-                let (_, route) = self.tables.route(remote)?;
-                let Action::Forward(next_hops) = &route.action else {
-                    return None;
-                };
-                let interface = self.tables.interfaces.get(&next_hops.first()?.interface)?;
-                Some(interface.mtu.saturating_sub(encapsulation::gre_len(remote)))
-            }
-            Exit::Closed(_) => None,
-        }
-    }
-
-    /// The longest packet with this header that fits all leaves when its payload has grown by `growth` bytes.
-    fn leaves_mtu(&self, header: &Repr, leaves: &[Vector], growth: usize) -> Option<u32> {
-        let own = header.encoded_len() as u32;
-        let of_leaf = |leaf: &Vector| {
-            let leaf = Repr::first(*leaf);
-            let before = (leaf.encoded_len() + growth) as u32;
-            Some(self.first_mtu(&leaf)?.saturating_sub(before) + own)
-        };
-        leaves.iter().filter_map(of_leaf).min()
     }
 }
 

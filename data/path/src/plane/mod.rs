@@ -6,6 +6,7 @@
 
 pub mod edge;
 mod edge_classes;
+mod edge_size;
 pub mod fpf;
 mod fpf_exit;
 mod fpf_process;

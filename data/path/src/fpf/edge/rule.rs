@@ -10,6 +10,14 @@ use crate::fpf::edge::filter::Filter;
 use crate::fpf::edge::paths::{Paths, Spread, Turns};
 use crate::fpf::edge::profile::{Profile, Shape};
 
+/// The table has as many rules as it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the encapsulation table is full: it has its limit of {limit} rules")]
+pub struct Full {
+    /// Maximum rules.
+    pub limit: usize,
+}
+
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {

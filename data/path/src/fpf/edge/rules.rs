@@ -36,16 +36,8 @@ use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::index::Index;
 use crate::fpf::edge::paths::Shared;
 use crate::fpf::edge::profile::Shape;
-use crate::fpf::edge::rule::{Listed, Rule, State};
+use crate::fpf::edge::rule::{Full, Listed, Rule, State};
 use crate::fpf::edge::shapes::Shapes;
-
-/// The table has as many rules as it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the encapsulation table is full: it has its limit of {limit} rules")]
-pub struct Full {
-    /// Maximum rules.
-    pub limit: usize,
-}
 
 /// The rule that a packet matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub struct Named {
     pub function: Function,
 }
 
-/// What a processor does.
+/// The function of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// Sends pairs of packets with their parity.
