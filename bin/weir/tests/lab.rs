@@ -309,3 +309,49 @@ fn each_leaf_gets_exactly_one_copy() {
         Ok(())
     });
 }
+
+#[test]
+fn fpf_and_ip_mix_on_links_of_three_kinds() {
+    shows("fpf/mixed.toml", &[], &[], |result| {
+        let of = |name: &str| metric(result, "", name);
+        let headed = ["fpf4", "fpf6"].map(|n| of(&format!("fpf_encapsulated_packets.{n}")));
+        ensure(headed.iter().all(|packets| *packets >= 1500.0), headed)?;
+        let [c_b, b_b, b_a, c_d, d_a] =
+            ["c_b", "b_b", "b_a", "c_d", "d_a"].map(|link| of(&format!("packets_sent.{link}")));
+        // Over the tunnel goes what has a header, and nothing else.
+        ensure(b_a == headed[0] + headed[1], (b_a, headed))?;
+        ensure(c_b == b_b && c_b > b_a, (c_b, b_b, b_a))?;
+        ensure(c_d == d_a && c_d >= 3000.0, (c_d, d_a))?;
+        ensure(of("lost_packets") == 0.0, of("lost_packets"))
+    });
+}
+
+#[test]
+fn throughput_is_found_between_the_interfaces_of_an_edge() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "reproduce",
+            "fpf/fig6",
+            "--on",
+            "lab",
+            "--quick",
+            "--runs",
+            "1",
+        ])
+        .arg("--json")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("permits no user namespaces") {
+        println!("skipped: {said}");
+        return;
+    }
+    // Whether claims hold, which its exit status says, is a matter of this machine.
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let claims = report["results"][0]["claims"].as_array().unwrap();
+    let claim = claims.iter().find(|claim| claim["id"] == "fpf/fig6.2");
+    let evidence = claim.unwrap()["evidence"].as_str().unwrap();
+    assert!(evidence.contains("16000 flows, 1024 B"), "{evidence}");
+    assert!(!evidence.contains("not measured"), "{evidence}");
+}
