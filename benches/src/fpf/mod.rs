@@ -3,8 +3,10 @@
 //!
 //! - [`throughput`]: the highest rate without loss, beside IPv6 (Figures 4 and 5)
 //! - [`conformance`]: whether packets go as the paper says (Figure 1, the header)
+//! - [`implicit`]: flows while the classifier finds their class (section III.B.2)
 //!
-//! Both call the plane that a worker owns, or the functions that it calls.
+//! All call the plane that a worker owns, or the functions that it calls.
 
 pub mod conformance;
+pub mod implicit;
 pub mod throughput;

@@ -15,14 +15,16 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv6Net};
 use rand::{Rng, RngExt};
-use weir_base::{Stream, Streams};
+use weir_base::{Span, Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
 use weir_packet::{Class, FlowKey};
+use weir_path::fpf::edge::copies::Copies;
 use weir_path::fpf::edge::filter::Filter;
+use weir_path::fpf::edge::implicit::Decision;
 use weir_path::fpf::edge::paths::Paths;
-use weir_path::fpf::edge::setup::{Encapsulation, Setup};
+use weir_path::fpf::edge::setup::{Class as FlowClass, Encapsulation, Setup};
 use weir_path::fpf::table::TableError;
 use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule, Table, edge};
 use weir_path::ip::tables::{BURST, Tables};
@@ -62,10 +64,27 @@ pub enum Kind {
     Fpf(u32),
     /// An edge FE with a rule for each of this many flows, which differ in the source address.
     Edge(u32),
+    /// An edge FE with a classifier, which has found the class of each of this many flows.
+    Classified(u32),
+    /// An edge FE with one route, whose frames are of this many flows that no encapsulation is for.
+    Unmatched(u32, Classifier),
     /// An IPv6 router with one route.
     Ipv6,
     /// An IPv6 router with [`PREFIXES`] routes of 29 to 48 bits, one of which each destination has.
     Ipv6Routes,
+}
+
+/// How far a classifier is with flows that follow the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classifier {
+    /// There is none.
+    None,
+    /// It has found that they are of no class.
+    Decided,
+    /// It wants copies, and fetches them.
+    Fetches,
+    /// It wants copies, and does not fetch them, so that they are lost.
+    Late,
 }
 
 /// A measurement that could not be set up.
@@ -85,6 +104,8 @@ pub enum SetupError {
 /// A plane and its frames.
 pub struct Engine {
     plane: Plane,
+    /// Memory for copies, if somebody fetches them.
+    copies: Option<Copies>,
     frames: Vec<Vec<u8>>,
     /// The frame that comes next.
     next: usize,
@@ -102,21 +123,58 @@ impl Engine {
             tables.set_route(IpNet::V6(*prefix), forwarding::via(gateway));
         }
         let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
-        if matches!(kind, Kind::Fpf(_) | Kind::Edge(_)) {
+        if !matches!(kind, Kind::Ipv6 | Kind::Ipv6Routes) {
             plane.set_fpf(Some(Arc::new(core_table()?)));
         }
-        if let Kind::Edge(flows) = kind {
-            plane.set_fpf_edge(Some(Arc::new(setup(flows)?)), clock::now());
-        }
+        let setup = match kind {
+            Kind::Edge(flows) => Some(setup(flows)?),
+            Kind::Classified(_) => Some(with_class(Setup::default())?),
+            // A rule that no frame matches, so that there is an edge.
+            Kind::Unmatched(flows, Classifier::None) => Some(other_setup(flows)?),
+            Kind::Unmatched(flows, _) => Some(with_class(other_setup(flows)?)?),
+            _ => None,
+        };
+        let setup = setup.map(Arc::new);
+        plane.set_fpf_edge(setup.clone(), clock::now());
         let count = HEADERS_MIN.max(FRAMES_BYTES_MIN.div_ceil(bytes));
         let frame = |n| frame(kind, n, bytes - CRC_BYTES, &prefixes, &mut random);
         let frames = (0..count).map(frame).collect();
-        Ok(Self {
+        let mut engine = Self {
             plane,
+            copies: None,
             frames,
             next: 0,
             bytes,
-        })
+        };
+        match (kind, setup) {
+            (Kind::Classified(_), Some(setup)) => engine.decide_all(&setup, Some(0)),
+            (Kind::Unmatched(_, Classifier::Decided), Some(setup)) => {
+                engine.decide_all(&setup, None);
+            }
+            (Kind::Unmatched(_, Classifier::Fetches), _) => {
+                engine.copies = Some(Copies::default());
+            }
+            _ => {}
+        }
+        Ok(engine)
+    }
+
+    /// Decides that every flow is of this class.
+    fn decide_all(&mut self, setup: &Arc<Setup>, class: Option<u16>) {
+        let mut carried = 0;
+        let mut copies = Copies::default();
+        while carried < self.frames.len() as u64 {
+            carried += self.carry(BURST as u64);
+            copies = self.plane.take_copies(copies, 0);
+            let decisions = copies.iter().map(|(copy, _)| Decision {
+                key: copy.key,
+                hash: copy.hash,
+                class,
+                is_watched: false,
+            });
+            let decisions: Vec<_> = decisions.collect();
+            self.plane.decide(setup, &decisions, clock::now());
+        }
     }
 
     /// Frames that were dropped. A measurement with any is void.
@@ -186,6 +244,9 @@ impl Engine {
         let burst = &self.frames[self.next..end];
         self.next = end % self.frames.len();
         forwarding::drive(&mut self.plane, burst, burst.len());
+        if let Some(copies) = self.copies.take() {
+            self.copies = Some(self.plane.take_copies(copies, 0));
+        }
         burst.len() as u64
     }
 }
@@ -240,6 +301,41 @@ fn core_table() -> Result<Table, TableError> {
     builder.build()
 }
 
+/// A plane with these routes whose edge has one class of flows, and its setup.
+pub(super) fn edge_of_a_class(tables: Tables) -> Result<(Plane, Arc<Setup>), SetupError> {
+    let mut plane = forwarding::plane_with(Spec::check("fifo", [])?, &Arc::new(tables));
+    plane.set_fpf(Some(Arc::new(core_table()?)));
+    let setup = Arc::new(with_class(Setup::default())?);
+    plane.set_fpf_edge(Some(Arc::clone(&setup)), clock::now());
+    Ok((plane, setup))
+}
+
+/// A setup with a class of flows as well, as many as by default.
+fn with_class(setup: Setup) -> Result<Setup, WireError> {
+    let rule = edge::rule::Rule {
+        paths: Paths::single(Vector::new(&[0, 1, 2, 3])?),
+        timeout: Some(Span::from_secs(60)),
+        session: 0,
+        profile: None,
+    };
+    Ok(Setup {
+        classes: vec![FlowClass {
+            name: "class".to_owned(),
+            criteria: String::new(),
+            rule,
+        }],
+        flows_max: 20_000,
+        ..setup
+    })
+}
+
+/// A rule for one flow that comes after this many.
+fn other_setup(flows: u32) -> Result<Setup, WireError> {
+    let mut setup = setup(flows + 1)?;
+    setup.encapsulations.drain(..flows as usize);
+    Ok(setup)
+}
+
 /// A rule for each flow.
 fn setup(flows: u32) -> Result<Setup, WireError> {
     let encapsulation = |flow: u32| {
@@ -277,7 +373,7 @@ fn prefixes(kind: Kind, random: &mut Stream) -> Vec<Ipv6Net> {
     };
     match kind {
         Kind::Fpf(_) | Kind::Edge(_) => Vec::new(),
-        Kind::Ipv6 => vec![Ipv6Net::default()],
+        Kind::Ipv6 | Kind::Classified(_) | Kind::Unmatched(..) => vec![Ipv6Net::default()],
         Kind::Ipv6Routes => (0..PREFIXES).map(prefix).collect(),
     }
 }
@@ -302,10 +398,13 @@ fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut St
             let lid = (n % usize::from(LIDS)) as u8;
             frame.extend([0xc0, 0, 4, 0, lid, 1, 2, 3]);
         }
-        Kind::Edge(_) | Kind::Ipv6 | Kind::Ipv6Routes => frame.extend([0x86, 0xdd]),
+        _ => frame.extend([0x86, 0xdd]),
     }
     let (flow, destination) = match kind {
-        Kind::Fpf(flows) | Kind::Edge(flows) => (random.random_range(0..flows), DESTINATION),
+        Kind::Fpf(flows) | Kind::Edge(flows) | Kind::Classified(flows) => {
+            (random.random_range(0..flows), DESTINATION)
+        }
+        Kind::Unmatched(flows, _) => (n as u32 % flows, DESTINATION),
         Kind::Ipv6 | Kind::Ipv6Routes => (n as u32, below(prefixes, random)),
     };
     let payload = len.saturating_sub(frame.len() + 40) as u16;
@@ -324,10 +423,21 @@ fn frame(kind: Kind, n: usize, len: usize, prefixes: &[Ipv6Net], random: &mut St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_path::fpf::edge::copies::COPIES_MAX;
 
     #[test]
     fn every_frame_is_carried() {
-        for kind in [Kind::Fpf(1), Kind::Edge(1000), Kind::Ipv6, Kind::Ipv6Routes] {
+        for kind in [
+            Kind::Fpf(1),
+            Kind::Edge(1000),
+            Kind::Classified(1000),
+            Kind::Unmatched(1000, Classifier::None),
+            Kind::Unmatched(1000, Classifier::Decided),
+            Kind::Unmatched(1000, Classifier::Fetches),
+            Kind::Unmatched(1000, Classifier::Late),
+            Kind::Ipv6,
+            Kind::Ipv6Routes,
+        ] {
             for bytes in [FRAME_BYTES[0], FRAME_BYTES[7]] {
                 let mut engine = Engine::new(kind, bytes).unwrap();
                 let mut carried = 0;
@@ -336,7 +446,24 @@ mod tests {
                 }
                 assert_eq!(engine.dropped(), 0, "{kind:?}, {bytes} bytes");
                 let forwarded = engine.plane.fpf_stats().forwarded.packets;
+                let stats = engine.plane.fpf_class_stats();
                 match kind {
+                    Kind::Classified(flows) => {
+                        let class = engine.plane.fpf_classes().next().unwrap();
+                        assert_eq!(class.flows, flows);
+                        assert!(class.hits.packets >= carried);
+                    }
+                    Kind::Unmatched(_, classifier) => {
+                        assert_eq!(forwarded, 0);
+                        let expected = match classifier {
+                            Classifier::None => (0, false),
+                            Classifier::Decided => (1000, false),
+                            Classifier::Fetches => (carried, false),
+                            Classifier::Late => (COPIES_MAX as u64, true),
+                        };
+                        let few = stats.copied.min(carried);
+                        assert_eq!((few, stats.lost > 0), expected, "{classifier:?}");
+                    }
                     Kind::Fpf(_) => assert_eq!(forwarded, carried),
                     Kind::Edge(_) => {
                         let rules = engine.plane.fpf_encapsulations();

@@ -3,7 +3,8 @@
 use weir_benches::classifier;
 use weir_benches::encapsulation;
 use weir_benches::fpf::conformance;
-use weir_benches::fpf::throughput::{self, Engine, FRAME_BYTES, GAP_BYTES, Kind};
+use weir_benches::fpf::implicit;
+use weir_benches::fpf::throughput::{self, Classifier, Engine, FRAME_BYTES, GAP_BYTES, Kind};
 
 use super::{Measures, Metrics, Point, place};
 use crate::error::Error;
@@ -12,6 +13,18 @@ use crate::error::Error;
 const FLOWS: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];
 /// Lengths of frames at an edge. The link behind it carries no frame of 1518 bytes with a header more.
 const EDGE_BYTES: [usize; 5] = [78, 128, 256, 384, 1024];
+/// Flows of a class, and lengths of their frames (section V.C).
+const CLASSIFIED: u32 = 1000;
+const CLASSIFIED_BYTES: [usize; 3] = [384, 512, 1024];
+/// Flows that the classifier does not decide, so that each frame is of a new one or of one among many.
+const UNMATCHED: [(&str, Classifier); 4] = [
+    ("no classifier", Classifier::None),
+    ("decided", Classifier::Decided),
+    ("copied", Classifier::Fetches),
+    ("lost", Classifier::Late),
+];
+const UNMATCHED_FLOWS: u32 = 16_384;
+const UNMATCHED_BYTES: [usize; 2] = [128, 1024];
 /// Rounds of a measurement of the classifier, whose spread is a metric.
 const ROUNDS: usize = 5;
 /// Leaves of a multicast rule.
@@ -51,10 +64,25 @@ fn engines(measures: Measures) -> Vec<EnginePoint> {
         }
         Measures::Edge => {
             let flows = FLOWS.into_iter();
+            let classified = CLASSIFIED_BYTES.map(|bytes| {
+                let kind = Kind::Classified(CLASSIFIED);
+                by_flows("classifier on", CLASSIFIED, kind, bytes)
+            });
             flows
                 .flat_map(|n| EDGE_BYTES.map(|bytes| by_flows("edge", n, Kind::Edge(n), bytes)))
+                .chain(classified)
                 .collect()
         }
+        Measures::Implicit => UNMATCHED
+            .into_iter()
+            .flat_map(|(variant, classifier)| {
+                let kind = Kind::Unmatched(UNMATCHED_FLOWS, classifier);
+                UNMATCHED_BYTES.map(|bytes| {
+                    let values = place(&[("bytes", bytes as u64)]);
+                    ((variant, values), kind, bytes)
+                })
+            })
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -86,10 +114,11 @@ pub(super) fn points(measures: Measures) -> Vec<Point> {
                 .map(|n| ("edge", place(&[("flows", n.into())])))
                 .collect()
         }
-        _ => engines(measures)
-            .into_iter()
-            .map(|(point, ..)| point)
-            .collect(),
+        _ => {
+            let points = engines(measures).into_iter().map(|(point, ..)| point);
+            let set_up = (measures == Measures::Implicit).then(|| ("set-up", place(&[])));
+            points.chain(set_up).collect()
+        }
     }
 }
 
@@ -119,10 +148,10 @@ pub(super) fn measure(measures: Measures, at: usize, is_quick: bool) -> Result<M
             let [all, look_up] = sample.map_err(failed)?;
             Ok(metrics(&[("encapsulate_ns", all), ("look_up_ns", look_up)]))
         }
-        _ => {
-            let (_, kind, bytes) = engines(measures).swap_remove(at);
-            forwarding(kind, bytes, is_quick)
-        }
+        _ => match engines(measures).into_iter().nth(at) {
+            Some((_, kind, bytes)) => forwarding(kind, bytes, is_quick),
+            None => set_up(is_quick),
+        },
     }
 }
 
@@ -151,6 +180,27 @@ fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, Error
         ("fps", fps),
         ("link_share_ratio", share(LINK)),
         ("bus_share_ratio", share(BUS)),
+    ]))
+}
+
+/// | metric | |
+/// |---|---|
+/// | `lost` | packets of the flows that did not leave |
+/// | `without_path_ratio` | flows without a rule of their class at the end |
+/// | `by_routes_per_flow` | packets of a flow that followed the routes, on average |
+/// | `delay_max_ms` | the longest work of the forwarding thread for a burst, copies and decisions included |
+fn set_up(is_quick: bool) -> Result<Metrics, Error> {
+    let packets = if is_quick { 5 } else { 100 };
+    let outcome = implicit::set_up(CLASSIFIED, packets).map_err(failed)?;
+    let flows = f64::from(CLASSIFIED);
+    Ok(metrics(&[
+        ("lost", outcome.lost as f64),
+        (
+            "without_path_ratio",
+            1.0 - outcome.classified as f64 / flows,
+        ),
+        ("by_routes_per_flow", outcome.by_routes as f64 / flows),
+        ("delay_max_ms", outcome.delay_max.as_secs_f64() * 1e3),
     ]))
 }
 

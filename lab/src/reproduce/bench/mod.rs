@@ -56,8 +56,11 @@ pub enum Measures {
     Flows,
     /// Look-ups alone: `FPF` and `IPv6, 10000 routes`.
     LookUp,
-    /// Encapsulation by an edge FE in memory: `edge` by `flows` and `bytes`.
+    /// Encapsulation by an edge FE in memory: `edge` by `flows` and `bytes`; `classifier on` with 1000 `flows` of a class.
     Edge,
+    /// Flows while the classifier finds their class: `set-up`; and frames of `bytes` that follow the routes of an edge:
+    /// `no classifier`, `decided`, `copied` and `lost`.
+    Implicit,
     /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
     Encapsulation,
     /// Throughput between two interfaces, as of a link of 1 Gbit/s, through one router: `FPF`, `IPv6` and `IPv4` by `bytes`
