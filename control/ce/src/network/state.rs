@@ -30,6 +30,8 @@ pub(super) struct Flow {
     pub(super) name: String,
     /// Its section.
     pub(super) settings: Settings,
+    /// Its packets, and their priority.
+    packets: (Filter, u64),
     /// The element where it enters.
     pub(super) source: FeId,
     /// Its request; none if it is in the file.
@@ -72,28 +74,31 @@ impl Network {
         let root = |error: PathError| vec![Fault::new(ComponentPath::default(), error)];
         let mut paths = Paths::new(plan.topology.clone()).map_err(root)?;
         let flows = plan.flows(&mut paths)?;
-        let packets = flows.iter().map(|flow| {
+        let (mut of_file, mut wrong) = (BTreeMap::new(), Vec::new());
+        for flow in &flows {
             let at = ComponentPath::new(["path", &flow.name]);
-            packets(&at, &flow.settings)
-        });
-        let wrong: Vec<Fault> = packets.filter_map(Result::err).collect();
+            match packets(&at, &flow.settings) {
+                Ok(packets) => drop(of_file.insert(
+                    flow.id,
+                    Flow {
+                        name: flow.name.clone(),
+                        settings: flow.settings.clone(),
+                        packets,
+                        source: flow.source,
+                        asked: None,
+                    },
+                )),
+                Err(fault) => wrong.push(fault),
+            }
+        }
         if !wrong.is_empty() {
             return Err(wrong); // with its line in the file
         }
         for fe in plan.topology.fes() {
             plan.configuration(&paths, fe, &flows)?;
         }
-        let flow = |flow: crate::path::Flow| {
-            let of_file = Flow {
-                name: flow.name,
-                settings: flow.settings,
-                source: flow.source,
-                asked: None,
-            };
-            (flow.id, of_file)
-        };
         Ok(Self {
-            flows: flows.into_iter().map(flow).collect(),
+            flows: of_file,
             plan,
             paths,
         })
@@ -218,12 +223,10 @@ impl Network {
 
     /// The number of the request that is the same as this one, apart from its lifetime.
     pub(super) fn same(&self, keys: &Keys) -> Option<u64> {
-        let rest = |keys: &Keys| {
-            let mut rest = keys.clone();
-            rest.remove(LIFETIME_KEY);
-            rest
-        };
-        let is_same = |(_, asked): &(&Flow, &Asked)| rest(&asked.keys) == rest(keys);
+        fn rest(keys: &Keys) -> impl Iterator<Item = (&String, &String)> {
+            keys.iter().filter(|(key, _)| *key != LIFETIME_KEY)
+        }
+        let is_same = |(_, asked): &(&Flow, &Asked)| rest(&asked.keys).eq(rest(keys));
         self.requests().find(is_same).map(|(_, asked)| asked.number)
     }
 
@@ -254,7 +257,8 @@ impl Network {
         let (settings, ends) = settings(now, &name, &keys).map_err(one)?;
         let wanted = request(&name, &settings, &self.paths).map_err(one)?;
         let source = wanted.source;
-        self.check_filter(&name, &settings, source).map_err(one)?;
+        let packets = packets(&ComponentPath::new(["path", &name]), &settings).map_err(one)?;
+        self.check_packets(&name, &packets, source).map_err(one)?;
         let key = blamed(&wanted);
         let requested = self
             .paths
@@ -265,6 +269,7 @@ impl Network {
         let flow = Flow {
             name,
             settings,
+            packets,
             source,
             asked,
         };
@@ -295,22 +300,19 @@ impl Network {
     }
 
     /// Refuses packets that another flow has at the same element with the same priority: one of them would never have any.
-    fn check_filter(&self, name: &str, settings: &Settings, source: FeId) -> Result<(), Fault> {
-        let at = ComponentPath::new(["path", name]);
-        let own = packets(&at, settings)?;
-        let at_source = self.flows.values().filter(|flow| flow.source == source);
-        for other in at_source {
-            if packets(&at, &other.settings).is_ok_and(|other| other == own) {
-                let why = format!(
-                    "{} has these packets already at `{}`; release it, or give this request another `priority` (a lower \
-                     number goes before)",
-                    described(other),
-                    self.name(source)
-                );
-                return Err(wrong("path", name, "", why));
-            }
-        }
-        Ok(())
+    fn check_packets(&self, name: &str, own: &(Filter, u64), source: FeId) -> Result<(), Fault> {
+        let mut flows = self.flows.values();
+        let other = flows.find(|flow| flow.source == source && flow.packets == *own);
+        let Some(other) = other else {
+            return Ok(());
+        };
+        let why = format!(
+            "{} has these packets already at `{}`; release it, or give this request another `priority` (a lower number \
+             goes before)",
+            described(other),
+            self.name(source)
+        );
+        Err(wrong("path", name, "", why))
     }
 
     /// Checks all sections of the element where a flow enters as the element itself will.
