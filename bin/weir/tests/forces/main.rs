@@ -11,6 +11,7 @@ mod hostile;
 mod impostors;
 mod kills;
 mod mistakes;
+mod network;
 mod reload;
 mod routes;
 mod services;
