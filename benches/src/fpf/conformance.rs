@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 use weir_base::{Instant, Stream, Streams};
 use weir_discipline::Spec;
-use weir_packet::{Class, Reason};
+use weir_packet::{Queue, Reason};
 use weir_path::fpf::forward::{Decision, decide, parse};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::link::offload::Offload;
@@ -127,7 +127,7 @@ fn node(number: usize, random: &mut Stream) -> Result<Node, SetupError> {
         let hop = Hop {
             interface,
             destination: [2, 0, 0, 0, 0, *to as u8].into(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: true,
         };
         builder.rule(None, *lid, Rule::Forward(hop))?;
@@ -210,7 +210,7 @@ impl Fuzz {
                 let hop = Hop {
                     interface: input,
                     destination: [2, 0, 0, 0, 0, last].into(),
-                    queue: Class(0),
+                    queue: Queue(0),
                     leaves_domain: true,
                 };
                 // Every other LID has a rule, a different half at each interface.
@@ -272,7 +272,7 @@ fn fe(
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan"))?,
         destination: [2, 0, 0, 0, 0, 2].into(),
-        queue: Class(0),
+        queue: Queue(0),
         leaves_domain: true,
     };
     rules(&mut builder, hop)?;

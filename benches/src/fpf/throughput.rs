@@ -19,7 +19,7 @@ use weir_base::{Span, Stream, Streams};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
-use weir_packet::{Class, FlowKey};
+use weir_packet::{FlowKey, Queue};
 use weir_path::fpf::edge::copies::Copies;
 use weir_path::fpf::edge::filter::Filter;
 use weir_path::fpf::edge::implicit::Decision;
@@ -293,7 +293,7 @@ fn core_table() -> Result<Table, TableError> {
         let hop = Hop {
             interface: wan,
             destination: [2, 0, 0, 0, 0, 2 + (lid % 64) as u8].into(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: true,
         };
         builder.rule(None, lid, Rule::Forward(hop))?;

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 use weir_base::{Stream, Tally};
-use weir_packet::{Class, Fates, Packet, Pool, Reason};
+use weir_packet::{Fates, Packet, Pool, Queue, Reason};
 use weir_path::fpf::bindings::{Adjacency, Bindings, Device, PortState};
 use weir_path::fpf::forward::{decide, parse};
 use weir_path::fpf::relay;
@@ -31,7 +31,7 @@ impl Fpf {
             let hop = Hop {
                 interface,
                 destination: neighbour(lid.into()).into(),
-                queue: Class(0),
+                queue: Queue(0),
                 leaves_domain: false,
             };
             builder.rule(None, lid.into(), Rule::Forward(hop))?;

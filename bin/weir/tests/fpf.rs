@@ -13,7 +13,8 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -119,7 +120,8 @@ impl Network {
         self.folder.join(format!("{node}.sock"))
     }
 
-    /// Starts a router with its ports and this configuration of FPF.
+    /// Starts a router with its ports and this configuration of FPF. Each port has an interface of its name, unless the
+    /// configuration has one.
     fn start(&mut self, node: &'static str, fpf: &str) {
         let neighbours = LINKS.iter().filter_map(|(first, second, _)| match node {
             n if n == *first => Some(*second),
@@ -131,7 +133,10 @@ impl Network {
             text += &format!(
                 "[port.{other}]\ninterface = \"{node}-{other}\"\ndiscipline = {{ kind = \"fifo\" }}\n"
             );
-            text += &format!("[fpf.interface.{other}]\nport = \"{other}\"\n");
+            let interface = format!("[fpf.interface.{other}]\n");
+            if !fpf.contains(&interface) {
+                text += &format!("{interface}port = \"{other}\"\n");
+            }
         }
         let config = self.folder.join(format!("{node}.toml"));
         let log = self.folder.join(format!("{node}.log"));
@@ -209,8 +214,8 @@ impl Network {
         came
     }
 
-    /// Sends packets from s to a port of t as fast as it can, and returns when each came, from the first one on.
-    fn burst(&self, port: u16, bytes: usize) -> Vec<Duration> {
+    /// Sends packets from s to a port of t as fast as it can, and returns when each came.
+    fn burst(&self, port: u16, bytes: usize) -> Vec<Instant> {
         let receiver = self.nodes["t"]
             .enter(|| UdpSocket::bind(("10.0.6.2", port)))
             .unwrap()
@@ -219,7 +224,7 @@ impl Network {
             .set_read_timeout(Some(Duration::from_millis(500)))
             .unwrap();
         let sender = self.nodes["s"]
-            .enter(|| UdpSocket::bind("10.0.1.1:4000"))
+            .enter(|| UdpSocket::bind("10.0.1.1:0"))
             .unwrap()
             .unwrap();
         let send = || {
@@ -235,7 +240,7 @@ impl Network {
             while receiver.recv(&mut buffer).is_ok() {
                 came.push(Instant::now());
             }
-            came.iter().map(|at| *at - came[0]).collect()
+            came
         })
     }
 
@@ -289,13 +294,16 @@ fn rule_by(neighbour: &str, to: &str) -> String {
 
 /// The paper's example: rules at b, c and d for their neighbours, and an encapsulation at c.
 fn figure_1(name: &str) -> Option<Network> {
-    let video = format!(
-        "[fpf.encapsulation.video]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
-         destination_ports = \"{VIDEO}\"\nvectors = \"0b0a\"\n"
-    );
-    figure_1_with(name, &[rule("c", "b"), rule("c", "d"), video].concat())
+    figure_1_with(name, &[rule("c", "b"), rule("c", "d"), video()].concat())
 }
 
+/// The packets of the flow that takes the path of FPF.
+fn video() -> String {
+    format!(
+        "[fpf.encapsulation.video]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
+         destination_ports = \"{VIDEO}\"\nvectors = \"0b0a\"\n"
+    )
+}
 /// The same network with this configuration at c.
 fn figure_1_with(name: &str, at_c: &str) -> Option<Network> {
     let mut network = Network::new(name)?;
@@ -406,7 +414,7 @@ fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
     shape(PACKETS);
     let came = network.burst(VIDEO, 1000);
     assert_eq!(came.len() as u64, PACKETS);
-    let seconds = came.last().unwrap().as_secs_f64();
+    let seconds = (came[came.len() - 1] - came[0]).as_secs_f64();
     let expected = last * frame * 8.0 / RATE;
     assert!(
         (expected * 0.95..expected * 1.5).contains(&seconds),
@@ -426,6 +434,45 @@ fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
     assert!((21..PACKETS).contains(&passed), "{passed}");
     let drops = network.weir("c", &["show", "drops"]);
     assert!(drops.contains("fpf-queue-full"), "{drops}");
+}
+
+/// Two LIDs of c lead to b, by two queues of the port.
+#[test]
+fn a_rule_names_a_queue_of_its_port_and_the_queues_share_the_link_by_weight() {
+    let slow = format!(
+        "[fpf.rule.slow]\nlid = \"1b\"\noutput = \"b\"\nneighbour = \"{}\"\nleaves_domain = true\n\
+         [fpf.encapsulation.slow]\ndestination = \"10.0.6.0/24\"\nprotocol = \"udp\"\n\
+         destination_ports = \"6000\"\nvectors = \"1b0a\"\n",
+        address("b", "c")
+    );
+    let Some(network) = figure_1_with(
+        "queues",
+        &[rule("c", "b"), rule("c", "d"), video(), slow].concat(),
+    ) else {
+        return;
+    };
+    network.weir(
+        "c",
+        &[
+            "set",
+            "port.b.rate=16 Mbit",
+            "port.b.discipline.kind=class_weights",
+            "port.b.discipline.classes=queue 1 = 3, queue 2 = 1, rest = 1",
+            "fpf.rule.to-b.queue=1",
+            "fpf.rule.slow.queue=2",
+        ],
+    );
+    let network = &network;
+    // Both send all their packets at once. When the fast ones have passed, a third as many of the slow ones have.
+    let [fast, slow] = std::thread::scope(|scope| {
+        let flows = [VIDEO, 6000].map(|port| scope.spawn(move || network.burst(port, 1000)));
+        flows.map(|flow| flow.join().unwrap())
+    });
+    assert_eq!([fast.len(), slow.len()], [PACKETS as usize; 2]);
+    let last = fast.last().unwrap();
+    let meanwhile = slow.iter().filter(|at| *at < last).count() as f64;
+    let share = meanwhile / PACKETS as f64;
+    assert!((0.2..0.5).contains(&share), "{share}");
 }
 
 #[test]
@@ -500,4 +547,107 @@ fn coding_over_two_paths_repairs_what_one_of_them_loses() {
     assert!(drops.contains("fpf-unknown-lid"), "{drops}");
     // Fragments of the longest packets fit with the header of the code.
     whole(&network.flow(VIDEO, 1472), 1472);
+}
+
+/// The figure with other links on C-B-A: a VLAN from c to b, and from b to a a GRE tunnel between these addresses.
+fn vlan_and_tunnel(name: &str, ends: [&str; 2]) -> Option<Network> {
+    let mut network = Network::new(name)?;
+    for (node, other, end) in [("b", "a", ends[0]), ("a", "b", ends[1])] {
+        if end.contains(':') {
+            network.ip(node, &format!("addr add {end}/64 dev {node}-{other} nodad"));
+        }
+        // The header, GRE and the longest outer header: what the link before carries fits in here.
+        network.ip(node, &format!("link set {node}-{other} mtu 1544"));
+    }
+    let vlan = |other: &str| format!("[fpf.interface.{other}]\nport = \"{other}\"\nvlan = 7\n");
+    let tunnel = |other: &str, local: &str, remote: &str| {
+        format!("[fpf.interface.{other}]\nlocal = \"{local}\"\nremote = \"{remote}\"\n")
+    };
+    let to_a = "[fpf.rule.a]\nlid = \"0a\"\noutput = \"a\"\nleaves_domain = true\n";
+    let all = "[fpf.encapsulation.all]\ndestination = \"10.0.6.0/24\"\nvectors = \"0b0a\"\n";
+    network.start("a", &tunnel("b", ends[1], ends[0]));
+    let at_b = [vlan("c"), tunnel("a", ends[0], ends[1]), to_a.to_owned()];
+    network.start("b", &at_b.concat());
+    network.start("d", "");
+    let at_c = [vlan("b"), rule_by(&mac("b", "c"), "b"), all.to_owned()];
+    network.start("c", &at_c.concat());
+    let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
+    eventually("the hosts reach each other", answers);
+    Some(network)
+}
+
+/// Bytes that TCP carries from s to t; both have their offloads, as veth has.
+fn tcp(network: &Network) -> usize {
+    const BYTES: usize = 5_000_000;
+    let listener = network.nodes["t"].enter(|| TcpListener::bind("10.0.6.2:0"));
+    let listener = listener.unwrap().unwrap();
+    let to = listener.local_addr().unwrap();
+    let sent: Vec<u8> = (0..BYTES).map(|n| (n / 7) as u8).collect();
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut came = Vec::new();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(20)))
+                .unwrap();
+            stream.read_to_end(&mut came).unwrap();
+            came
+        });
+        let stream = network.nodes["s"].enter(|| TcpStream::connect(to));
+        let mut stream = stream.unwrap().unwrap();
+        stream.write_all(&sent).unwrap();
+        drop(stream);
+        let came = receiving.join().unwrap();
+        assert!(came == sent, "{} bytes, byte for byte", came.len());
+        came.len()
+    })
+}
+
+#[test]
+fn vlans_and_gre_tunnels_carry_packets_of_hosts_with_offloads_up_to_the_mtu() {
+    for (name, ends, outer) in [
+        ("gre-v4", ["10.0.3.1", "10.0.3.2"], 20 + 4),
+        ("gre-v6", ["fd77:3::1", "fd77:3::2"], 40 + 4),
+    ] {
+        let Some(network) = vlan_and_tunnel(name, ends) else {
+            return;
+        };
+        assert_eq!(tcp(&network), 5_000_000);
+        for node in ["a", "b", "c"] {
+            let drops = network.weir(node, &["show", "drops"]);
+            for reason in ["truncated-frame", "bad-offload", "fpf-"] {
+                assert!(!drops.contains(reason), "{node}: {drops}");
+            }
+        }
+        let packets = network.counter("c", "encapsulated");
+        assert!(packets > 3000, "{packets}");
+        assert_eq!(network.counter("b", "forwarded"), packets);
+        assert_eq!(network.counter("a", "decapsulated"), packets);
+
+        // 1496 bytes and the header are 1500. A byte more gets an answer.
+        let ping = |bytes: u32| {
+            let data = bytes - 28;
+            run(
+                &network.nodes["s"],
+                "ping",
+                &format!("-M do -c 1 -W 1 -s {data} 10.0.6.2"),
+            )
+        };
+        assert!(ping(1496).is_ok());
+        let answer = ping(1497).unwrap_err().to_string();
+        assert!(
+            answer.contains("1496") || answer.contains("too long"),
+            "{answer}"
+        );
+        // The tunnel's link carries exactly such a packet, and is one byte too short for it then.
+        network.ip("b", &format!("link set b-a mtu {}", 1500 + outer));
+        eventually("b follows its link", || ping(1496).is_ok());
+        network.ip("b", &format!("link set b-a mtu {}", 1499 + outer));
+        eventually("b refuses what its link does not carry", || {
+            let passed = ping(1496).is_ok();
+            let drops = network.weir("b", &["show", "drops"]);
+            !passed && drops.contains("too-big")
+        });
+        assert!(ping(1495).is_ok());
+    }
 }

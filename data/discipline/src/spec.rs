@@ -4,9 +4,11 @@ use std::fmt;
 
 use weir_base::setting::{Scalar, SettingError, Settings, nearest};
 use weir_base::{Instant, Streams};
+use weir_packet::Queue;
 
 use crate::KINDS;
 use crate::contract::{Discipline, Kind, Manual};
+use crate::fair::class_weights;
 
 /// A kind of discipline with its settings.
 #[derive(Clone)]
@@ -99,6 +101,15 @@ impl Spec {
             settings.set(table, name, value)?;
         }
         Self::of(self.kind, settings)
+    }
+
+    /// Whether it has a queue of its own for the packets for which a forwarding rule names this one.
+    pub fn has_queue(&self, queue: Queue) -> bool {
+        let params = match self.kind.manual.name == class_weights::MANUAL.name {
+            true => class_weights::Params::new(&self.settings).ok(),
+            false => None,
+        };
+        params.is_some_and(|params| params.classes.have(queue))
     }
 
     fn of(kind: &'static Kind, settings: Settings) -> Result<Self, SpecError> {

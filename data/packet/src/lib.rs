@@ -15,5 +15,5 @@ mod sip;
 
 pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
-pub use packet::{Class, Ecn, Packet, Slot};
+pub use packet::{Class, Ecn, Packet, Queue, Slot};
 pub use pool::Pool;

@@ -10,6 +10,11 @@ pub struct Slot(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u8);
 
+/// The queue that a forwarding rule names for a packet, at a discipline that has it; zero leaves the choice to the
+/// discipline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Queue(pub u8);
+
 /// The ECN field of the IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
@@ -67,6 +72,8 @@ pub struct Packet {
     pub slot: Slot,
     /// Traffic class.
     pub class: Class,
+    /// The queue that a forwarding rule names for it.
+    pub queue: Queue,
     /// ECN field, copied from the header; the port writes a mark back into the bytes.
     pub ecn: Ecn,
 }
@@ -81,6 +88,7 @@ impl Packet {
             len,
             slot,
             class: Class(0),
+            queue: Queue(0),
             ecn: Ecn::NotCapable,
         }
     }

@@ -98,6 +98,7 @@ impl Pool {
         self.extents[copy.slot.0 as usize] = extent;
         self.keys.copy(packet.slot, copy.slot);
         copy.class = packet.class;
+        copy.queue = packet.queue;
         copy.ecn = packet.ecn;
         Some(copy)
     }
@@ -199,7 +200,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::key::FlowKey;
-    use crate::packet::{Class, Ecn};
+    use crate::packet::{Class, Ecn, Queue};
 
     #[test]
     fn a_pool_gives_out_each_slot_once() {
@@ -242,13 +243,14 @@ mod tests {
         let key = FlowKey::link([1; 6], [2; 6]);
         pool.keys.set(packet.slot, key);
         packet.class = Class(3);
+        packet.queue = Queue(4);
         packet.ecn = Ecn::Capable0;
         let mut copy = pool.duplicate(&packet).unwrap();
         assert_eq!(pool.frame(&copy), b"payload");
         assert_eq!(pool.stripped(&copy), 2);
         assert_eq!(*pool.keys.key(&copy), key);
         assert_ne!((copy.id, copy.slot), (packet.id, packet.slot));
-        let same = |p: &Packet| (p.arrived, p.len, p.class, p.ecn);
+        let same = |p: &Packet| (p.arrived, p.len, p.class, p.queue, p.ecn);
         assert_eq!(same(&copy), same(&packet));
         assert!(pool.move_start(&mut copy, 3));
         pool.frame_mut(&copy)[0] = b'!';

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use etherparse::PacketBuilder;
 use weir_base::{Bytes, Instant, Rate, Span, Streams};
 use weir_discipline::Spec;
-use weir_packet::{Class, Reason};
+use weir_packet::{Queue, Reason};
 use weir_path::egress::port::Link;
 use weir_path::exception::Cause;
 use weir_path::fpf::edge::copies::{COPIES_MAX, Copies};
@@ -93,7 +93,7 @@ fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan")).unwrap(),
         destination: NEXT.into(),
-        queue: Class(0),
+        queue: Queue(0),
         leaves_domain: true,
     };
     for (lid, rule) in rules(hop) {
@@ -508,7 +508,7 @@ fn frames_of_a_vlan_come_in_and_go_out() {
     let hop = Hop {
         interface: to,
         destination: NEXT.into(),
-        queue: Class(0),
+        queue: Queue(0),
         leaves_domain: true,
     };
     builder.rule(Some(from), 1, Rule::Forward(hop)).unwrap();
@@ -537,7 +537,7 @@ fn a_tunnel_is_entered_and_left() {
     let hop = Hop {
         interface: tunnel,
         destination: Default::default(),
-        queue: Class(0),
+        queue: Queue(0),
         leaves_domain: true,
     };
     let [_, wan] = ["lan", "wan"].map(|port| builder.interface(Interface::ethernet(port)).unwrap());

@@ -125,6 +125,7 @@ impl Flights {
         label.hop = frame.hop;
         Packet {
             class: frame.class,
+            queue: frame.queue,
             ecn: frame.ecn,
             ..Packet::new(label.id, frame.slot, frame.len, now)
         }
@@ -140,6 +141,7 @@ impl Flights {
             hop: self.labels[packet.slot.0 as usize].hop,
             len: packet.len,
             class: packet.class,
+            queue: packet.queue,
             ecn: packet.ecn,
         }
     }

@@ -1,7 +1,7 @@
 //! A packet between two nodes, and the ring that holds such packets.
 
 use weir_base::Instant;
-use weir_packet::{Class, Ecn, Slot};
+use weir_packet::{Class, Ecn, Queue, Slot};
 
 use crate::route::Hop;
 
@@ -19,6 +19,7 @@ pub(crate) struct Frame {
     /// Its layer-2 length.
     pub(crate) len: u32,
     pub(crate) class: Class,
+    pub(crate) queue: Queue,
     pub(crate) ecn: Ecn,
 }
 

@@ -127,12 +127,33 @@ fn check(paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> 
     let ports: BTreeSet<&str> = links
         .filter_map(|link| port(topology.ends(link, fe)))
         .collect();
-    let ports = ports.into_iter().map(|port| {
-        let path = Named::Port.path(port).join("interface");
-        Change::new(path, Scalar::Text(port.to_owned()))
+    let queues = paths.rules(fe).iter().filter_map(|(_, rule)| match rule {
+        Rule::Forward { queue, .. } => queue.as_ref(),
+        _ => None,
     });
+    let queues: BTreeSet<&String> = queues.collect();
+    let ports = ports
+        .into_iter()
+        .flat_map(|port| with_queues(port, &queues));
     let whole: Vec<Change> = ports.chain(changes.iter().cloned()).collect();
     Plan::check(&whole).map(|_| ())
+}
+
+/// A port of the FE, of which only this is known: it has the queues that the rules name.
+fn with_queues(port: &str, queues: &BTreeSet<&String>) -> Vec<Change> {
+    let set = |path: ComponentPath, text: &str| Change::new(path, Scalar::Text(text.to_owned()));
+    let port_path = Named::Port.path(port);
+    let mut changes = vec![set(port_path.join("interface"), port)];
+    if !queues.is_empty() {
+        let classes: String = queues
+            .iter()
+            .map(|queue| format!("queue {queue} = 1, "))
+            .collect();
+        let discipline = port_path.join("discipline");
+        changes.push(set(discipline.join("kind"), "class_weights"));
+        changes.push(set(discipline.join("classes"), &(classes + "rest = 1")));
+    }
+    changes
 }
 
 impl NetworkPlan {

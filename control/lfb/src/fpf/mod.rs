@@ -234,7 +234,8 @@ impl FpfPlan {
         }
     }
 
-    /// Checks that every interface is on a port of the router, which is routed.
+    /// Checks that every interface is on a port of the router, and that the port has the queues that rules name. A tunnel
+    /// has no port: at the port by which its packets leave, a queue that is not there is a class like any other.
     pub(crate) fn check_ports(&self, ports: &[PortPlan]) -> Result<(), Fault> {
         let is_port = |name: &str| ports.iter().any(|port| port.name == name);
         for (name, settings) in self.each(Part::Interface) {
@@ -250,6 +251,23 @@ impl FpfPlan {
             let why = format!("there is no port `{port}`; `edge_ports` names ports of the router");
             let at = ComponentPath::new([KEY, "edge_ports"]);
             return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+        }
+        for (name, settings) in self.each(Part::Rule) {
+            let Some((interface, queue)) = rule::queue(settings) else {
+                continue;
+            };
+            let interface = self.get(Part::Interface, interface);
+            let port =
+                interface.and_then(|i| ports.iter().find(|port| port.name == i.text("port")));
+            if let Some(port) = port.filter(|port| !port.discipline.has_queue(queue)) {
+                let (at, queue) = (Part::Rule.path(name).join("queue"), queue.0);
+                let why = format!(
+                    "the port `{0}` has no queue {queue}; give it one with [port.{0}] discipline = {{ kind = \"class_weights\", \
+                     classes = \"queue {queue} = 2, rest = 1\" }}",
+                    port.name
+                );
+                return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+            }
         }
         Ok(())
     }
@@ -387,6 +405,7 @@ mod tests {
     use weir_base::Rate;
     use weir_base::setting::Scalar;
     use weir_model::{Change, Operation};
+    use weir_packet::Queue;
     use weir_path::fpf::edge::profile::{Profile, Shape};
     use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
@@ -524,6 +543,22 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_names_a_queue_that_its_port_has() {
+        let plan = plan(
+            "fpf.rule.to-b.queue = 7
+            fpf.rule.far.queue = 9
+            port.wan.discipline.kind = class_weights
+            port.wan.discipline.classes = queue 7 = 2, rest = 1",
+        );
+        let built = plan.unwrap();
+        let table = &built.fpf.built().unwrap().table;
+        let Some(Rule::Forward(hop)) = table.rule(table.any_input(), 0xb1) else {
+            panic!("a rule to b")
+        };
+        assert_eq!(hop.queue, Queue(7));
+    }
+
+    #[test]
     fn packets_that_wait_for_a_rate_count_among_those_of_the_pool() {
         let [without, with] = ["0 bit", "20 Mbit"].map(|rate| {
             plan(&format!(
@@ -612,6 +647,15 @@ mod tests {
             (
                 "fpf.ether_type = 0x0800",
                 "fpf.ether_type: Ethernet type 0x0800 is not free",
+            ),
+            (
+                "fpf.rule.to-b.queue = 7",
+                "fpf.rule.to-b.queue: the port `wan` has no queue 7; give it one with [port.wan] discipline = { kind",
+            ),
+            (
+                "fpf.rule.to-b.queue = 7\nport.wan.discipline.kind = class_weights\n\
+                 port.wan.discipline.classes = queue 8 = 2, rest = 1",
+                "the port `wan` has no queue 7",
             ),
             (
                 "fpf.encapsulation.y.version = 4",

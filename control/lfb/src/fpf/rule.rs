@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::setting::{Kind, Parameter, Settings};
-use weir_packet::Class as Queue;
+use weir_packet::Queue;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
@@ -73,7 +73,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "queue",
             Kind::Count(0, 255),
             "0",
-            "class of the packets at the port by which they leave, for disciplines with classes; 0: the discipline chooses",
+            "queue of the packets at the port by which they leave, whose discipline `class_weights` has a class `queue N`; \
+             0: the discipline chooses",
         )
         .id(8),
         Parameter::new(
@@ -194,4 +195,11 @@ fn destination(text: &str) -> Result<Destination, String> {
              like 02:00:00:00:00:0b"
         )
     })
+}
+
+/// The interface by which packets of a rule leave, and the queue that it names for them there, if it names one.
+pub(super) fn queue(settings: &Settings) -> Option<(&str, Queue)> {
+    let queue = settings.count("queue") as u8; // its range is checked
+    let is_sent = matches!(settings.word("action"), "forward" | "decapsulate" | "end");
+    (queue > 0 && is_sent).then(|| (settings.text("output"), Queue(queue)))
 }

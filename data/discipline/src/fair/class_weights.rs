@@ -39,7 +39,8 @@ the weights of all classes that have packets; what a class does not use, the oth
     classes = \"to 10.0.1.0/24 tcp = 3, udp port 53 = 2, from 2001:db8::/32 = 2, rest = 1\"
 
 The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or an
-address; `port` with a port or a range, of source or destination. All words of a match must hold. A fragment
+address; `port` with a port or a range, of source or destination; `queue` with a number from 1 to 255, for the
+packets for which a rule of flexible packet forwarding names that queue. All words of a match must hold. A fragment
 has no ports here, not even the first one. The last class is `rest`, which is all other packets. A class to
 which one before it leaves nothing, and words that never hold together, are errors.
 
@@ -57,7 +58,8 @@ takes more.
 
 An attacker takes the whole of the class that its packets match, and no more: who shares it
 loses as in a plain queue. An attacker chooses the class if it goes by port or protocol, and can choose the
-source address too, where it is not checked. Only the destination is given. Classes by
+source address too, where it is not checked, and among the queues of the rules if it may send FPF packets. Only
+the destination is given. Classes by
 address hold back a flood that comes from elsewhere, or goes elsewhere.",
     parameters: &[
         CLASSES.id(1),
@@ -221,7 +223,10 @@ impl Discipline for ClassWeights {
         if self.bins.held().packets == 0 {
             self.clock.idle();
         }
-        let class = self.params.classes.class(cx.keys.key(&packet));
+        let class = self
+            .params
+            .classes
+            .class(cx.keys.key(&packet), packet.queue);
         let room = self.room(class);
         let share = &mut self.shares[class];
         share.came += 1;

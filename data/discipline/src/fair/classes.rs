@@ -1,4 +1,4 @@
-//! Traffic classes by a packet's headers, from one line of text.
+//! Traffic classes by a packet's headers, or by the queue that a rule names for it, from one line of text.
 //!
 //! ```text
 //!  classes = "to 10.0.1.0/24 tcp = 3, udp port 53 = 2, rest = 1"
@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use weir_base::setting::{did_you_mean, nearest};
-use weir_packet::{Family, FlowKey};
+use weir_packet::{Family, FlowKey, Queue};
 
 /// Maximum classes: each packet is compared with all of them.
 pub(crate) const CLASSES_MAX: usize = 16;
@@ -18,7 +18,7 @@ const WEIGHT_MAX: u32 = 1000;
 /// Protocols that have a name.
 const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
 /// The words that are followed by a value.
-const WORDS: [&str; 4] = ["from", "to", "port", "protocol"];
+const WORDS: [&str; 5] = ["from", "to", "port", "protocol", "queue"];
 /// The match of all packets.
 const REST: &str = "rest";
 
@@ -42,6 +42,8 @@ enum Term {
     To(Network),
     /// Source or destination port, from the first to the second.
     Port(u16, u16),
+    /// The queue that a forwarding rule names.
+    Queue(Queue),
 }
 
 /// A network, left-aligned as in a flow key.
@@ -99,9 +101,15 @@ impl Classes {
         self.0.capacity() * size_of::<Rule>() + terms.sum::<usize>() * size_of::<Term>()
     }
 
-    /// The class of a packet with this key.
-    pub(crate) fn class(&self, key: &FlowKey) -> usize {
-        let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key));
+    /// Whether a class is for the packets for which a forwarding rule names this queue.
+    pub(crate) fn have(&self, queue: Queue) -> bool {
+        let is_for = |rule: &Rule| rule.terms.contains(&Term::Queue(queue));
+        self.0.iter().any(is_for)
+    }
+
+    /// The class of a packet with this key, for which a forwarding rule names this queue.
+    pub(crate) fn class(&self, key: &FlowKey, queue: Queue) -> usize {
+        let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key, queue));
         let last = self.0.len() - 1;
         self.0.iter().position(holds).unwrap_or(last)
     }
@@ -131,6 +139,7 @@ impl Term {
     fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Protocol(a), Self::Protocol(b)) => a == b,
+            (Self::Queue(a), Self::Queue(b)) => a == b,
             (Self::From(a), Self::From(b)) | (Self::To(a), Self::To(b)) => {
                 a.is_within(b) || b.is_within(a)
             }
@@ -139,11 +148,12 @@ impl Term {
         }
     }
 
-    fn holds(&self, key: &FlowKey) -> bool {
+    fn holds(&self, key: &FlowKey, queue: Queue) -> bool {
         match self {
             Self::Protocol(number) => key.protocol == *number && key.family != Family::Link,
             Self::From(network) => network.has(key.family, key.source),
             Self::To(network) => network.has(key.family, key.destination),
+            Self::Queue(wanted) => queue == *wanted,
             Self::Port(first, last) => {
                 let ports = [key.source_port, key.destination_port];
                 ports.iter().any(|port| (first..=last).contains(&port))
@@ -263,6 +273,10 @@ impl Reader<'_> {
                 .parse()
                 .map(Term::Protocol)
                 .map_err(|_| self.at(value, "is not a protocol number from 0 to 255")),
+            "queue" => match value.parse() {
+                Ok(number) if number > 0 => Ok(Term::Queue(Queue(number))),
+                _ => Err(self.at(value, "is not a queue from 1 to 255")),
+            },
             _ => ports(value)
                 .map(|(first, last)| Term::Port(first, last))
                 .ok_or_else(|| self.at(value, "is not a port like 53, or a range like 5000-5999")),
@@ -292,7 +306,8 @@ mod tests {
                     protocol 47 = 4, from 10.9.9.9 = 5, rest = 1";
         let classes = Classes::parse(text).unwrap();
         assert_eq!(classes.weights().collect::<Vec<_>>(), [3, 2, 7, 1, 4, 5, 1]);
-        let class = |from, to, protocol, ports| classes.class(&key(from, to, protocol, ports));
+        let class =
+            |from, to, protocol, ports| classes.class(&key(from, to, protocol, ports), Queue(0));
         assert_eq!(class("10.2.0.1", "10.0.1.255", 6, (1, 80)), 0);
         assert_eq!(class("10.2.0.1", "10.0.2.0", 6, (1, 80)), 6);
         assert_eq!(class("10.2.0.1", "10.0.1.7", 17, (53, 999)), 1);
@@ -303,8 +318,26 @@ mod tests {
         assert_eq!(class("10.9.9.9", "10.3.0.1", 1, (0, 0)), 5);
         assert_eq!(class("10.9.9.8", "10.3.0.1", 1, (0, 0)), 6);
         assert_eq!(
-            classes.class(&FlowKey::link([10, 0, 1, 1, 0, 0], [0; 6])),
+            classes.class(&FlowKey::link([10, 0, 1, 1, 0, 0], [0; 6]), Queue(0)),
             6
+        );
+    }
+
+    #[test]
+    fn a_queue_that_a_rule_names_is_a_class_alone_or_with_other_words() {
+        let classes =
+            Classes::parse("queue 7 tcp = 2, queue 7 = 3, queue 9 = 1, rest = 1").unwrap();
+        let class = |protocol, queue| {
+            let key = key("10.0.0.1", "10.0.0.2", protocol, (1, 2));
+            classes.class(&key, Queue(queue))
+        };
+        assert_eq!(
+            [class(6, 7), class(17, 7), class(6, 9), class(6, 0)],
+            [0, 1, 2, 3]
+        );
+        assert_eq!(
+            [7, 9, 0, 1].map(|n| classes.have(Queue(n))),
+            [true, true, false, false]
         );
     }
 
@@ -354,6 +387,14 @@ mod tests {
             (
                 "protocol 300 = 1, rest = 1",
                 "`300` at character 10 is not a protocol number from 0 to 255",
+            ),
+            (
+                "queue 0 = 1, rest = 1",
+                "`0` at character 7 is not a queue from 1 to 255",
+            ),
+            (
+                "queue 1 queue 2 = 1, rest = 1",
+                "`queue` at character 9 never holds together with the words before it",
             ),
             (
                 "tcp = 1, tcp = 2, rest = 1",
@@ -421,8 +462,11 @@ mod tests {
     #[test]
     fn all_addresses_are_a_network_too() {
         let classes = Classes::parse("to 0.0.0.0/0 = 2, from ::/0 = 3, rest = 1").unwrap();
-        assert_eq!(classes.class(&key("1.2.3.4", "5.6.7.8", 6, (1, 2))), 0);
-        assert_eq!(classes.class(&key("::1", "::2", 6, (1, 2))), 1);
+        assert_eq!(
+            classes.class(&key("1.2.3.4", "5.6.7.8", 6, (1, 2)), Queue(0)),
+            0
+        );
+        assert_eq!(classes.class(&key("::1", "::2", 6, (1, 2)), Queue(0)), 1);
         assert!(classes.match_like(&Classes::parse("to 0.0.0.0/0=9,from ::/0=1,rest=1").unwrap()));
     }
 }

@@ -18,7 +18,7 @@ use crate::headers::Headers;
 
 /// Passes the fragments of an IPv4 packet to `output`, in order, each an IP packet of at most `mtu` bytes.
 ///
-/// The fragments have the Ethernet header, flow key, class, ECN field and arrival time of the
+/// The fragments have the Ethernet header, flow key, class, queue, ECN field and arrival time of the
 /// original, which stays as it is for the caller to release or discard. On an error there are no
 /// fragments: [`Reason::PoolExhausted`] if there are not enough slots, [`Reason::TooBig`] if the packet may
 /// not be fragmented or `mtu` leaves no room for eight bytes of data, [`Reason::IpTotalLength`] if its data
@@ -45,6 +45,7 @@ pub fn fragment(
         };
         cuts.write(n, pool.frame_mut(&fragment));
         fragment.class = packet.class;
+        fragment.queue = packet.queue;
         fragment.ecn = packet.ecn;
         pool.keys.copy(packet.slot, fragment.slot);
         output(fragment);
@@ -156,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
     use weir_base::Instant;
     use weir_packet::key::FlowKey;
-    use weir_packet::{Class, Ecn};
+    use weir_packet::{Class, Ecn, Queue};
     use weir_wire::{EtherType, Protocol, checksum, ethernet};
 
     /// A frame with an IPv4 packet.
@@ -186,7 +187,7 @@ mod tests {
     fn cut(frame: &[u8], mtu: u32, slots: usize) -> Result<Vec<Vec<u8>>, Reason> {
         let mut pool = Pool::new(slots, 9000, (1, 2));
         let mut packet = pool.receive(frame, Instant::from_nanos(77)).unwrap();
-        (packet.class, packet.ecn) = (Class(3), Ecn::Capable1);
+        (packet.class, packet.queue, packet.ecn) = (Class(3), Queue(4), Ecn::Capable1);
         let key = FlowKey::ip([10, 0, 0, 1].into(), [192, 0, 2, 1].into(), 17, 0, 0);
         pool.keys.set(packet.slot, key);
         let headers = headers::peek(frame);
@@ -197,7 +198,10 @@ mod tests {
         assert!(done.is_ok() || fragments.is_empty());
         assert_eq!(pool.frame(&packet), frame);
         let frames = fragments.iter().map(|f| {
-            assert_eq!((f.class, f.ecn), (Class(3), Ecn::Capable1));
+            assert_eq!(
+                (f.class, f.queue, f.ecn),
+                (Class(3), Queue(4), Ecn::Capable1)
+            );
             assert_eq!(f.arrived, Instant::from_nanos(77));
             assert_eq!(pool.keys.key(f), &key);
             pool.frame(f).to_vec()

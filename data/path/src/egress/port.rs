@@ -121,6 +121,7 @@ impl Port {
             len: packet.len,
             slot: packet.slot,
             class: packet.class,
+            queue: packet.queue,
             ecn: packet.ecn,
         };
         self.first = None;

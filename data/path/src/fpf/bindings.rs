@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::{Class, Reason};
+use weir_packet::{Queue, Reason};
 use weir_wire::ethernet::{self, Mac};
 
 use crate::fpf::interface::{Interface, InterfaceId};
@@ -74,7 +74,7 @@ pub struct Adjacency {
     /// The VLAN; zero for none.
     pub vlan: u16,
     /// The queue of the port.
-    pub queue: Class,
+    pub queue: Queue,
 }
 
 const MAC_LEN: usize = size_of::<Mac>();

@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
     use rand::Rng;
     use weir_base::Streams;
-    use weir_packet::Class;
+    use weir_packet::Queue;
 
     /// Decides about the packet that begins with these bytes.
     fn decided<'t>(table: &'t Table, input: Input, packet: &[u8]) -> Result<Decision<'t>, Reason> {
@@ -126,7 +126,7 @@ mod tests {
         Hop {
             interface: builder.interface(Interface::ethernet(interface)).unwrap(),
             destination: [2, 0, 0, 0, 0, last].into(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: false,
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         let to_9 = Hop {
             interface: builder.interface(Interface::ethernet("#9")).unwrap(),
             destination: [0xa1, 0x01, 0x02, 0xff, 0x01, 0xd9].into(),
-            queue: Class(1), // Premium
+            queue: Queue(1), // Premium
             leaves_domain: false,
         };
         let leaves = [[0xa1, 0xe3, 0xd3], [0xaa, 0xbc, 0xe8]].map(|l| Vector::new(&l).unwrap());

@@ -52,7 +52,7 @@ pub fn rewrite<'b>(
 /// Gives a relayed packet its queue and its VLAN. If there is no room for a tag, this returns the reason to drop the packet.
 #[inline(always)]
 pub fn finish(pool: &mut Pool, packet: &mut Packet, adjacency: &Adjacency) -> Result<(), Reason> {
-    packet.class = adjacency.queue;
+    packet.queue = adjacency.queue;
     match adjacency.vlan == 0 || tag::insert(pool, packet, adjacency.vlan) {
         true => Ok(()),
         false => Err(Reason::TruncatedFrame),
@@ -71,7 +71,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use weir_base::Instant;
-    use weir_packet::Class;
+    use weir_packet::Queue;
 
     /// Even LIDs lead to neighbours by a port without a VLAN and by one with it, every second to the next domain; the
     /// odd ones have a rule that drops, or none.
@@ -87,7 +87,7 @@ mod tests {
             let hop = Hop {
                 interface: interfaces[lid as usize / 4 % 2],
                 destination: [2, 0, 0, 0, (lid >> 8) as u8, lid as u8].into(),
-                queue: Class(lid as u8 % 3),
+                queue: Queue(lid as u8 % 3),
                 leaves_domain: lid % 4 == 0,
             };
             let rule = match lid % 4 {
@@ -163,8 +163,8 @@ mod tests {
             frame[15] = index;
             frame.splice(12..12, tag.iter().copied());
             assert_eq!(
-                (pool.frame(&packet), packet.class),
-                (&frame[..], Class(lid % 3))
+                (pool.frame(&packet), packet.queue),
+                (&frame[..], Queue(lid % 3))
             );
             pool.release(packet);
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_packet::Class;
+use weir_packet::Queue;
 use weir_wire::EtherType;
 use weir_wire::ethernet::Mac;
 use weir_wire::fpf::Vector;
@@ -38,7 +38,7 @@ pub struct Hop {
     /// The neighbour on the link. A tunnel ignores it, because its far end is found by the routes.
     pub destination: Destination,
     /// The queue of the egress port; zero leaves the choice to the port's discipline.
-    pub queue: Class,
+    pub queue: Queue,
     /// Whether the neighbour belongs to the next domain: Index is advanced by the size of a LID.
     pub leaves_domain: bool,
 }

@@ -490,7 +490,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use weir_packet::Class;
+    use weir_packet::Queue;
     use weir_wire::EtherType;
     use weir_wire::fpf::Vector;
 
@@ -506,7 +506,7 @@ mod tests {
         Hop {
             interface,
             destination: [2, 0, 0, 0, 0, last].into(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: true,
         }
     }

@@ -75,7 +75,7 @@ impl Plane {
             mut packet,
             headers,
         } = packet;
-        packet.class = hop.queue;
+        packet.queue = hop.queue;
         if let Some(index) = index {
             encapsulation::set_index(self.pool.frame_mut(&packet), index);
         }

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_base::Instant;
-use weir_packet::{Class, FlowKey, Reason, Slot};
+use weir_packet::{FlowKey, Queue, Reason, Slot};
 use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
@@ -159,7 +159,7 @@ impl Elements {
 
 /// The decision about a packet with a header.
 enum Step {
-    Send(PortId, Class, u8),
+    Send(PortId, Queue, u8),
     Copy(Vec<Repr>),
     Process(ProcessorId, Vec<Repr>),
     Strip(Option<PortId>),
@@ -329,11 +329,11 @@ impl Fabric {
     /// Handles a packet with a header; `nested` decisions about it were made at this FE, with this one.
     pub(super) fn forward(&mut self, over: PortId, frame: Frame, nested: u8) {
         match self.decide(over, &frame) {
-            Step::Send(port, class, index) => {
+            Step::Send(port, queue, index) => {
                 if let Some(header) = self.elements.headers.get_mut(frame.slot.0 as usize) {
                     View::new_unchecked(&mut header[..]).set_index(index);
                 }
-                self.offer(port, Frame { class, ..frame });
+                self.offer(port, Frame { queue, ..frame });
             }
             Step::Copy(_) if nested >= NESTED_MAX => {
                 self.discard(over, &frame, Reason::FpfNested);
@@ -390,6 +390,7 @@ impl Fabric {
     /// Takes the header off: the packet goes on by IP, from here or from the other end of this port's link.
     fn strip(&mut self, over: PortId, mut frame: Frame, port: Option<PortId>) {
         self.elements.remove_header(&mut frame);
+        frame.queue = Queue::default();
         if !self.restore(&mut frame) {
             return self.discard(over, &frame, Reason::FpfPayload);
         }

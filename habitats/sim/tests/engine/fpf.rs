@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_base::{Instant, Rate, Spacing, Span};
-use weir_packet::Class;
+use weir_packet::Queue;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Profile, Shape};
@@ -62,7 +62,7 @@ fn figure_1(traffics: u32) -> Figure1 {
             let hop = Hop {
                 interface: builder.interface(interface).unwrap(),
                 destination: Default::default(),
-                queue: Class(0),
+                queue: Queue(0),
                 leaves_domain: *leaves_domain,
             };
             builder.rule(None, *lid, Rule::Forward(hop)).unwrap();
@@ -302,7 +302,7 @@ fn xor_coding_over_two_paths_repairs_what_one_loses() {
                 .interface(Interface::ethernet(&port.0.to_string()))
                 .unwrap(),
             destination: Default::default(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: true,
         };
         let (b, d) = (hop(to_b), hop(to_d));
@@ -388,7 +388,7 @@ fn star(leaves: usize, branch: bool) -> (Simulation, Vec<PortId>) {
         Rule::Forward(Hop {
             interface: builder.interface(interface).unwrap(),
             destination: Default::default(),
-            queue: Class(0),
+            queue: Queue(0),
             leaves_domain: true,
         })
     };

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::Instant;
 use weir_controller::paths::{FeId, Rule};
-use weir_packet::Class;
+use weir_packet::Queue;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::rule::Rule as EdgeRule;
 use weir_path::fpf::process::xor::{Decoder, Encoder};
@@ -123,7 +123,7 @@ impl ControllerActor {
                 } => TableRule::Forward(Hop {
                     interface: interfaces[interface],
                     destination: Default::default(),
-                    queue: Class(0),
+                    queue: Queue(0),
                     leaves_domain: *advance > 0,
                 }),
                 Rule::Copies(vectors) => {
