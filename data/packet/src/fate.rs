@@ -79,6 +79,8 @@ pub enum Reason {
     FpfNoMatch,
     /// It was beyond the rate of its FPF path, and as many packets as permitted wait for that path.
     FpfQueueFull,
+    /// Its FPF rule would send it back to where it came from, within its domain.
+    FpfReturn,
     /// A copy of it for a leaf of a multicast tree found no packet slot.
     NoCopy,
     /// Its next hop did not answer.
@@ -114,7 +116,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -149,6 +151,7 @@ impl Reason {
         Self::FpfProcessed,
         Self::FpfNoMatch,
         Self::FpfQueueFull,
+        Self::FpfReturn,
         Self::NoCopy,
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
@@ -285,6 +288,10 @@ impl Reason {
             Self::FpfQueueFull => (
                 "fpf-queue-full",
                 "It was beyond the rate of its FPF path, at the edge, and the queue before that path was full.",
+            ),
+            Self::FpfReturn => (
+                "fpf-return",
+                "Its FPF rule would send it back by the interface by which it came, within its domain: a loop.",
             ),
             Self::NoCopy => (
                 "no-copy",

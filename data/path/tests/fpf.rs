@@ -294,6 +294,30 @@ fn packets_to_a_neighbour_that_does_not_answer_are_dropped_without_an_icmp_error
     assert!(plane.ports().iter().all(|port| port.port.is_idle()));
 }
 
+/// Two FEs whose rules name each other would send a packet to and fro for ever.
+#[test]
+fn a_packet_does_not_go_back_within_its_domain() {
+    let back = |leaves_domain| {
+        let mut plane = plane(1500);
+        let mut builder = Builder::new(Domain::default());
+        let hop = Hop {
+            interface: builder.interface(Interface::ethernet("lan")).unwrap(),
+            destination: HOST.into(),
+            queue: Queue(0),
+            leaves_domain,
+        };
+        builder.rule(None, 0xa1, Rule::Forward(hop)).unwrap();
+        plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+        plane
+    };
+    let frame = fpf(&[2, 0, 0xa1, 0xb2]);
+    assert_eq!(dropped(&mut back(false), &frame), Reason::FpfReturn);
+    let mut plane = back(true);
+    plane.receive(LAN, &frame, arrival(&frame, None));
+    assert_eq!(plane.fpf_stats().forwarded.packets, 1);
+    assert_eq!(plane.fates().all_ended().packets, 0);
+}
+
 #[test]
 fn fpf_ipv4_and_ipv6_go_side_by_side() {
     let mut plane = plane(1500);

@@ -75,6 +75,8 @@ pub struct Adjacency {
     pub vlan: u16,
     /// The queue of the port.
     pub queue: Queue,
+    /// The input interface whose packets do not go there.
+    barred: u16,
 }
 
 const MAC_LEN: usize = size_of::<Mac>();
@@ -117,9 +119,12 @@ impl Bindings {
             let port = place.and_then(|place| Some((place, ports.clone().nth(place)?)));
             exits.push(exit(interface, port));
         }
-        let adjacency = |hop: &Hop| adjacency(hop, &exits[hop.interface.get()], &resolve);
+        let adjacency = |(hop, barred): (&Hop, &u16)| {
+            adjacency(hop, *barred, &exits[hop.interface.get()], &resolve)
+        };
+        let hops = table.hops().iter().zip(table.barred());
         Self {
-            adjacencies: table.hops().iter().map(adjacency).collect(),
+            adjacencies: hops.map(adjacency).collect(),
             ports: inputs.into(),
             vlans: vlans.into(),
             tunnels: tunnels.into(),
@@ -161,22 +166,28 @@ impl Bindings {
 }
 
 impl Adjacency {
-    /// Whether a frame of this length may leave by it. If not, its exit says why, or that it is a tunnel, or the packet has
-    /// to wait for the neighbour's MAC address.
+    /// Whether a frame of this length from this input interface may leave by it. If not, its exit says why, or that it is a
+    /// tunnel, or the packet has to wait for the neighbour's MAC address.
     #[inline(always)]
-    pub fn takes(&self, frame_len: usize) -> bool {
-        frame_len <= self.frame_bytes_max as usize
+    pub fn takes(&self, frame_len: usize, input: Input) -> bool {
+        frame_len <= self.frame_bytes_max as usize && self.barred != input.interface()
     }
 }
 
 /// How a neighbour is reached by this exit.
-fn adjacency(hop: &Hop, exit: &Exit, resolve: &impl Fn(usize, IpAddr) -> Option<Mac>) -> Adjacency {
+fn adjacency(
+    hop: &Hop,
+    barred: u16,
+    exit: &Exit,
+    resolve: &impl Fn(usize, IpAddr) -> Option<Mac>,
+) -> Adjacency {
     let closed = Adjacency {
         macs: [0; 2 * MAC_LEN],
         frame_bytes_max: 0,
         port: 0,
         vlan: 0,
         queue: hop.queue,
+        barred,
     };
     let Exit::Port {
         port,
@@ -203,6 +214,7 @@ fn adjacency(hop: &Hop, exit: &Exit, resolve: &impl Fn(usize, IpAddr) -> Option<
         port: port as u32,
         vlan,
         queue: hop.queue,
+        barred,
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!  header --> ends in the frame? --> Index > Length? --> Index = Length? --> a whole LID? --> rule? --> Decision
 //!                  |                     |                    |                  |              |
-//!           truncated-header         fpf-index          end of the path    fpf-lid-length   fpf-unknown-lid
+//!           truncated-header         fpf-index          end of the path    fpf-lid-length   fpf-unknown-lid,
+//!                                                                                           fpf-return
 //! ```
 //!
 //! It takes headers, not frames, and changes nothing. Packets that just go to a neighbour are carried on in one
@@ -86,6 +87,9 @@ pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Dec
     };
     let row = table.row(input, lid);
     if let Some((hop, leaves_domain)) = row.hop() {
+        if !table.takes(hop, input) {
+            return Err(Reason::FpfReturn);
+        }
         let index = advance(header.index, leaves_domain, table.domain());
         return Ok(Decision::Forward(*table.hop(hop), index));
     }

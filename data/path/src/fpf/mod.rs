@@ -56,6 +56,7 @@ pub mod process;
 pub mod relay;
 pub mod rule;
 pub mod table;
+mod table_error;
 
 pub use domain::{Domain, LidSize};
 pub use interface::{Interface, InterfaceId};

@@ -41,7 +41,7 @@ pub fn rewrite<'b>(
     let lid = domain.lid_size().read(vector.get(index.into()..)?)?;
     let (hop, leaves_domain) = table.row(input, lid).hop()?;
     let adjacency = bindings.adjacency(hop);
-    if !adjacency.takes(frame_len) {
+    if !adjacency.takes(frame_len, input) {
         return None;
     }
     head[..adjacency.macs.len()].copy_from_slice(&adjacency.macs);

@@ -12,18 +12,23 @@
 //! of which is there once. An interface without rows of its own uses the block of the rows for any interface; one with rows of its
 //! own has a block in which these are filled in, too. A rule for any interface is stored once.
 //!
+//! The header has no hop limit. Each border of a domain uses a LID up, so only rules within a domain could lead packets
+//! round for ever. The shortest such circle is two FEs whose rules name each other. Therefore no packet is sent back by the
+//! interface by which it came, unless it leaves the domain, or a rule for just that input interface says so. Longer
+//! circles are not found here: that needs the tables of all FEs of the domain.
+//!
 //! A table is built as a whole and never changed, so that any number of threads can read it behind an `Arc`. The
 //! builder refuses what can never work, with a sentence: a LID beyond the domain's size, two rules for one LID, a
 //! multicast rule that leads back to itself.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::net::IpAddr;
 
 use crate::fpf::domain::Domain;
 use crate::fpf::interface::{Interface, InterfaceId};
 use crate::fpf::process::{Function, Named, Processing, ProcessorId};
 use crate::fpf::rule::{Destination, Hop, Inner, Rule};
+pub use crate::fpf::table_error::TableError;
 
 /// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
 pub const INTERFACES_MAX: usize = 256;
@@ -47,6 +52,8 @@ pub struct Table {
     hops: Box<[Hop]>,
     /// By neighbour: a rule that forwards to it.
     hop_rules: Box<[RuleId]>,
+    /// By neighbour: the input interface whose packets do not go there, or [`NONE_BARRED`].
+    barred: Box<[u16]>,
     /// By number, from one on.
     rules: Box<[Rule]>,
     /// By block: how packets go on for which this FE is the last one.
@@ -73,11 +80,27 @@ pub struct RuleId(u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row(u32);
 
-/// An input interface, as rows of its table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// An input interface, with its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The place of its first row.
     first: u32,
+    /// Its number, or [`UNNAMED`].
+    interface: u16,
+}
+
+/// In place of an input interface that the table does not name.
+const UNNAMED: u16 = u16::MAX;
+/// In place of an input interface, of which there are at most [`INTERFACES_MAX`]: packets from all of them are taken.
+const NONE_BARRED: u16 = u16::MAX - 1;
+
+impl Default for Input {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            interface: UNNAMED,
+        }
+    }
 }
 
 /// A table in the making.
@@ -88,69 +111,10 @@ pub struct Builder {
     /// By input interface (none for any) and LID: the place of its rule.
     rows: BTreeMap<(Option<InterfaceId>, u16), usize>,
     rules: Vec<Rule>,
+    /// By rule: its input interface.
+    inputs: Vec<Option<InterfaceId>>,
     ends: BTreeMap<Option<InterfaceId>, Inner>,
     processors: Vec<Named>,
-}
-
-/// A row that a table cannot have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
-    /// There are too many interfaces.
-    #[error("more than {INTERFACES_MAX} interfaces")]
-    Interfaces,
-    /// There are too many processors.
-    #[error("more than {PROCESSORS_MAX} rules process packets")]
-    Processors,
-    /// The number is not one of this table's interfaces.
-    #[error("interface number {0} is not one of the table's")]
-    NoInterface(usize),
-    /// The LID does not fit.
-    #[error("LID {lid:#x} does not fit into {bytes} byte")]
-    Lid {
-        /// The LID.
-        lid: u16,
-        /// Bytes of a LID in this domain.
-        bytes: u8,
-    },
-    /// The neighbour has an IP address, but no MAC address can be found for it there.
-    #[error(
-        "the neighbour {0} cannot be resolved in a VLAN, in which the kernel has no table of neighbours: write its MAC address"
-    )]
-    Unresolvable(IpAddr),
-    /// There is a rule already.
-    #[error("LID {0:#x} has two rules for the same input interface")]
-    Twice(u16),
-    /// There are two rules for the end of a path.
-    #[error("two rules for the last FE of a path at the same input interface")]
-    TwoEnds,
-    /// A multicast rule has no leaves.
-    #[error("the multicast rule of LID {0:#x} has no leaves")]
-    NoLeaves(u16),
-    /// A leaf has no whole LID.
-    #[error(
-        "leaf {leaf} of the multicast rule of LID {lid:#x} is shorter than a LID of {bytes} bytes"
-    )]
-    Leaf {
-        /// The LID of the multicast rule.
-        lid: u16,
-        /// The number of the leaf, from one on.
-        leaf: usize,
-        /// Bytes of a LID in this domain.
-        bytes: u8,
-    },
-    /// A multicast rule leads to itself.
-    #[error(
-        "the multicast rule of LID {0:#x} leads back to itself: its packets would be copied for ever"
-    )]
-    Loop(u16),
-    /// Multicast rules lead to each other too often.
-    #[error(
-        "from the multicast rule of LID {0:#x} on, more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other"
-    )]
-    Depth(u16),
-    /// One packet becomes too many.
-    #[error("the multicast rule of LID {0:#x} makes more than {COPIES_MAX} copies of a packet")]
-    Copies(u16),
 }
 
 impl Builder {
@@ -161,6 +125,7 @@ impl Builder {
             interfaces: Vec::new(),
             rows: BTreeMap::new(),
             rules: Vec::new(),
+            inputs: Vec::new(),
             ends: BTreeMap::new(),
             processors: Vec::new(),
         }
@@ -219,6 +184,7 @@ impl Builder {
             Entry::Vacant(row) => {
                 row.insert(self.rules.len());
                 self.rules.push(rule);
+                self.inputs.push(input);
                 Ok(())
             }
         }
@@ -249,18 +215,27 @@ impl Builder {
         let blocks = ids.map(|id| {
             let place = with_block.iter().position(|other| *other == id);
             let block = place.map_or(0, |place| place as u32 + 1); // 0: the rows for any interface
-            let first = block * space as u32; // at most 257 blocks of 65 536
-            Input { first }
+            Input {
+                first: block * space as u32, // at most 257 blocks of 65 536
+                interface: id.0,
+            }
         });
-        let (mut hops, mut hop_rules, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
-        let by_place = self.rules.iter().enumerate().map(|(place, rule)| {
+        let (mut hops, mut hop_rules, mut barred) = (Vec::new(), Vec::new(), Vec::new());
+        let mut numbers = HashMap::new();
+        let rules = self.rules.iter().zip(&self.inputs).enumerate();
+        let by_place = rules.map(|(place, (rule, input))| {
             let id = RuleId(place as u32 + 1);
             let Rule::Forward(hop) = rule else {
                 return Row(id.0);
             };
-            let number = *numbers.entry(*hop).or_insert_with(|| {
+            let may_return = hop.leaves_domain || *input == Some(hop.interface);
+            let number = *numbers.entry((*hop, may_return)).or_insert_with(|| {
                 hops.push(*hop);
                 hop_rules.push(id);
+                barred.push(match may_return {
+                    true => NONE_BARRED,
+                    false => hop.interface.0,
+                });
                 hops.len() as u32 - 1
             });
             Row::forward(number, hop.leaves_domain)
@@ -273,6 +248,7 @@ impl Builder {
             rows: vec![Row::default(); space * (1 + with_block.len())].into(),
             hops: hops.into(),
             hop_rules: hop_rules.into(),
+            barred: barred.into(),
             rules: self.rules.into(),
             ends: vec![Inner::Ip; 1 + with_block.len()].into(),
             processors: self.processors.into(),
@@ -367,6 +343,17 @@ impl Table {
         &self.hops[id.get()]
     }
 
+    /// Whether a packet from this input interface may go to a neighbour. It does not go back within its domain.
+    #[inline(always)]
+    pub fn takes(&self, hop: HopId, input: Input) -> bool {
+        self.barred[hop.get()] != input.interface
+    }
+
+    /// The input interface whose packets do not go to each neighbour, by number; one that no input has, if all may.
+    pub(super) fn barred(&self) -> &[u16] {
+        &self.barred
+    }
+
     /// The neighbours of all rules, those that get frames without a header included; some more than once.
     pub fn neighbours(&self) -> impl Iterator<Item = &Hop> {
         let of_rules = self.rules.iter().filter_map(|rule| match rule {
@@ -413,7 +400,11 @@ impl Table {
         for first in (0..self.rows.len() as u32).step_by(space) {
             for lid in 0..space {
                 let lid = lid as u16; // below the space, which is at most 65 536
-                self.copies(Input { first }, lid, &mut Vec::new())?;
+                let input = Input {
+                    first,
+                    ..Input::default()
+                };
+                self.copies(input, lid, &mut Vec::new())?;
             }
         }
         Ok(())
@@ -446,6 +437,14 @@ impl Table {
         }
         through.pop();
         Ok(copies)
+    }
+}
+
+impl Input {
+    /// The number of the interface, or one that no interface has.
+    #[inline(always)]
+    pub(super) fn interface(self) -> u16 {
+        self.interface
     }
 }
 
@@ -543,6 +542,32 @@ mod tests {
         assert_eq!(table.end(table.input(wan)), Inner::Ip);
         assert_eq!(table.find(&Interface::ethernet("wan")), Some(wan));
         assert_eq!((table.rule_count(), table.rows_bytes()), (3, 3 * 1024));
+    }
+
+    #[test]
+    fn a_packet_goes_back_only_out_of_its_domain_or_by_a_rule_for_its_input() {
+        let mut builder = Builder::new(Domain::default());
+        let [lan, wan] =
+            ["lan", "wan"].map(|name| builder.interface(Interface::ethernet(name)).unwrap());
+        let inside = |interface| Hop {
+            leaves_domain: false,
+            ..hop(interface, 1)
+        };
+        builder.rule(None, 1, Rule::Forward(inside(wan))).unwrap();
+        builder.rule(None, 2, Rule::Forward(hop(wan, 1))).unwrap();
+        builder.rule(None, 3, Rule::Forward(inside(wan))).unwrap();
+        builder
+            .rule(Some(wan), 3, Rule::Forward(inside(wan)))
+            .unwrap();
+        let table = builder.build().unwrap();
+        let takes = |lid, input| {
+            let (hop, _) = table.row(input, lid).hop().unwrap();
+            table.takes(hop, input)
+        };
+        let inputs = [table.input(wan), table.input(lan), table.any_input()];
+        assert_eq!(inputs.map(|input| takes(1, input)), [false, true, true]);
+        assert_eq!(inputs.map(|input| takes(2, input)), [true; 3]);
+        assert_eq!(inputs.map(|input| takes(3, input)), [true; 3]);
     }
 
     #[test]

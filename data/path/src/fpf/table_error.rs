@@ -1,0 +1,66 @@
+//! Rows that a forwarding table cannot have, each with its sentence.
+
+use std::net::IpAddr;
+
+use crate::fpf::table::{COPIES_MAX, INTERFACES_MAX, MULTICAST_DEPTH_MAX, PROCESSORS_MAX};
+
+/// A row that a table cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// There are too many interfaces.
+    #[error("more than {INTERFACES_MAX} interfaces")]
+    Interfaces,
+    /// There are too many processors.
+    #[error("more than {PROCESSORS_MAX} rules process packets")]
+    Processors,
+    /// The number is not one of this table's interfaces.
+    #[error("interface number {0} is not one of the table's")]
+    NoInterface(usize),
+    /// The LID does not fit.
+    #[error("LID {lid:#x} does not fit into {bytes} byte")]
+    Lid {
+        /// The LID.
+        lid: u16,
+        /// Bytes of a LID in this domain.
+        bytes: u8,
+    },
+    /// The neighbour has an IP address, but no MAC address can be found for it there.
+    #[error(
+        "the neighbour {0} cannot be resolved in a VLAN, in which the kernel has no table of neighbours: write its MAC address"
+    )]
+    Unresolvable(IpAddr),
+    /// There is a rule already.
+    #[error("LID {0:#x} has two rules for the same input interface")]
+    Twice(u16),
+    /// There are two rules for the end of a path.
+    #[error("two rules for the last FE of a path at the same input interface")]
+    TwoEnds,
+    /// A multicast rule has no leaves.
+    #[error("the multicast rule of LID {0:#x} has no leaves")]
+    NoLeaves(u16),
+    /// A leaf has no whole LID.
+    #[error(
+        "leaf {leaf} of the multicast rule of LID {lid:#x} is shorter than a LID of {bytes} bytes"
+    )]
+    Leaf {
+        /// The LID of the multicast rule.
+        lid: u16,
+        /// The number of the leaf, from one on.
+        leaf: usize,
+        /// Bytes of a LID in this domain.
+        bytes: u8,
+    },
+    /// A multicast rule leads to itself.
+    #[error(
+        "the multicast rule of LID {0:#x} leads back to itself: its packets would be copied for ever"
+    )]
+    Loop(u16),
+    /// Multicast rules lead to each other too often.
+    #[error(
+        "from the multicast rule of LID {0:#x} on, more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other"
+    )]
+    Depth(u16),
+    /// One packet becomes too many.
+    #[error("the multicast rule of LID {0:#x} makes more than {COPIES_MAX} copies of a packet")]
+    Copies(u16),
+}
