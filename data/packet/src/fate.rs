@@ -146,9 +146,9 @@ impl Reason {
         Self::FpfLidLength,
         Self::FpfUnknownLid,
         Self::FpfRule,
+        Self::FpfProcessed,
         Self::FpfPayload,
         Self::FpfNested,
-        Self::FpfProcessed,
         Self::FpfNoMatch,
         Self::FpfQueueFull,
         Self::FpfReturn,
@@ -269,6 +269,10 @@ impl Reason {
                 "fpf-rule",
                 "Its FPF rule says drop, or hands it to a control element or a processor that is not there.",
             ),
+            Self::FpfProcessed => (
+                "fpf-processed",
+                "A processor took it and gave no packet for it: a parity that no packet needed, or a packet that came twice.",
+            ),
             Self::FpfPayload => (
                 "fpf-payload",
                 "Behind its FPF header is neither IPv4 nor IPv6, and the rule that removes the header names no other type.",
@@ -276,10 +280,6 @@ impl Reason {
             Self::FpfNested => (
                 "fpf-nested",
                 "It is wrapped in more FPF headers, one within the other, than a router removes.",
-            ),
-            Self::FpfProcessed => (
-                "fpf-processed",
-                "A processor took it and gave no packet for it: a parity that no packet needed, or a packet that came twice.",
             ),
             Self::FpfNoMatch => (
                 "fpf-no-match",

@@ -2,6 +2,8 @@
 
 use weir_base::Instant;
 
+use crate::pool::HEADROOM;
+
 /// The place of a packet's bytes and flow key in the [`Pool`](crate::Pool).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
@@ -70,6 +72,8 @@ pub struct Packet {
     pub len: u32,
     /// The place of its bytes and flow key.
     pub slot: Slot,
+    /// Where the frame starts within its slot, in bytes; only the [`Pool`](crate::Pool) writes this.
+    pub start: u16,
     /// Traffic class.
     pub class: Class,
     /// The queue that a forwarding rule names for it.
@@ -87,6 +91,7 @@ impl Packet {
             enqueued: arrived,
             len,
             slot,
+            start: HEADROOM as u16,
             class: Class(0),
             queue: Queue(0),
             ecn: Ecn::NotCapable,

@@ -30,7 +30,8 @@ pub struct Pool {
     next_id: u64,
 }
 
-/// The position of a frame within its slot.
+/// The position of a frame within its slot, for those who know the slot only. Whoever has the packet knows it, too, and
+/// need not load this.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     start: u32,
@@ -92,10 +93,10 @@ impl Pool {
     /// a serial number of its own. `None` if no slot is free. The original may lie in any slot of this pool.
     pub fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
         let mut copy = self.create(packet.len as usize, packet.arrived)?;
-        let (from, to) = (self.range(packet.slot), self.base(copy.slot));
-        let extent = self.extents[packet.slot.0 as usize];
-        self.bytes.copy_within(from, to + extent.start as usize);
-        self.extents[copy.slot.0 as usize] = extent;
+        let (from, to) = (self.range(packet), self.base(copy.slot));
+        self.bytes.copy_within(from, to + usize::from(packet.start));
+        copy.start = packet.start;
+        self.note(&copy);
         self.keys.copy(packet.slot, copy.slot);
         copy.class = packet.class;
         copy.queue = packet.queue;
@@ -106,41 +107,41 @@ impl Pool {
     /// The frame of a packet.
     #[inline]
     pub fn frame(&self, packet: &Packet) -> &[u8] {
-        &self.bytes[self.range(packet.slot)]
+        &self.bytes[self.range(packet)]
     }
 
     /// The frame in a slot that has not been given back yet.
     #[inline]
     pub fn frame_at(&self, slot: Slot) -> &[u8] {
-        &self.bytes[self.range(slot)]
+        let Extent { start, len } = self.extents[slot.0 as usize];
+        let start = self.base(slot) + start as usize;
+        &self.bytes[start..start + len as usize]
     }
 
     /// The frame of a packet, for rewriting headers in place.
     #[inline]
     pub fn frame_mut(&mut self, packet: &Packet) -> &mut [u8] {
-        let range = self.range(packet.slot);
+        let range = self.range(packet);
         &mut self.bytes[range]
     }
 
     /// Bytes stripped from the front of a packet since it arrived; negative if it has grown.
     #[inline]
     pub fn stripped(&self, packet: &Packet) -> i32 {
-        self.extents[packet.slot.0 as usize].start as i32 - HEADROOM as i32
+        i32::from(packet.start) - HEADROOM as i32
     }
 
     /// Moves the start of the frame by `delta` bytes: a negative value grows a header into the spare
     /// bytes, a positive one strips a header. Returns whether there was room.
     #[inline]
     pub fn move_start(&mut self, packet: &mut Packet, delta: i32) -> bool {
-        let extent = &mut self.extents[packet.slot.0 as usize];
-        let (Some(start), Some(len)) = (
-            extent.start.checked_add_signed(delta),
-            extent.len.checked_add_signed(-delta),
-        ) else {
+        let start = i32::from(packet.start) + delta;
+        let (Ok(start), Some(len)) = (u16::try_from(start), packet.len.checked_add_signed(-delta))
+        else {
             return false;
         };
-        *extent = Extent { start, len };
-        packet.len = len;
+        (packet.start, packet.len) = (start, len);
+        self.note(packet);
         true
     }
 
@@ -149,17 +150,17 @@ impl Pool {
     /// [`Self::stripped`] counts from there. Returns whether there was room.
     #[inline]
     pub fn grow_front(&mut self, packet: &mut Packet, bytes: usize) -> bool {
-        let Extent { start, len } = self.extents[packet.slot.0 as usize];
-        let lacking = bytes.saturating_sub(start as usize);
-        let end = (start + len) as usize + lacking;
+        let start = usize::from(packet.start);
+        let lacking = bytes.saturating_sub(start);
+        let end = start + packet.len as usize + lacking;
         if end > HEADROOM + self.frame_bytes_max {
             return false;
         }
         if lacking > 0 {
-            let from = self.range(packet.slot);
+            let from = self.range(packet);
             let to = from.start + lacking;
             self.bytes.copy_within(from, to);
-            self.extents[packet.slot.0 as usize].start += lacking as u32;
+            packet.start += lacking as u16; // fewer than it is moved back by
         }
         self.move_start(packet, -(bytes as i32)) // as many as there are now before the frame, or fewer
     }
@@ -167,9 +168,8 @@ impl Pool {
     /// Cuts the frame to its first `len` bytes.
     #[inline]
     pub fn truncate(&mut self, packet: &mut Packet, len: usize) {
-        let extent = &mut self.extents[packet.slot.0 as usize];
-        extent.len = extent.len.min(len as u32);
-        packet.len = extent.len;
+        packet.len = packet.len.min(len as u32);
+        self.note(packet);
     }
 
     /// Takes back the slot of a packet that was sent.
@@ -183,10 +183,18 @@ impl Pool {
     }
 
     #[inline]
-    fn range(&self, slot: Slot) -> std::ops::Range<usize> {
-        let Extent { start, len } = self.extents[slot.0 as usize];
-        let start = self.base(slot) + start as usize;
-        start..start + len as usize
+    fn range(&self, packet: &Packet) -> std::ops::Range<usize> {
+        let start = self.base(packet.slot) + usize::from(packet.start);
+        start..start + packet.len as usize
+    }
+
+    /// Notes the position of a packet's frame for its slot.
+    #[inline]
+    fn note(&mut self, packet: &Packet) {
+        self.extents[packet.slot.0 as usize] = Extent {
+            start: packet.start.into(),
+            len: packet.len,
+        };
     }
 
     /// Where the memory of a slot begins.

@@ -120,6 +120,7 @@ impl Port {
             enqueued: now,
             len: packet.len,
             slot: packet.slot,
+            start: packet.start,
             class: packet.class,
             queue: packet.queue,
             ecn: packet.ecn,
