@@ -29,7 +29,7 @@ fuzz_target!(|frame: &[u8]| {
 
 fn carry(frame: &[u8], mode: Mode) {
     let mut pool = Pool::new(SLOTS, 4096, (1, 2));
-    let Some(packet) = pool.receive(frame, Instant::ZERO) else {
+    let Some(mut packet) = pool.receive(frame, Instant::ZERO) else {
         return;
     };
     let parsed = match mode {
@@ -38,10 +38,10 @@ fn carry(frame: &[u8], mode: Mode) {
             let Ok(link) = link::validate(frame) else {
                 return;
             };
-            let Ok(parsed) = ip::parse::parse(&mut pool, packet, &link) else {
+            let Ok(headers) = ip::parse::parse(&mut pool, &mut packet, &link) else {
                 return;
             };
-            parsed
+            Parsed { packet, headers }
         }
     };
     let Classified { packet, headers } = classify(&mut pool, parsed);
@@ -53,7 +53,7 @@ fn carry(frame: &[u8], mode: Mode) {
         Mode::Routed => assert!(headers.is_ip()),
     }
 
-    let from: IpAddr = match headers.source {
+    let from: IpAddr = match headers.source() {
         IpAddr::V4(_) => [10, 0, 0, 1].into(),
         IpAddr::V6(_) => [0x20; 16].into(),
     };

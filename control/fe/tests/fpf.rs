@@ -81,8 +81,17 @@ fn a_ce_makes_sets_and_deletes_a_class_of_flows() {
     assert_eq!((codes(&answers), classes(&world)), (vec![SUCCESS], 0));
 }
 
+/// An FE whose port wan has the queue that a rule names.
+fn plain() -> World {
+    World::of(&[
+        "port.wan.discipline.kind=class_weights",
+        "port.wan.discipline.classes=queue 3 = 2, rest = 1",
+    ])
+}
+
+/// The same with the sections.
 fn world() -> World {
-    let mut world = World::new();
+    let mut world = plain();
     let answers = world.config(sections());
     assert!(
         codes(&answers).iter().all(|code| *code == SUCCESS),
@@ -97,7 +106,7 @@ fn rows(world: &mut World) -> usize {
 
 #[test]
 fn a_ce_makes_sets_and_deletes_every_kind_of_section() {
-    let before = rows(&mut World::new());
+    let before = rows(&mut plain());
     let mut world = world();
     assert_eq!(world.changes.len(), 1, "one change of the router");
     assert_eq!(rows(&mut world), before + 3);
@@ -248,7 +257,7 @@ fn sections_are_a_part_of_transactions() {
         });
         ended.expect("it has ended")
     };
-    let mut world = World::new();
+    let mut world = plain();
     let before = world.plan.clone();
     let mut wrong = sections();
     wrong.push(set("fpf_rules", 7, "output", "nowhere"));

@@ -2,7 +2,8 @@
 
 use weir_base::Instant;
 
-use crate::pool::HEADROOM;
+/// Spare bytes before a frame in its slot.
+pub const HEADROOM: usize = 64;
 
 /// The place of a packet's bytes and flow key in the [`Pool`](crate::Pool).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

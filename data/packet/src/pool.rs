@@ -13,10 +13,7 @@
 use weir_base::Instant;
 
 use crate::key::Keys;
-use crate::packet::{Packet, Slot};
-
-/// Spare bytes before each frame.
-pub const HEADROOM: usize = 64;
+use crate::packet::{HEADROOM, Packet, Slot};
 
 /// A fixed number of packet slots.
 #[derive(Debug)]

@@ -98,7 +98,14 @@ fn ce_params(id: Id) -> ce::Params {
 impl World {
     /// An FE with the ports lan and wan, associated with its CE.
     pub(crate) fn new() -> Self {
-        let mut world = Self::with(session(Some(Span::from_secs(60)), &[CE]));
+        Self::of(&[])
+    }
+
+    /// The same, with more settings of the FE.
+    pub(crate) fn of(settings: &[&str]) -> Self {
+        let ports = ["port.lan.interface=eth0", "port.wan.rate=10 Mbit"];
+        let session = session(Some(Span::from_secs(60)), &[CE]);
+        let mut world = Self::with_plan(session, plan(&[&ports, settings].concat()));
         world.run(Span::from_millis(10));
         assert!(world.agent.session().is_associated(CE));
         world.notices.clear();
@@ -106,7 +113,11 @@ impl World {
     }
 
     pub(crate) fn with(session: fe::Params) -> Self {
-        let plan = plan(&["port.lan.interface=eth0", "port.wan.rate=10 Mbit"]);
+        let ports = ["port.lan.interface=eth0", "port.wan.rate=10 Mbit"];
+        Self::with_plan(session, plan(&ports))
+    }
+
+    fn with_plan(session: fe::Params, plan: Plan) -> Self {
         let ces = session
             .ces
             .iter()

@@ -222,7 +222,7 @@ mod tests {
                 header.emit(&mut fpf::View::new_unchecked(&mut bytes[..]));
                 [&link(FPF)[..], &bytes, &payload].concat()
             };
-            let fits = |frame: &[u8]| frame.len() <= weir_packet::pool::HEADROOM + ROOM;
+            let fits = |frame: &[u8]| frame.len() <= weir_packet::packet::HEADROOM + ROOM;
             let [first, second] = [first, second].map(header);
             let pushed = push_fpf(&mut pool, &mut packet, FPF, &first);
             prop_assert_eq!(pushed, fits(&with(&first)));
