@@ -127,7 +127,7 @@ fn check(paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> 
     let ports: BTreeSet<&str> = links
         .filter_map(|link| port(topology.ends(link, fe)))
         .collect();
-    let queues = paths.rules(fe).iter().filter_map(|(_, rule)| match rule {
+    let queues = paths.rules(fe).values().filter_map(|rule| match rule {
         Rule::Forward { queue, .. } => queue.as_ref(),
         _ => None,
     });
