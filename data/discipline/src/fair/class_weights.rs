@@ -40,9 +40,9 @@ the weights of all classes that have packets; what a class does not use, the oth
 
 The words of a match are `tcp`, `udp`, `icmp`, `icmpv6` or `protocol N`; `from` and `to` with a network or an
 address; `port` with a port or a range, of source or destination; `queue` with a number from 1 to 255, for the
-packets for which a rule of flexible packet forwarding names that queue. All words of a match must hold. A fragment
-has no ports here, not even the first one. The last class is `rest`, which is all other packets. A class to
-which one before it leaves nothing, and words that never hold together, are errors.
+packets for which a rule of flexible packet forwarding names that queue. All words of a match must hold. A
+fragment has no ports here, not even the first one. The last class is `rest`, which is all other packets. A
+class to which one before it leaves nothing, and words that never hold together, are errors.
 
 A packet that finds `limit` packets of its class is dropped. The gauges `class_0` and `full_0` count for the
 first class of the list, and so on.
@@ -58,9 +58,9 @@ takes more.
 
 An attacker takes the whole of the class that its packets match, and no more: who shares it
 loses as in a plain queue. An attacker chooses the class if it goes by port or protocol, and can choose the
-source address too, where it is not checked, and among the queues of the rules if it may send FPF packets. Only
-the destination is given. Classes by
-address hold back a flood that comes from elsewhere, or goes elsewhere.",
+source address too, where it is not checked, and among the queues of the rules if it may send FPF packets.
+Only the destination is given. Classes by address hold back a flood that comes from elsewhere, or goes
+elsewhere.",
     parameters: &[
         CLASSES.id(1),
         Parameter::new("limit", Kind::Count(1, 62_500), "500 packets", "maximum packets held, in each class").id(2),
