@@ -15,14 +15,63 @@ pub(crate) fn cpu_seconds_of(pid: u32) -> f64 {
     (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
-/// The processor time that all programs of this machine together have used, in seconds.
-pub(crate) fn cpu_seconds_of_all() -> f64 {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let words = text.lines().next().unwrap_or_default().split_whitespace();
-    let fields: Vec<f64> = words.skip(1).filter_map(|w| w.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal
-    let busy = [0, 1, 2, 5, 6, 7];
-    busy.iter().filter_map(|n| fields.get(*n)).sum::<f64>() / CLOCK_TICKS
+/// The processor time that others have used since the machine started: all programs but this process and its ended
+/// children, and the host of a virtual machine.
+pub(crate) struct Others {
+    seconds: f64,
+    /// Of it, what the host withheld (steal time).
+    stolen: f64,
+    /// The name and the seconds of each running program.
+    programs: HashMap<u32, (String, f64)>,
+}
+
+impl Others {
+    pub(crate) fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let words = text.lines().next().unwrap_or_default().split_whitespace();
+        let fields: Vec<f64> = words.skip(1).filter_map(|w| w.parse().ok()).collect();
+        // user, nice, system, idle, iowait, irq, softirq, steal
+        let of = |field: &usize| fields.get(*field).copied().unwrap_or(0.0) / CLOCK_TICKS;
+        Self {
+            seconds: [0, 1, 2, 5, 6, 7].iter().map(of).sum::<f64>() - cpu_seconds(),
+            stolen: of(&7),
+            programs: programs().collect(),
+        }
+    }
+
+    /// Processors that were kept busy for a period of `length` seconds, which began at `before` and ends at `self`.
+    pub(crate) fn processors(&self, before: &Self, length: f64) -> f64 {
+        (self.seconds - before.seconds).max(0.0) / length
+    }
+
+    /// Who kept them busy: the program that used most, and the host.
+    pub(crate) fn who(&self, before: &Self, length: f64) -> String {
+        let used = self.programs.iter().map(|(pid, (name, seconds))| {
+            let earlier = before
+                .programs
+                .get(pid)
+                .map_or(0.0, |(_, seconds)| *seconds);
+            (name.as_str(), seconds - earlier)
+        });
+        let most = used.max_by(|a, b| a.1.total_cmp(&b.1));
+        let (name, seconds) = most.unwrap_or(("none", 0.0));
+        let host = (self.stolen - before.stolen) / length;
+        format!(
+            "most of all `{name}` {:.1}; the host of a virtual machine {host:.1}",
+            seconds / length
+        )
+    }
+}
+
+/// The running programs but this one: process, name and processor time in seconds.
+fn programs() -> impl Iterator<Item = (u32, (String, f64))> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let others = pids.filter(|pid| *pid != std::process::id());
+    others.filter_map(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        Some((pid, (name.trim().to_owned(), cpu_seconds_of(pid))))
+    })
 }
 
 /// Linux reports processor time to programs in hundredths of a second.
@@ -50,5 +99,24 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(cpu_seconds_of(std::process::id()) > 0.0);
+    }
+
+    #[test]
+    fn a_busy_program_is_named() {
+        let before = Others::now();
+        let mut busy = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let mine = || cpu_seconds_of(busy.id());
+        while mine() < 0.2 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let after = Others::now();
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(after.processors(&before, 1.0) >= 0.2);
+        assert!(after.programs[&busy.id()].1 >= 0.2);
+        assert!(!after.programs.contains_key(&std::process::id()));
     }
 }

@@ -2,7 +2,9 @@
 //! `weir router` in it, and the paper's main claim must hold.
 //!
 //! Real time passes, on a machine that others may use. So one scenario runs at a time, and a claim that fails in one
-//! run is tried in up to two more runs. Every failure is reported with the lab's notes about the machine.
+//! run is tried in more runs. It fails with the third one that misses it while the machine was the lab's own; where the
+//! lab found that other programs, or the host of a virtual machine, took the processors, the run decides nothing. Every
+//! miss is reported with the lab's notes about the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -10,6 +12,8 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -21,14 +25,21 @@ const NORTHBOUND: &str = "control=\"northbound\"";
 const FORCES: &str = "control=\"forces\"";
 /// The lab's note about a machine whose processors' clocks differ.
 const CLOCKS_APART: &str = "the clocks of this machine's processors";
-/// Runs for each claim.
+/// The lab's note about a machine that others kept busy.
+const BUSY: &str = "other programs kept";
+/// Runs for each claim, on a machine that is the lab's own.
 const RUNS: usize = 3;
+/// Runs for each claim, however busy the machine is.
+const RUNS_MAX: usize = 5;
+/// Pause after a run on a machine that others kept busy.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// One scenario at a time: two would disturb each other's measurements.
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// Runs a scenario of the repository until a result satisfies `claim`. Prints a note and returns where namespaces are
-/// not permitted, or where the lab finds that the machine's clocks are unusable.
+/// not permitted, or where the lab finds that the machine cannot decide: its clocks are unusable, or others keep it
+/// busy.
 fn shows(
     scenario: &str,
     length: &[&str],
@@ -37,21 +48,28 @@ fn shows(
 ) {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missed = Vec::new();
-    while missed.len() < RUNS {
+    for _ in 0..RUNS_MAX {
         let Some(result) = run(scenario, length, arguments) else {
             return;
         };
-        match claim(&result) {
-            Ok(()) => return,
-            Err(why) => missed.push(format!("{why}\n{}", circumstances(&result))),
-        }
-        println!("{}", missed.last().unwrap());
-        if result["notes"].to_string().contains(CLOCKS_APART) {
+        let Err(why) = claim(&result) else { return };
+        let miss = format!("{why}\n{}", circumstances(&result));
+        println!("{miss}");
+        let notes = result["notes"].to_string();
+        if notes.contains(CLOCKS_APART) {
             println!("skipped: {CLOCKS_APART} are apart");
             return;
         }
+        if notes.contains(BUSY) {
+            thread::sleep(PAUSE);
+            continue;
+        }
+        missed.push(miss);
+        assert!(missed.len() < RUNS, "{scenario}: {}", missed.join("\n"));
     }
-    panic!("{scenario}: {}", missed.join("\n"));
+    println!(
+        "skipped: {scenario} is not decided in {RUNS_MAX} runs on a machine that others keep busy"
+    );
 }
 
 /// The result of a scenario of the repository; none where namespaces are not permitted.

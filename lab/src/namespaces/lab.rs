@@ -32,7 +32,7 @@ use super::sampler::Sampler;
 use super::tools::{Invocation, Role, invocations};
 use super::window::RunWindow;
 use super::wire;
-use crate::cpu::{cpu_seconds, cpu_seconds_of_all};
+use crate::cpu::{Others, cpu_seconds};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::measure::{distributions, measure};
@@ -160,7 +160,7 @@ impl Lab<'_> {
             ));
         }
         let end = start + scenario.duration;
-        let before = others_cpu_seconds();
+        let before = Others::now();
         let window = RunWindow { start, end };
         let controllers = match &element {
             Some(_) => Controllers::follow(scenario, &socket(control_element::NAME), window)?,
@@ -198,10 +198,12 @@ impl Lab<'_> {
         notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();
-        let others = (others_cpu_seconds() - before).max(0.0) / length;
+        let now = Others::now();
+        let others = now.processors(&before, length);
         if others > OTHERS_MAX {
+            let who = now.who(&before, length);
             notes.push(format!(
-                "{prefix}: other programs kept {others:.1} of this machine's processors busy, \
+                "{prefix}: other programs kept {others:.1} of this machine's processors busy ({who}), \
                  which delays the router and the senders"
             ));
         }
@@ -377,11 +379,6 @@ impl Lab<'_> {
             false => Ok(()),
         }
     }
-}
-
-/// Processor time of this machine's programs outside the lab, once the lab's children have ended.
-fn others_cpu_seconds() -> f64 {
-    cpu_seconds_of_all() - cpu_seconds()
 }
 
 /// Waits until all started routers answer.

@@ -127,10 +127,26 @@ fn received(lines: &[Line], seconds: f64) -> f64 {
     bytes.sum::<u64>() as f64 * 8.0 / 1e6 / seconds
 }
 
+/// Measurements of each pair of tools: one in real time may be disturbed by other programs of the machine, a
+/// difference between the tools shows in each.
+const MEASUREMENTS: usize = 3;
+
 pub(crate) fn iperf3() -> Test {
     if !installed("iperf3") {
         return Ok(());
     }
+    let mut last = Ok(());
+    for _ in 0..MEASUREMENTS {
+        last = iperf3_agrees()?;
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+/// Whether both tools measured the same, or why the measurement failed.
+fn iperf3_agrees() -> Result<Test, Failed> {
     let wire = Wire::new()?;
     let sink = wire.tool(
         &wire.b,
@@ -179,17 +195,12 @@ pub(crate) fn iperf3() -> Test {
     signal(&server, Signal::Kill)?;
     server.wait()?;
     println!("TCP {ours_tcp:.2} / {theirs_tcp:.2}, UDP {ours_udp:.2} / {theirs_udp:.2} Mbit/s");
+    let apart = |ours: f64, theirs: f64| (ours / theirs - 1.0).abs();
     // 50 Mbit/s on the wire are 47.07 of TCP payload.
-    ensure(
-        (ours_tcp / theirs_tcp - 1.0).abs() < 0.05,
-        (ours_tcp, theirs_tcp),
-    )?;
-    ensure((44.0..47.5).contains(&ours_tcp), ours_tcp)?;
-    ensure(
-        (ours_udp / theirs_udp - 1.0).abs() < 0.03,
-        (ours_udp, theirs_udp),
-    )?;
-    ensure((ours_udp - 20.0).abs() < 0.3, ours_udp)
+    let tcp = apart(ours_tcp, theirs_tcp) < 0.05 && (44.0..47.5).contains(&ours_tcp);
+    let udp = apart(ours_udp, theirs_udp) < 0.03 && (ours_udp - 20.0).abs() < 0.3;
+    let seen = [ours_tcp, theirs_tcp, ours_udp, theirs_udp];
+    Ok(ensure(tcp && udp, seen))
 }
 
 pub(crate) fn web() -> Test {

@@ -26,6 +26,7 @@ discipline = { kind = \"fifo\", limit = \"1000 packets\" }
 /// Numbered datagrams from the source to an address beside the sink, counted on the sink's link by a
 /// ring that holds a second of them.
 pub(crate) struct Stream {
+    begin: Instant,
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
     receiver: JoinHandle<Vec<Arrival>>,
@@ -71,10 +72,16 @@ impl Stream {
         };
         thread::sleep(Duration::from_millis(100));
         Self {
+            begin,
             stop,
             sender,
             receiver,
         }
+    }
+
+    /// The time now, as in [`Arrival`].
+    pub(crate) fn now(&self) -> Duration {
+        self.begin.elapsed()
     }
 
     /// Stops the stream and returns every arrival too.
