@@ -16,8 +16,9 @@ use weir_base::Instant;
 use weir_base::setting::Scalar;
 use weir_model::{Fault, PathRequest};
 
-use super::rollout::{DeliveryId, Place};
-use super::state::Keys;
+use super::health::Health;
+use super::rollout::{DeliveryId, Place, Rollout};
+use super::state::{Keys, Network};
 use super::{Note, PathService, report};
 use crate::contract::{Answer, PathCommand, Refusal, StoreTicket, Ticket};
 
@@ -42,34 +43,26 @@ impl PathService {
         let answer = match command {
             PathCommand::Request(request) => self.request_path(now, ticket, request),
             PathCommand::Release(number) => self.release(ticket, number),
-            PathCommand::List => {
-                let network = self.network.as_ref().ok_or_else(Refusal::no_network);
-                network.map(|n| {
-                    Some(Answer::Paths(report::paths(
-                        now,
-                        n,
-                        &self.rollout,
-                        &self.health,
-                    )))
-                })
-            }
-            PathCommand::Network => {
-                let network = self.network.as_ref().ok_or_else(Refusal::no_network);
-                network.map(|n| {
-                    Some(Answer::Network(report::network(
-                        now,
-                        n,
-                        &self.rollout,
-                        &self.health,
-                    )))
-                })
-            }
+            PathCommand::List => self.state().map(|(network, rollout, health)| {
+                Some(Answer::Paths(report::paths(now, network, rollout, health)))
+            }),
+            PathCommand::Network => self.state().map(|(network, rollout, health)| {
+                Some(Answer::Network(report::network(
+                    now, network, rollout, health,
+                )))
+            }),
         };
         match answer {
             Ok(None) => {} // later
             Ok(Some(answer)) => self.answers.push_back((ticket, Ok(answer))),
             Err(refusal) => self.answers.push_back((ticket, Err(refusal))),
         }
+    }
+
+    /// What a report is about.
+    fn state(&self) -> Result<(&Network, &Rollout, &Health), Refusal> {
+        let network = self.network.as_ref().ok_or_else(Refusal::no_network)?;
+        Ok((network, &self.rollout, &self.health))
     }
 
     fn request_path(

@@ -97,10 +97,17 @@ pub fn sections(
     fe: FeId,
     encapsulations: &[Encapsulation],
 ) -> Result<Vec<Change>, ExportError> {
-    let inner = inner(paths, fe)?.into_iter();
-    let changes = inner.flat_map(|(_, changes)| changes);
-    let changes = changes.chain(encapsulations.iter().flat_map(Encapsulation::section));
-    let changes: Vec<Change> = changes.collect();
+    whole(paths, fe, encapsulations.iter().map(Encapsulation::section))
+}
+
+/// The sections of an FE, with these of packets that enter there, which it would accept.
+fn whole(
+    paths: &Paths,
+    fe: FeId,
+    entering: impl Iterator<Item = Vec<Change>>,
+) -> Result<Vec<Change>, ExportError> {
+    let inner = inner(paths, fe)?.into_iter().map(|(_, changes)| changes);
+    let changes: Vec<Change> = inner.chain(entering).flatten().collect();
     check(paths, fe, &changes).map_err(ExportError::Refused)?;
     Ok(changes)
 }
@@ -165,16 +172,12 @@ impl NetworkPlan {
         fe: FeId,
         flows: &[Flow],
     ) -> Result<Vec<Change>, Vec<Fault>> {
-        let mut sections = self.inner(paths, fe).map_err(|fault| vec![fault])?;
         let entering = flows.iter().filter(|flow| flow.source == fe);
-        sections.extend(entering.map(|flow| {
+        let entering = entering.map(|flow| {
             let vectors = flow.routes.iter().map(|route| &route.vector[..]);
-            encapsulation(&flow.name, &flow.settings, vectors)
-        }));
-        let changes = sections.into_iter().flat_map(|(_, changes)| changes);
-        let changes: Vec<Change> = changes.collect();
-        self.check_at(paths, fe, &changes)?;
-        Ok(changes)
+            encapsulation(&flow.name, &flow.settings, vectors).1
+        });
+        whole(paths, fe, entering).map_err(|error| self.faults(fe, error))
     }
 
     /// The sections of an FE without those of the packets that enter there.
@@ -205,14 +208,21 @@ impl NetworkPlan {
         fe: FeId,
         changes: &[Change],
     ) -> Result<(), Vec<Fault>> {
-        check(paths, fe, changes).map_err(|faults| {
-            let element = &self.topology.fe(fe).name;
-            let named = faults.into_iter().map(|fault| Fault {
-                message: format!("at `{element}`: {fault}"),
-                ..fault
-            });
-            named.collect()
-        })
+        let checked = check(paths, fe, changes);
+        checked.map_err(|faults| self.faults(fe, ExportError::Refused(faults)))
+    }
+
+    /// An error as faults of the file; those that the FE would find are named after it.
+    fn faults(&self, fe: FeId, error: ExportError) -> Vec<Fault> {
+        let ExportError::Refused(faults) = error else {
+            return vec![self.fault(fe, error)];
+        };
+        let element = &self.topology.fe(fe).name;
+        let named = faults.into_iter().map(|fault| Fault {
+            message: format!("at `{element}`: {fault}"),
+            ..fault
+        });
+        named.collect()
     }
 
     /// An error as a fault of the file.
