@@ -279,19 +279,29 @@ impl Plane {
 
     /// A copy of a packet, which is counted as created; if there is none, it has ended with its reason.
     fn copy(&mut self, packet: &Packet) -> Option<Packet> {
-        let fpf = self.fpf.as_mut()?;
-        let bytes = packet.bytes();
-        fpf.stats.created.count(bytes);
-        if fpf.copies_left == 0 {
-            self.fates.count_frame(bytes, Reason::FpfNested);
+        if !self.may_create(packet.bytes()) {
             return None;
         }
-        fpf.copies_left -= 1;
         let copy = self.pool.duplicate(packet);
         if copy.is_none() {
-            self.fates.count_frame(bytes, Reason::NoCopy);
+            self.fates.count_frame(packet.bytes(), Reason::NoCopy);
         }
         copy
+    }
+
+    /// Counts a frame of this many bytes as created. Returns whether there may be one more; if not, it has ended with its
+    /// reason.
+    pub(super) fn may_create(&mut self, bytes: u64) -> bool {
+        let Some(fpf) = &mut self.fpf else {
+            return false;
+        };
+        fpf.stats.created.count(bytes);
+        let left = fpf.copies_left.checked_sub(1);
+        match left {
+            Some(left) => fpf.copies_left = left,
+            None => self.fates.count_frame(bytes, Reason::FpfNested),
+        }
+        left.is_some()
     }
 
     /// Puts each of these headers before a packet, or before a copy of it, and sends it on its path from here on.

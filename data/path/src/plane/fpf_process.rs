@@ -44,7 +44,7 @@ pub(super) fn processors(table: &Table, before: &mut Vec<Running>) -> Vec<Runnin
 }
 
 impl Running {
-    /// Hands a payload to the processor. Returns the number of packets that it gave.
+    /// Hands a payload to the processor. Returns the number of packets that it gave, at least one.
     fn process(&mut self, payload: &[u8]) -> Result<usize, Reason> {
         let mut count = 0;
         let given = &mut self.given;
@@ -56,7 +56,10 @@ impl Running {
                 count += 1;
             }
         })?;
-        Ok(count)
+        match count {
+            0 => Err(Reason::FpfProcessed),
+            _ => Ok(count),
+        }
     }
 }
 
@@ -85,18 +88,14 @@ impl Plane {
         len: usize,
     ) {
         let number = processing.processor.0 as usize;
-        let running = self.fpf.as_mut().map(|fpf| fpf.processors.get_mut(number));
-        let Some(Some(running)) = running else {
+        let fpf = self.fpf.as_mut();
+        let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) else {
             self.fates.discard(packet, Reason::FpfRule);
             return;
         };
         let frame = self.pool.frame(&packet);
         let payload = frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]);
         let count = match running.process(payload) {
-            Ok(0) => Err(Reason::FpfProcessed),
-            other => other,
-        };
-        let count = match count {
             Ok(count) => count,
             Err(reason) => {
                 self.fates.discard(packet, reason);
@@ -113,8 +112,8 @@ impl Plane {
         }
         // Its bytes are in what was given.
         self.pool.release(packet);
-        let running = self.fpf.as_mut().map(|fpf| fpf.processors.get_mut(number));
-        if let Some(Some(running)) = running {
+        let fpf = self.fpf.as_mut();
+        if let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) {
             running.given = given;
         }
     }
@@ -129,23 +128,14 @@ impl Plane {
     ) -> Option<Packet> {
         let at = ethernet::HEADER_LEN + header.encoded_len();
         let len = at + payload.len();
-        let fpf = self.fpf.as_mut()?;
-        if is_created {
-            fpf.stats.created.count(len as u64);
-            if fpf.copies_left == 0 {
-                self.fates.count_frame(len as u64, Reason::FpfNested);
-                return None;
-            }
-            fpf.copies_left -= 1;
+        if is_created && !self.may_create(len as u64) {
+            return None;
         }
-        let made = match self.pool.create(len, packet.arrived) {
-            Some(made) => made,
-            None => {
-                let fits = len <= self.pool.frame_bytes_max();
-                let reason = if fits { Reason::NoCopy } else { Reason::TooBig };
-                self.fates.count_frame(len as u64, reason);
-                return None;
-            }
+        let Some(made) = self.pool.create(len, packet.arrived) else {
+            let fits = len <= self.pool.frame_bytes_max();
+            let reason = if fits { Reason::NoCopy } else { Reason::TooBig };
+            self.fates.count_frame(len as u64, reason);
+            return None;
         };
         let mut link = [0; ethernet::HEADER_LEN];
         link.copy_from_slice(&self.pool.frame(packet)[..ethernet::HEADER_LEN]);
