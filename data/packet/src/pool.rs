@@ -77,13 +77,11 @@ impl Pool {
             return None;
         }
         let slot = self.free.pop()?;
-        self.extents[slot.0 as usize] = Extent {
-            start: HEADROOM as u32,
-            len: len as u32,
-        };
         let id = self.next_id;
         self.next_id += 1;
-        Some(Packet::new(id, slot, len as u32, arrived))
+        let packet = Packet::new(id, slot, len as u32, arrived);
+        self.note(&packet);
+        Some(packet)
     }
 
     /// A copy of a packet: its bytes, their place in the slot, its flow key, class, ECN field and time of arrival, under

@@ -14,7 +14,7 @@
 //! changed: its TTL is decremented at the other edge, where it leaves the path. A packet whose TTL has run out gets no
 //! header, and is answered here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_base::Instant;
@@ -23,7 +23,7 @@ use weir_wire::fpf::Repr;
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
-use crate::fpf::edge::filter::Subject;
+use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::implicit::Implicit;
 use crate::fpf::edge::rule::Listed;
 use crate::fpf::edge::rules::{Found, Rules};
@@ -412,15 +412,16 @@ impl Edge {
             let new = || Box::new(Implicit::new(setup.flows_max, secret, now));
             self.implicit.get_or_insert_with(new).change(&setup);
         }
-        let same = setup.encapsulations.iter().filter(|e| {
-            let listed = self.rules.get(e.row);
-            listed.is_some_and(|listed| listed.filter == e.filter)
+        let filters = setup.encapsulations.iter().map(|e| (e.row, &e.filter));
+        let filters: BTreeMap<u32, &Filter> = filters.collect();
+        let rules = &self.rules;
+        let before = |row| rules.get(row).map(|listed| listed.filter);
+        self.shapers.retain(|row| {
+            let filter = filters.get(&row).copied();
+            filter.is_some() && before(row).as_ref() == filter
         });
-        let same: BTreeSet<u32> = same.map(|e| e.row).collect();
-        self.shapers.retain(|row| same.contains(&row));
-        let kept: BTreeSet<u32> = setup.encapsulations.iter().map(|e| e.row).collect();
-        let rows: Vec<u32> = self.rules.iter().map(|listed| listed.row).collect();
-        for row in rows.into_iter().filter(|row| !kept.contains(row)) {
+        let rows = self.rules.rows().filter(|row| !filters.contains_key(row));
+        for row in rows.collect::<Vec<_>>() {
             self.rules.remove(row);
         }
         self.names.clear();

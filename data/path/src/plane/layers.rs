@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet, Reason};
+use weir_wire::ethernet;
 
 use crate::bridge;
 use crate::classify::{Classified, classify};
@@ -46,7 +47,10 @@ impl Plane {
                 return;
             }
         };
-        if let Some(input) = self.fpf_input(ingress, Some(link.ethertype)) {
+        // Without a tag, the type is the one that has been asked for above.
+        if link.l3 != ethernet::HEADER_LEN
+            && let Some(input) = self.fpf_input(ingress, Some(link.ethertype))
+        {
             return self.route_untagged_fpf(ingress, input, packet, arrival);
         }
         self.route_ip(ingress, packet, &link, arrival);

@@ -16,11 +16,11 @@
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::Reason;
+use weir_wire::fpf::Repr;
 
 use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::Class;
-use weir_wire::fpf::Repr;
 
 /// Rules that are tried, to find one that makes room.
 const TRIED_MAX: usize = 8;

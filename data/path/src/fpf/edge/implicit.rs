@@ -19,6 +19,7 @@
 use weir_base::Instant;
 use weir_packet::key::Family;
 use weir_packet::{FlowKey, Reason};
+use weir_wire::fpf::Repr;
 use weir_wire::{EtherType, Protocol, tcp};
 
 use crate::fpf::edge::classes::{Classes, Ended, InForce};
@@ -27,7 +28,6 @@ use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::rules::Found;
 use crate::fpf::edge::seen::Seen;
 use crate::fpf::edge::setup::Setup;
-use weir_wire::fpf::Repr;
 
 /// A decision of the classifier about a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -297,6 +297,11 @@ impl Rules {
         self.rows.get(&row).map(|entry| self.listed(*entry))
     }
 
+    /// The rows of all rules, lowest first.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        self.rows.keys().copied()
+    }
+
     /// All rules, lowest row first.
     pub fn iter(&self) -> impl Iterator<Item = Listed> {
         self.rows.values().map(|entry| self.listed(*entry))
