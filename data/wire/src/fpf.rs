@@ -185,6 +185,7 @@ impl Repr {
     }
 
     /// Writes the header.
+    #[inline]
     pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, view: &mut View<T>) {
         view.set_length(self.vector.len.get());
         view.set_index(self.index);

@@ -18,6 +18,7 @@ use weir_wire::{EtherType, Protocol, ethernet, fpf, gre, ipv4, ipv6};
 const TUNNEL_HOPS: u8 = 64;
 
 /// Puts an FPF header before the payload of a frame. Returns whether there was room.
+#[inline]
 pub fn push_fpf(
     pool: &mut Pool,
     packet: &mut Packet,
@@ -28,6 +29,7 @@ pub fn push_fpf(
 }
 
 /// Replaces the FPF header of a frame, which has `len` bytes, by another one. Returns whether there was room.
+#[inline]
 pub fn replace_fpf(pool: &mut Pool, packet: &mut Packet, len: usize, header: &fpf::Repr) -> bool {
     if !splice(pool, packet, len, header.encoded_len()) {
         return false;
@@ -124,12 +126,14 @@ fn push_tunnel(
     set_ethertype(pool, packet, ethertype)
 }
 
+#[inline]
 fn set_ethertype(pool: &mut Pool, packet: &Packet, ethertype: EtherType) -> bool {
     let view = ethernet::View::new_checked(pool.frame_mut(packet));
     view.map(|mut view| view.set_ethertype(ethertype)).is_ok()
 }
 
 /// Makes `new` bytes of the `old` ones behind the Ethernet header. Returns whether there was room, and the old ones.
+#[inline]
 fn splice(pool: &mut Pool, packet: &mut Packet, old: usize, new: usize) -> bool {
     const LINK: usize = ethernet::HEADER_LEN;
     if (packet.len as usize) < LINK + old {
@@ -139,12 +143,26 @@ fn splice(pool: &mut Pool, packet: &mut Packet, old: usize, new: usize) -> bool 
         if !pool.grow_front(packet, more) {
             return false;
         }
-        pool.frame_mut(packet).copy_within(more..more + LINK, 0);
+        move_link(pool.frame_mut(packet), more, 0);
         return true;
     }
     let less = old - new;
-    pool.frame_mut(packet).copy_within(..LINK, less);
+    move_link(pool.frame_mut(packet), 0, less);
     pool.move_start(packet, less as i32)
+}
+
+/// Moves the Ethernet header, which is `from` here in a buffer, `to` there. It has a known length, so this is no call.
+#[inline]
+fn move_link(buffer: &mut [u8], from: usize, to: usize) {
+    const LEN: usize = ethernet::HEADER_LEN;
+    let header = buffer
+        .get(from..)
+        .and_then(<[u8]>::first_chunk::<LEN>)
+        .copied();
+    let place = buffer.get_mut(to..).and_then(<[u8]>::first_chunk_mut);
+    if let (Some(header), Some(place)) = (header, place) {
+        *place = header;
+    }
 }
 
 #[cfg(test)]
