@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::common::{Hosts, eventually, kill};
-use super::stream::{Arrival, CONFIG, Stream, count};
+use super::stream::{CONFIG, Stream, count};
 
 #[test]
 fn a_hung_router_is_ended_and_the_kernel_forwards() {
