@@ -731,11 +731,13 @@ fn a_ce_that_starts_again_changes_nothing_until_all_are_there_and_removes_what_i
 
 #[test]
 fn a_file_that_does_not_fit_the_ce_is_refused() {
-    let check = |more: &str, fes: &[&str]| {
-        let faults = PathService::check(&network(more), fes).unwrap_err();
+    let with = |more: &str, fes: &[&str], desired: &[Change]| {
+        let fes = fes.iter().map(|name| (*name, desired)).collect();
+        let faults = PathService::check(&network(more), &fes).unwrap_err();
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
         faults.join("\n")
     };
+    let check = |more: &str, fes: &[&str]| with(more, fes, &[]);
     let all = ["a1", "b1", "c1", "d1"];
     let unknown = check("", &["a1", "b1", "c2", "d1"]);
     assert!(
@@ -747,4 +749,19 @@ fn a_file_that_does_not_fit_the_ce_is_refused() {
     let bare = "[element.a2]\ndomain = \"a\"\n[link.inner]\nfrom = \"a1:in\"\nto = \"a2:out\"\n";
     let bare = check(bare, &["a1", "a2", "b1", "c1", "d1"]);
     assert!(bare.contains("link.inner.from_address: missing"), "{bare}");
+    let at = |path: [&str; 4]| Change::new(ComponentPath::new(path), Scalar::Text("x".into()));
+    let wish = at(["fpf", "encapsulation", "plain", "vectors"]);
+    let twice = with(PLAIN, &all, &[wish]);
+    assert_eq!(
+        twice.matches("take it out there").count(),
+        1,
+        "c1 alone has this encapsulation: {twice}"
+    );
+    assert!(
+        twice.contains("`fe.c1.fpf.encapsulation.plain.vectors`"),
+        "{twice}"
+    );
+    let own = at(["fpf", "encapsulation", "own", "vectors"]);
+    let fes = all.iter().map(|name| (*name, std::slice::from_ref(&own)));
+    assert_eq!(PathService::check(&network(PLAIN), &fes.collect()), Ok(()));
 }

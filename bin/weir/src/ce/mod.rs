@@ -329,7 +329,11 @@ fn network(
     })?;
     let name = shown(&file);
     let network = Document::parse(&name, &text).map_err(|error| vec![error.to_string()])?;
-    let fes: Vec<&str> = plan.fes.iter().map(|fe| &*fe.name).collect();
+    let fes = plan
+        .fes
+        .iter()
+        .map(|fe| (&*fe.name, &*fe.desired))
+        .collect();
     let checked = NetworkPlan::check(network.changes());
     let checked = checked.and_then(|plan| PathService::check(&plan, &fes).map(|()| plan));
     checked

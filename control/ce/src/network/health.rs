@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_base::setting::{did_you_mean, nearest};
 use weir_base::{Instant, Span};
 use weir_controller::paths::{FeId, LinkId};
-use weir_model::{ComponentPath, Fault, Value};
+use weir_model::{Change, ComponentPath, Fault, Value};
 
 use super::Note;
 use super::hold_down::{HoldDown, State};
@@ -91,12 +91,12 @@ pub(super) struct Health {
 }
 
 /// Elements that are no FE of the CE, and links whose ends have no addresses.
-pub(super) fn check_elements(plan: &NetworkPlan, fes: &[&str]) -> Vec<Fault> {
+pub(super) fn check_elements(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>) -> Vec<Fault> {
     let topology = &plan.topology;
     let names = topology.fes().map(|fe| &topology.fe(fe).name);
-    let unknown = names.filter(|name| !fes.contains(&&name[..]));
+    let unknown = names.filter(|name| !fes.contains_key(&name[..]));
     let faults = unknown.map(|name| {
-        let near = did_you_mean(nearest(name, fes.iter().copied()));
+        let near = did_you_mean(nearest(name, fes.keys().copied()));
         let why = format!(
             "the control element has no FE `{name}`{near} (its configuration needs [fe.{name}])"
         );

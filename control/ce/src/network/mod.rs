@@ -33,7 +33,7 @@ mod state;
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_base::{Instant, Span};
-use weir_model::Fault;
+use weir_model::{Change, Fault};
 
 use self::answer::Waiting;
 use self::health::{Event, Health, Wish};
@@ -90,12 +90,15 @@ pub struct PathService {
 }
 
 impl PathService {
-    /// Checks that a network can run with FEs of these names.
-    pub fn check(plan: &NetworkPlan, fes: &[&str]) -> Result<(), Vec<Fault>> {
+    /// Checks that a network can run with these FEs, of which a configuration wants this much already.
+    pub fn check(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>) -> Result<(), Vec<Fault>> {
         let mut faults = health::check_elements(plan, fes);
         faults.extend(state::check_names(plan));
+        if faults.is_empty() {
+            faults = Network::new(plan.clone())?.check_desired(fes);
+        }
         match faults.is_empty() {
-            true => Network::new(plan.clone()).map(|_| ()),
+            true => Ok(()),
             false => Err(faults),
         }
     }

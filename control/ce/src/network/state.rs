@@ -11,7 +11,7 @@ use weir_path::fpf::edge::filter::Filter;
 
 use super::rollout::{Place, Rollout};
 use crate::path::NetworkPlan;
-use crate::path::export::{encapsulation, rule_path};
+use crate::path::export::{Section, encapsulation, rule_path};
 use crate::path::flows::{blamed, request};
 use crate::path::section::{LIFETIME_OF, PATH_CLASS};
 use crate::path::{refused, wrong};
@@ -104,6 +104,47 @@ impl Network {
         })
     }
 
+    /// The sections of the network that a configuration wants to be otherwise: one of both would have no effect.
+    pub(super) fn check_desired(&self, fes: &BTreeMap<&str, &[weir_model::Change]>) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for fe in self.plan.topology.fes() {
+            let name = self.name(fe);
+            let desired = fes.get(name).copied().unwrap_or_default();
+            let mut given = BTreeSet::new();
+            for (path, section) in self.sections(fe) {
+                // The section of the domain has one component of the network. The others are nobody else's.
+                match path.segments().len() {
+                    1 => given.extend(section.into_iter().map(|change| change.path)),
+                    _ => drop(given.insert(path)),
+                }
+            }
+            let is_given = |path: &ComponentPath| given.contains(path);
+            let twice = desired.iter().map(|change| &change.path);
+            let twice = twice.filter(|path| is_given(path) || is_given(&path.parent()));
+            faults.extend(twice.map(|path| {
+                let why = format!(
+                    "the configuration of the control element has `fe.{name}.{path}`, which this network gives the element; \
+                     take it out there, or give it another name"
+                );
+                wrong("element", name, "", why)
+            }));
+        }
+        faults
+    }
+
+    /// The sections of an element, as they are now.
+    fn sections(&self, fe: FeId) -> Vec<Section> {
+        let mut sections = self.plan.inner(&self.paths, fe).unwrap_or_default(); // the file was checked
+        for (id, flow) in self.flows.iter().filter(|(_, flow)| flow.source == fe) {
+            if self.paths.rule_of(*id).is_some() {
+                let routes = self.paths.routes_of(*id).unwrap_or_default().iter();
+                let vectors = routes.map(|route| &route.vector[..]);
+                sections.push(encapsulation(&flow.name, &flow.settings, vectors));
+            }
+        }
+        sections
+    }
+
     /// The name of an element.
     pub(super) fn name(&self, fe: FeId) -> &str {
         &self.plan.topology.fe(fe).name
@@ -180,14 +221,7 @@ impl Network {
     /// Wants everything of an element as it is now.
     pub(super) fn want_all(&self, fe: FeId, rollout: &mut Rollout) {
         let name = self.name(fe);
-        let mut sections = self.plan.inner(&self.paths, fe).unwrap_or_default(); // the file was checked
-        for (id, flow) in self.flows.iter().filter(|(_, flow)| flow.source == fe) {
-            if self.paths.rule_of(*id).is_some() {
-                let routes = self.paths.routes_of(*id).unwrap_or_default().iter();
-                let vectors = routes.map(|route| &route.vector[..]);
-                sections.push(encapsulation(&flow.name, &flow.settings, vectors));
-            }
-        }
+        let sections = self.sections(fe);
         let places: BTreeSet<&ComponentPath> = sections.iter().map(|(path, _)| path).collect();
         let before: Vec<ComponentPath> = rollout.wanted(name).cloned().collect();
         for path in before.into_iter().filter(|path| !places.contains(path)) {
