@@ -63,7 +63,7 @@ fn after_a_pause_no_stale_packets_leave() {
         stale.abs_diff(u64::from(count.lost)) < 10,
         "{count:?}, {stale} stale"
     );
-    // What the router held when it was stopped still leaves: the packets of a turn and of its queue, more of them if the
+    // The packets that the router held when it was stopped still leave: those of a turn and of its queue, more of them if the
     // machine had let the source send a burst. Nothing leaves of what came into the ring during the pause, except for
     // the last 100 ms; 50 more are for a stop that takes its time.
     let aged = stopped + Duration::from_millis(50)..continued - Duration::from_millis(150);

@@ -59,7 +59,7 @@ impl PathService {
         }
     }
 
-    /// What a report is about.
+    /// The network of a report, and its state.
     fn state(&self) -> Result<(&Network, &Rollout, &Health), Refusal> {
         let network = self.network.as_ref().ok_or_else(Refusal::no_network)?;
         Ok((network, &self.rollout, &self.health))

@@ -197,8 +197,7 @@ impl Rules {
 
     /// The instant at which [`Self::expire`] has something to do.
     pub fn due(&self) -> Option<Instant> {
-        let at = self.deadlines.due()?;
-        Some(Instant::ZERO + TICK.times(at.into()))
+        (self.deadlines.due()).map(|at| Instant::ZERO + TICK.times(at.into()))
     }
 
     /// The rule for a packet.
@@ -256,12 +255,10 @@ impl Rules {
             state.hit(self.paths.get(hot.paths), bytes, now)?;
         }
         hot.bytes += bytes;
-        match hot.packets.checked_add(1) {
-            Some(packets) => hot.packets = packets,
-            None => {
-                hot.packets = 0;
-                self.cold[at].packets_high += 1;
-            }
+        let (packets, is_over) = hot.packets.overflowing_add(1);
+        hot.packets = packets;
+        if is_over {
+            self.cold[at].packets_high += 1;
         }
         Ok(())
     }
