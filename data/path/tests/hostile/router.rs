@@ -1,0 +1,292 @@
+//! The router, and the check of its books after each frame.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_base::{Instant, Rate, Span, Streams};
+use weir_discipline::Spec;
+use weir_packet::Queue;
+use weir_path::egress::port::Link;
+use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::profile::{Profile, Shape};
+use weir_path::fpf::edge::rule::Rule as Encapsulate;
+use weir_path::fpf::edge::setup::{Encapsulation, Setup};
+use weir_path::fpf::process::{Function, Processing};
+use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
+use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::link::offload::Offload;
+use weir_path::plane::fpf::Stats;
+use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
+use weir_wire::EtherType;
+use weir_wire::fpf::Vector;
+
+const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
+const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
+const LAN: usize = 0;
+const PORTS: usize = 2;
+const SLOTS: usize = 64;
+/// The ends of the tunnel: the router's, and the other one.
+const TUNNEL: [[u8; 4]; 2] = [[10, 0, 2, 1], [10, 9, 9, 9]];
+/// The LIDs with a rule.
+pub(crate) const LIDS: std::ops::RangeInclusive<u8> = 1..=14;
+
+fn mac(port: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 1, port as u8]
+}
+
+/// A frame for the router.
+pub(crate) fn frame(ethertype: u16, bytes: &[&[u8]]) -> Vec<u8> {
+    let ethertype = ethertype.to_be_bytes();
+    [&mac(LAN)[..], &HOST, &ethertype, &bytes.concat()].concat()
+}
+
+/// An IPv4 packet with a UDP datagram to 192.0.2.1.
+pub(crate) fn ipv4() -> Vec<u8> {
+    let mut packet = Vec::new();
+    etherparse::PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
+        .udp(4000, 53)
+        .write(&mut packet, b"payload")
+        .unwrap();
+    packet
+}
+
+/// An IPv6 packet with a UDP datagram to 2001:db8:0:7::1.
+pub(crate) fn ipv6() -> Vec<u8> {
+    let address = |n| [0x20, 1, 0xd, 0xb8, 0, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut packet = Vec::new();
+    etherparse::PacketBuilder::ipv6(address(1), address(7), 9)
+        .udp(4000, 53)
+        .write(&mut packet, b"payload")
+        .unwrap();
+    packet
+}
+
+/// An IPv4 packet out of the tunnel: a GRE header (with what follows it), and a payload.
+pub(crate) fn in_tunnel(gre: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    etherparse::PacketBuilder::ipv4(TUNNEL[1], TUNNEL[0], 9)
+        .write(&mut packet, 47.into(), &[gre, payload].concat())
+        .unwrap();
+    packet
+}
+
+/// A router with the ports `lan` and `wan`, and rules of every kind.
+pub(crate) struct Router {
+    plane: Plane,
+    now: Instant,
+    received: u64,
+    sent: u64,
+}
+
+impl Router {
+    /// The router.
+    pub(crate) fn new() -> Self {
+        let mut plane = Plane::new(SLOTS, 1600, Streams::new(1));
+        let mut tables = Tables::default();
+        for (port, name) in ["lan", "wan"].into_iter().enumerate() {
+            let spec = Spec::check("fifo", []).unwrap();
+            let link = Link {
+                rate: None,
+                overhead: 24,
+                frame_bytes_max: 1518,
+            };
+            plane.add_port(name, name, Mode::Routed, spec, link, Instant::ZERO);
+            let device = Device {
+                name: name.to_owned(),
+                mac: mac(port),
+                mtu: 1500,
+                up: true,
+                carrier: true,
+                addresses: vec![format!("10.0.{}.1/24", port + 1).parse().unwrap()],
+            };
+            tables.interfaces.insert(port as u32 + 1, device);
+        }
+        for (prefix, gateway) in [("0.0.0.0/0", "10.0.2.254"), ("::/0", "2001:db8:2::254")] {
+            let gateway: IpAddr = gateway.parse().unwrap();
+            let hop = NextHop {
+                interface: 2,
+                gateway: Some(gateway),
+                weight: 1,
+            };
+            let route = Route {
+                action: Action::Forward(vec![hop]),
+                metric: 0,
+            };
+            tables.set_route(prefix.parse().unwrap(), route);
+            let known = Neighbour::Reachable(NEXT);
+            tables.neighbours.insert((2, gateway), known);
+        }
+        let local = Route {
+            action: Action::Local,
+            metric: 0,
+        };
+        tables.set_route("10.0.2.1/32".parse().unwrap(), local);
+        plane.set_tables(Arc::new(tables), Instant::ZERO);
+        plane.set_fpf(Some(Arc::new(rules())));
+        plane.set_fpf_edge(Some(Arc::new(edge())), Instant::ZERO);
+        Self {
+            plane,
+            now: Instant::ZERO,
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    /// Takes a frame from `lan`, and sends what then leaves. Every packet has ended, left, or waits.
+    pub(crate) fn carry(&mut self, bytes: &[u8]) {
+        let arrival = Arrival {
+            at: self.now,
+            len: bytes.len() as u32,
+            vlan: None,
+            offload: Offload::NONE,
+        };
+        self.plane.receive(LAN, bytes, arrival);
+        self.received += 1;
+        self.step(Span::from_micros(10));
+        let waiting: u64 = self
+            .plane
+            .fpf_encapsulations()
+            .map(|e| e.queue.waiting.packets)
+            .sum();
+        let created = self.plane.fpf_stats().created.packets;
+        let begun = self.received + created + self.plane.errors().stats().sent();
+        let ended = self.sent + self.plane.fates().all_ended().packets;
+        assert_eq!(begun, ended + waiting, "after {bytes:02x?}");
+    }
+
+    /// Lets everything out that waits. Then all memory is free.
+    pub(crate) fn settle(&mut self) {
+        self.step(Span::from_secs(100));
+        self.plane.take_exceptions();
+        let before = self.sent;
+        let copies = frame(0xc000, &[&[1, 0, *LIDS.end()], &ipv4()]);
+        self.carry(&copies);
+        assert_eq!(self.sent - before, SLOTS as u64, "a copy in each slot");
+    }
+
+    fn step(&mut self, span: Span) {
+        self.now += span;
+        self.plane.step(self.now);
+        for port in 0..PORTS {
+            let sent = &mut self.sent;
+            let flushed = self.plane.flush(port, |burst| {
+                *sent += burst.len() as u64;
+                Ok::<_, ()>(burst.len())
+            });
+            flushed.unwrap();
+        }
+        self.plane.take_exceptions();
+    }
+
+    /// The books.
+    pub(crate) fn stats(&self) -> Stats {
+        self.plane.fpf_stats()
+    }
+}
+
+fn vector(lids: &[u8]) -> Vector {
+    Vector::new(lids).unwrap()
+}
+
+/// A rule of each kind, for the [`LIDS`] in this order.
+fn rules() -> Table {
+    let mut builder = Builder::new(Domain::default());
+    let [near, far] = TUNNEL.map(IpAddr::from);
+    let [wan, vlan, tunnel, _] = [
+        Interface::ethernet("wan"),
+        Interface::vlan("lan", 7).unwrap(),
+        Interface::gre(near, far).unwrap(),
+        Interface::ethernet("lan"),
+    ]
+    .map(|interface| builder.interface(interface).unwrap());
+    let functions = [
+        ("encoder", Function::XorEncode),
+        ("decoder", Function::XorDecode),
+    ];
+    let [encoder, decoder] =
+        functions.map(|(name, function)| builder.processor(name, function).unwrap());
+    let hop = |interface| Hop {
+        interface,
+        destination: NEXT.into(),
+        queue: Queue(0),
+        leaves_domain: true,
+    };
+    let stays = Hop {
+        leaves_domain: false,
+        ..hop(wan)
+    };
+    let process = |processor, leaves: &[&[u8]]| {
+        let leaves = leaves.iter().map(|lids| vector(lids)).collect();
+        Rule::Process(Processing { processor, leaves })
+    };
+    let copies = |leaves: &[&[u8]]| {
+        let leaves: Vec<Vector> = leaves.iter().map(|lids| vector(lids)).collect();
+        Rule::Multicast(leaves.into())
+    };
+    let [other, fallback] = [0x88b5, 0x0800].map(EtherType);
+    let rules = [
+        Rule::Forward(hop(wan)),
+        Rule::Forward(stays),
+        Rule::Drop,
+        Rule::Redirect,
+        Rule::Decapsulate(Inner::Ip),
+        Rule::Decapsulate(Inner::Frame(other, hop(wan))),
+        Rule::Decapsulate(Inner::Frame(fallback, hop(tunnel))),
+        copies(&[&[1, 2], &[5], &[11, 1], &[1; 200]]),
+        copies(&[&[8, 9], &[1], &[10]]), // copies of copies
+        Rule::Forward(Hop {
+            destination: Default::default(),
+            ..hop(tunnel)
+        }),
+        process(encoder, &[&[12], &[3], &[12]]), // the second packet of each pair is lost
+        process(decoder, &[&[5]]),
+        Rule::Forward(hop(vlan)),
+        copies(&[&[1][..]; SLOTS]),
+    ];
+    for (lid, rule) in LIDS.zip(rules) {
+        builder.rule(None, lid.into(), rule).unwrap();
+    }
+    builder.build().unwrap()
+}
+
+/// Packets that get headers: of a prefix, with copies, shaped, and of another Ethernet type.
+fn edge() -> Setup {
+    let to = |prefix: &str| RawFilter {
+        destination: Some(prefix.parse().unwrap()),
+        ..RawFilter::default()
+    };
+    let other = RawFilter {
+        ethertype: Some(0x88b5),
+        ..RawFilter::default()
+    };
+    let shape = Shape::new("10 Mbit".parse::<Rate>().unwrap(), 8).unwrap();
+    let all = [
+        (to("192.0.2.0/24"), Spread::Copies, None),
+        (
+            to("2001:db8:0:7::/64"),
+            Spread::ByPacket,
+            Some(Profile::Shaped(shape)),
+        ),
+        (other, Spread::ByFlow, None),
+    ];
+    let encapsulation = |(row, (filter, spread, profile)): (u32, (RawFilter, _, _))| {
+        let vectors = [(vector(&[11, 1]), 1), (vector(&[8]), 2)];
+        Encapsulation {
+            name: format!("number {row}"),
+            row,
+            filter: filter.check().unwrap(),
+            rule: Encapsulate {
+                paths: Paths::new(spread, &vectors).unwrap(),
+                timeout: None,
+                session: 0,
+                profile,
+            },
+        }
+    };
+    Setup {
+        encapsulations: (1..).zip(all).map(encapsulation).collect(),
+        ..Setup::default()
+    }
+}
