@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use weir_live::device::tap::{Tap, TapError};
+use weir_live::device::made::MakeError;
+use weir_live::device::tap::Tap;
 use weir_live::namespace::{Namespace, Signal, Spawner, signal};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
@@ -84,9 +85,9 @@ fn what_it_cannot_be_is_said() {
     inside(async || {
         let first = Tap::open("tap7", MAC, 1500).unwrap();
         let error = Tap::open("tap7", MAC, 1500).unwrap_err();
-        assert!(matches!(error, TapError::Taken(_)), "{error}");
+        assert!(matches!(error, MakeError::Taken(_)), "{error}");
         let error = Tap::open("lo", MAC, 1500).unwrap_err();
-        assert!(matches!(error, TapError::Taken(_)), "{error}");
+        assert!(matches!(error, MakeError::Taken(_)), "{error}");
         let error = Tap::open("tap8", MAC, 10).unwrap_err().to_string();
         assert!(
             error.contains("cannot set the MTU of the interface `tap8`"),

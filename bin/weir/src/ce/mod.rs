@@ -23,7 +23,7 @@ use weir_forces::session::Heartbeats;
 use weir_forces::session::ce::Params as SessionParams;
 use weir_lfb::library;
 use weir_live::ce::{Driver, Store};
-use weir_live::device::tap;
+use weir_live::device::made;
 use weir_live::file::read_text;
 use weir_live::snmp::{Secrets, Target};
 use weir_live::tml::identity::Certificate;
@@ -354,7 +354,7 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
         }
     }
     for remote in &plan.remotes {
-        if let Some(Err(error)) = remote.interface.as_deref().map(tap::check_name) {
+        if let Some(Err(error)) = remote.interface.as_deref().map(made::check_name) {
             let at = ComponentPath::new(["remote", &remote.name, "interface"]);
             faults.push(Fault::new(at, error));
         }

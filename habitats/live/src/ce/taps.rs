@@ -9,14 +9,15 @@ use tokio::task::AbortHandle;
 use weir_ce::exception::remotes::TapPlan;
 
 use super::driver::Input;
-use crate::device::tap::{Tap, TapError};
+use crate::device::made::MakeError;
+use crate::device::tap::Tap;
 use crate::kernel::addresses;
 
 /// Why a TAP device is not as it shall be.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error(transparent)]
-    Tap(#[from] TapError),
+    Tap(#[from] MakeError),
     #[error("the interface `{0}` does not get the address {1}: {2}")]
     Address(String, ipnet::IpNet, io::Error),
 }

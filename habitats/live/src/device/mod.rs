@@ -4,11 +4,12 @@
 //! [`loopback`] (memory). The trait is designed so that `af_xdp` fits in: frames are lent, never owned, in both
 //! directions, and one call moves a burst.
 //!
-//! [`tap`] is the other side: a device of the kernel's whose link is this process.
+//! [`tap`] is the other side: a device of the kernel's whose link is this process, which has [`made`] it.
 
 pub mod af_packet;
 pub mod interface;
 pub mod loopback;
+pub mod made;
 mod merging;
 pub mod pcap;
 mod ring;
