@@ -36,10 +36,20 @@ use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 pub enum Origin {
     /// Another machine: its TTL is checked and decremented.
     Transit,
+    /// A process of this machine, behind a port of its own. The kernel has made no hop of it, and nor do we.
+    Process,
     /// This router itself (an ICMP error, the outer packet of a tunnel).
     Router,
     /// The control element of this router.
     ControlElement,
+}
+
+impl Origin {
+    /// Whether the packet came in by a port, from a sender who did not choose its path: an encapsulation may do so, and
+    /// an ICMP error may answer it.
+    pub fn is_received(self) -> bool {
+        matches!(self, Self::Transit | Self::Process)
+    }
 }
 
 /// The verdict about a packet: how it is sent, or why it is not.

@@ -12,7 +12,7 @@
 //!
 //! Which packets match, and which vectors they get, is [`fpf::edge`](crate::fpf::edge)'s. The packet itself is not
 //! changed: its TTL is decremented at the other edge, where it leaves the path. A packet whose TTL has run out gets no
-//! header, and is answered here.
+//! header, and is answered here; one of a process of this machine leaves with the TTL that the process has chosen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -253,14 +253,14 @@ impl Plane {
         let is_concerned = found.is_some() || edge.setup.no_match == NoMatch::Drop;
         if !edge.is_at(held.ingress)
             || !is_concerned
-            || held.origin != Origin::Transit
+            || !held.origin.is_received()
             || self.is_own(&held)
         {
             return Some(held);
         }
         let now = held.packet.packet.arrived;
         let headers = &held.packet.headers;
-        if headers.ttl <= 1 {
+        if headers.ttl <= 1 && held.origin == Origin::Transit {
             let cause = Some(IcmpCause::TtlExpired);
             self.drop(held, Reason::TtlExpired, cause, now);
             return None;

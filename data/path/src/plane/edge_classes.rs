@@ -13,7 +13,6 @@ use crate::fpf::edge::filter::Subject;
 use crate::fpf::edge::implicit::{Decision, Implicit, Stats};
 use crate::fpf::edge::rules::Found;
 use crate::fpf::edge::setup::Setup;
-use crate::ip::forward::Origin;
 use crate::ip::waiting::Held;
 use crate::plane::Plane;
 use crate::plane::edge::{Edge, Match};
@@ -77,7 +76,7 @@ impl Plane {
         held: &Held,
         found: Option<Found>,
     ) -> Option<Match> {
-        if edge.implicit.is_none() || !edge.is_at(held.ingress) || held.origin != Origin::Transit {
+        if edge.implicit.is_none() || !edge.is_at(held.ingress) || !held.origin.is_received() {
             return None;
         }
         let implicit = edge.implicit.as_mut()?;

@@ -69,9 +69,13 @@ impl Plane {
             Ok(headers) => headers,
             Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
         };
-        if let Err(reason) = self.check_source(ingress, &headers) {
-            self.fates.discard(packet, reason);
-            return;
+        match self.check_source(ingress, &headers) {
+            Ok(()) => {}
+            Err(Reason::LocalDelivery) if self.is_within_fpf() => {} // the kernel has not seen it yet, and checks it
+            Err(reason) => {
+                self.fates.discard(packet, reason);
+                return;
+            }
         }
         let parsed = Parsed { packet, headers };
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
@@ -91,7 +95,7 @@ impl Plane {
         let held = Held {
             packet: classify(&mut self.pool, parsed),
             ingress: Some(ingress),
-            origin: Origin::Transit,
+            origin: self.origin_at(ingress),
             by_rule: false,
         };
         self.gather(held);
@@ -101,6 +105,10 @@ impl Plane {
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
         self.forward_gathered(); // came before it
+        if self.ports[ingress].is_local {
+            self.fates.discard(packet, reason); // the kernel's own, no neighbour's
+            return;
+        }
         let packet = match reason == Reason::NotIp && arrival.offload.checksum.is_none() {
             true => match self.encapsulate_other(ingress, packet, arrival.at) {
                 Some(packet) => packet,
@@ -134,6 +142,9 @@ impl Plane {
     #[cold]
     fn look_source_up(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
         let port = &self.ports[ingress];
+        if port.is_local {
+            return Ok(()); // the kernel has chosen it
+        }
         let at = Ingress {
             interface: port.index,
             check: port.source_check,
@@ -244,6 +255,10 @@ impl Plane {
         );
         match &verdict {
             Ok(departure) => self.depart(held.packet.packet, headers, departure),
+            Err(Stop::Wait(neighbour)) if self.is_local(neighbour.0) => {
+                let cause = Some(IcmpCause::NetUnreachable);
+                self.drop(held, Reason::NoRoute, cause, now);
+            }
             Err(Stop::Wait(neighbour)) => self.wait(held, *neighbour, now),
             Err(Stop::Drop(reason, cause)) => {
                 self.drop(held, *reason, *cause, now);
@@ -317,6 +332,7 @@ impl Plane {
             Some(input) => return self.leave_tunnel(held, input, now),
             None => held,
         };
+        let comes_out = reason == Reason::LocalDelivery && self.is_within_fpf();
         let Held {
             packet: Classified { packet, headers },
             ingress,
@@ -328,13 +344,17 @@ impl Plane {
         let goes = |cause: &Cause| match origin {
             Origin::Transit => true,
             Origin::Router => *cause == Cause::Local,
-            Origin::ControlElement => false, // never back to where it came from
+            // Never back to where it came from; and processes hear from their own router.
+            Origin::ControlElement | Origin::Process => false,
         };
         if let (Some(cause), Some(ingress)) = (cause.filter(goes), ingress) {
             return self.redirect(ingress, packet, cause, now);
         }
+        if comes_out {
+            return self.deliver_to_process(packet, &headers);
+        }
         if let Some((headers, cause)) = notified(origin, headers, notify)
-            && let Some(from) = self.error_source(ingress, headers.source())
+            && let Some(from) = self.error_source(origin, ingress, &headers)
             && let Some(error) = icmp_error::build(
                 &mut self.pool,
                 &mut self.errors,
@@ -345,20 +365,36 @@ impl Plane {
                 now,
             )
         {
-            let held = Held {
-                packet: classify(&mut self.pool, error),
-                ingress,
-                origin: Origin::Router,
-                by_rule: false,
-            };
-            self.send_on(held, now);
+            let error = classify(&mut self.pool, error);
+            match origin {
+                Origin::Process => self.answer_process(ingress, error),
+                _ => {
+                    let held = Held {
+                        packet: error,
+                        ingress,
+                        origin: Origin::Router,
+                        by_rule: false,
+                    };
+                    self.send_on(held, now);
+                }
+            }
         }
         self.fates.discard(packet, reason);
     }
 
     /// The source address of an ICMP error: that of the offending packet's ingress port (RFC 1812, section
-    /// 4.3.2.4), or of any other port if that one has none.
-    fn error_source(&self, ingress: Option<usize>, to: IpAddr) -> Option<IpAddr> {
+    /// 4.3.2.4), or of any other port if that one has none. For a process of this machine it is that of the destination,
+    /// as in Linux' own tunnels: a packet from an address of the machine itself is a martian to its kernel.
+    fn error_source(
+        &self,
+        origin: Origin,
+        ingress: Option<usize>,
+        headers: &Headers,
+    ) -> Option<IpAddr> {
+        if origin == Origin::Process {
+            return Some(headers.destination());
+        }
+        let to = headers.source();
         let own = ingress
             .and_then(|n| self.ports.get(n))
             .and_then(|p| p.index);
@@ -379,6 +415,6 @@ fn notified(
     headers: Headers,
     cause: Option<IcmpCause>,
 ) -> Option<(Headers, IcmpCause)> {
-    let cause = cause.filter(|_| origin == Origin::Transit)?;
+    let cause = cause.filter(|_| origin.is_received())?;
     Some((headers, cause))
 }

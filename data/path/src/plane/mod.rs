@@ -2,7 +2,8 @@
 //!
 //! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
 //! each, and passes packets between them through rings. [`step`], `layers`, [`fpf`] and [`edge`] move packets through the
-//! plane, and `redirect` to and from a control element; this file adds, changes and removes ports.
+//! plane, and `redirect` to and from a control element,
+//! and `local` to and from processes of this machine; this file adds, changes and removes ports.
 
 pub mod edge;
 mod edge_classes;
@@ -12,6 +13,7 @@ mod fpf_exit;
 mod fpf_process;
 mod fpf_relay;
 mod layers;
+mod local;
 mod redirect;
 pub mod step;
 pub mod watch;
@@ -67,6 +69,8 @@ pub struct PlanePort {
     pub(crate) index: Option<u32>,
     /// Whether it is about to be removed and takes no more packets.
     pub(crate) closing: bool,
+    /// Whether processes of this machine are behind it, and no link.
+    pub(crate) is_local: bool,
     /// Its source check; none to use the kernel's setting.
     pub(crate) source_check: Option<SourceCheck>,
     /// Its place in the list of watched ports; meaningless without a watch.
@@ -145,6 +149,7 @@ impl Plane {
             charged: Tally::ZERO,
             index: None,
             closing: false,
+            is_local: false,
             source_check: None,
             watched: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
@@ -349,10 +354,11 @@ impl Plane {
         self.pool.frame_bytes_max()
     }
 
-    /// The routed port of an interface.
+    /// The routed port of an interface, if packets are forwarded to it.
     pub(crate) fn port_of(&self, interface: u32) -> Option<usize> {
-        let leads_out =
-            |p: &PlanePort| p.index == Some(interface) && !p.closing && p.mode == Mode::Routed;
+        let leads_out = |p: &PlanePort| {
+            p.index == Some(interface) && !p.closing && p.mode == Mode::Routed && !p.is_local
+        };
         self.ports.iter().position(leads_out)
     }
 
@@ -394,6 +400,11 @@ impl Plane {
 }
 
 impl PlanePort {
+    /// Whether processes of this machine are behind it, and no link.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     /// The place of a drop for a packet that should leave through this port.
     pub(crate) fn place(&self) -> Place {
         Place {
