@@ -10,6 +10,8 @@
 #[path = "fpf/classes.rs"]
 mod classes;
 mod common;
+#[path = "fpf/processes.rs"]
+mod processes;
 
 use std::collections::BTreeMap;
 use std::fs;

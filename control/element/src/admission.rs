@@ -42,6 +42,8 @@ pub enum Unfit {
     Missing(String),
     /// It carries no Ethernet frames.
     NotEthernet,
+    /// It is there already, and the router should make it.
+    Taken,
 }
 
 /// Limits that a router cannot change while it runs.
@@ -119,7 +121,8 @@ pub fn admit(
 
 /// Whether a port has its interface among these ports too.
 pub(crate) fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
-    let is_same = |other: &PortPlan| other.name == port.name && other.interface == port.interface;
+    let place = |port: &PortPlan| (port.name.clone(), port.interface.clone(), port.is_tun);
+    let is_same = |other: &PortPlan| place(other) == place(port);
     others.iter().any(is_same)
 }
 
@@ -146,6 +149,10 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
             Unfit::NotEthernet => format!(
                 "port `{name}`: interface `{interface}` carries no Ethernet frames; only Ethernet \
                  interfaces can be ports"
+            ),
+            Unfit::Taken => format!(
+                "port `{name}`, of kind \"tun\": there is an interface `{interface}` already, perhaps of another \
+                 weir; choose another name, or remove it (`ip link del {interface}`)"
             ),
         };
         let path = ComponentPath::new(["port", name, "interface"]);

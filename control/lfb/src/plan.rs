@@ -208,6 +208,11 @@ impl Plan {
                 "a bridge has no FPF; remove the sections [fpf...], or set mode = \"routed\"";
             return Err(Fault::new(ComponentPath::new([section::FPF.key]), message));
         }
+        let tun = self.ports.iter().find(|port| port.is_tun);
+        if let Some(port) = tun.filter(|_| self.router.mode == Mode::Bridged) {
+            let message = "a bridge has no packets of the machine's own; remove this port, or set mode = \"routed\"";
+            return Err(Fault::new(at_port(port, "kind"), message));
+        }
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();

@@ -7,6 +7,10 @@ use weir_discipline::Spec;
 use weir_path::egress::port::Link;
 use weir_path::ip::source_check::SourceCheck;
 
+/// The values of `kind`, of an interface that is there, and of one that the router makes.
+const KINDS: [&str; 2] = ["ethernet", TUN];
+const TUN: &str = "tun";
+
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new(
@@ -45,6 +49,14 @@ pub const PARAMETERS: &[Parameter] = &[
                 that have a route; kernel: what net.ipv4.conf.*.rp_filter says, and off for IPv6",
     )
     .id(24),
+    Parameter::new(
+        "kind",
+        Kind::Word(&KINDS),
+        "ethernet",
+        "ethernet: an interface of the machine; tun: the router makes the interface, and what the machine routes into it \
+                gets the headers of `fpf.encapsulation`, like packets that come in by other ports",
+    )
+    .id(25),
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.
@@ -57,6 +69,8 @@ pub struct PortPlan {
     pub name: String,
     /// Its network interface.
     pub interface: String,
+    /// Whether the router makes the interface, for packets of the machine's own processes.
+    pub is_tun: bool,
     /// The rate that it is paced to.
     pub rate: Option<Rate>,
     /// Bytes that a frame costs beyond its length.
@@ -87,6 +101,20 @@ fn check_name(name: &str) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
+/// What a port with a link may have makes no sense where processes of the machine are behind it.
+fn check_tun(settings: &Settings) -> Result<(), (&'static str, String)> {
+    if settings.rate("rate") != Rate::default() {
+        let why = "a port of kind \"tun\" has no rate: its packets are paced at the ports by which they leave";
+        return Err(("rate", why.to_owned()));
+    }
+    if settings.word("source_check") != "kernel" {
+        let why =
+            "a port of kind \"tun\" has no source check: the machine itself has chosen the sources";
+        return Err(("source_check", why.to_owned()));
+    }
+    Ok(())
+}
+
 impl PortPlan {
     /// From checked settings; the error names the component and the rule.
     pub fn new(
@@ -113,11 +141,16 @@ impl PortPlan {
             let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
             return Err(("rate", why));
         }
+        let is_tun = settings.word("kind") == TUN;
+        if is_tun {
+            check_tun(&settings)?;
+        }
         settings
             .set(PARAMETERS, "interface", &Scalar::Text(interface.clone()))
             .map_err(|error| ("interface", error.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
+            is_tun,
             rate: Some(rate).filter(|r| *r != Rate::default()),
             overhead: settings.bytes("overhead") as u32,
             local_share: settings.ratio("local_share"),

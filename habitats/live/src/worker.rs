@@ -410,7 +410,8 @@ impl Worker {
         for (number, link) in self.links.iter_mut().enumerate() {
             if link.retry_at().is_some_and(|at| at <= now) {
                 link.try_later(now);
-                if self.plane.is_up(number) {
+                // An interface that the router makes comes with its device.
+                if self.plane.is_up(number) || self.plane.ports()[number].is_local() {
                     let interface = &self.plane.ports()[number].interface;
                     self.doorkeeper.open(link, interface);
                 }

@@ -245,6 +245,13 @@ impl FpfPlan {
                 let at = Part::Interface.path(name).join("port");
                 return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
             }
+            if ports.iter().any(|p| p.name == port && p.is_tun) {
+                let why = format!(
+                    "behind the port `{port}`, of kind \"tun\", is no FPF element but this machine; name a port with a link"
+                );
+                let at = Part::Interface.path(name).join("port");
+                return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+            }
         }
         let edge = domain::edge_ports(&self.settings);
         if let Some(port) = edge.iter().find(|port| !is_port(port)) {

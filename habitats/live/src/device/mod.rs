@@ -4,7 +4,8 @@
 //! [`loopback`] (memory). The trait is designed so that `af_xdp` fits in: frames are lent, never owned, in both
 //! directions, and one call moves a burst.
 //!
-//! [`tap`] is the other side: a device of the kernel's whose link is this process, which has [`made`] it.
+//! [`tap`] and [`tun`] are interfaces that this process makes: [`tap`], for a control element, is a device of the kernel's
+//! whose link is this process, and [`tun`] is a port whose link is the kernel.
 
 pub mod af_packet;
 pub mod interface;
@@ -15,6 +16,7 @@ pub mod pcap;
 mod ring;
 pub mod tap;
 mod tenure;
+pub mod tun;
 mod vnet;
 
 use std::io;

@@ -10,6 +10,7 @@ use weir_path::plane::{Mode, Plane};
 
 use crate::clock;
 use crate::device::af_packet::{self, AfPacket, Options};
+use crate::device::tun::Tun;
 use crate::device::{Device, Tenure};
 use crate::worker::{Event, Opener, Worker};
 
@@ -53,7 +54,12 @@ pub(super) struct Addition {
 }
 
 pub(super) fn opened(port: &PortPlan, mode: Mode) -> Result<Opened, String> {
+    let is_tun = port.is_tun;
     let mut open: Opener = Box::new(move |interface| {
+        if is_tun {
+            let tun = Tun::open(interface).map_err(std::io::Error::other)?;
+            return Ok(Box::new(tun));
+        }
         let options = Options {
             promiscuous: mode == Mode::Bridged,
             tenure: Tenure::NEVER,
@@ -97,6 +103,9 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
         clock::now(),
     );
     worker.plane.set_source_check(number, port.source_check);
+    if port.is_tun {
+        worker.plane.set_local(number);
+    }
     worker.bind(device, open);
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 
 use weir_element::{Facts, Unfit};
 use weir_lfb::Plan;
+use weir_lfb::port::PortPlan;
 use weir_path::plane::Mode;
 
 use super::bypass;
@@ -59,16 +60,16 @@ pub(super) fn frames(plan: &Plan) -> Facts {
 }
 
 fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
-    let of_interface = |interface: &String| {
-        let unfit = match af_packet::is_ethernet(interface) {
-            Ok(true) => return None,
-            Ok(false) => Unfit::NotEthernet,
-            Err(error) => Unfit::Missing(error.to_string()),
+    let of_port = |port: &PortPlan| {
+        let unfit = match (port.is_tun, af_packet::is_ethernet(&port.interface)) {
+            (false, Ok(true)) | (true, Err(_)) => return None,
+            (false, Ok(false)) => Unfit::NotEthernet,
+            (false, Err(error)) => Unfit::Missing(error.to_string()),
+            (true, Ok(_)) => Unfit::Taken,
         };
-        Some((interface.clone(), unfit))
+        Some((port.interface.clone(), unfit))
     };
-    let interfaces = plan.ports.iter().map(|port| &port.interface);
-    interfaces.filter_map(of_interface).collect()
+    plan.ports.iter().filter_map(of_port).collect()
 }
 
 fn forwarding_off() -> Vec<String> {
