@@ -161,6 +161,19 @@ impl Network {
     }
 
     fn weir(&self, node: &str, arguments: &[&str]) -> String {
+        let (success, text) = self.run_weir(node, arguments);
+        assert!(success, "weir {arguments:?}: {text}");
+        text
+    }
+
+    /// The error of a command that fails.
+    fn refused(&self, node: &str, arguments: &[&str]) -> String {
+        let (success, text) = self.run_weir(node, arguments);
+        assert!(!success, "weir {arguments:?}: {text}");
+        text
+    }
+
+    fn run_weir(&self, node: &str, arguments: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command
             .env("WEIR_SOCKET", self.socket(node))
@@ -169,9 +182,9 @@ impl Network {
             .enter(|| command.output())
             .unwrap()
             .unwrap();
-        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(output.status.success(), "weir {arguments:?}: {text}");
-        text
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        (output.status.success(), text)
     }
 
     fn counter(&self, node: &str, name: &str) -> u64 {

@@ -6,6 +6,7 @@
 //!     +------------------- kernel <--- c-d <--- d <--- a <--------+
 //! ```
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -198,4 +199,64 @@ fn a_path_that_ends_at_the_router_leads_to_its_processes() {
     let before = network.sent("a", "local");
     assert!(network.ping_from_c("10.0.6.1").is_ok());
     assert_eq!(network.sent("a", "local") - before, 1);
+}
+
+#[test]
+fn in_ipv6_processes_hear_how_long_packets_may_be_too() {
+    let v6 = "[fpf.encapsulation.v6]\ndestination = \"fd77:6::/64\"\nvectors = \"0b0a\"\n";
+    let Some(network) = network("processes-v6", v6.to_owned()) else {
+        return;
+    };
+    network.ip("c", "addr add fd77:1::2/64 dev c-s nodad");
+    network.ip("c", "route add fd77:6::/64 dev weir0 src fd77:1::2");
+    let sends = |bytes: u32| {
+        let ping = format!("-6 -M do -c 1 -W 1 -s {} fd77:6::2", bytes - 48);
+        let answer = run(&network.nodes["c"], "ping", &ping).unwrap_err(); // nobody sends a reply
+        answer.to_string()
+    };
+    let before = || network.counter("c", "encapsulated");
+    eventually("packets get a header", || {
+        let first = before();
+        sends(1496);
+        before() > first
+    });
+    eventually("a byte more is answered", || sends(1497).contains("1496"));
+}
+
+#[test]
+fn the_interface_is_the_routers_own_and_comes_back() {
+    let Some(network) = network("processes-interface", all()) else {
+        return;
+    };
+    network.enter_paths();
+    assert!(network.ping_from_c("10.0.6.2").is_ok());
+    // Down and up: the kernel has lost its route.
+    network.ip("c", "link set weir0 down");
+    network.ip("c", "link set weir0 up");
+    network.enter_paths();
+    assert!(network.ping_from_c("10.0.6.2").is_ok());
+    // Gone: the router makes it anew.
+    network.ip("c", "link del weir0");
+    let exists = || run(&network.nodes["c"], "ip", "link show weir0").is_ok();
+    eventually("the interface is back", exists);
+    network.enter_paths();
+    eventually("packets of processes are taken again", || {
+        network.ping_from_c("10.0.6.2").is_ok()
+    });
+    // Ports of this kind come and go while the router runs; their names must be free.
+    let file = network.folder.join("c.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    let apply = |interface: &str| {
+        let other = LOCAL.replace("local", "other").replace("weir0", interface);
+        fs::write(&file, before.clone() + &other).unwrap();
+        ["apply", file.to_str().unwrap()]
+    };
+    let shown = || run(&network.nodes["c"], "ip", "link show weir1");
+    network.weir("c", &apply("weir1"));
+    assert!(shown().is_ok());
+    network.ip("c", "link add taken type veth peer name other");
+    let refused = network.refused("c", &apply("taken"));
+    assert!(refused.contains("choose another name"), "{refused}");
+    network.weir("c", &apply("weir2"));
+    eventually("the interface goes with its port", || shown().is_err());
 }
