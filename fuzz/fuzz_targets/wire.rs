@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
-use weir_wire::{checksum, ethernet, fpf, gre, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+use weir_wire::{checksum, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
 
 /// Reads a Repr, writes it over a copy of the bytes, and reads it again.
 macro_rules! again {
@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     again!(ipv6::View<_>, ipv6::Repr, bytes);
     again!(FragmentView<_>, FragmentRepr, bytes);
     again!(fpf::View<_>, fpf::Repr, bytes);
+    again!(fpf_segment::View<_>, fpf_segment::Repr, bytes);
     again!(gre::View<_>, gre::Repr, bytes);
     again!(tcp::View<_>, tcp::Repr, bytes);
     again!(udp::View<_>, udp::Repr, bytes);

@@ -11,6 +11,8 @@ pub enum Header {
     Vlan,
     /// Flexible packet forwarding.
     Fpf,
+    /// A segment of a packet with an FPF header.
+    FpfSegment,
     /// ARP.
     Arp,
     /// IPv4.
@@ -88,6 +90,7 @@ impl fmt::Display for Header {
             Self::Ethernet => "Ethernet header",
             Self::Vlan => "802.1Q tag",
             Self::Fpf => "FPF header",
+            Self::FpfSegment => "header of an FPF segment",
             Self::Arp => "ARP message",
             Self::Ipv4 => "IPv4 header",
             Self::Ipv4Option => "IPv4 option",

@@ -6,6 +6,7 @@
 //! | [`ethernet`] | Ethernet II | IEEE 802.3, clause 3 |
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
 //! | [`fpf`] | flexible packet forwarding | Beben et al., section III |
+//! | [`fpf_segment`] | segments of packets with an FPF header | ours |
 //! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
 //! | [`ipv6`] | IPv6 | RFC 8200 |
@@ -56,6 +57,7 @@ pub mod discovery;
 pub mod error;
 pub mod ethernet;
 pub mod fpf;
+pub mod fpf_segment;
 pub mod gre;
 pub mod icmpv4;
 pub mod icmpv6;
