@@ -71,6 +71,10 @@ pub enum Reason {
     FpfRule,
     /// A processor took it, and gave no packet for it.
     FpfProcessed,
+    /// It was a segment of an FPF packet, and its bytes are in that packet.
+    FpfSegment,
+    /// Not all segments of it came in time, or those that came contradict each other.
+    FpfIncomplete,
     /// It is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
     FpfPayload,
     /// It has more FPF headers, or copies of copies, within each other than a router follows.
@@ -116,7 +120,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 51] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -147,6 +151,8 @@ impl Reason {
         Self::FpfUnknownLid,
         Self::FpfRule,
         Self::FpfProcessed,
+        Self::FpfSegment,
+        Self::FpfIncomplete,
         Self::FpfPayload,
         Self::FpfNested,
         Self::FpfNoMatch,
@@ -179,11 +185,16 @@ impl Reason {
     }
 
     /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
-    /// ARP, multicast) are not losses: weir has seen a copy of them. Nor are those that the control element has.
+    /// ARP, multicast) are not losses: weir has seen a copy of them. Nor are those that the control element has, and
+    /// segments, whose packet is lost or not.
     pub const fn is_loss(self) -> bool {
         !matches!(
             self,
-            Self::LocalDelivery | Self::NotIp | Self::Multicast | Self::Redirected
+            Self::LocalDelivery
+                | Self::NotIp
+                | Self::Multicast
+                | Self::Redirected
+                | Self::FpfSegment
         )
     }
 
@@ -271,7 +282,15 @@ impl Reason {
             ),
             Self::FpfProcessed => (
                 "fpf-processed",
-                "A processor took it and gave no packet for it: a parity that no packet needed, or a packet that came twice.",
+                "A processor took it and gave no packet for it: a parity that no packet needed, a packet that came twice, or no segment where one must be.",
+            ),
+            Self::FpfSegment => (
+                "fpf-segment",
+                "It was a segment; its bytes are in the packet that was put together, or wait for the others.",
+            ),
+            Self::FpfIncomplete => (
+                "fpf-incomplete",
+                "Its segments did not all come within a second, or contradict each other.",
             ),
             Self::FpfPayload => (
                 "fpf-payload",

@@ -1,6 +1,9 @@
 //! Flexible packet forwarding in whole planes: frames enter at one port, leave at another, and all are accounted for.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+#[path = "fpf/segments.rs"]
+mod segments;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;

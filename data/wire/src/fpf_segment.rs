@@ -115,7 +115,7 @@ impl Part {
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repr {
-    /// The payload, which has so many bytes, is a whole packet.
+    /// The payload, which has this number of bytes, is a whole packet.
     Whole(u16),
     /// The payload is a part of a packet.
     Part(Part),

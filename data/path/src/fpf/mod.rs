@@ -57,6 +57,7 @@ pub mod relay;
 pub mod rule;
 pub mod table;
 mod table_error;
+mod table_row;
 
 pub use domain::{Domain, LidSize};
 pub use interface::{Interface, InterfaceId};

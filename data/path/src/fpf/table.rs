@@ -24,11 +24,13 @@
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use crate::fpf::domain::Domain;
+use crate::fpf::domain::{Domain, LidSize};
 use crate::fpf::interface::{Interface, InterfaceId};
 use crate::fpf::process::{Function, Named, Processing, ProcessorId};
 use crate::fpf::rule::{Destination, Hop, Inner, Rule};
 pub use crate::fpf::table_error::TableError;
+use crate::fpf::table_row::Row;
+pub use crate::fpf::table_row::{HopId, RuleId};
 
 /// Maximum interfaces of a table: with LIDs of two bytes, 64 MB of rows.
 pub const INTERFACES_MAX: usize = 256;
@@ -61,24 +63,6 @@ pub struct Table {
     /// By number; empty in a simulated network, which numbers the processors itself.
     processors: Box<[Named]>,
 }
-
-/// The number of a neighbour in its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HopId(u32);
-
-/// The number of a rule in its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleId(u32);
-
-/// A row: nothing, a neighbour, or a rule that does not forward.
-///
-/// ```text
-///  bit:      31   30               29 ....... 0
-///  forward:   1   leaves domain?   neighbour
-///  others:    0   0                rule, from one on; zero: none
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row(u32);
 
 /// An input interface, with its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +157,7 @@ impl Builder {
                 if let Some(leaf) = short.map(|place| place + 1) {
                     return Err(TableError::Leaf { lid, leaf, bytes });
                 }
-                if leaves.is_empty() {
+                if leaves.is_empty() && !self.keeps_vectors(&rule) {
                     return Err(TableError::NoLeaves(lid));
                 }
             }
@@ -267,6 +251,15 @@ impl Builder {
         }
         table.check_multicast()?;
         Ok(table)
+    }
+
+    /// Whether the packets of a rule go on by their own vectors: its processor has no leaves.
+    fn keeps_vectors(&self, rule: &Rule) -> bool {
+        let Rule::Process(processing) = rule else {
+            return false;
+        };
+        let named = self.processors.get(processing.processor.0 as usize);
+        named.is_some_and(|named| named.function.leaves() == 0)
     }
 
     fn check_interface(&self, id: Option<InterfaceId>) -> Result<(), TableError> {
@@ -404,17 +397,34 @@ impl Table {
                     first,
                     ..Input::default()
                 };
-                self.copies(input, lid, &mut Vec::new())?;
+                let [high, low] = lid.to_be_bytes();
+                let vector = match self.domain.lid_size() {
+                    LidSize::One => &[low][..],
+                    LidSize::Two => &[high, low],
+                };
+                self.copies(input, vector, &mut Vec::new())?;
             }
         }
         Ok(())
     }
 
-    /// The copies that a packet with this LID becomes; `through` are the multicast rules on the way.
-    fn copies(&self, input: Input, lid: u16, through: &mut Vec<u16>) -> Result<usize, TableError> {
+    /// The copies that a packet becomes whose vector begins with these LIDs; `through` are the multicast rules on the way.
+    fn copies(
+        &self,
+        input: Input,
+        vector: &[u8],
+        through: &mut Vec<u16>,
+    ) -> Result<usize, TableError> {
+        let Some(lid) = self.domain.lid_size().read(vector) else {
+            return Ok(1);
+        };
         let rule = self.row(input, lid).rule().map(|id| self.numbered(id));
         let leaves = match rule {
             Some(Rule::Multicast(leaves)) => leaves,
+            Some(Rule::Process(processing)) if processing.leaves.is_empty() => {
+                let rest = vector.get(self.domain.lid_size().bytes().into()..);
+                return self.copies(input, rest.unwrap_or(&[]), through);
+            }
             // All of its leaves count, although it may give packets to a few of them only.
             Some(Rule::Process(processing)) => &processing.leaves,
             _ => return Ok(1),
@@ -429,8 +439,7 @@ impl Table {
         }
         let mut copies = 0;
         for leaf in leaves.iter() {
-            let next = self.domain.lid_size().read(leaf.as_bytes());
-            copies += next.map_or(Ok(1), |next| self.copies(input, next, through))?;
+            copies += self.copies(input, leaf.as_bytes(), through)?;
             if copies > COPIES_MAX {
                 return Err(TableError::Copies(first));
             }
@@ -445,42 +454,6 @@ impl Input {
     #[inline(always)]
     pub(super) fn interface(self) -> u16 {
         self.interface
-    }
-}
-
-impl HopId {
-    /// The number, from zero on without gaps.
-    #[inline]
-    pub const fn get(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl Row {
-    const FORWARD: u32 = 1 << 31;
-    const LEAVES_DOMAIN: u32 = 1 << 30;
-
-    /// A table has fewer neighbours than 2^30: at most a rule for each of 65 536 LIDs at 256 interfaces.
-    fn forward(hop: u32, leaves_domain: bool) -> Self {
-        let border = if leaves_domain {
-            Self::LEAVES_DOMAIN
-        } else {
-            0
-        };
-        Self(Self::FORWARD | border | hop)
-    }
-
-    /// The neighbour to which it forwards, and whether that one belongs to the next domain.
-    #[inline(always)]
-    pub(super) fn hop(self) -> Option<(HopId, bool)> {
-        let id = HopId(self.0 & (Self::LEAVES_DOMAIN - 1));
-        (self.0 & Self::FORWARD != 0).then_some((id, self.0 & Self::LEAVES_DOMAIN != 0))
-    }
-
-    /// The rule that does not forward, if there is one.
-    #[inline]
-    pub(super) fn rule(self) -> Option<RuleId> {
-        (self.0 & Self::FORWARD == 0 && self.0 != 0).then_some(RuleId(self.0))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::egress::{encapsulation, fragment};
 use crate::fpf::Rule;
 use crate::fpf::bindings::Exit;
 use crate::fpf::edge::size::{self, Fit};
+use crate::fpf::table::Input;
 use crate::ip::icmp_error::IcmpCause;
 use crate::ip::tables::Action;
 use crate::ip::waiting::Held;
@@ -26,7 +27,11 @@ impl Plane {
     /// Puts the header before a packet, or each header before a copy of it, as far as the first hop permits.
     pub(super) fn fit_and_push(&mut self, held: Held, chosen: &[Repr], now: Instant) {
         let Classified { packet, headers } = &held.packet;
-        let mtus = chosen.iter().filter_map(|header| self.first_mtu(header));
+        let any = self.fpf.as_ref().map(|fpf| fpf.table.any_input());
+        let any = any.unwrap_or_default();
+        let mtus = chosen
+            .iter()
+            .filter_map(|header| self.first_mtu(any, header));
         let Some(mtu) = mtus.min() else {
             return self.push_each(held.packet.packet, held.ingress, chosen, now);
         };
@@ -59,23 +64,29 @@ impl Plane {
         }
     }
 
-    /// The longest packet, FPF header included, that goes to the first hop of a path; none if that is not known.
-    fn first_mtu(&self, header: &Repr) -> Option<u32> {
+    /// Bytes that fit behind this header of a packet that came in by an interface, on its next hop.
+    pub(super) fn payload_room(&self, input: Input, header: &Repr) -> usize {
+        let mtu = self.first_mtu(input, header);
+        mtu.map_or(usize::MAX, |mtu| {
+            (mtu as usize).saturating_sub(header.encoded_len())
+        })
+    }
+
+    /// The longest packet, FPF header included, that goes to the next hop of a path; none if that is not known, or if the
+    /// packet is cut for it.
+    fn first_mtu(&self, input: Input, header: &Repr) -> Option<u32> {
         let fpf = self.fpf.as_ref()?;
-        let lid = fpf
-            .table
-            .domain()
-            .lid_size()
-            .read(header.vector().as_bytes())?;
-        let hop = match fpf.table.rule(fpf.table.any_input(), lid)? {
+        let left = header.vector().as_bytes().get(header.index().into()..)?;
+        let lid = fpf.table.domain().lid_size().read(left)?;
+        let hop = match fpf.table.rule(input, lid)? {
             Rule::Forward(hop) => hop,
             // The payload that the longest leaf permits, with this header again before it. Such rules never lead back
             // to themselves.
-            Rule::Multicast(leaves) => return self.leaves_mtu(header, leaves, 0),
+            Rule::Multicast(leaves) => return self.leaves_mtu(input, header, leaves, 0),
             Rule::Process(processing) => {
                 let number = processing.processor.0 as usize;
                 let function = fpf.table.processors().get(number)?.function;
-                return self.leaves_mtu(header, &processing.leaves, function.growth());
+                return self.leaves_mtu(input, header, &processing.leaves, function.growth());
             }
             Rule::Decapsulate(_) | Rule::Redirect | Rule::Drop => return None,
         };
@@ -94,12 +105,18 @@ impl Plane {
     }
 
     /// The longest packet with this header that fits all leaves when its payload has grown by `growth` bytes.
-    fn leaves_mtu(&self, header: &Repr, leaves: &[Vector], growth: usize) -> Option<u32> {
+    fn leaves_mtu(
+        &self,
+        input: Input,
+        header: &Repr,
+        leaves: &[Vector],
+        growth: usize,
+    ) -> Option<u32> {
         let own = header.encoded_len() as u32;
         let of_leaf = |leaf: &Vector| {
             let leaf = Repr::first(*leaf);
             let before = (leaf.encoded_len() + growth) as u32;
-            Some(self.first_mtu(&leaf)?.saturating_sub(before) + own)
+            Some(self.first_mtu(input, &leaf)?.saturating_sub(before) + own)
         };
         leaves.iter().filter_map(of_leaf).min()
     }

@@ -26,6 +26,7 @@ use crate::egress::encapsulation;
 use crate::exception::Cause;
 use crate::fpf::bindings::Bindings;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
+use crate::fpf::process::{reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Inner, Table};
 use crate::headers::{self, Fragment, Parsed};
@@ -34,7 +35,7 @@ use crate::ip::waiting::Held;
 use crate::link;
 use crate::link::offload::Offload;
 use crate::plane::Plane;
-use crate::plane::fpf_process::{Running, processors, repaired};
+use crate::plane::fpf_process::{Running, gauge, processors};
 use crate::plane::step::Arrival;
 
 /// The counters. A packet that is not forwarded is counted by its reason, like every other.
@@ -52,6 +53,10 @@ pub struct Stats {
     pub created: Tally,
     /// Packets that processors repaired, since there is one.
     pub repaired: u64,
+    /// Packets that processors cut into segments, since there is one.
+    pub segmented: u64,
+    /// Packets that processors put together, since there is one.
+    pub reassembled: u64,
 }
 
 /// The state of the layer.
@@ -93,6 +98,7 @@ impl Plane {
                 copies_left: 0,
             })
         });
+        self.end_processors(before);
         self.bind_fpf();
         old.map(|fpf| fpf.table)
     }
@@ -105,7 +111,9 @@ impl Plane {
     /// The counters of FPF; zero without a table.
     pub fn fpf_stats(&self) -> Stats {
         let stats = self.fpf.as_ref().map(|fpf| Stats {
-            repaired: repaired(&fpf.processors),
+            repaired: gauge(&fpf.processors, REPAIRED),
+            segmented: gauge(&fpf.processors, SEGMENTED),
+            reassembled: gauge(&fpf.processors, REASSEMBLED),
             ..fpf.stats
         });
         stats.unwrap_or_default()

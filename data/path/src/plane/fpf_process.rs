@@ -6,25 +6,36 @@
 //!                +--> none: the packet has ended as `fpf-processed`
 //! ```
 //!
-//! In the books, the first packet that a processor gives is the one that it took; others are created, like copies.
+//! In the books, the first packet that a processor gives is the one that it took; others are created, like copies. A
+//! packet that it gives up has been created, too, and is dropped.
 
-use weir_packet::{Packet, Reason};
+use std::ops::Range;
+
+use weir_base::Instant;
+use weir_packet::{Fates, Packet, Reason};
 use weir_wire::ethernet;
 use weir_wire::fpf::{Repr, View};
 
+use crate::egress::encapsulation;
 use crate::fpf::Table;
-use crate::fpf::process::xor::REPAIRED;
-use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor};
+use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor, Taken};
 use crate::plane::Plane;
-use crate::plane::fpf::Entry;
+use crate::plane::fpf::{Entry, Stats};
 
 /// A processor of the table in force.
 #[derive(Debug)]
 pub(crate) struct Running {
     named: Named,
     processor: Box<dyn Processor>,
-    /// The leaf and the payload of each packet that it gave last; their memory is kept.
-    given: [(usize, Vec<u8>); GIVES_MAX],
+    given: Given,
+}
+
+/// The packets that a processor gave last; their memory is kept.
+#[derive(Debug, Default)]
+struct Given {
+    /// The leaf of each, and its payload among the bytes.
+    packets: Vec<(usize, Range<usize>)>,
+    bytes: Vec<u8>,
 }
 
 /// The processors of a table: with their state if they are among those before, which they leave.
@@ -44,31 +55,39 @@ pub(super) fn processors(table: &Table, before: &mut Vec<Running>) -> Vec<Runnin
 }
 
 impl Running {
-    /// Hands a payload to the processor. Returns the number of packets that it gave, at least one.
-    fn process(&mut self, payload: &[u8]) -> Result<usize, Reason> {
-        let mut count = 0;
-        let given = &mut self.given;
-        self.processor.process(payload, &mut |leaf, bytes| {
-            if let Some(place) = given.get_mut(count) {
-                place.0 = leaf;
-                place.1.clear();
-                place.1.extend_from_slice(bytes);
-                count += 1;
+    /// Hands a packet to the processor. Returns whether it gave any.
+    fn process(&mut self, packet: Taken<'_>) -> Result<(), Reason> {
+        let Given { packets, bytes } = &mut self.given;
+        packets.clear();
+        bytes.clear();
+        self.processor.process(packet, &mut |leaf, payload| {
+            if packets.len() < GIVES_MAX {
+                let start = bytes.len();
+                bytes.extend_from_slice(payload);
+                packets.push((leaf, start..bytes.len()));
             }
         })?;
-        match count {
-            0 => Err(Reason::FpfProcessed),
-            _ => Ok(count),
+        match packets.is_empty() {
+            true => Err(Reason::FpfProcessed),
+            false => Ok(()),
         }
     }
 }
 
-/// Packets that these have repaired.
-pub(super) fn repaired(processors: &[Running]) -> u64 {
+/// Counts the packets that a processor has given up.
+fn count_given_up(running: &mut Running, stats: &mut Stats, fates: &mut Fates) {
+    while let Some(bytes) = running.processor.poll_given_up() {
+        stats.created.count(bytes as u64);
+        fates.count_frame(bytes as u64, Reason::FpfIncomplete);
+    }
+}
+
+/// The sum of a gauge of all processors that have it.
+pub(super) fn gauge(processors: &[Running], name: &str) -> u64 {
     let mut sum = 0;
     for running in processors {
         running.processor.inspect(&mut |gauge, value| {
-            if gauge == REPAIRED {
+            if gauge == name {
                 sum += value;
             }
         });
@@ -78,7 +97,7 @@ pub(super) fn repaired(processors: &[Running]) -> u64 {
 
 impl Plane {
     /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that this gives goes on
-    /// with the vector of its leaf.
+    /// with the vector of its leaf, or with that of the packet.
     #[cold]
     pub(super) fn process(
         &mut self,
@@ -87,25 +106,35 @@ impl Plane {
         processing: &Processing,
         len: usize,
     ) {
+        let own = match processing.leaves.is_empty() {
+            true => self.next_header(&packet),
+            false => None,
+        };
+        let room = own.map_or(usize::MAX, |own| self.payload_room(entry.input, &own));
         let number = processing.processor.0 as usize;
-        let fpf = self.fpf.as_mut();
-        let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) else {
+        let fpf = self.fpf.as_deref_mut();
+        let running = fpf.and_then(|fpf| Some((fpf.processors.get_mut(number)?, &mut fpf.stats)));
+        let Some((running, stats)) = running else {
             self.fates.discard(packet, Reason::FpfRule);
             return;
         };
         let frame = self.pool.frame(&packet);
-        let payload = frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]);
-        let count = match running.process(payload) {
-            Ok(count) => count,
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-                return;
-            }
-        };
+        let processed = running.process(Taken {
+            payload: frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]),
+            at: entry.at,
+            room,
+        });
+        count_given_up(running, stats, &mut self.fates);
+        if let Err(reason) = processed {
+            self.fates.discard(packet, reason);
+            return;
+        }
         let given = std::mem::take(&mut running.given);
-        for (n, (leaf, payload)) in given[..count].iter().enumerate() {
-            if let Some(vector) = processing.leaves.get(*leaf)
-                && let Some(made) = self.made_of(&packet, &Repr::first(*vector), payload, n > 0)
+        for (n, (leaf, range)) in given.packets.iter().enumerate() {
+            let leaf = processing.leaves.get(*leaf).map(|leaf| Repr::first(*leaf));
+            let payload = &given.bytes[range.clone()];
+            if let Some(header) = leaf.or(own)
+                && let Some(made) = self.made_of(&packet, &header, payload, n > 0)
             {
                 self.label_switch(entry, made);
             }
@@ -118,6 +147,41 @@ impl Plane {
         }
     }
 
+    /// The header of a packet after a rule that uses its LID up: Index is that of the next one.
+    fn next_header(&self, packet: &Packet) -> Option<Repr> {
+        let lid_size = self.fpf.as_ref()?.table.domain().lid_size();
+        let bytes = self.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
+        let header = Repr::parse(&View::new_checked(bytes).ok()?).ok()?;
+        let index = header.index().checked_add(lid_size.bytes())?;
+        Repr::new(*header.vector(), index).ok()
+    }
+
+    /// Lets processors give up what has waited for too long. Returns when one has something again.
+    #[inline]
+    pub(super) fn expire_processed(&mut self, now: Instant) -> Option<Instant> {
+        let fpf = self.fpf.as_mut()?;
+        let due = |running: &Running| running.processor.poll_timeout();
+        let next = fpf.processors.iter().filter_map(due).min()?;
+        if next > now {
+            return Some(next);
+        }
+        for running in &mut fpf.processors {
+            running.processor.handle_timeout(now);
+            count_given_up(running, &mut fpf.stats, &mut self.fates);
+        }
+        fpf.processors.iter().filter_map(due).min()
+    }
+
+    /// Gives up all that these processors hold, because they are no longer in the table.
+    pub(super) fn end_processors(&mut self, gone: Vec<Running>) {
+        let mut none = Stats::default();
+        let stats = self.fpf.as_mut().map_or(&mut none, |fpf| &mut fpf.stats);
+        for mut running in gone {
+            running.processor.handle_timeout(Instant::FAR_FUTURE);
+            count_given_up(&mut running, stats, &mut self.fates);
+        }
+    }
+
     /// A packet with the link header of another one; if there is none, it has ended with its reason.
     fn made_of(
         &mut self,
@@ -126,13 +190,13 @@ impl Plane {
         payload: &[u8],
         is_created: bool,
     ) -> Option<Packet> {
-        let at = ethernet::HEADER_LEN + header.encoded_len();
-        let len = at + payload.len();
+        let bare = ethernet::HEADER_LEN + payload.len();
+        let len = bare + header.encoded_len();
         if is_created && !self.may_create(len as u64) {
             return None;
         }
-        let Some(made) = self.pool.create(len, packet.arrived) else {
-            let fits = len <= self.pool.frame_bytes_max();
+        let Some(mut made) = self.pool.create(bare, packet.arrived) else {
+            let fits = bare <= self.pool.frame_bytes_max();
             let reason = if fits { Reason::NoCopy } else { Reason::TooBig };
             self.fates.count_frame(len as u64, reason);
             return None;
@@ -141,8 +205,11 @@ impl Plane {
         link.copy_from_slice(&self.pool.frame(packet)[..ethernet::HEADER_LEN]);
         let frame = self.pool.frame_mut(&made);
         frame[..ethernet::HEADER_LEN].copy_from_slice(&link);
-        header.emit(&mut View::new_unchecked(&mut frame[ethernet::HEADER_LEN..]));
-        frame[at..].copy_from_slice(payload);
+        frame[ethernet::HEADER_LEN..].copy_from_slice(payload);
+        if !encapsulation::replace_fpf(&mut self.pool, &mut made, 0, header) {
+            self.fates.discard(made, Reason::TooBig);
+            return None;
+        }
         Some(made)
     }
 }

@@ -232,6 +232,12 @@ impl Plane {
         for held in self.waiting.drain().into_iter().chain(shaped) {
             self.fates.discard(held.packet.packet, Reason::Shutdown);
         }
+        let processors = self
+            .fpf
+            .iter_mut()
+            .map(|fpf| std::mem::take(&mut fpf.processors));
+        let processors = processors.flatten().collect();
+        self.end_processors(processors);
         while let Some(last) = self.ports.len().checked_sub(1) {
             self.remove_port(last, Reason::Shutdown);
         }

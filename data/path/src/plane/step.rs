@@ -243,7 +243,8 @@ impl Plane {
         self.give_up(expired, now);
         let shaped = self.release_shaped(now);
         let expiry = self.expire_encapsulations(now);
-        let mut next = [self.waiting.deadline(), shaped, expiry]
+        let incomplete = self.expire_processed(now);
+        let mut next = [self.waiting.deadline(), shaped, expiry, incomplete]
             .into_iter()
             .flatten()
             .min();

@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 
 use weir_packet::{Ecn, Reason, Shared, Slot};
 use weir_path::fpf::forward::NESTED_MAX;
-use weir_path::fpf::process::{Processor, ProcessorId};
+use weir_path::fpf::process::{Processor, ProcessorId, Taken};
 use weir_wire::ethernet::HEADER_LEN;
 use weir_wire::fpf::Repr;
 
@@ -142,7 +142,7 @@ impl Fabric {
         let mut give = |leaf: usize, bytes: &[u8]| {
             given.extend(leaves.get(leaf).map(|leaf| (leaf, bytes.to_vec())));
         };
-        if let Err(reason) = processor.process(&bytes, &mut give) {
+        if let Err(reason) = processor.process(Taken::new(&bytes, self.now), &mut give) {
             return self.discard(over, &frame, reason);
         }
         let Some((last, before)) = given.split_last() else {

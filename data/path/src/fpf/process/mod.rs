@@ -12,14 +12,22 @@
 //! vectors lead, and a table in which they lead back to their own rule is refused.
 //!
 //! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
+//! - [`segment`]: packets that are too long for the next link, in parts
+//! - [`reassemble`]: the parts as packets again
 //!
-//! A processor keeps order only as far as it says so. It has no clock: what it holds leaves with a later packet, or is
-//! given up for one.
+//! A function that serves any path has no leaves: its packets keep their vector, and Index advances past the LID of the
+//! rule, so that they go on by the next one. Such a rule leads nowhere by itself.
+//!
+//! A processor keeps order only as far as it says so. Time is an argument; what it holds leaves with a later packet, or
+//! is given up.
 
+pub mod reassemble;
+pub mod segment;
 pub mod xor;
 
 use std::sync::Arc;
 
+use weir_base::Instant;
 use weir_packet::Reason;
 use weir_wire::fpf::Vector;
 
@@ -32,7 +40,8 @@ pub struct ProcessorId(pub u32);
 pub struct Processing {
     /// The processor. Rules with the same number share its state.
     pub processor: ProcessorId,
-    /// The vectors of the packets that it gives, by the number of the leaf; Index begins at zero.
+    /// The vectors of the packets that it gives, by the number of the leaf; Index begins at zero. None, if its function
+    /// has no leaves.
     pub leaves: Arc<[Vector]>,
 }
 
@@ -52,6 +61,10 @@ pub enum Function {
     XorEncode,
     /// Repairs such pairs.
     XorDecode,
+    /// Cuts packets that are too long for the next link.
+    Segment,
+    /// Puts them together again.
+    Reassemble,
 }
 
 impl Function {
@@ -60,34 +73,76 @@ impl Function {
         match self {
             Self::XorEncode => Box::<xor::Encoder>::default(),
             Self::XorDecode => Box::<xor::Decoder>::default(),
+            Self::Segment => Box::<segment::Segmenter>::default(),
+            Self::Reassemble => Box::<reassemble::Reassembler>::default(),
         }
     }
 
-    /// Number of leaves that it gives packets to.
+    /// Number of leaves that it gives packets to; none, if they go on by their own vector.
     pub const fn leaves(self) -> usize {
         match self {
             Self::XorEncode => 3,
             Self::XorDecode => 1,
+            Self::Segment | Self::Reassemble => 0,
         }
     }
 
-    /// Bytes by which a payload is longer after it.
+    /// Bytes by which a payload that a leaf gets is longer after it.
     pub const fn growth(self) -> usize {
         match self {
             Self::XorEncode => xor::HEADER_LEN,
-            Self::XorDecode => 0,
+            Self::XorDecode | Self::Segment | Self::Reassemble => 0,
+        }
+    }
+}
+
+/// A packet that a processor takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// The bytes behind its FPF header.
+    pub payload: &'a [u8],
+    /// The time.
+    pub at: Instant,
+    /// Longest payload of a packet that the next link carries, if the packet goes on by its own vector.
+    pub room: usize,
+}
+
+impl<'a> Taken<'a> {
+    /// This payload at a time, with room for any packet.
+    pub const fn new(payload: &'a [u8], at: Instant) -> Self {
+        Self {
+            payload,
+            at,
+            room: usize::MAX,
         }
     }
 }
 
 /// A processor of packets.
 pub trait Processor: Send + std::fmt::Debug {
-    /// Takes the bytes behind the FPF header of a packet. It calls `give` for each packet that it gives, at most
-    /// [`GIVES_MAX`] times, with the number of a leaf. Returns the reason if the packet is dropped.
-    fn process(&mut self, packet: &[u8], give: &mut dyn FnMut(usize, &[u8])) -> Result<(), Reason>;
+    /// Takes a packet. It calls `give` for each packet that it gives, at most [`GIVES_MAX`] times, with the number of a
+    /// leaf. Returns the reason if the packet is dropped.
+    fn process(
+        &mut self,
+        packet: Taken<'_>,
+        give: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<(), Reason>;
 
-    /// Number of leaves that it gives packets to.
+    /// Number of leaves that it gives packets to; none, if they go on by their own vector.
     fn leaves(&self) -> usize;
+
+    /// Gives up what has waited for too long.
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    /// When it has something to give up.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// A packet that it gave up since it was asked last: its bytes, as far as they had come.
+    fn poll_given_up(&mut self) -> Option<usize> {
+        None
+    }
 
     /// Reports its gauges.
     fn inspect(&self, _report: &mut dyn FnMut(&'static str, u64)) {}
@@ -96,5 +151,7 @@ pub trait Processor: Send + std::fmt::Debug {
     fn state_bytes_max(&self) -> usize;
 }
 
+/// Longest payload in bytes that a processor takes: a jumbo frame.
+pub const PAYLOAD_MAX: usize = 9216;
 /// Maximum packets that a processor gives for one that it takes.
-pub const GIVES_MAX: usize = 2;
+pub const GIVES_MAX: usize = segment::SEGMENTS_MAX;

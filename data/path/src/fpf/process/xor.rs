@@ -29,12 +29,10 @@
 
 use weir_packet::Reason;
 
-use super::Processor;
+use super::{PAYLOAD_MAX, Processor, Taken};
 
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 8;
-/// Longest payload in bytes: a jumbo frame.
-pub const PAYLOAD_MAX: usize = 9216;
 /// Number of groups that a decoder holds.
 pub const GROUPS: usize = 64;
 /// A group that is older than the latest by this number is not late, but of an encoder that began anew.
@@ -98,7 +96,13 @@ impl Encoder {
 }
 
 impl Processor for Encoder {
-    fn process(&mut self, packet: &[u8], give: &mut dyn FnMut(usize, &[u8])) -> Result<(), Reason> {
+    fn process(
+        &mut self,
+        Taken {
+            payload: packet, ..
+        }: Taken<'_>,
+        give: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<(), Reason> {
         if packet.len() > PAYLOAD_MAX {
             return Err(Reason::TooBig);
         }
@@ -171,7 +175,13 @@ impl Decoder {
 }
 
 impl Processor for Decoder {
-    fn process(&mut self, packet: &[u8], give: &mut dyn FnMut(usize, &[u8])) -> Result<(), Reason> {
+    fn process(
+        &mut self,
+        Taken {
+            payload: packet, ..
+        }: Taken<'_>,
+        give: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<(), Reason> {
         let (header, payload) = packet
             .split_first_chunk::<HEADER_LEN>()
             .ok_or(Reason::TruncatedHeader)?;
@@ -238,6 +248,11 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use weir_base::Instant;
+
+    fn taken(payload: &[u8]) -> Taken<'_> {
+        Taken::new(payload, Instant::ZERO)
+    }
 
     /// The packets that a processor gives for some.
     fn given<'a>(
@@ -247,7 +262,7 @@ mod tests {
         let mut all = Vec::new();
         for packet in packets {
             let mut give = |leaf: usize, bytes: &[u8]| all.push((leaf, bytes.to_vec()));
-            processor.process(packet, &mut give).unwrap();
+            processor.process(taken(packet), &mut give).unwrap();
         }
         all
     }
@@ -303,8 +318,8 @@ mod tests {
             let mut decoder = Decoder::default();
             for packet in &packets {
                 let mut gives = 0;
-                let _ = decoder.process(packet, &mut |_, _| gives += 1);
-                prop_assert!(gives <= super::super::GIVES_MAX);
+                let _ = decoder.process(taken(packet), &mut |_, _| gives += 1);
+                prop_assert!(gives <= 2);
             }
             let held: usize = decoder.groups.iter().map(|g| g.sum.bytes.capacity()).sum();
             prop_assert!(held <= decoder.state_bytes_max());
@@ -357,9 +372,12 @@ mod tests {
     fn too_long_is_refused() {
         let mut encoder = Encoder::default();
         let long = vec![0; PAYLOAD_MAX + 1];
-        assert_eq!(encoder.process(&long, &mut |_, _| {}), Err(Reason::TooBig));
         assert_eq!(
-            Decoder::default().process(&[0; 7], &mut |_, _| {}),
+            encoder.process(taken(&long), &mut |_, _| {}),
+            Err(Reason::TooBig)
+        );
+        assert_eq!(
+            Decoder::default().process(taken(&[0; 7]), &mut |_, _| {}),
             Err(Reason::TruncatedHeader)
         );
     }
