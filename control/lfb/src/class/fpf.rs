@@ -98,6 +98,14 @@ const COLUMNS: &[Column<Counted>] = &[
         .about("Packets that rules with `xor-decode` repaired.")
         .shown(&[Cell::new("REPAIRED")])
         .read(|all| all.stats.repaired.into()),
+    component(32, "segmented", PACKETS, "0")
+        .about("Packets that rules with `segment` cut into segments.")
+        .shown(&[Cell::new("SEGMENTED")])
+        .read(|all| all.stats.segmented.into()),
+    component(33, "reassembled", PACKETS, "0")
+        .about("Packets that rules with `reassemble` put together.")
+        .shown(&[Cell::new("REASSEMBLED")])
+        .read(|all| all.stats.reassembled.into()),
 ];
 
 /// The class of the sections of a kind.

@@ -632,6 +632,10 @@ mod tests {
             ),
             ("fpf.rule.both.leaves = d1", "leads back to itself"),
             (
+                "fpf.rule.both.action = reassemble",
+                "fpf.rule.both.leaves: reassemble has no leaves: packets go on by the next LID",
+            ),
+            (
                 "fpf.rule.new.lid = b1\nfpf.rule.new.action = drop",
                 "fpf.rule.to-b: LID 0xb1 has two rules",
             ),

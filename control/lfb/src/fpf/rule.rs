@@ -45,12 +45,15 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                 "drop",
                 "xor-encode",
                 "xor-decode",
+                "segment",
+                "reassemble",
             ]),
             "forward",
             "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: the header comes off; end: the \
              same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop; xor-encode: packets go to the first two of three `leaves` in turn, and the \
              parity of each pair to the third; xor-decode: the far end, which repairs one loss of the three and sends \
-             packets to its one leaf",
+             packets to its one leaf; segment: the packet goes on by the next LID of its vector, in segments if it is longer \
+             than that permits; reassemble: the far end of it",
         )
         .id(4),
         Parameter::new("output", Kind::Text(64), "", "name of the FPF interface by which packets leave").id(5),
@@ -154,6 +157,11 @@ pub(super) fn add(
     };
     let mut process = |function: Function| {
         let leaves = leaves()?;
+        if function.leaves() == 0 && !leaves.is_empty() {
+            let why =
+                format!("{action} has no leaves: packets go on by the next LID of their vector");
+            return Err(Wrong::new("leaves", why));
+        }
         if leaves.len() != function.leaves() {
             let why = format!(
                 "{action} needs {} leaves, not {}",
@@ -171,6 +179,8 @@ pub(super) fn add(
         "multicast" => Rule::Multicast(leaves()?),
         "xor-encode" => process(Function::XorEncode)?,
         "xor-decode" => process(Function::XorDecode)?,
+        "segment" => process(Function::Segment)?,
+        "reassemble" => process(Function::Reassemble)?,
         "decapsulate" => Rule::Decapsulate(inner()?),
         "redirect" => Rule::Redirect,
         _ => Rule::Drop,
