@@ -12,6 +12,8 @@ mod classes;
 mod common;
 #[path = "fpf/processes.rs"]
 mod processes;
+#[path = "fpf/segments.rs"]
+mod segments;
 
 use std::collections::BTreeMap;
 use std::fs;
