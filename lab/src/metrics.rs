@@ -393,6 +393,11 @@ pub const METRICS: &[Metric] = &[
         "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
     ),
     metric(
+        "fpf_repaired_packets.ROUTER",
+        "both",
+        "packets that the router's decoders repaired, of encapsulations with a code, because they were lost or came after their parity; over the whole run",
+    ),
+    metric(
         "fpf_decoder.ENCAPSULATION.GAUGE",
         "sim",
         "a gauge of the decoder of an encapsulation with a code: packets that it repaired, that came twice, and that came late",

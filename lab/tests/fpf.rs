@@ -113,6 +113,12 @@ fn xor_coding_repairs_what_one_of_two_paths_loses() {
     assert_eq!(received("plain"), 8000.0 - lost("plain"));
     assert_eq!(received("xor"), 8000.0);
     assert_eq!(of("xor", "fpf_decoder.video.repaired"), lost("xor"));
+    assert_eq!(of("xor", "fpf_repaired_packets.a"), lost("xor"));
     assert_eq!(sent(&variants["plain"], ["c_b"]), [4000.0]);
     assert_eq!(sent(&variants["xor"], ["c_b"]), [8000.0]);
+    // Every other packet went by the path that was away for two of eight seconds.
+    assert_eq!(received("away"), 8000.0);
+    let repaired = of("away", "fpf_repaired_packets.a");
+    assert!((1250.0..=1350.0).contains(&repaired), "{repaired}");
+    assert_eq!(of("away", "lost_packets"), repaired);
 }

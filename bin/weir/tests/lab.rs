@@ -329,6 +329,21 @@ fn each_leaf_gets_exactly_one_copy() {
 }
 
 #[test]
+fn a_parity_repairs_what_a_path_loses_while_it_works_and_while_it_does_not() {
+    shows("fpf/xor.toml", &[], &["--variant", "away"], |result| {
+        let of = |name: &str| metric(result, "away", name);
+        let (sent, repaired) = (
+            of("fpf_encapsulated_packets.video"),
+            of("fpf_repaired_packets.a"),
+        );
+        // Half of the packets go by D, which is away for a quarter of the time and loses a tenth otherwise.
+        ensure((0.14..=0.22).contains(&(repaired / sent)), (repaired, sent))?;
+        ensure(sent >= 7000.0, sent)?;
+        ensure(of("lost_packets") == 0.0, of("lost_packets"))
+    });
+}
+
+#[test]
 fn fpf_and_ip_mix_on_links_of_three_kinds() {
     shows("fpf/mixed.toml", &[], &[], |result| {
         let of = |name: &str| metric(result, "", name);

@@ -4,12 +4,16 @@
 //!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
 //! ```
 
+use std::collections::BTreeSet;
+
+use weir_ce::path::Processor;
 use weir_controller::paths::{Lid, Payload, Target};
 use weir_path::fpf::edge::paths::Paths as Vectors;
+use weir_path::fpf::process::Function;
 use weir_wire::fpf::Vector;
 
 use super::survey::refused;
-use super::{Controller, Processor, Write, vector};
+use super::{Controller, Write, vector};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
@@ -17,6 +21,14 @@ use crate::scenario::Scenario;
 pub(crate) fn processors(encapsulation: usize) -> [u32; 2] {
     let first = 2 * encapsulation as u32;
     [first, first + 1]
+}
+
+/// The routers at which packets are decoded.
+pub(crate) fn decoding_routers(scenario: &Scenario) -> BTreeSet<&str> {
+    let all = scenario.forwarding.encapsulations.iter();
+    let coded = all.filter(|encapsulation| encapsulation.is_coded);
+    let routers = coded.filter_map(|one| scenario.router_of(&scenario.traffic[one.traffic].to));
+    routers.collect()
 }
 
 impl Controller {
@@ -50,17 +62,20 @@ impl Controller {
         if let [first, _] = leaves[..] {
             leaves.push(first); // the parity's
         }
-        self.leaves.insert(encoder, leaves.into());
         let out = self.paths.delivery(last, Payload::Ip);
         let out = out.map(single).transpose()?;
-        self.leaves.insert(decoder, out.into_iter().collect());
-        let vectors = Vectors::single(single(to_encoder)?);
-        let processors = [
-            (edge, encoder, Processor::Encoder),
-            (last, decoder, Processor::Decoder),
+        let both = [
+            (encoder, Function::XorEncode, leaves.into()),
+            (decoder, Function::XorDecode, out.into_iter().collect()),
         ];
-        let processors = processors.map(|(fe, number, kind)| Write::Processor { fe, number, kind });
-        Ok((vectors, processors))
+        for (number, function, leaves) in both {
+            let processor = Processor { function, leaves };
+            self.processors.insert(number, processor);
+        }
+        let vectors = Vectors::single(single(to_encoder)?);
+        let writes = [(edge, encoder), (last, decoder)];
+        let writes = writes.map(|(fe, number)| Write::Processor { fe, number });
+        Ok((vectors, writes))
     }
 }
 

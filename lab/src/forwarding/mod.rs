@@ -18,9 +18,9 @@ pub(crate) mod code;
 mod survey;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use weir_base::Span;
+use weir_ce::path::Processors;
 use weir_controller::paths::{
     Carry, Change, FeId, Filter, LinkId, Paths, Payload, Request, Spread, Step, Target,
 };
@@ -46,25 +46,14 @@ pub(crate) struct Changed {
 /// Something that a habitat carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
-    /// Gives an element a processor.
-    Processor {
-        fe: FeId,
-        number: u32,
-        kind: Processor,
-    },
+    /// Gives an element the processor of this number.
+    Processor { fe: FeId, number: u32 },
     /// Gives an element the table that the controller has for it.
     Table(FeId),
     /// Gives an edge the rule that the controller has for this encapsulation, or takes it.
     Edge(usize),
     /// Cuts a link of the scenario in both directions, or lets it work again.
     Link(usize, bool),
-}
-
-/// A processor of coded packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Processor {
-    Encoder,
-    Decoder,
 }
 
 /// The controller with its events.
@@ -74,8 +63,7 @@ pub(crate) struct Controller {
     nodes: BTreeMap<FeId, usize>,
     /// By encapsulation.
     flows: Vec<Flow>,
-    /// The vectors of the packets that processors give, by the number of the processor.
-    leaves: BTreeMap<u32, Arc<[Vector]>>,
+    processors: Processors,
     /// The links of the controller that a link of the scenario consists of.
     links: Vec<Vec<LinkId>>,
     /// The next one last.
@@ -119,7 +107,7 @@ impl Controller {
             paths,
             nodes: survey.nodes,
             flows: Vec::new(),
-            leaves: BTreeMap::new(),
+            processors: Processors::new(),
             links: survey.links,
             events: Vec::new(),
             changed: Changed::default(),
@@ -162,9 +150,9 @@ impl Controller {
         &self.flows
     }
 
-    /// The vectors of the packets that a processor gives.
-    pub(crate) fn leaves(&self, processor: u32) -> Arc<[Vector]> {
-        self.leaves.get(&processor).cloned().unwrap_or_default()
+    /// The processors that its rules name.
+    pub(crate) fn processors(&self) -> &Processors {
+        &self.processors
     }
 
     /// The changes by its events so far.

@@ -24,6 +24,7 @@ use super::build::Site;
 use super::router::Router;
 use super::wire;
 use crate::error::Error;
+use crate::forwarding::code::decoding_routers;
 use crate::forwarding::{Changed, Controller, Write};
 use crate::scenario::Scenario;
 use crate::scenario::forwarding::{Effect, Forwarding};
@@ -35,6 +36,8 @@ pub(super) struct Elements {
     controller: Controller,
     /// The names of the encapsulations.
     names: Vec<String>,
+    /// The routers at which packets are decoded.
+    decoding: BTreeSet<String>,
     /// The name of each element's router, and its socket.
     routers: BTreeMap<FeId, (String, PathBuf)>,
     /// The sections that each element has.
@@ -62,6 +65,10 @@ impl Elements {
             routers: controller.elements().map(router).collect(),
             names: names
                 .map(|encapsulation| encapsulation.name.clone())
+                .collect(),
+            decoding: decoding_routers(scenario)
+                .into_iter()
+                .map(str::to_owned)
                 .collect(),
             sections: BTreeMap::new(),
             changed: Changed::default(),
@@ -126,6 +133,11 @@ impl Elements {
             let rules = paths.filter_map(|path| path.strip_prefix("fpf.rule.")?.rsplit_once('.'));
             let rules: BTreeSet<&str> = rules.map(|(name, _)| name).collect();
             metrics.insert(format!("fpf_rules.{}", router.name), rules.len() as f64);
+            if self.decoding.contains(&router.name) {
+                let repaired = router.page("fpf")["repaired"].as_f64();
+                let name = format!("fpf_repaired_packets.{}", router.name);
+                metrics.insert(name, repaired.unwrap_or(0.0));
+            }
             let rows = router.page("fpf_encapsulations");
             for row in rows.as_array().into_iter().flatten() {
                 let name = row["name"].as_str().unwrap_or_default();
@@ -173,8 +185,9 @@ impl Elements {
             }
             Some(section)
         });
-        let sections = network::sections(self.controller.paths(), fe, &own.collect::<Vec<_>>());
-        let name = &self.controller.paths().topology().fe(fe).name;
+        let (paths, processors) = (self.controller.paths(), self.controller.processors());
+        let sections = network::sections(paths, fe, processors, &own.collect::<Vec<_>>());
+        let name = &paths.topology().fe(fe).name;
         sections.map_err(|error| Error::Network(format!("router {name}: {error}")))
     }
 

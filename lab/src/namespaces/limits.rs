@@ -28,13 +28,6 @@ const MSS_MAX: u32 = 1460;
 /// Refuses a scenario that the lab cannot run; returns the features that it leaves out, as sentences.
 pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Error> {
     check_size(scenario, topology)?;
-    let mut encapsulations = scenario.forwarding.encapsulations.iter();
-    if let Some(coded) = encapsulations.find(|encapsulation| encapsulation.is_coded) {
-        return refuse(format!(
-            "encapsulation {} has a `code`, and live routers have no processors for it; try --on sim",
-            coded.name
-        ));
-    }
     for controller in &scenario.controllers {
         if scenario.uses_forces && (controller.delay > Span::ZERO || controller.loss > 0.0) {
             return refuse(format!(
@@ -267,7 +260,7 @@ fn not_emulated(options: &TcpOptions) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::plan::{Choices, load_built_in, plan};
+    use crate::scenario::plan::plan;
 
     const SMALL: &str = r#"
 title = "small"
@@ -354,22 +347,6 @@ rate = "1 Mbit"
              kind = \"backpressure\"\nperiod = \"1 ms\"\ningress = [\"l.reverse\"]\negress = [\"r\"]"
         );
         assert!(with(left, &hasty).unwrap()[0].ends_with("with a shorter period (fast)"));
-    }
-
-    #[test]
-    fn coded_packets_are_for_the_simulator() {
-        let plan = load_built_in("fpf/xor", Choices::default()).unwrap();
-        let checked = plan.points.iter().map(|point| {
-            let topology = Topology::new(&point.scenario).unwrap();
-            check(&point.scenario, &topology).map_err(|e| e.to_string())
-        });
-        let [plain, xor] = checked.collect::<Vec<_>>().try_into().unwrap();
-        assert!(plain.is_ok(), "{plain:?}");
-        assert_eq!(
-            xor.unwrap_err(),
-            "the lab cannot run this: encapsulation video has a `code`, and live routers have no processors for it; try \
-             --on sim"
-        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The configuration of each FE: its interfaces, the rules of its domain, and the packets that enter there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use weir_base::setting::{Scalar, Settings};
 use weir_controller::paths::{Address, End, FeId, Input, Lid, LinkId, Paths, Payload, Rule};
@@ -11,6 +12,8 @@ use weir_lfb::fpf::Part;
 use weir_lfb::mac;
 use weir_lfb::named::Named;
 use weir_model::{Change, ComponentPath, Fault};
+use weir_path::fpf::process::Function;
+use weir_wire::fpf::Vector;
 
 use super::section::OF_ENCAPSULATION;
 use super::topology::address_of;
@@ -69,6 +72,21 @@ impl Encapsulation {
     }
 }
 
+/// A processor of packets, as a rule names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Its function.
+    pub function: Function,
+    /// The vectors of the packets that it gives.
+    pub leaves: Arc<[Vector]>,
+}
+
+/// The processors of a network by the numbers that its rules have.
+pub type Processors = BTreeMap<u32, Processor>;
+
+/// The processors of a network's file, which has no words for any.
+const NONE: Processors = Processors::new();
+
 /// Why an FE has no configuration.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ExportError {
@@ -82,31 +100,35 @@ pub enum ExportError {
         /// Its interface.
         interface: String,
     },
-    /// A file has no word for a processor: only a simulated network has some.
-    #[error("it would process packets")]
-    Processor,
+    /// A rule has a processor that nobody describes.
+    #[error("it would process packets, and processor {0} is unknown")]
+    Processor(u32),
     /// The FE would refuse it.
     #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Fault>),
 }
 
-/// The FPF sections of an FE's configuration: its interfaces, the rules of its domain, and these encapsulations. They have
-/// been checked as the FE itself will check them.
+/// The FPF sections of an FE's configuration: its interfaces, the rules of its domain with their processors, and these
+/// encapsulations. They have been checked as the FE itself will check them.
 pub fn sections(
     paths: &Paths,
     fe: FeId,
+    processors: &Processors,
     encapsulations: &[Encapsulation],
 ) -> Result<Vec<Change>, ExportError> {
-    whole(paths, fe, encapsulations.iter().map(Encapsulation::section))
+    let entering = encapsulations.iter().map(Encapsulation::section);
+    whole(paths, fe, processors, entering)
 }
 
 /// The sections of an FE, with these of packets that enter there, which it would accept.
 fn whole(
     paths: &Paths,
     fe: FeId,
+    processors: &Processors,
     entering: impl Iterator<Item = Vec<Change>>,
 ) -> Result<Vec<Change>, ExportError> {
-    let inner = inner(paths, fe)?.into_iter().map(|(_, changes)| changes);
+    let inner = inner(paths, fe, processors)?.into_iter();
+    let inner = inner.map(|(_, changes)| changes);
     let changes: Vec<Change> = inner.chain(entering).flatten().collect();
     check(paths, fe, &changes).map_err(ExportError::Refused)?;
     Ok(changes)
@@ -114,7 +136,7 @@ fn whole(
 
 /// The sections of an FE without those of the packets that enter there: of its domain, of its interfaces, and of its
 /// rules.
-fn inner(paths: &Paths, fe: FeId) -> Result<Vec<Section>, ExportError> {
+fn inner(paths: &Paths, fe: FeId, processors: &Processors) -> Result<Vec<Section>, ExportError> {
     let topology = paths.topology();
     let bytes = Scalar::Integer(paths.lid_bytes(topology.domain_of(fe)).into());
     let of_domain = Change::new(ComponentPath::new(["fpf", "lid_bytes"]), bytes);
@@ -122,7 +144,7 @@ fn inner(paths: &Paths, fe: FeId) -> Result<Vec<Section>, ExportError> {
     let links = topology.links_of(fe);
     sections.extend(links.map(|link| interface(topology.ends(link, fe))));
     for ((input, lid), rule) in paths.rules(fe) {
-        sections.push(rule_section(paths, fe, (input, *lid), rule)?);
+        sections.push(rule_section(paths, fe, processors, (input, *lid), rule)?);
     }
     Ok(sections)
 }
@@ -177,12 +199,12 @@ impl NetworkPlan {
             let vectors = flow.routes.iter().map(|route| &route.vector[..]);
             encapsulation(&flow.name, &flow.settings, vectors).1
         });
-        whole(paths, fe, entering).map_err(|error| self.faults(fe, error))
+        whole(paths, fe, &NONE, entering).map_err(|error| self.faults(fe, error))
     }
 
     /// The sections of an FE without those of the packets that enter there.
     pub(crate) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
-        inner(paths, fe).map_err(|error| self.fault(fe, error))
+        inner(paths, fe, &NONE).map_err(|error| self.fault(fe, error))
     }
 
     /// A rule of an FE.
@@ -193,7 +215,7 @@ impl NetworkPlan {
         place: (&Input, Lid),
         rule: &Rule,
     ) -> Result<Section, Fault> {
-        rule_section(paths, fe, place, rule).map_err(|error| self.fault(fe, error))
+        rule_section(paths, fe, &NONE, place, rule).map_err(|error| self.fault(fe, error))
     }
 
     /// The port at an end of a link; none for a tunnel.
@@ -335,6 +357,7 @@ fn interface(ends: [&End; 2]) -> Section {
 fn rule_section(
     paths: &Paths,
     fe: FeId,
+    processors: &Processors,
     (input, lid): (&Input, Lid),
     rule: &Rule,
 ) -> Result<Section, ExportError> {
@@ -347,7 +370,7 @@ fn rule_section(
     if let Some(input) = input {
         section.set("input", input);
     }
-    set_action(&mut section, paths, fe, rule)?;
+    set_action(&mut section, paths, fe, processors, rule)?;
     Ok(section.finish())
 }
 
@@ -355,6 +378,7 @@ fn set_action(
     section: &mut Components,
     paths: &Paths,
     fe: FeId,
+    processors: &Processors,
     rule: &Rule,
 ) -> Result<(), ExportError> {
     match rule {
@@ -387,11 +411,16 @@ fn set_action(
             }
         }
         Rule::Copies(vectors) => {
-            let leaves: Vec<String> = vectors.iter().map(|vector| hex(vector)).collect();
             section.set("action", "multicast");
-            section.set("leaves", leaves.join(" "));
+            section.set("leaves", leaves(vectors.iter().map(|lids| &lids[..])));
         }
-        Rule::Process(_) => return Err(ExportError::Processor),
+        Rule::Process(number) => {
+            let processor = processors.get(number);
+            let processor = processor.ok_or(ExportError::Processor(*number))?;
+            section.set("action", processor.function.word());
+            let vectors = processor.leaves.iter().map(Vector::as_bytes);
+            section.set("leaves", leaves(vectors));
+        }
         Rule::Deliver(payload) => {
             section.set("action", "decapsulate");
             if let Payload::EtherType(code) = payload {
@@ -400,6 +429,12 @@ fn set_action(
         }
     }
     Ok(())
+}
+
+/// Vectors as a rule has them.
+fn leaves<'v>(vectors: impl Iterator<Item = &'v [u8]>) -> String {
+    let vectors: Vec<String> = vectors.map(hex).collect();
+    vectors.join(" ")
 }
 
 /// The port of an interface, and its VLAN if it has one.

@@ -39,7 +39,7 @@ use weir_controller::paths::{FeId, LinkId, PathError, Paths, Route, Topology};
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault, NetworkReport, PathReport};
 
-pub use export::{Encapsulation, ExportError, hex, sections, toml};
+pub use export::{Encapsulation, ExportError, Processor, Processors, hex, sections, toml};
 pub use flows::target;
 use section::NETWORK;
 

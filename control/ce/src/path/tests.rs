@@ -1,6 +1,8 @@
 use super::*;
 use weir_base::setting::Scalar;
 use weir_config::Document;
+use weir_path::fpf::process::Function;
+use weir_wire::fpf::Vector;
 
 /// The paper's Figure 1: IP would lead from C by D to A.
 const FIGURE_1: &str = r#"
@@ -228,4 +230,27 @@ fn faults_name_their_place() {
     let c1 = plan.topology.fe_named("c1").unwrap();
     let faults = plan.configuration(&paths, c1, &flows).unwrap_err();
     assert!(faults[0].to_string().contains("at `c1`: "), "{}", faults[0]);
+}
+
+#[test]
+fn a_rule_that_processes_packets_says_how_and_where_they_go() {
+    let plan = parsed(FIGURE_1).unwrap();
+    let mut paths = Paths::new(plan.topology.clone()).unwrap();
+    let c1 = plan.topology.fe_named("c1").unwrap();
+    let (lid, _) = paths.process(c1, 7).unwrap();
+    let of = |processors: &Processors| sections(&paths, c1, processors, &[]);
+    let error = of(&Processors::new()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "it would process packets, and processor 7 is unknown"
+    );
+    let leaves = [&[1, 0, 2][..], &[3], &[1, 0, 2]].map(|lids| Vector::new(lids).unwrap());
+    let encoder = Processor {
+        function: Function::XorEncode,
+        leaves: leaves.into(),
+    };
+    let changes = values(&of(&[(7, encoder)].into()).unwrap());
+    let rule = format!("fpf.rule.lid-{:02x}", lid.value);
+    assert_eq!(changes[&format!("{rule}.action")], "xor-encode");
+    assert_eq!(changes[&format!("{rule}.leaves")], "010002 03 010002");
 }

@@ -177,13 +177,13 @@ pub(super) fn add(
     let rule = match action {
         "forward" => Rule::Forward(hop()?),
         "multicast" => Rule::Multicast(leaves()?),
-        "xor-encode" => process(Function::XorEncode)?,
-        "xor-decode" => process(Function::XorDecode)?,
-        "segment" => process(Function::Segment)?,
-        "reassemble" => process(Function::Reassemble)?,
         "decapsulate" => Rule::Decapsulate(inner()?),
         "redirect" => Rule::Redirect,
-        _ => Rule::Drop,
+        "drop" => Rule::Drop,
+        word => {
+            let function = Function::ALL.into_iter().find(|f| f.word() == word);
+            process(function.unwrap_or_else(|| unreachable!("the words of actions are checked")))?
+        }
     };
     let lid = text::lid(settings.text("lid"), domain.lid_size().bytes());
     let lid = lid.map_err(|why| Wrong::new("lid", why))?;

@@ -3,11 +3,12 @@
 use std::sync::PoisonError;
 
 use weir_path::fpf::process::ProcessorId;
+use weir_path::fpf::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
 
 use super::super::build::World;
 use super::super::observe::Metrics;
-use crate::forwarding::code::processors;
+use crate::forwarding::code::{decoding_routers, processors};
 use crate::scenario::{Forwarding, Scenario, TrafficKind};
 
 /// Rules of each router and of the edges, changes by events, and the copies that receivers got.
@@ -50,16 +51,23 @@ pub(in crate::simulation) fn add_metrics(
     add_copies(scenario, &world.simulation, metrics);
 }
 
-/// The gauges of the decoders.
+/// The gauges of the decoders, and what all of a router have repaired.
 fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
+    for router in decoding_routers(scenario) {
+        metrics.insert(format!("fpf_repaired_packets.{router}"), 0.0);
+    }
     for (number, encapsulation) in scenario.forwarding.encapsulations.iter().enumerate() {
         let [_, decoder] = processors(number);
-        for place in 0..scenario.routers.len() as u32 {
+        for (place, router) in scenario.routers.iter().enumerate() {
             let fabric = simulation.fabric();
-            let processor = fabric.processor(NodeId(place), ProcessorId(decoder));
+            let processor = fabric.processor(NodeId(place as u32), ProcessorId(decoder));
             let mut report = |gauge: &'static str, value: u64| {
                 let name = format!("fpf_decoder.{}.{gauge}", encapsulation.name);
                 metrics.insert(name, value as f64);
+                let repaired = metrics.get_mut(&format!("fpf_repaired_packets.{router}"));
+                if let (REPAIRED, Some(sum)) = (gauge, repaired) {
+                    *sum += value as f64;
+                }
             };
             if let Some(processor) = processor {
                 processor.inspect(&mut report);

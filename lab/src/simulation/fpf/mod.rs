@@ -13,15 +13,14 @@ use weir_controller::paths::{FeId, Rule};
 use weir_packet::Queue;
 use weir_path::fpf::edge::filter::RawFilter;
 use weir_path::fpf::edge::rule::Rule as EdgeRule;
-use weir_path::fpf::process::xor::{Decoder, Encoder};
-use weir_path::fpf::process::{Processing, Processor as Process, ProcessorId};
+use weir_path::fpf::process::{Processing, ProcessorId};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
 use weir_sim::{Actor, Fabric, NodeId, PortId};
 use weir_wire::fpf::{ETHERTYPE_DEFAULT, Vector};
 
 pub(super) use self::measures::add_metrics;
 use crate::error::Error;
-use crate::forwarding::{Changed, Controller, Processor, Write};
+use crate::forwarding::{Changed, Controller, Write};
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
@@ -76,11 +75,8 @@ impl ControllerActor {
 
     fn carry_out(&self, write: &Write, fabric: &mut Fabric) -> Result<(), Error> {
         match write {
-            Write::Processor { fe, number, kind } => {
-                let processor: Box<dyn Process> = match kind {
-                    Processor::Encoder => Box::<Encoder>::default(),
-                    Processor::Decoder => Box::<Decoder>::default(),
-                };
+            Write::Processor { fe, number } => {
+                let processor = self.controller.processors()[number].function.start();
                 fabric.set_processor(self.router(*fe), ProcessorId(*number), processor);
             }
             Write::Table(fe) => {
@@ -133,7 +129,7 @@ impl ControllerActor {
                 Rule::Deliver(_) => TableRule::Decapsulate(Inner::Ip),
                 Rule::Process(number) => TableRule::Process(Processing {
                     processor: ProcessorId(*number),
-                    leaves: self.controller.leaves(*number),
+                    leaves: self.controller.processors()[number].leaves.clone(),
                 }),
             };
             let input = input.as_ref().map(|name| interfaces[name]);

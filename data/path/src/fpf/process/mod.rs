@@ -68,6 +68,24 @@ pub enum Function {
 }
 
 impl Function {
+    /// All functions.
+    pub const ALL: [Self; 4] = [
+        Self::XorEncode,
+        Self::XorDecode,
+        Self::Segment,
+        Self::Reassemble,
+    ];
+
+    /// The word for the action of a rule.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::XorEncode => "xor-encode",
+            Self::XorDecode => "xor-decode",
+            Self::Segment => "segment",
+            Self::Reassemble => "reassemble",
+        }
+    }
+
     /// A processor with this function, without any state.
     pub fn start(self) -> Box<dyn Processor> {
         match self {
