@@ -5,6 +5,17 @@
 //! ```
 //!
 //! Next hops have the MAC address of nobody, so that the sink's kernel takes a frame, counts it, and drops it at once.
+//!
+//! A router with loops has pairs of ports beside these, each joined by a wire; so a packet whose vector names some of
+//! them passes the router once more for each, as in section V.A of the paper:
+//!
+//! ```text
+//!           ╭─────╮  ╭─────╮
+//!           1a    1b 2a    2b      a LID for each interface by which packets leave: 0 out, 1 1a, 2 2a, ...
+//!   in ──▶ ┌────────────────┐
+//!          │     router     │ ──▶ out
+//!          └────────────────┘
+//! ```
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,8 +24,8 @@ use std::process::Command;
 
 use weir_live::namespace::{Namespace, Spawner};
 
-use super::Kind;
 use super::frames::{LIDS, V4, V6, source};
+use super::{Kind, LOOPS_MAX};
 use crate::error::Error;
 use crate::namespaces::process::run_to_end;
 use crate::namespaces::router::{NO_SUPERVISOR, Router, quoted};
@@ -37,10 +48,22 @@ pub(super) struct Counters {
     pub(super) cpu_s: f64,
 }
 
+/// The work of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A core FE, which is a router of IPv4 and IPv6, too.
+    Core,
+    /// An edge FE with a rule for each of this many flows.
+    Edge(u32),
+    /// A core FE with loops.
+    Loops,
+}
+
 /// The hosts and the router. Everything ends with this value.
 #[derive(Debug)]
 pub(super) struct Bed {
     router: Router, // before its namespace
+    role: Role,
     pub(super) source: Namespace,
     middle: Namespace,
     _sink: Namespace,
@@ -48,9 +71,8 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Builds the hosts and starts the router: a core FE, which is a router of IPv4 and IPv6, too; or an edge FE with a
-    /// rule for each flow.
-    pub(super) fn new(executable: &Path, folder: &Path, edge: Option<u32>) -> Result<Self, Error> {
+    /// Builds the hosts and starts the router.
+    pub(super) fn new(executable: &Path, folder: &Path, role: Role) -> Result<Self, Error> {
         let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
         let (source, middle, sink) = (namespace()?, namespace()?, namespace()?);
         let spawner = Spawner::new().map_err(Error::io("cannot start a thread"))?;
@@ -82,24 +104,29 @@ impl Bed {
              neigh replace fd77:2::2 lladdr {nobody} dev out nud permanent\n\
              route add {V4} via 10.77.2.2\nroute add {V6} via fd77:2::2\n"
         );
-        run(&middle, "ip", "-batch -", &ip)?;
+        run(&middle, "ip", "-batch -", &(ip + &loops(role)))?;
         run(&source, "ip", "link set a0 up", "")?;
         run(&sink, "ip", "link set b0 up", "")?;
-        for port in ["in", "out"] {
+        for port in ports(role) {
             run(&middle, "ethtool", &format!("-K {port} tx off gro off"), "")?;
         }
-        let name = edge.map_or("core".to_owned(), |flows| format!("edge-{flows}"));
+        let name = match role {
+            Role::Core => "core".to_owned(),
+            Role::Edge(flows) => format!("edge-{flows}"),
+            Role::Loops => "loops".to_owned(),
+        };
         let started = Router::start(
             (&spawner, &middle),
             (executable, "router"),
             folder,
             &name,
-            |socket| configuration(socket, edge),
+            |socket| configuration(socket, role),
         );
         let mut router = started?;
         router.wait_ready("ports")?;
         Ok(Self {
             router,
+            role,
             source,
             middle,
             _sink: sink,
@@ -138,50 +165,109 @@ impl Bed {
         self.router.page("drops").to_string()
     }
 
-    /// Whether it can carry these frames.
-    pub(super) fn is_for(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Edge(flows) => self.router.name == format!("edge-{flows}"),
-            _ => self.router.name == "core",
+    /// The work of its router.
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+}
+
+impl Kind {
+    /// The router for these frames.
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::Edge(flows) => Role::Edge(flows),
+            Self::Loops(_) => Role::Loops,
+            _ => Role::Core,
         }
     }
 }
 
-/// The configuration of the router: 256 rules, and with an edge an encapsulation for each flow, by its source.
-fn configuration(socket: &Path, edge: Option<u32>) -> String {
+/// The wires of the loops, with their MAC addresses.
+fn loops(role: Role) -> String {
+    let number = if role == Role::Loops { LOOPS_MAX } else { 0 };
+    let wire = |n| {
+        let mac = shown(mac_of_loop(n));
+        format!(
+            "link add {n}a type veth peer name {n}b address {mac}\nlink set {n}a up\nlink set {n}b up\n"
+        )
+    };
+    (1..=number).map(wire).collect()
+}
+
+/// The MAC address of the port to which a loop leads.
+fn mac_of_loop(n: u32) -> [u8; 6] {
+    [2, 0, 0, 0, 78, n as u8]
+}
+
+/// The router's ports.
+fn ports(role: Role) -> Vec<String> {
+    let number = if role == Role::Loops { LOOPS_MAX } else { 0 };
+    let loops = (1..=number).flat_map(|n| [format!("{n}a"), format!("{n}b")]);
+    let ports = ["in", "out"].map(str::to_owned);
+    ports.into_iter().chain(loops).collect()
+}
+
+/// The configuration of the router: a core FE has a rule for each LID, one with loops for each interface by which packets
+/// leave, and an edge FE an encapsulation for each flow, by its source.
+fn configuration(socket: &Path, role: Role) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");
     // Writing to a string cannot fail.
-    for port in ["in", "out"] {
+    for port in ports(role) {
         let _ = writeln!(
             text,
             "[port.{port}]\ninterface = \"{port}\"\ndiscipline = {{ kind = \"fifo\", limit = 1000 }}\n\
              [fpf.interface.{port}]\nport = \"{port}\""
         );
     }
-    let neighbour = shown(MACS[2]);
-    for lid in 0..LIDS {
+    let lids = match role {
+        Role::Loops => LOOPS_MAX + 1,
+        _ => LIDS,
+    };
+    for lid in 0..lids {
+        let (output, mac) = match role {
+            Role::Loops if lid > 0 => (format!("{lid}a"), mac_of_loop(lid)),
+            _ => ("out".to_owned(), MACS[2]),
+        };
         let _ = writeln!(
             text,
-            "[fpf.rule.r{lid}]\nlid = \"{lid:02x}\"\noutput = \"out\"\nneighbour = \"{neighbour}\"\n\
-             leaves_domain = true"
+            "[fpf.rule.r{lid}]\nlid = \"{lid:02x}\"\noutput = \"{output}\"\nneighbour = \"{}\"\n\
+             leaves_domain = true",
+            shown(mac)
         );
     }
-    if edge.is_some() {
+    if let Role::Edge(flows) = role {
         text.push_str("[fpf.encapsulation]\n");
-    }
-    for flow in 0..edge.unwrap_or(0) {
-        // In few bytes: a configuration may have a mebibyte.
-        let _ = writeln!(
-            text,
-            "e{flow} = {{ source = \"{}\", vectors = \"{:02x}010203\" }}",
-            source(flow),
-            flow % LIDS
-        );
+        for flow in 0..flows {
+            // In few bytes: a configuration may have a mebibyte.
+            let _ = writeln!(
+                text,
+                "e{flow} = {{ source = \"{}\", vectors = \"{:02x}010203\" }}",
+                source(flow),
+                flow % LIDS
+            );
+        }
     }
     text
 }
 
 fn shown(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_loop_leads_to_a_port_of_the_same_router() {
+        let text = configuration(Path::new("/run/r.sock"), Role::Loops);
+        let rule = "[fpf.rule.r7]\nlid = \"07\"\noutput = \"7a\"\nneighbour = \"02:00:00:00:4e:07\"\nleaves_domain = true";
+        assert!(text.contains(rule), "{text}");
+        assert!(!text.contains("[fpf.rule.r8]"));
+        let wires = loops(Role::Loops);
+        assert!(wires.contains("7a type veth peer name 7b address 02:00:00:00:4e:07"));
+        assert!(text.contains("[port.7b]"));
+        assert!(!configuration(Path::new("/run/r.sock"), Role::Core).contains("[port.1a]"));
+    }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::checksum;
 use weir_wire::fpf::ETHERTYPE_DEFAULT;
 
-use super::Kind;
+use super::{Kind, LOOPS_MAX};
 
 /// LIDs of the core FE's table, destinations of IP, and LIDs to which an edge leads flows.
 pub(super) const LIDS: u32 = 256;
@@ -38,6 +38,14 @@ pub(super) fn frames(kind: Kind, bytes: usize, [from, to]: [[u8; 6]; 2]) -> Vec<
                 frame.extend(u16::from(ETHERTYPE_DEFAULT).to_be_bytes());
                 // Four LIDs, the first one counts here.
                 frame.extend([4, 0, (n % LIDS) as u8, 1, 2, 3]);
+                ipv6(&mut frame, bytes - CRC_BYTES, 0, 0);
+            }
+            Kind::Loops(loops) => {
+                frame.extend(u16::from(ETHERTYPE_DEFAULT).to_be_bytes());
+                // The same length for all: the LIDs behind that of the last port count nowhere.
+                frame.extend([LOOPS_MAX as u8 + 1, 0]);
+                frame.extend((1..=loops as u8).chain([0]));
+                frame.resize(frame.len() + (LOOPS_MAX - loops) as usize, 0);
                 ipv6(&mut frame, bytes - CRC_BYTES, 0, 0);
             }
             Kind::Ipv6 => {
@@ -97,8 +105,20 @@ mod tests {
     #[test]
     fn frames_are_as_long_as_wanted_and_differ_in_what_decides() {
         let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-        let kinds = [Kind::Fpf, Kind::Ipv4, Kind::Ipv6, Kind::Edge(2000)];
-        let counts = [(256, 1024), (256, 1024), (256, 1024), (2000, 2000)];
+        let kinds = [
+            Kind::Fpf,
+            Kind::Ipv4,
+            Kind::Ipv6,
+            Kind::Edge(2000),
+            Kind::Loops(LOOPS_MAX),
+        ];
+        let counts = [
+            (256, 1024),
+            (256, 1024),
+            (256, 1024),
+            (2000, 2000),
+            (1, 1024),
+        ];
         for (kind, (distinct, count)) in kinds.into_iter().zip(counts) {
             for bytes in [78, 1518] {
                 let all = frames(kind, bytes, macs);
@@ -108,5 +128,16 @@ mod tests {
                 assert_eq!(different.len(), distinct, "{kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_vector_names_the_loops_and_then_the_way_out() {
+        let frames = frames(
+            Kind::Loops(3),
+            128,
+            [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+        );
+        assert_eq!(frames[0][14..24], [8, 0, 1, 2, 3, 0, 0, 0, 0, 0]);
+        assert_eq!(frames[0][24], 0x60, "a packet of IPv6");
     }
 }

@@ -12,7 +12,10 @@
 //! once, because other programs share this machine. Its rate is the one at which the source has sent: a source that comes
 //! late catches up for some milliseconds, and offers less if it was later.
 //!
-//! A frame is lost if the router has not sent it, or its interface has dropped it.
+//! A frame is lost if the router has not sent it to the sink, or its interface has dropped it.
+//!
+//! With loops, each frame passes the router several times, and each time counts. So the router can carry a multiple of
+//! what the source offers.
 //!
 //! - `bed`: hosts and router
 //! - `frames`: frames
@@ -48,6 +51,8 @@ const REST: Duration = Duration::from_micros(30);
 /// How far the source may be behind its schedule before it gives up catching up. What comes at once then is harder on a
 /// router than an even rate, but fits its ring of 4096 frames from 256 bytes on.
 const BEHIND_MAX: Span = Span::from_millis(8);
+/// Loops that a router has at most.
+pub(crate) const LOOPS_MAX: u32 = 7;
 /// Frames still on their way after a trial arrive within this time.
 const SETTLE_MAX: Span = Span::from_secs(1);
 /// Interval of the looks at the counters meanwhile.
@@ -64,12 +69,14 @@ pub(crate) enum Kind {
     Ipv6,
     /// IPv6 that gets a header with four LIDs, at an edge FE with a rule for each of this many flows.
     Edge(u32),
+    /// FPF through this many loops, at most [`LOOPS_MAX`].
+    Loops(u32),
 }
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// The highest rate without loss, in frames per second; zero if every trial lost some.
+    /// The highest rate without loss, in frames that the router forwarded per second; zero if every trial lost some.
     pub(crate) fps: f64,
     /// The same as a share of the link's rate.
     pub(crate) link_share: f64,
@@ -126,19 +133,17 @@ impl Throughput {
                 output: format!("it sent none on: {}", bed.drops()),
             });
         }
-        search(line, |rate| bed.trial(&frames, rate, length))
+        let found = search(line, kind.passes(), |rate| bed.trial(&frames, rate, length));
+        found.map(|found| found.of_passes(kind.passes()))
     }
 
     /// The router for these frames, which keeps running.
     fn bed(&mut self, kind: Kind) -> Result<&mut Bed, Error> {
-        let place = match self.beds.iter().position(|bed| bed.is_for(kind)) {
+        let role = kind.role();
+        let place = match self.beds.iter().position(|bed| bed.role() == role) {
             Some(place) => place,
             None => {
-                let edge = match kind {
-                    Kind::Edge(flows) => Some(flows),
-                    _ => None,
-                };
-                let bed = Bed::new(&self.executable, self.folder.path(), edge)?;
+                let bed = Bed::new(&self.executable, self.folder.path(), role)?;
                 self.beds.push(bed);
                 self.beds.len() - 1
             }
@@ -147,15 +152,39 @@ impl Throughput {
     }
 }
 
-/// The highest rate of trials without loss, up to the link's.
+impl Kind {
+    /// How often the router forwards each frame.
+    fn passes(self) -> u32 {
+        match self {
+            Self::Loops(loops) => loops + 1,
+            _ => 1,
+        }
+    }
+}
+
+impl Found {
+    /// The same for a router that has forwarded every frame so often.
+    fn of_passes(self, passes: u32) -> Self {
+        let passes = f64::from(passes);
+        Self {
+            fps: passes * self.fps,
+            link_share: passes * self.link_share,
+            ns: self.ns / passes,
+            ..self
+        }
+    }
+}
+
+/// The highest rate of trials without loss, up to the link's, of frames that pass the router so often.
 fn search(
     line: f64,
+    passes: u32,
     mut trial_at: impl FnMut(f64) -> Result<Trial, Error>,
 ) -> Result<Found, Error> {
     let (mut low, mut high) = (0.0, line);
     let mut found = Found::default();
     let mut rate = line;
-    while high - low > RESOLUTION * line {
+    while high - low > RESOLUTION * line / f64::from(passes) {
         let mut trial = trial_at(rate)?;
         if rate == line {
             found.offered_share = trial.fps / line;
@@ -251,8 +280,17 @@ mod tests {
 
     /// Searches with a source and a router that do this many frames in a second; returns the rates of all trials.
     fn found(source: f64, router: f64, unlucky: &[usize]) -> (Found, Vec<f64>) {
+        found_of_passes(1, source, router, unlucky)
+    }
+
+    fn found_of_passes(
+        passes: u32,
+        source: f64,
+        router: f64,
+        unlucky: &[usize],
+    ) -> (Found, Vec<f64>) {
         let mut rates = Vec::new();
-        let found = search(100_000.0, |rate| {
+        let found = search(100_000.0, passes, |rate| {
             let fps = rate.min(source);
             let is_unlucky = unlucky.contains(&rates.len());
             rates.push(rate);
@@ -287,6 +325,18 @@ mod tests {
         let (found, _) = found(30_000.0, 1e6, &[]);
         let shares = [found.link_share, found.offered_share, found.lost_share];
         assert_eq!(shares, [0.3, 0.3, 0.0]);
+    }
+
+    #[test]
+    fn loops_show_more_than_the_source_offers_and_as_finely() {
+        // The router forwards 43,210 frames a second, each of them eight times.
+        let (found, _) = found_of_passes(8, 30_000.0, 43_210.0 / 8.0, &[]);
+        let found = found.of_passes(8);
+        assert!((0.4221..=0.4321).contains(&found.link_share), "{found:?}");
+        assert!((found.ns - 1e9 / 43_210.0).abs() < 1e-6, "{found:?}");
+        assert_eq!(found.offered_share, 0.3);
+        let (found, _) = found_of_passes(2, 1e6, 1e6, &[]);
+        assert_eq!(found.of_passes(2).fps, 200_000.0);
     }
 
     #[test]

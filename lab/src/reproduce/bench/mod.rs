@@ -68,6 +68,9 @@ pub enum Measures {
     Wire,
     /// The same with a header for each frame: `edge` by `flows` and `bytes`.
     WireEdge,
+    /// The same for frames that pass the router several times, because ports are joined by wires: `FPF` by `loops` and
+    /// `bytes`. Each pass counts.
+    WireLoops,
     /// The scenario `fpf/mixed`, whose links the simulator does not have: one point, `mixed`, with its metrics.
     Media,
     /// Classification of a capture: `classifier` by `flows` and `bytes`.
@@ -91,7 +94,7 @@ impl Measures {
             Self::Internet => vec![("graph", Map::new())],
             Self::Headers => headers().map(|(point, _)| point).collect(),
             Self::Table => table::points(),
-            Self::Wire | Self::WireEdge => wire::points(self),
+            Self::Wire | Self::WireEdge | Self::WireLoops => wire::points(self),
             Self::Media => vec![("mixed", Map::new())],
             _ => engine::points(self),
         }
@@ -99,7 +102,10 @@ impl Measures {
 
     /// Whether it needs real packets in network namespaces.
     pub(in crate::reproduce) fn needs_lab(self) -> bool {
-        matches!(self, Self::Wire | Self::WireEdge | Self::Media)
+        matches!(
+            self,
+            Self::Wire | Self::WireEdge | Self::WireLoops | Self::Media
+        )
     }
 
     /// Runs all points. The runs of a point are spread over the whole time, so that a disturbance of the machine does
@@ -120,7 +126,7 @@ impl Measures {
             Self::Conformance => one_run(engine::conformance(how.quick)?),
             Self::Headers => one_run(headers().map(|(_, metrics)| metrics).collect()),
             Self::Table => one_run(table::rows(how.quick)?),
-            Self::Wire | Self::WireEdge => {
+            Self::Wire | Self::WireEdge | Self::WireLoops => {
                 let mut routers = wire::start(options, how.quick)?;
                 self.in_turns(options, runs, |at| wire::measure(&mut routers, self, at))?
             }

@@ -4,7 +4,7 @@ use weir_base::Span;
 
 use super::{Measures, Metrics, Point, place};
 use crate::error::Error;
-use crate::namespaces::throughput::{Found, Kind, Throughput};
+use crate::namespaces::throughput::{Found, Kind, LOOPS_MAX, Throughput};
 use crate::options::RunOptions;
 
 /// Lengths of frames, check sequence included.
@@ -13,6 +13,9 @@ const CORE_BYTES: [u64; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];
 const EDGE_BYTES: [u64; 3] = [384, 512, 1024];
 /// Flows of an edge.
 const EDGE_FLOWS: [u32; 2] = [1000, 16_000];
+/// Lengths of frames that pass loops, and the numbers of loops: a frame is forwarded once more than that.
+const LOOP_BYTES: [u64; 3] = [128, 512, 1518];
+const LOOPS: [u32; 4] = [0, 1, 3, LOOPS_MAX];
 /// Length of a trial.
 const TRIAL: Span = Span::from_secs(2);
 const TRIAL_QUICK: Span = Span::from_millis(300);
@@ -33,7 +36,14 @@ fn all(measures: Measures) -> Vec<(Point, Kind, usize)> {
             (("edge", place(&values)), Kind::Edge(flows), bytes as usize)
         })
     });
+    let loops = LOOP_BYTES.into_iter().flat_map(|bytes| {
+        LOOPS.map(|loops| {
+            let values = [("loops", loops.into()), ("bytes", bytes)];
+            (("FPF", place(&values)), Kind::Loops(loops), bytes as usize)
+        })
+    });
     match measures {
+        Measures::WireLoops => loops.collect(),
         Measures::WireEdge => edge.collect(),
         _ => core.collect(),
     }
@@ -53,11 +63,11 @@ pub(super) fn start(options: &RunOptions, is_quick: bool) -> Result<Throughput, 
 ///
 /// | metric | |
 /// |---|---|
-/// | `fps` | throughput (RFC 2544) in frames per second, up to the rate of a link of 1 Gbit/s |
+/// | `fps` | throughput (RFC 2544) in frames per second, up to the rate of a link of 1 Gbit/s, or a multiple of it with loops |
 /// | `link_share_ratio` | the same over that rate |
 /// | `offered_share_ratio` | the rate that the source reached when it was to send at the link's rate, over that rate |
 /// | `lost_share_ratio` | the share of the frames that was lost then |
-/// | `router_ns` | processor time of the router for a frame |
+/// | `router_ns` | processor time of the router for a frame, each time that it passes |
 pub(super) fn measure(
     routers: &mut Throughput,
     measures: Measures,
