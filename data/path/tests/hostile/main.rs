@@ -11,12 +11,19 @@ use router::{LIDS, Router, frame, ipv4, ipv6};
 
 /// Frames of a run.
 const FRAMES: usize = 150_000;
+/// Packets that come in parts.
+const PACKETS_IN_PARTS: u32 = 64;
 /// Frames after which everything that waits is let out, and the memory is checked.
 const CHECK_EVERY: usize = 1000;
 
 /// Frames as they should be, from which the others are made.
 fn corpus() -> Vec<Vec<u8>> {
     let fpf = |header: &[u8], payload: &[u8]| frame(0xc000, &[header, payload]);
+    // Parts of packets for the rule that puts them together; each packet counts once a second.
+    let parts = (0..PACKETS_IN_PARTS).flat_map(|identifier| {
+        let parts = router::in_parts(identifier, &ipv4());
+        parts.map(|part| fpf(&[2, 0, 15, 5], &part))
+    });
     let mut all = vec![
         frame(0x0800, &[&ipv4()]),
         frame(0x86dd, &[&ipv6()]),
@@ -30,10 +37,13 @@ fn corpus() -> Vec<Vec<u8>> {
         fpf(&[2, 2, 1, 2], &ipv4()),
         fpf(&[1, 1, 1], &ipv6()),
     ];
+    all.extend(parts);
     for lid in LIDS {
         all.push(fpf(&[3, 0, lid, 5, 1], &ipv4()));
         all.push(fpf(&[2, 1, 0xff, lid], &ipv6()));
         all.push(fpf(&[3, 0, lid, lid, lid], b"payload"));
+        all.push(fpf(&[3, 0, 14, lid, 1], &[0x33; 900]));
+        all.push(fpf(&[4, 0, 14, 15, lid, 1], &[0x44; 600]));
     }
     all
 }
@@ -81,6 +91,8 @@ fn whatever_comes_ends_once_and_leaves_no_trace() {
         (stats.decapsulated.packets, "decapsulated"),
         (stats.created.packets, "created"),
         (stats.repaired, "repaired"),
+        (stats.segmented, "segmented"),
+        (stats.reassembled, "reassembled"),
     ] {
         assert!(count > 1000, "{count} {name}");
     }

@@ -20,7 +20,9 @@ use weir_path::plane::fpf::Stats;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
+use weir_wire::checksum::crc32c;
 use weir_wire::fpf::Vector;
+use weir_wire::fpf_segment::{PART_LEN, Part, Repr, View, Whole};
 
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
@@ -30,7 +32,7 @@ const SLOTS: usize = 64;
 /// The ends of the tunnel: the router's, and the other one.
 const TUNNEL: [[u8; 4]; 2] = [[10, 0, 2, 1], [10, 9, 9, 9]];
 /// The LIDs with a rule.
-pub(crate) const LIDS: std::ops::RangeInclusive<u8> = 1..=14;
+pub(crate) const LIDS: std::ops::RangeInclusive<u8> = 1..=16;
 
 fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, port as u8]
@@ -72,6 +74,22 @@ pub(crate) fn in_tunnel(gre: &[u8], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// A packet in two parts, as a router before this one cuts it.
+pub(crate) fn in_parts(identifier: u32, packet: &[u8]) -> [Vec<u8>; 2] {
+    let of = Whole {
+        identifier,
+        total: packet.len() as u16,
+        check: crc32c(packet),
+    };
+    let (first, second) = packet.split_at(packet.len() / 2);
+    [(0, first), (first.len(), second)].map(|(offset, bytes)| {
+        let part = Part::new(of, offset as u16, bytes.len() as u16).unwrap();
+        let mut segment = vec![0; PART_LEN];
+        Repr::Part(part).emit(&mut View::new_unchecked(&mut segment[..]));
+        [&segment, bytes].concat()
+    })
+}
+
 /// A router with the ports `lan` and `wan`, and rules of every kind.
 pub(crate) struct Router {
     plane: Plane,
@@ -96,7 +114,7 @@ impl Router {
             let device = Device {
                 name: name.to_owned(),
                 mac: mac(port),
-                mtu: 1500,
+                mtu: [1500, 300][port],
                 up: true,
                 carrier: true,
                 addresses: vec![format!("10.0.{}.1/24", port + 1).parse().unwrap()],
@@ -204,8 +222,10 @@ fn rules() -> Table {
     let functions = [
         ("encoder", Function::XorEncode),
         ("decoder", Function::XorDecode),
+        ("cutter", Function::Segment),
+        ("joiner", Function::Reassemble),
     ];
-    let [encoder, decoder] =
+    let [encoder, decoder, cutter, joiner] =
         functions.map(|(name, function)| builder.processor(name, function).unwrap());
     let hop = |interface| Hop {
         interface,
@@ -243,6 +263,8 @@ fn rules() -> Table {
         process(encoder, &[&[12], &[3], &[12]]), // the second packet of each pair is lost
         process(decoder, &[&[5]]),
         Rule::Forward(hop(vlan)),
+        process(cutter, &[]),
+        process(joiner, &[]),
         copies(&[&[1][..]; SLOTS]),
     ];
     for (lid, rule) in LIDS.zip(rules) {
