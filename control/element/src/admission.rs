@@ -280,6 +280,32 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_the_router_makes_must_not_be_there() {
+        let old = plan(&["port.lan.interface=r0", "port.own.interface=r1"]);
+        let new = plan(&[
+            "port.lan.interface=r0",
+            "port.own.interface=r1",
+            "port.own.kind=tun",
+        ]);
+        let limits = admit(None, &old, &Facts::default()).unwrap().limits;
+        // The same name, but another interface: the port is removed and added.
+        let admitted = admit(Some((&old, limits)), &new, &Facts::default()).unwrap();
+        let added = admitted.added.iter().map(|port| &port.name[..]);
+        assert_eq!(added.collect::<Vec<_>>(), ["own"]);
+        assert_eq!(admitted.gone, ["own"]);
+        let facts = Facts {
+            unfit: BTreeMap::from([("r1".to_owned(), Unfit::Taken)]),
+            ..Facts::default()
+        };
+        for before in [None, Some((&old, limits))] {
+            let refused = admit(before, &new, &facts).unwrap_err()[0].to_string();
+            assert!(refused.contains("ip link del r1"), "{refused}");
+        }
+        // Our own interface is there when the router runs with it.
+        assert!(admit(Some((&new, limits)), &new, &facts).is_ok());
+    }
+
+    #[test]
     fn the_limits_of_a_start_hold_the_longest_frame_and_twice_the_queues() {
         let two = plan(&["port.a.interface=r0", "port.b.interface=r1"]);
         let facts = Facts {

@@ -735,6 +735,42 @@ mod tests {
     }
 
     #[test]
+    fn a_port_of_processes_has_nothing_that_needs_a_link() {
+        let with = |key: &str, value: &str| {
+            let kind = change(&["port", "own", "kind"], text("tun"));
+            faults(&[kind, change(&["port", "own", key], text(value))]).join("\n")
+        };
+        for (key, value, expected) in [
+            (
+                "rate",
+                "10 Mbit",
+                "port.own.rate: a port of kind \"tun\" has no rate",
+            ),
+            (
+                "source_check",
+                "loose",
+                "port.own.source_check: a port of kind \"tun\" has no source check",
+            ),
+            (
+                "interface",
+                "weir%d",
+                "port.own.interface: \"weir%d\" cannot be the name of an interface that the router makes",
+            ),
+        ] {
+            let faults = with(key, value);
+            assert!(faults.starts_with(expected), "{faults}");
+        }
+        let tun = change(&["port", "a", "kind"], text("tun"));
+        let bridged = [change(&["mode"], text("bridged")), tun];
+        let other = Change::block(ComponentPath::new(["port", "b"]));
+        let faults = faults(&[&bridged[..], &[other]].concat());
+        assert!(
+            faults[0].starts_with("port.a.kind: a bridge has no"),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
     fn blocks_must_agree() {
         let fifo = |port| change(&["port", port, "discipline", "kind"], text("fifo"));
         assert!(faults(&[])[0].contains("no port"));

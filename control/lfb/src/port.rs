@@ -102,7 +102,14 @@ fn check_name(name: &str) -> Result<(), (&'static str, String)> {
 }
 
 /// What a port with a link may have makes no sense where processes of the machine are behind it.
-fn check_tun(settings: &Settings) -> Result<(), (&'static str, String)> {
+fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, String)> {
+    if interface.contains([':', '%']) || matches!(interface, "." | "..") {
+        let why = format!(
+            "{interface:?} cannot be the name of an interface that the router makes; write it without `:` and `%`, like \
+             interface = \"weir0\""
+        );
+        return Err(("interface", why));
+    }
     if settings.rate("rate") != Rate::default() {
         let why = "a port of kind \"tun\" has no rate: its packets are paced at the ports by which they leave";
         return Err(("rate", why.to_owned()));
@@ -143,7 +150,7 @@ impl PortPlan {
         }
         let is_tun = settings.word("kind") == TUN;
         if is_tun {
-            check_tun(&settings)?;
+            check_tun(&settings, &interface)?;
         }
         settings
             .set(PARAMETERS, "interface", &Scalar::Text(interface.clone()))

@@ -652,6 +652,10 @@ mod tests {
                 "fpf.interface.none.port: there is no port `guest`; add [port.guest]",
             ),
             (
+                "port.own.kind = tun\nfpf.interface.none.port = own",
+                "fpf.interface.none.port: behind the port `own`, of kind \"tun\", is no FPF element but this machine",
+            ),
+            (
                 "fpf.edge_ports = lan guest",
                 "fpf.edge_ports: there is no port `guest`",
             ),
