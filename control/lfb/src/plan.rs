@@ -474,6 +474,7 @@ mod tests {
                 "port.wan.discipline.kind=fifo",
                 "port.wan.discipline.limit=100",
                 "port.wan.interface=wan",
+                "port.wan.kind=ethernet",
                 "port.wan.local_share=0.5",
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",

@@ -1,0 +1,278 @@
+//! A port for processes of this machine in whole planes: what comes in by it, and what is handed to the kernel there.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use etherparse::PacketBuilder;
+use weir_base::{Instant, Streams};
+use weir_discipline::Spec;
+use weir_packet::{Queue, Reason};
+use weir_path::egress::port::Link;
+use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::paths::{Paths, Spread};
+use weir_path::fpf::edge::rule::Rule as Encapsulate;
+use weir_path::fpf::edge::setup::{Encapsulation, Setup};
+use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule};
+use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::link::offload::Offload;
+use weir_path::plane::step::Arrival;
+use weir_path::plane::{Mode, Plane};
+use weir_wire::fpf::Vector;
+
+const WAN: usize = 0;
+const OWN: usize = 1;
+const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
+const SLOTS: usize = 16;
+
+/// A plane with the ports `wan` (10.0.1.1, MTU 1500), of which others are reached by the default route, and `own`, into
+/// which the kernel routes 192.0.2.0/24 and 2001:db8:7::/48. What goes to 192.0.2.1 and to that network in IPv6 gets the
+/// vector 0b.
+fn plane() -> Plane {
+    let mut plane = Plane::new(SLOTS, 1600, Streams::new(1));
+    let mut tables = Tables::default();
+    for (port, name) in ["wan", "own"].into_iter().enumerate() {
+        let link = Link {
+            rate: None,
+            overhead: 24,
+            frame_bytes_max: 1518,
+        };
+        let spec = Spec::check("fifo", []).unwrap();
+        plane.add_port(name, name, Mode::Routed, spec, link, Instant::ZERO);
+        let device = Device {
+            name: name.to_owned(),
+            mac: if port == WAN { [2; 6] } else { [0; 6] },
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            addresses: if port == WAN {
+                vec!["10.0.1.1/24".parse().unwrap()]
+            } else {
+                Vec::new()
+            },
+        };
+        tables.interfaces.insert(port as u32 + 1, device);
+    }
+    plane.set_local(OWN);
+    let next_hop = |interface, gateway: Option<IpAddr>| {
+        Action::Forward(vec![NextHop {
+            interface,
+            gateway,
+            weight: 1,
+        }])
+    };
+    let gateway = "10.0.1.254".parse().unwrap();
+    for (prefix, action) in [
+        ("0.0.0.0/0", next_hop(1, Some(gateway))),
+        ("10.0.1.1/32", Action::Local),
+        ("192.0.2.0/24", next_hop(2, None)),
+        ("2001:db8:7::/48", next_hop(2, None)),
+    ] {
+        let route = Route { action, metric: 0 };
+        tables.set_route(prefix.parse().unwrap(), route);
+    }
+    let neighbour = Neighbour::Reachable(NEXT);
+    tables.neighbours.insert((1, gateway), neighbour);
+    plane.set_tables(Arc::new(tables), Instant::ZERO);
+
+    let mut builder = Builder::new(Domain::default());
+    let hop = Hop {
+        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
+        destination: NEXT.into(),
+        queue: Queue(0),
+        leaves_domain: true,
+    };
+    builder.rule(None, 0x0b, Rule::Forward(hop)).unwrap();
+    plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    let encapsulations = ["192.0.2.1/32", "2001:db8:7::/48"].into_iter().enumerate();
+    let encapsulations = encapsulations.map(|(row, to)| Encapsulation {
+        name: to.to_owned(),
+        row: row as u32,
+        filter: RawFilter {
+            destination: Some(to.parse().unwrap()),
+            ..RawFilter::default()
+        }
+        .check()
+        .unwrap(),
+        rule: Encapsulate {
+            paths: Paths::new(Spread::ByFlow, &[(Vector::new(&[0x0b]).unwrap(), 1)]).unwrap(),
+            timeout: None,
+            session: 0,
+            profile: None,
+        },
+    });
+    let setup = Setup {
+        encapsulations: encapsulations.collect(),
+        ..Setup::default()
+    };
+    plane.set_fpf_edge(Some(Arc::new(setup)), Instant::ZERO);
+    plane
+}
+
+/// UDP from an address of the machine, behind the Ethernet header.
+fn v4(from: [u8; 4], to: [u8; 4], ttl: u8, payload: usize) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let builder = PacketBuilder::ipv4(from, to, ttl).udp(4000, 53);
+    builder.write(&mut packet, &vec![7; payload]).unwrap();
+    packet
+}
+
+fn v6(payload: usize) -> Vec<u8> {
+    let address = |n| [0x20, 1, 0xd, 0xb8, 0, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut packet = Vec::new();
+    let builder = PacketBuilder::ipv6(address(1), address(7), 9).udp(4000, 53);
+    builder.write(&mut packet, &vec![7; payload]).unwrap();
+    packet
+}
+
+fn frame(ethertype: [u8; 2], bytes: &[u8]) -> Vec<u8> {
+    [&[2; 12], &ethertype[..], bytes].concat()
+}
+
+const V4: [u8; 2] = [8, 0];
+const V6: [u8; 2] = [0x86, 0xdd];
+const FPF: [u8; 2] = [0xc0, 0];
+const MACHINE: [u8; 4] = [10, 0, 1, 1];
+const FAR: [u8; 4] = [192, 0, 2, 1];
+
+/// The frames that leave by `wan` and by `own` because of one that came in; no slot leaks.
+fn through(plane: &mut Plane, ingress: usize, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
+    let arrival = Arrival {
+        at: Instant::ZERO,
+        len: frame.len() as u32,
+        vlan: None,
+        offload: Offload::NONE,
+    };
+    plane.receive(ingress, frame, arrival);
+    plane.step(Instant::ZERO);
+    [WAN, OWN].map(|port| {
+        let mut sent = Vec::new();
+        let flushed = plane.flush(port, |burst| {
+            sent.extend(burst.iter().map(|frame| frame.to_vec()));
+            Ok::<_, ()>(burst.len())
+        });
+        flushed.unwrap();
+        sent
+    })
+}
+
+fn ended(plane: &Plane, reason: Reason) -> u64 {
+    plane.fates().ended(reason).packets
+}
+
+#[test]
+fn packets_of_processes_leave_unchanged_behind_their_header() {
+    let mut plane = plane();
+    // Also at the last hop: whoever is next counts it.
+    for ttl in [64, 1] {
+        let packet = v4(MACHINE, FAR, ttl, 100);
+        let [sent, back] = through(&mut plane, OWN, &frame(V4, &packet));
+        assert_eq!(sent[0][12..], [&FPF[..], &[1, 1, 0x0b], &packet].concat());
+        assert_eq!((sent.len(), back.len()), (1, 0));
+    }
+    let [sent, _] = through(&mut plane, OWN, &frame(V6, &v6(100)));
+    assert_eq!(sent[0][17..], v6(100));
+    // What came from a neighbour with such a source is refused, and so is its last hop.
+    through(&mut plane, WAN, &frame(V4, &v4(MACHINE, FAR, 64, 100)));
+    assert_eq!(ended(&plane, Reason::OwnSource), 1);
+    through(&mut plane, WAN, &frame(V4, &v4([10, 9, 9, 9], FAR, 1, 100)));
+    assert_eq!(ended(&plane, Reason::TtlExpired), 1);
+}
+
+#[test]
+fn without_an_encapsulation_they_follow_the_routes_but_never_back() {
+    let mut plane = plane();
+    let packet = v4(MACHINE, [203, 0, 113, 1], 1, 100);
+    let [sent, _] = through(&mut plane, OWN, &frame(V4, &packet));
+    assert_eq!((&sent[0][..6], &sent[0][14..]), (&NEXT[..], &packet[..]));
+
+    // The kernel's route leads back into the port, for processes and for neighbours.
+    let others = [192, 0, 2, 9];
+    for (ingress, from) in [(OWN, MACHINE), (WAN, [10, 9, 9, 9])] {
+        let packet = v4(from, others, 9, 100);
+        let before = ended(&plane, Reason::NoRoute);
+        let [sent, own] = through(&mut plane, ingress, &frame(V4, &packet));
+        assert_eq!(ended(&plane, Reason::NoRoute), before + 1);
+        assert_eq!(
+            (sent.len(), own.len()),
+            if ingress == OWN { (0, 1) } else { (1, 0) }
+        );
+    }
+    assert!(
+        plane.waiting().neighbours().next().is_none(),
+        "nobody is asked for"
+    );
+    // Nor does a neighbour on that interface that somebody has written down.
+    let mut tables = plane.tables().clone();
+    let neighbour = (2, IpAddr::from(others));
+    tables
+        .neighbours
+        .insert(neighbour, Neighbour::Permanent(NEXT));
+    plane.set_tables(Arc::new(tables), Instant::ZERO);
+    let [sent, own] = through(
+        &mut plane,
+        WAN,
+        &frame(V4, &v4([10, 9, 9, 9], others, 9, 100)),
+    );
+    assert_eq!((sent.len(), own.len()), (0, 0));
+    assert_eq!(ended(&plane, Reason::NotAPort), 1);
+}
+
+#[test]
+fn errors_about_packets_of_processes_go_to_the_kernel() {
+    let mut plane = plane();
+    // The first hop carries 1497 bytes behind a header of three.
+    let [sent, own] = through(&mut plane, OWN, &frame(V4, &v4(MACHINE, FAR, 9, 1497 - 28)));
+    assert_eq!((sent.len(), own.len()), (1, 0), "it fits");
+    let [sent, own] = through(&mut plane, OWN, &frame(V4, &v4(MACHINE, FAR, 9, 1498 - 28)));
+    assert_eq!((sent.len(), own.len()), (0, 1));
+    let error = &own[0][14..];
+    assert_eq!(
+        (error[9], error[20], error[21]),
+        (1, 3, 4),
+        "fragmentation needed"
+    );
+    assert_eq!((&error[12..16], &error[16..20]), (&FAR[..], &MACHINE[..]));
+    assert_eq!(error[26..28], 1497_u16.to_be_bytes());
+
+    let [sent, own] = through(&mut plane, OWN, &frame(V6, &v6(1498 - 48)));
+    assert_eq!((sent.len(), own.len()), (0, 1));
+    let (error, offender) = (&own[0][14..], v6(0));
+    assert_eq!(
+        (error[6], error[40], error[41]),
+        (58, 2, 0),
+        "packet too big"
+    );
+    assert_eq!(
+        (&error[8..24], &error[24..40]),
+        (&offender[24..40], &offender[8..24])
+    );
+    assert_eq!(error[44..48], 1497_u32.to_be_bytes());
+}
+
+#[test]
+fn what_comes_out_of_a_path_for_the_machine_goes_to_the_kernel() {
+    let mut plane = plane();
+    let packet = v4(FAR, MACHINE, 1, 100);
+    let [sent, own] = through(
+        &mut plane,
+        WAN,
+        &frame(FPF, &[&[0, 0], &packet[..]].concat()),
+    );
+    assert_eq!((sent.len(), own.len()), (0, 1));
+    assert_eq!(own[0][12..], [&V4[..], &packet].concat(), "byte for byte");
+    // The kernel has a copy of one without a header.
+    let [_, own] = through(&mut plane, WAN, &frame(V4, &packet));
+    assert_eq!((own.len(), ended(&plane, Reason::LocalDelivery)), (0, 1));
+    // Without the port nobody takes it.
+    plane.remove_port(OWN, Reason::Reconfigured);
+    let frame = frame(FPF, &[&[0, 0], &packet[..]].concat());
+    let arrival = Arrival {
+        at: Instant::ZERO,
+        len: frame.len() as u32,
+        vlan: None,
+        offload: Offload::NONE,
+    };
+    plane.receive(WAN, &frame, arrival);
+    assert_eq!(ended(&plane, Reason::NotAPort), 1);
+}
