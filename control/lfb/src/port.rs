@@ -101,7 +101,7 @@ fn check_name(name: &str) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// What a port with a link may have makes no sense where processes of the machine are behind it.
+/// Components that make no sense where processes of the machine are behind a port.
 fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, String)> {
     if interface.contains([':', '%']) || matches!(interface, "." | "..") {
         let why = format!(

@@ -172,7 +172,7 @@ fn packets_of_processes_leave_unchanged_behind_their_header() {
     }
     let [sent, _] = through(&mut plane, OWN, &frame(V6, &v6(100)));
     assert_eq!(sent[0][17..], v6(100));
-    // What came from a neighbour with such a source is refused, and so is its last hop.
+    // A packet from a neighbour with such a source is refused, and so is its last hop.
     through(&mut plane, WAN, &frame(V4, &v4(MACHINE, FAR, 64, 100)));
     assert_eq!(ended(&plane, Reason::OwnSource), 1);
     through(&mut plane, WAN, &frame(V4, &v4([10, 9, 9, 9], FAR, 1, 100)));

@@ -108,6 +108,17 @@ fn packets_of_processes_take_the_path_and_answers_return_until_the_router_dies()
     assert!(network.ping_from_c("-t 2 10.0.6.2").is_ok());
     assert!(network.ping_from_c("-t 1 10.0.6.2").is_err());
 
+    // The route to the source of answers leads into the router: they pass a loose check, not a strict one.
+    for (rp_filter, passes) in [("1", false), ("2", true)] {
+        let set = || fs::write("/proc/sys/net/ipv4/conf/c-d/rp_filter", rp_filter);
+        network.nodes["c"].enter(set).unwrap().unwrap();
+        assert_eq!(
+            network.ping_from_c("10.0.6.2").is_ok(),
+            passes,
+            "{rp_filter}"
+        );
+    }
+
     // Without the router the kernel is back.
     network.routers.remove("c");
     let routes = run(&network.nodes["c"], "ip", "route show 10.0.6.0/24").unwrap();
@@ -159,7 +170,7 @@ fn processes_hear_how_long_packets_of_their_path_may_be() {
     assert!(network.ping_from_c("-M do -s 1468 10.0.6.2").is_ok());
     let answer = network.ping_from_c("-M do -s 1469 10.0.6.2").unwrap_err();
     assert!(answer.contains("mtu=1496"), "{answer}");
-    // What may be cut is cut, by the kernel.
+    // The kernel cuts longer ones of UDP.
     assert_eq!(network.echoes(4000), PACKETS);
 }
 
@@ -178,6 +189,26 @@ fn what_no_encapsulation_matches_is_not_sent_round() {
     let drops = network.weir("c", &["show", "drops"]);
     assert!(drops.contains("no-route"), "{drops}");
     assert_eq!(network.sent("c", "local"), 1, "the answer alone");
+}
+
+#[test]
+fn with_a_table_of_their_own_other_packets_follow_the_main_one() {
+    let Some(network) = network("processes-table", video()) else {
+        return;
+    };
+    network.ip(
+        "c",
+        &format!("route add 10.0.6.0/24 dev weir0 src {C} table 100"),
+    );
+    network.ip("c", "rule add iif lo to 10.0.6.0/24 lookup 100");
+    let before = (network.counter("c", "encapsulated"), network.sent("c", "d"));
+    assert_eq!(network.echoes(1000), PACKETS);
+    assert_eq!(network.counter("c", "encapsulated") - before.0, PACKETS);
+    // By d, and sent by the router: as many hops as by the kernel.
+    assert!(network.ping_from_c("-t 3 10.0.6.2").is_ok());
+    assert!(network.ping_from_c("-t 2 10.0.6.2").is_err());
+    assert_eq!(network.sent("c", "d") - before.1, 2);
+    assert!(run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok());
 }
 
 #[test]
