@@ -121,9 +121,10 @@ pub fn admit(
 
 /// Whether a port has its interface among these ports too.
 pub(crate) fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
-    let place = |port: &PortPlan| (port.name.clone(), port.interface.clone(), port.is_tun);
-    let is_same = |other: &PortPlan| place(other) == place(port);
-    others.iter().any(is_same)
+    fn place(port: &PortPlan) -> (&str, &str, bool) {
+        (&port.name, &port.interface, port.is_tun)
+    }
+    others.iter().any(|other| place(other) == place(port))
 }
 
 /// A fault of the whole plan.
@@ -151,8 +152,8 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
                  interfaces can be ports"
             ),
             Unfit::Taken => format!(
-                "port `{name}`, of kind \"tun\": there is an interface `{interface}` already, perhaps of another \
-                 weir; choose another name, or remove it (`ip link del {interface}`)"
+                "port `{name}`, of kind \"tun\": there is an interface `{interface}` already; choose another \
+                 name, or remove it (`ip link del {interface}`)"
             ),
         };
         let path = ComponentPath::new(["port", name, "interface"]);

@@ -285,9 +285,17 @@ fn the_interface_is_the_routers_own_and_comes_back() {
     let shown = || run(&network.nodes["c"], "ip", "link show weir1");
     network.weir("c", &apply("weir1"));
     assert!(shown().is_ok());
+    network.weir("c", &["check", file.to_str().unwrap()]); // also while the router runs with it
     network.ip("c", "link add taken type veth peer name other");
     let refused = network.refused("c", &apply("taken"));
     assert!(refused.contains("choose another name"), "{refused}");
+    let foreign = "tuntap add mode tun name foreign";
+    network.ip("c", foreign);
+    let refused = network.refused("c", &apply("foreign"));
+    assert!(
+        refused.contains("an interface `foreign` already"),
+        "{refused}"
+    );
     network.weir("c", &apply("weir2"));
     eventually("the interface goes with its port", || shown().is_err());
 }

@@ -62,10 +62,11 @@ pub(super) fn frames(plan: &Plan) -> Facts {
 fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
     let of_port = |port: &PortPlan| {
         let unfit = match (port.is_tun, af_packet::is_ethernet(&port.interface)) {
-            (false, Ok(true)) | (true, Err(_)) => return None,
+            // A TUN of this name may be that of the router for which `weir check` asks; if not, it cannot be made.
+            (false, Ok(true)) | (true, Err(_) | Ok(false)) => return None,
             (false, Ok(false)) => Unfit::NotEthernet,
             (false, Err(error)) => Unfit::Missing(error.to_string()),
-            (true, Ok(_)) => Unfit::Taken,
+            (true, Ok(true)) => Unfit::Taken,
         };
         Some((port.interface.clone(), unfit))
     };
