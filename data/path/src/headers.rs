@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::key::Family;
 use weir_packet::{Ecn, Packet};
 use weir_wire::ipv6_extension::{Chain, is_extension};
-use weir_wire::{EtherType, ethernet, fpf, ipv4, ipv6};
+use weir_wire::{EtherType, ethernet, fpf, fpf_segment, ipv4, ipv6};
 
 use crate::link;
 
@@ -126,16 +126,33 @@ pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
     peek_by_version(frame, at + len)
 }
 
-/// The headers of the payload of an FPF header, which begins at `l3`: IPv4 or IPv6 by its version, or not IP.
+/// The headers of the payload of an FPF header, which begins at `l3`: IPv4 or IPv6 by its version, also behind the
+/// header of a packet that was not cut into segments; or not IP.
 #[inline(always)]
 pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
     let packet = frame.get(l3..).unwrap_or(&[]);
     let found = match packet.first().map(|byte| byte >> 4) {
         Some(4) => peek_v4(packet, l3),
         Some(6) => peek_v6(packet, l3),
-        _ => None,
+        _ => peek_uncut(frame, l3),
     };
     found.unwrap_or_else(|| not_ip(frame, l3))
+}
+
+/// The headers of a whole IP packet behind the header of a segment.
+#[cold]
+fn peek_uncut(frame: &[u8], l3: usize) -> Option<Headers> {
+    let view = fpf_segment::View::new_checked(frame.get(l3..)?).ok()?;
+    let fpf_segment::Repr::Whole(len) = fpf_segment::Repr::parse(&view).ok()? else {
+        return None;
+    };
+    let l3 = l3 + fpf_segment::WHOLE_LEN;
+    let packet = frame.get(l3..l3 + usize::from(len))?;
+    match packet.first()? >> 4 {
+        4 => peek_v4(packet, l3),
+        6 => peek_v6(packet, l3),
+        _ => None,
+    }
 }
 
 #[inline(always)]

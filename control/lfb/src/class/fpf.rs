@@ -69,7 +69,7 @@ const COLUMNS: &[Column<Counted>] = &[
         .shown(&[Cell::new("DECAPSULATED").of("packets").since_start()])
         .read(|all| all.stats.decapsulated.into()),
     component(24, "created", COUNT, "")
-        .about("Copies that multicast made of packets, and packets that coding added.")
+        .about("Copies that multicast made of packets, and packets that coding and segments added.")
         .shown(&[Cell::new("COPIES").of("packets").since_start()])
         .read(|all| all.stats.created.into()),
     component(25, "expired", COUNTER, "3")

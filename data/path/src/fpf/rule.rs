@@ -19,8 +19,8 @@ pub enum Rule {
     /// Makes a copy for each of these vectors; each replaces the packet's own one, Index begins at zero, and the
     /// forwarding engine handles the copy as if it had arrived at the same input interface.
     Multicast(Arc<[Vector]>),
-    /// Hands the payload to a processor; each packet that it gives has the vector of a leaf, and is handled as the
-    /// copies of a multicast rule are.
+    /// Hands the payload to a processor; each packet that it gives has the vector of a leaf, or goes on by the next LID
+    /// of its own, and is handled as the copies of a multicast rule are.
     Process(Processing),
     /// Removes the header, whatever LIDs are left.
     Decapsulate(Inner),

@@ -36,7 +36,7 @@ pub use crate::fpf::table_row::{HopId, RuleId};
 pub const INTERFACES_MAX: usize = 256;
 /// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
 pub const COPIES_MAX: usize = 256;
-/// Maximum processors of a table: each holds up to 600 kB.
+/// Maximum processors of a table: each holds up to 650 kB.
 pub const PROCESSORS_MAX: usize = 64;
 /// Maximum multicast rules that lead to each other.
 pub const MULTICAST_DEPTH_MAX: usize = 4;

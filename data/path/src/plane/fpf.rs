@@ -49,7 +49,7 @@ pub struct Stats {
     pub encapsulated: Tally,
     /// Packets whose header was taken off.
     pub decapsulated: Tally,
-    /// Copies that multicast rules made of packets, or should have, and packets that processors added.
+    /// Copies that multicast rules made of packets, or should have, and packets that processors added or gave up.
     pub created: Tally,
     /// Packets that processors repaired, since there is one.
     pub repaired: u64,

@@ -144,6 +144,25 @@ proptest! {
     }
 }
 
+#[test]
+fn a_packet_that_was_not_cut_can_be_marked_and_a_part_cannot() {
+    let mut near = element(1500);
+    for (len, is_ip) in [(28, true), (1491, true), (1492, false)] {
+        let mut packet = long(len);
+        packet[1] = 2; // ECT(0)
+        weir_wire::ipv4::View::new_unchecked(&mut packet[..]).fill_checksum();
+        for mut segment in cut(&mut near, &packet, &[]) {
+            let fpf = Some(EtherType(0xc000));
+            let marked = weir_path::egress::rewrite::mark_congestion(&mut segment, fpf);
+            assert_eq!(marked, is_ip, "{len}");
+            if is_ip {
+                assert_eq!(segment[24], 3);
+                assert!(weir_wire::checksum::is_right(&segment[23..43]));
+            }
+        }
+    }
+}
+
 /// The counts of a plane: created, incomplete, and all that ended.
 fn books(plane: &Plane) -> [u64; 3] {
     let Stats { created, .. } = plane.fpf_stats();

@@ -15,7 +15,8 @@
 //! SYN that is a fragment is left alone.
 //!
 //! The payload MTU is never reported as less than what every IP link must carry (68 bytes, RFC 791; 1280 bytes, RFC
-//! 8200): a sender would not believe it. A path that carries less needs segmentation between its FEs.
+//! 8200): a sender would not believe it. A path that carries less needs segmentation between its FEs
+//! ([`process::segment`](crate::fpf::process::segment)); of a path that begins with it no MTU counts here.
 
 use weir_packet::key::Family;
 use weir_wire::{Protocol, checksum, ipv4, ipv6, tcp};
