@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  behind the FPF header, a whole packet:      a part of a packet:
-//!   0          1      2        4                0          1      2        4        6       8             12     16
-//!  +----------+------+--------+---------       +----------+------+--------+--------+-------+-------------+-------+---------
-//!  | 1110 0001|  0   | length | payload        | 1110 0001|  1   | length | offset | total | identifier  | check | payload
-//!  +----------+------+--------+---------       +----------+------+--------+--------+-------+-------------+-------+---------
+//!   0          1      2        4              0          1      2        4        6       8            10     12      16
+//!  +----------+------+--------+---------     +----------+------+--------+--------+-------+------------+------+-------+---------
+//!  | 1110 0001|  0   | length | payload      | 1110 0001|  1   | length | offset | total | identifier | flow | check | payload
+//!  +----------+------+--------+---------     +----------+------+--------+--------+-------+------------+------+-------+---------
 //!    magic, version
 //! ```
 //!
@@ -16,6 +16,8 @@
 //! - Length: of the payload of this segment, at least one in a part. A link layer may pad frames.
 //! - Offset and Total: where the payload lies in the whole packet, and the length of that one. There is no flag for
 //!   the last part, because it could contradict them, and no part that is the whole.
+//! - Flow: the same for all packets of a flow, so that queues on the way can tell flows apart, although only the first
+//!   part has the packet's headers (as IPv6's flow label does for tunnels, RFC 6438).
 //! - Check: CRC32c of the whole packet, the same in all of its parts. Parts of two packets do not become one, even if
 //!   two senders use the same identifier, or one begins anew (RFC 4963 has what happens to IPv4 without it).
 
@@ -31,7 +33,7 @@ pub const WHOLE_LEN: usize = 4;
 pub const PART_LEN: usize = 16;
 
 /// The first byte: four bits that are no version of IP, and the version of this format.
-const MAGIC: u8 = 0xe1;
+pub const MAGIC: u8 = 0xe1;
 const WHOLE: u8 = 0;
 const PART: u8 = 1;
 
@@ -69,7 +71,9 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Whole {
     /// Its number, by its sender.
-    pub identifier: u32,
+    pub identifier: u16,
+    /// Its flow.
+    pub flow: u16,
     /// Its length in bytes.
     pub total: u16,
     /// Its CRC32c.
@@ -134,7 +138,8 @@ impl Repr {
         }
         needs(header, PART_LEN + usize::from(length), bytes.len())?;
         let of = Whole {
-            identifier: u32_at(bytes, 8),
+            identifier: u16_at(bytes, 8),
+            flow: u16_at(bytes, 10),
             total: u16_at(bytes, 6),
             check: u32_at(bytes, 12),
         };
@@ -166,7 +171,8 @@ impl Repr {
                 let bytes = view.bytes_mut();
                 set_u16(bytes, 4, part.offset);
                 set_u16(bytes, 6, part.of.total);
-                set_u32(bytes, 8, part.of.identifier);
+                set_u16(bytes, 8, part.of.identifier);
+                set_u16(bytes, 10, part.of.flow);
                 set_u32(bytes, 12, part.of.check);
             }
         }
@@ -185,7 +191,8 @@ mod tests {
         0, 3,           // length
         0, 7,           // offset
         0, 10,          // total
-        0, 0, 0, 5,     // identifier
+        0, 5,           // identifier
+        0, 6,           // flow
         1, 2, 3, 4,     // check
         9, 9, 9,        // payload
     ];
@@ -198,6 +205,7 @@ mod tests {
     fn a_header_is_read() {
         let of = Whole {
             identifier: 5,
+            flow: 6,
             total: 10,
             check: 0x0102_0304,
         };
@@ -240,13 +248,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_emitted_is_read_back(
-            is_part: bool, identifier: u32, total in 2_u16.., check: u32, length: u16, offset: u16,
+            is_part: bool, identifier: u16, flow: u16, total in 2_u16.., check: u32, length: u16, offset: u16,
         ) {
             let repr = match is_part {
                 true => {
                     let length = 1 + length % (total - 1);
                     let offset = (u32::from(offset) % (u32::from(total - length) + 1)) as u16;
-                    let of = Whole { identifier, total, check };
+                    let of = Whole { identifier, flow, total, check };
                     Repr::Part(Part::new(of, offset, length).unwrap())
                 }
                 false => Repr::Whole(length),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_base::{Instant, Tally};
 use weir_packet::{Packet, Reason};
 use weir_wire::fpf::{Repr, Vector};
-use weir_wire::{EtherType, Protocol, ethernet, gre, vlan};
+use weir_wire::{EtherType, Protocol, ethernet, fpf_segment, gre, vlan};
 
 use crate::classify::{Classified, classify};
 use crate::egress::encapsulation;
@@ -264,9 +264,13 @@ impl Plane {
     /// Finds the flow key of a packet: that of its payload, behind an FPF header of `len` bytes.
     #[inline]
     pub(super) fn classify_payload(&mut self, mut packet: Packet, len: usize) -> Classified {
+        let at = ethernet::HEADER_LEN + len;
         let frame = self.pool.frame(&packet);
-        let headers = headers::peek_by_version(frame, ethernet::HEADER_LEN + len);
+        let headers = headers::peek_by_version(frame, at);
         packet.ecn = headers.ecn;
+        if frame.get(at) == Some(&fpf_segment::MAGIC) {
+            return self.classify_segment(Parsed { packet, headers }, at);
+        }
         classify(&mut self.pool, Parsed { packet, headers })
     }
 

@@ -12,13 +12,16 @@
 use std::ops::Range;
 
 use weir_base::Instant;
+use weir_packet::key::FlowKey;
 use weir_packet::{Fates, Packet, Reason};
 use weir_wire::ethernet;
 use weir_wire::fpf::{Repr, View};
 
+use crate::classify::{Classified, classify};
 use crate::egress::encapsulation;
 use crate::fpf::Table;
-use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor, Taken};
+use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor, Taken, segment};
+use crate::headers::Parsed;
 use crate::plane::Plane;
 use crate::plane::fpf::{Entry, Stats};
 
@@ -145,6 +148,22 @@ impl Plane {
         if let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) {
             running.given = given;
         }
+    }
+
+    /// Finds the flow key of a packet whose payload, at an offset in its frame, may be a segment: the two MAC addresses, and
+    /// the number of the flow.
+    #[cold]
+    pub(super) fn classify_segment(&mut self, parsed: Parsed, at: usize) -> Classified {
+        let frame = self.pool.frame(&parsed.packet);
+        let flow = segment::flow_of(frame, at);
+        let link = ethernet::View::new_checked(frame);
+        let key = link.map(|link| FlowKey::link(link.source(), link.destination()));
+        let Classified { packet, headers } = classify(&mut self.pool, parsed);
+        if let (Some(source_port), Ok(key)) = (flow, key) {
+            let key = FlowKey { source_port, ..key };
+            self.pool.keys.set(packet.slot, key);
+        }
+        Classified { packet, headers }
     }
 
     /// The header of a packet after a rule that uses its LID up: Index is that of the next one.

@@ -163,6 +163,41 @@ fn a_packet_that_was_not_cut_can_be_marked_and_a_part_cannot() {
     }
 }
 
+#[test]
+fn queues_keep_each_flow_in_order_and_tell_flows_apart() {
+    let mut near = element(1500);
+    let link = Link {
+        rate: Some(Rate::from_mbps(10)),
+        overhead: 24,
+        frame_bytes_max: 1518,
+    };
+    near.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link, Instant::ZERO);
+    // Six long packets of a flow, a short one, and a short one of another flow.
+    let mut packets = vec![long(1500); 6];
+    packets.extend([long(100), long(100)]);
+    packets[7][21] ^= 1; // the source port
+    for packet in &packets {
+        let frame = frame(0xc000, &[&[3, 0, CUT, HOP, JOIN], packet]);
+        near.receive(LAN, &frame, arrival(&frame, None));
+    }
+    let mut lens = Vec::new();
+    for milli in 0..20 {
+        let sent = leave_at(&mut near, Instant::from_nanos(milli * 1_000_000));
+        lens.extend(
+            sent.iter()
+                .map(|frame| (frame.len(), frame[14 + 5 + 4 + 21])),
+        );
+    }
+    assert_eq!(lens.len(), 14);
+    let short = 14 + 5 + 4 + 100;
+    let place = |port: u8| lens.iter().position(|sent| *sent == (short, port)).unwrap();
+    assert_eq!(place(packets[6][21]), 13, "the last of its flow");
+    assert!(
+        place(packets[7][21]) < 4,
+        "it waits for no other flow: {lens:?}"
+    );
+}
+
 /// The counts of a plane: created, incomplete, and all that ended.
 fn books(plane: &Plane) -> [u64; 3] {
     let Stats { created, .. } = plane.fpf_stats();
@@ -249,4 +284,39 @@ fn a_leaf_that_leads_on_through_a_processor_is_followed_to_a_loop() {
     let mut plane = element(1500);
     let many = frame(0xc000, &[&[20, 0], &[CUT; 20], &long(100)]);
     assert_eq!(dropped(&mut plane, &many), Reason::FpfNested);
+}
+
+#[test]
+fn frames_of_another_type_cross_a_short_link_too() {
+    let raw = RawFilter {
+        ethertype: Some(0x88b5),
+        ..RawFilter::default()
+    };
+    let all = encapsulation(raw, Spread::ByFlow, &[(&[CUT, HOP, JOIN], 1)]);
+    let mut near = element(1500);
+    near.set_fpf_edge(Some(Arc::new(only(all))), Instant::ZERO);
+    let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("lan")).unwrap();
+    let hop = Hop {
+        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
+        destination: NEXT.into(),
+        queue: Queue(0),
+        leaves_domain: true,
+    };
+    let processor = builder.processor("join", Function::Reassemble).unwrap();
+    let leaves = [].into();
+    let join = Rule::Process(Processing { processor, leaves });
+    builder.rule(None, JOIN.into(), join).unwrap();
+    let end = Inner::Frame(EtherType(0x88b5), hop);
+    builder.end(None, end).unwrap();
+    let mut far = plane(1500);
+    far.set_fpf(Some(Arc::new(builder.build().unwrap())));
+    for len in [1, 1491, 1492, 1500] {
+        let payload = vec![0xe1; len];
+        let segments = through(&mut near, &frame(0x88b5, &[&payload]));
+        assert_eq!(segments.len(), 1 + usize::from(len > 1491));
+        let out: Vec<_> = segments.iter().flat_map(|s| through(&mut far, s)).collect();
+        assert_eq!(out.len(), 1);
+        assert_eq!(out[0][12..], [&[0x88, 0xb5], &payload[..]].concat());
+    }
 }

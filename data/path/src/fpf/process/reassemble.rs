@@ -274,10 +274,11 @@ mod tests {
     }
 
     /// The packet 0, 1, 2 .. in parts of ten bytes, and a shorter one.
-    fn parts(len: u8, identifier: u32) -> Vec<Vec<u8>> {
+    fn parts(len: u8, identifier: u16) -> Vec<Vec<u8>> {
         let payload: Vec<u8> = (0..len).collect();
         let of = Whole {
             identifier,
+            flow: 0,
             total: len.into(),
             check: crc32c(&payload),
         };
@@ -302,6 +303,7 @@ mod tests {
     fn of(total: u16) -> Whole {
         Whole {
             identifier: 9,
+            flow: 0,
             total,
             check: 1,
         }
@@ -376,14 +378,14 @@ mod tests {
         /// Parts with any bounds and bytes: no panic, no packet that is not the one with this CRC, bounded memory.
         #[test]
         fn no_segments_make_it_panic_lie_or_grow(
-            parts in vec((0_u32..3, 2_u16..12_000, any::<u16>(), any::<u16>(), 0_u8..2), 0..300),
+            parts in vec((0_u16..3, 2_u16..12_000, any::<u16>(), any::<u16>(), 0_u8..2), 0..300),
             raw in vec(vec(any::<u8>(), 0..40), 0..20),
         ) {
             let mut far = Reassembler::default();
             for (identifier, total, offset, length, value) in parts {
                 let total = if total % 2 == 0 { 40 } else { total };
                 let length = 1 + length % (total - 1).min(50);
-                let of = Whole { identifier, total, check: crc32c(&vec![0; total.into()]) };
+                let of = Whole { identifier, flow: 0, total, check: crc32c(&vec![0; total.into()]) };
                 let segment = part(of, offset % (total - length + 1), &vec![value; length.into()]);
                 if let Ok(packet) = put(&mut far, &segment) {
                     prop_assert_eq!(packet, vec![0; total.into()]);
@@ -469,13 +471,13 @@ mod tests {
                 &[1],
             )
         };
-        let flood = 10 * PACKETS_MAX as u32;
+        let flood = 10 * PACKETS_MAX as u16;
         for identifier in 0..flood {
             assert_eq!(put(&mut far, &long(identifier)), Err(Reason::FpfSegment));
             assert!(held(&far) <= far.state_bytes_max());
         }
         assert_eq!(given_up(&mut far).len(), 9 * PACKETS_MAX);
-        assert_eq!(far.packets[0].of.identifier, flood - PACKETS_MAX as u32);
+        assert_eq!(far.packets[0].of.identifier, flood - PACKETS_MAX as u16);
         // A packet whose parts come together passes all the same.
         let parts = parts(20, 3);
         assert_eq!(put(&mut far, &parts[0]), Err(Reason::FpfSegment));

@@ -13,12 +13,17 @@
 //! The rule takes a LID of the vector, as a link between two domains does, and the segments go on by the next LID, each
 //! with all of the vector: any number of paths share a rule. A packet that fits goes on whole, with the short header. A
 //! payload may be anything. What would become more than [`SEGMENTS_MAX`] segments is too big. Gauge: [`SEGMENTED`].
+//!
+//! A flow has long packets and short ones, and segments have no ports. All of them have the flow's number instead,
+//! written or computed alike ([`flow_of`]), so that queues keep their order and share a link among flows.
 
 use weir_packet::Reason;
 use weir_wire::checksum::crc32c;
 use weir_wire::fpf_segment::{PART_LEN, Part, Repr, View, WHOLE_LEN, Whole};
 
 use super::{PAYLOAD_MAX, Processor, Taken};
+use crate::classify::flow_key;
+use crate::headers;
 
 /// Maximum segments of a packet: a jumbo frame can be cut for a link that carries 100 bytes.
 pub const SEGMENTS_MAX: usize = 128;
@@ -44,6 +49,30 @@ impl Segmenter {
     }
 }
 
+/// The flow of a packet that begins at an offset among these bytes, by its addresses, protocol and ports; zero, if it is
+/// not IP.
+fn flow(bytes: &[u8], at: usize) -> u16 {
+    let headers = headers::peek_by_version(bytes, at);
+    if !headers.is_ip() {
+        return 0;
+    }
+    let key = flow_key(bytes, &headers);
+    let mut sum = crc32c(&key.source) ^ crc32c(&key.destination).rotate_left(1);
+    sum ^= u32::from(key.source_port) << 16 | u32::from(key.destination_port);
+    crc32c(&(sum ^ u32::from(key.protocol)).to_be_bytes()) as u16
+}
+
+/// The flow of the packet that a segment carries, which begins at an offset in a frame, or a part of it; none if it is no
+/// segment.
+#[cold]
+pub fn flow_of(frame: &[u8], at: usize) -> Option<u16> {
+    let view = View::new_checked(frame.get(at..)?).ok()?;
+    Some(match Repr::parse(&view).ok()? {
+        Repr::Whole(_) => flow(frame, at + WHOLE_LEN),
+        Repr::Part(part) => part.of().flow,
+    })
+}
+
 impl Processor for Segmenter {
     fn process(
         &mut self,
@@ -63,7 +92,8 @@ impl Processor for Segmenter {
             return Err(Reason::TooBig);
         }
         let of = Whole {
-            identifier: self.segmented as u32, // counts from zero again after 2^32 packets
+            identifier: self.segmented as u16, // counts from zero again after 65 536 packets
+            flow: flow(payload, 0),
             total,
             check: crc32c(payload),
         };
@@ -121,12 +151,33 @@ mod tests {
         let payload: Vec<u8> = (1..=20).collect();
         let [a, b, c, d] = crc32c(&payload).to_be_bytes();
         let part = |offset, length, bytes: &[u8]| {
-            let header = [0xe1, 1, 0, length, 0, offset, 0, 20, 0, 0, 0, 0, a, b, c, d];
+            let header = [0xe1, 1, 0, length, 0, offset, 0, 20, 0, 0, 0, 0, a, b, c, d]; // neither IPv4 nor IPv6: flow 0
             [&header[..], bytes].concat()
         };
         let parts = [part(0, 7, &payload[..7]), part(7, 7, &payload[7..14])];
         let expected = [&parts[..], &[part(14, 6, &payload[14..])]].concat();
         assert_eq!(cut(&payload, 23), Ok(expected));
+    }
+
+    #[test]
+    fn all_packets_of_a_flow_have_its_number() {
+        let flows = |port: u16, len: usize| -> Vec<u16> {
+            let mut packet = Vec::new();
+            etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9)
+                .udp(port, 53)
+                .write(&mut packet, &vec![7; len])
+                .unwrap();
+            let segments = cut(&packet, 500).unwrap();
+            let flow = |segment: &Vec<u8>| flow_of(&[&[0; 9], &segment[..]].concat(), 9).unwrap();
+            segments.iter().map(flow).collect()
+        };
+        let [number] = flows(4000, 10)[..] else {
+            panic!("one segment")
+        };
+        assert_ne!(number, 0);
+        assert_eq!(flows(4000, 1200), [number; 3]);
+        assert_ne!(flows(4001, 10), [number]);
+        assert_eq!(flow_of(&[0xe1, 0, 0, 9], 0), None);
     }
 
     #[test]
