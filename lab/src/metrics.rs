@@ -393,6 +393,16 @@ pub const METRICS: &[Metric] = &[
         "packets that got a header by this encapsulation, over the whole run; a packet with copies is one",
     ),
     metric(
+        "fpf_overflowed_packets.ENCAPSULATION",
+        "both",
+        "of an encapsulation with a shape: packets dropped because shape_limit packets waited already, over the whole run",
+    ),
+    metric(
+        "fpf_waiting_packets.ENCAPSULATION",
+        "both",
+        "of an encapsulation with a shape: packets that wait for its rate at the end",
+    ),
+    metric(
         "fpf_repaired_packets.ROUTER",
         "both",
         "packets that the router's decoders repaired, of encapsulations with a code, because they were lost or came after their parity; over the whole run",

@@ -34,7 +34,7 @@ fn sent<const N: usize>(metrics: &BTreeMap<String, f64>, links: [&str; N]) -> [f
 
 #[test]
 fn every_metric_is_defined() {
-    for metrics in ["figure-1.toml", "multicast.toml", "xor.toml"]
+    for metrics in ["figure-1.toml", "multicast.toml", "xor.toml", "shape.toml"]
         .into_iter()
         .flat_map(variants)
     {
@@ -121,4 +121,32 @@ fn xor_coding_repairs_what_one_of_two_paths_loses() {
     let repaired = of("away", "fpf_repaired_packets.a");
     assert!((1250.0..=1350.0).contains(&repaired), "{repaired}");
     assert_eq!(of("away", "lost_packets"), repaired);
+}
+
+#[test]
+fn a_shaped_path_has_its_rate_and_its_packets_wait() {
+    let variants = variants("shape.toml");
+    let of = |variant: &str, metric: &str| variants[variant][metric];
+    let books = |variant: &str| {
+        let count = |what: &str| of(variant, &format!("fpf_{what}_packets.video"));
+        [count("encapsulated"), count("overflowed"), count("waiting")]
+    };
+    assert_eq!(of("plain", "goodput_mbps.video"), 8.0);
+    for variant in ["shaped", "full"] {
+        let rate = of(variant, "goodput_mbps.video");
+        assert!((5.99..=6.01).contains(&rate), "{variant}: {rate}");
+        let all: f64 = books(variant).iter().sum();
+        assert!((4990.0..=5000.0).contains(&all), "{variant}: {all}");
+    }
+    let [_, dropped, waiting] = books("shaped");
+    assert!(dropped == 0.0 && (1240.0..=1260.0).contains(&waiting));
+    assert_eq!(of("shaped", "lost_packets"), 0.0);
+    // 250 packets more in each of five seconds, at 750 a second.
+    let delay = of("shaped", "delay_ms_max.video");
+    assert!((1240.0..=1270.0).contains(&delay), "{delay}");
+    // Full, a queue of 100 packets is one of 133 ms; 250 packets a second find no place.
+    let [_, dropped, waiting] = books("full");
+    assert!((1140.0..=1160.0).contains(&dropped) && waiting >= 99.0);
+    let delay = of("full", "delay_ms_max.video") - of("plain", "delay_ms_max.video");
+    assert!((132.0..=135.0).contains(&delay), "{delay}");
 }

@@ -344,6 +344,18 @@ fn a_parity_repairs_what_a_path_loses_while_it_works_and_while_it_does_not() {
 }
 
 #[test]
+fn a_shaped_path_has_its_rate_and_its_packets_wait() {
+    shows("fpf/shape.toml", &[], &["--variant", "shaped"], |result| {
+        let of = |name: &str| metric(result, "shaped", name);
+        let rate = of("goodput_mbps.video");
+        ensure((5.9..=6.1).contains(&rate), rate)?;
+        let books = ["overflowed", "waiting"].map(|n| of(&format!("fpf_{n}_packets.video")));
+        // Of 1000 packets a second 250 wait, for five seconds; a sender that is late sends some later.
+        ensure(books[0] == 0.0 && books[1] >= 1000.0, books)
+    });
+}
+
+#[test]
 fn fpf_and_ip_mix_on_links_of_three_kinds() {
     shows("fpf/mixed.toml", &[], &[], |result| {
         let of = |name: &str| metric(result, "", name);

@@ -25,6 +25,7 @@ use weir_controller::paths::{
     Carry, Change, FeId, Filter, LinkId, Paths, Payload, Request, Spread, Step, Target,
 };
 use weir_path::fpf::edge::paths::{Paths as Vectors, Spread as Sharing};
+use weir_path::fpf::edge::profile::Shape;
 use weir_wire::Protocol;
 use weir_wire::fpf::Vector;
 
@@ -82,6 +83,8 @@ pub(crate) struct Flow {
     pub(crate) ipv6: bool,
     /// The vectors in force; none if there is no path.
     pub(crate) vectors: Option<Vectors>,
+    /// The rate at which they leave, if they have one.
+    pub(crate) shape: Option<Shape>,
     sharing: Sharing,
     weights: Vec<u32>,
     /// The controller's request, unless the paths are named.
@@ -243,6 +246,7 @@ impl Controller {
             filter: filter(scenario, number),
             ipv6: traffic.ipv6,
             vectors: None,
+            shape: encapsulation.shape,
             sharing,
             weights: Vec::new(),
             request: None,

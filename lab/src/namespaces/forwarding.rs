@@ -30,6 +30,13 @@ use crate::scenario::Scenario;
 use crate::scenario::forwarding::{Effect, Forwarding};
 use crate::topology::Topology;
 
+/// Metrics of an encapsulation, each with the component of its rows; from the second on only of those with a `shape`.
+const COUNTS: [(&str, &str); 3] = [
+    ("fpf_encapsulated_packets", "count"),
+    ("fpf_overflowed_packets", "overflowed"),
+    ("fpf_waiting_packets", "waiting"),
+];
+
 /// The controller of a run, and what it has given to each router.
 #[derive(Debug)]
 pub(super) struct Elements {
@@ -117,9 +124,10 @@ impl Elements {
 
     /// Adds what the routers have counted.
     pub(super) fn add_metrics(&self, routers: &[Router], metrics: &mut BTreeMap<String, f64>) {
-        let mut encapsulated: BTreeMap<&str, f64> = BTreeMap::new();
-        for name in &self.names {
-            encapsulated.insert(name, 0.0);
+        let mut counted: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, flow) in self.names.iter().zip(self.controller.flows()) {
+            let counts = COUNTS.iter().take(if flow.shape.is_some() { 3 } else { 1 });
+            counted.extend(counts.map(|(metric, _)| (format!("{metric}.{name}"), 0.0)));
         }
         for router in routers {
             if !self.routers.values().any(|(name, _)| *name == router.name) {
@@ -141,16 +149,15 @@ impl Elements {
             let rows = router.page("fpf_encapsulations");
             for row in rows.as_array().into_iter().flatten() {
                 let name = row["name"].as_str().unwrap_or_default();
-                if let (Some(sum), Some(packets)) =
-                    (encapsulated.get_mut(name), row["count"]["packets"].as_f64())
-                {
-                    *sum += packets;
+                for (metric, component) in COUNTS {
+                    let sum = counted.get_mut(&format!("{metric}.{name}"));
+                    if let (Some(sum), Some(packets)) = (sum, row[component]["packets"].as_f64()) {
+                        *sum += packets;
+                    }
                 }
             }
         }
-        for (name, packets) in encapsulated {
-            metrics.insert(format!("fpf_encapsulated_packets.{name}"), packets);
-        }
+        metrics.extend(counted);
         metrics.insert("fpf_table_changes".into(), self.changed.rows as f64);
         let changes = self.changed.encapsulations as f64;
         metrics.insert("fpf_encapsulation_changes".into(), changes);
@@ -173,6 +180,10 @@ impl Elements {
                 .with("version", if flow.ipv6 { 6 } else { 4 });
             if let Some(protocol) = flow.filter.protocol {
                 section = section.with("protocol", protocol);
+            }
+            if let Some(shape) = flow.shape {
+                let section_of = section.with("shape", shape.rate());
+                section = section_of.with("shape_limit", shape.limit());
             }
             let ports = [
                 ("source_ports", flow.filter.source_ports),

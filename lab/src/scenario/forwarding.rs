@@ -7,6 +7,7 @@
 use weir_base::Span;
 use weir_base::setting::{did_you_mean, nearest};
 use weir_controller::paths::Disjoint;
+use weir_path::fpf::edge::profile::Shape;
 
 use super::ScenarioError;
 use super::checked::Scenario;
@@ -72,6 +73,8 @@ pub struct Encapsulation {
     pub by_packet: bool,
     /// Whether pairs of packets are coded, with the parity over the last of the paths.
     pub is_coded: bool,
+    /// The rate at which the packets leave, if they have one.
+    pub shape: Option<Shape>,
 }
 
 /// The paths of an encapsulation.
@@ -263,6 +266,7 @@ impl Forwarding {
             },
         };
         let is_coded = check_code(&section, &selection, of.kind.copies_to())?;
+        let shape = check_shape(&section)?;
         section.finish(&[ENCAPSULATION])?;
         Ok(Encapsulation {
             name,
@@ -270,6 +274,7 @@ impl Forwarding {
             selection,
             by_packet,
             is_coded,
+            shape,
         })
     }
 
@@ -419,6 +424,20 @@ fn check_code(
         }
         _ => Ok(is_coded),
     }
+}
+
+/// The rate at which packets leave, and how many wait for it.
+fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ScenarioError> {
+    let limit = section.count(&SHAPE_LIMIT)? as usize;
+    let Some(rate) = section.optional_rate(&SHAPE)? else {
+        return match section.entry(SHAPE_LIMIT.name) {
+            Some(_) => Err(section.error(SHAPE_LIMIT.name, "has no meaning without `shape`")),
+            None => Ok(None),
+        };
+    };
+    let shape = Shape::new(rate, limit);
+    let shape = shape.map_err(|error| section.error(SHAPE.name, error.to_string()))?;
+    Ok(Some(shape))
 }
 
 /// The index of the name that a key gives, among these.
@@ -590,6 +609,16 @@ cut = "b-a"
                 "paths = [\"short\"]",
                 "paths = [\"short\", \"short\"]\ncode = \"xor\"\nshare = \"packets\"",
                 "`encapsulation.video.share` has no meaning with a `code`",
+            ),
+            (
+                "paths = [\"short\"]",
+                "paths = [\"short\"]\nshape_limit = 9",
+                "`encapsulation.video.shape_limit` has no meaning without `shape`",
+            ),
+            (
+                "paths = [\"short\"]",
+                "paths = [\"short\"]\nshape = \"0 bit\"",
+                "`encapsulation.video.shape` is \"0 bit\", but must be a rate from \"8 kbit\"",
             ),
             (
                 "cut = \"b-a\"",

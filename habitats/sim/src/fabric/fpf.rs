@@ -26,7 +26,7 @@ use weir_packet::{FlowKey, Queue, Reason, Slot};
 use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
-use weir_path::fpf::edge::shaper::Shapers;
+use weir_path::fpf::edge::shaper::{Books, Shapers};
 use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, parse};
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::table::Input;
@@ -213,6 +213,12 @@ impl Fabric {
     pub fn edge(&self, router: NodeId) -> Option<&Rules> {
         let element = self.elements.elements.get(&router)?;
         Some(&element.edge)
+    }
+
+    /// The counters of the packets that wait for the rate of a row.
+    pub fn shaped(&self, router: NodeId, row: u32) -> Books {
+        let element = self.elements.elements.get(&router);
+        element.map_or_else(Books::default, |element| element.shapers.books(row))
     }
 
     /// The encapsulation rules of an FE, for changes.

@@ -1,7 +1,8 @@
 //! The keys of flexible packet forwarding.
 
-use weir_base::Span;
 use weir_base::setting::Kind;
+use weir_base::{Rate, Span};
+use weir_path::fpf::edge::profile::WAITING_MAX;
 
 use super::super::key::{Form, Key};
 use super::{DAY, count, span};
@@ -19,6 +20,8 @@ pub const ENCAPSULATION: &[&Key] = &[
     &DISJOINT,
     &WEIGHTS,
     &SHARE,
+    &SHAPE,
+    &SHAPE_LIMIT,
 ];
 /// `[event.NAME]`
 pub const EVENT: &[&Key] = &[&AT, &CUT, &JOIN, &CHANGED, &PATHS, &WEIGHTS];
@@ -120,6 +123,21 @@ key!(
     Form::Setting(Kind::Word(&["flows", "packets"])),
     "flows",
     "what the paths share out: whole flows, or packets in turn, which may then overtake each other"
+);
+key!(
+    SHAPE,
+    "shape",
+    Form::Setting(Kind::Rate(Rate::from_bps(8_000), Rate::PARAMETER_MAX)),
+    "",
+    "rate at which the packets leave on their paths, of their frames as they came; those beyond it wait at the edge; not \
+     shaped if absent"
+);
+key!(
+    SHAPE_LIMIT,
+    "shape_limit",
+    count(1, WAITING_MAX as u64),
+    "100",
+    "maximum packets that wait for the rate of `shape`; further ones are dropped"
 );
 key!(AT, "at", span(Span::ZERO, DAY), "", "when it happens");
 key!(

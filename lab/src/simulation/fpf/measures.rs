@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use weir_path::fpf::edge::shaper::Books;
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::process::xor::REPAIRED;
 use weir_sim::{NodeId, Simulation};
@@ -22,6 +23,7 @@ pub(in crate::simulation) fn add_metrics(
     }
     let fabric = world.simulation.fabric();
     let mut encapsulated = vec![0; scenario.forwarding.encapsulations.len()];
+    let mut shaped = vec![Books::default(); encapsulated.len()];
     // Routers come before hosts in a topology, in the order of the scenario.
     for (place, router) in scenario.routers.iter().enumerate() {
         let router_id = NodeId(place as u32);
@@ -35,11 +37,21 @@ pub(in crate::simulation) fn add_metrics(
             .flat_map(|edge| edge.iter())
         {
             encapsulated[rule.row as usize] += rule.hits.packets;
+            shaped[rule.row as usize] = fabric.shaped(router_id, rule.row);
         }
     }
-    for (encapsulation, packets) in scenario.forwarding.encapsulations.iter().zip(encapsulated) {
-        let name = format!("fpf_encapsulated_packets.{}", encapsulation.name);
-        metrics.insert(name, packets as f64);
+    let counted = encapsulated.into_iter().zip(shaped);
+    for (encapsulation, (packets, books)) in scenario.forwarding.encapsulations.iter().zip(counted)
+    {
+        let mut insert = |metric: &str, packets: u64| {
+            let name = format!("{metric}.{}", encapsulation.name);
+            metrics.insert(name, packets as f64);
+        };
+        insert("fpf_encapsulated_packets", packets);
+        if encapsulation.shape.is_some() {
+            insert("fpf_overflowed_packets", books.dropped.packets);
+            insert("fpf_waiting_packets", books.waiting.packets);
+        }
     }
     add_processors(scenario, &world.simulation, metrics);
     let changed = world.changed.lock().unwrap_or_else(PoisonError::into_inner);

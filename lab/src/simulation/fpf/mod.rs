@@ -12,6 +12,7 @@ use weir_base::Instant;
 use weir_controller::paths::{FeId, Rule};
 use weir_packet::Queue;
 use weir_path::fpf::edge::filter::RawFilter;
+use weir_path::fpf::edge::profile::Profile;
 use weir_path::fpf::edge::rule::Rule as EdgeRule;
 use weir_path::fpf::process::{Processing, ProcessorId};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule as TableRule, Table};
@@ -154,7 +155,7 @@ impl ControllerActor {
             paths: vectors.clone(),
             timeout: None,
             session: 0,
-            profile: None,
+            profile: flow.shape.map(Profile::Shaped),
         };
         let ports = |ports: Option<[u16; 2]>| ports.map(|[first, last]| (first, last));
         let filter = RawFilter {
