@@ -5,10 +5,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Deserialize;
+
 use crate::scenario::{self, Choices, Override, Plan, Reading, ScenarioError, Sweep};
 
 /// The habitat of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub enum Habitat {
     /// Virtual time, modelled TCP and UDP; the same seed gives the same run
     #[default]

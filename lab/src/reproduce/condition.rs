@@ -6,6 +6,7 @@
 //! what = "delay, basic to {mechanism} {s} s"
 //! of = { scenario = "afan-eccm/gigabit", variant = "none", metric = "acceptance_delay_s.stream" }
 //! is = { times = { than = { variant = "{mechanism} {s}" }, factor = 10 } }  # all else as in `of`
+//! on = "sim"                                                                # in this habitat only; in both if absent
 //!
 //! [[result.claim.shown]]                                                    # evidence that decides nothing
 //! what = "goodput, Mbit/s"
@@ -23,6 +24,7 @@ use super::quantity::{Each, Number, Other, Quantity, Row, Step, filled, is_fille
 #[cfg(test)]
 use super::recipe::At;
 use super::verdict::{Findings, Samples};
+use crate::options::Habitat;
 
 /// One condition of a claim.
 #[derive(Debug, Deserialize)]
@@ -37,6 +39,8 @@ pub struct Condition {
     pub of: Quantity,
     /// The test that it must pass.
     pub is: Test,
+    /// The only habitat in which it counts; both if absent.
+    pub on: Option<Habitat>,
 }
 
 /// A number that the evidence shows, without effect on the verdict.
@@ -108,9 +112,17 @@ pub struct Steps {
 impl Condition {
     /// Adds the findings of this condition to those of its claim.
     pub(super) fn decide(&self, m: &Measured, f: &mut Findings) {
+        if !self.counts_on(m.on) {
+            return;
+        }
         for row in self.each.rows() {
             self.decide_row(m, f, &row);
         }
+    }
+
+    /// Whether it counts in a habitat.
+    pub(super) fn counts_on(&self, habitat: Habitat) -> bool {
+        self.on.is_none_or(|on| on == habitat)
     }
 
     fn decide_row(&self, m: &Measured, f: &mut Findings, row: &Row) {
@@ -247,5 +259,31 @@ impl Shown {
 impl Steps {
     fn rows(&self, row: &Row) -> impl Iterator<Item = Row> {
         self.along.iter().map(move |step| step.row(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::verdict::Verdict;
+
+    #[test]
+    fn a_condition_of_a_habitat_counts_there_alone() {
+        let condition = |on: &str| {
+            let text =
+                format!("what = 'w'\nof = {{ metric = '2 + 3' }}\nis = {{ at_most = 4 }}\n{on}");
+            toml::from_str::<Condition>(&text).unwrap()
+        };
+        let verdict = |on: &str, habitat: Habitat| {
+            let mut measured = Measured::default();
+            measured.on = habitat;
+            let mut findings = Findings::default();
+            condition(on).decide(&measured, &mut findings);
+            findings.verdict().0
+        };
+        assert_eq!(verdict("", Habitat::Lab), Verdict::Fails);
+        assert_eq!(verdict("on = 'lab'", Habitat::Lab), Verdict::Fails);
+        assert_eq!(verdict("on = 'lab'", Habitat::Sim), Verdict::Missing);
+        assert!(toml::from_str::<Condition>("on = 'both'").is_err());
     }
 }

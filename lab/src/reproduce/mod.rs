@@ -574,6 +574,13 @@ mod tests {
             ),
             "lru-fq/table1.1: `{flood}` is not in `each`"
         );
+        assert_eq!(
+            wrong(
+                "is = { times = { than = { variant = \"fifo\" }, factor = 5.0",
+                "on = \"sim\"\nis = { times = { than = { variant = \"fifo\" }, factor = 5.0"
+            ),
+            "lru-fq/table1.1: has no condition with on = \"lab\""
+        );
         let text = paper!("afan-eccm");
         let text = text.replacen("afan-eccm/fig7.2\"", "afan-eccm/fig7.22\"", 1);
         assert_eq!(

@@ -17,6 +17,7 @@ use super::measured::Measured;
 use super::quantity::{Quantity, Row};
 use super::verdict::Findings;
 use crate::load::plan::Load;
+use crate::options::Habitat;
 
 /// A paper, as in its file.
 #[derive(Debug, Deserialize)]
@@ -273,8 +274,22 @@ impl Recipe {
         self.claims.iter().try_for_each(|claim| {
             let mut conditions = claim.conditions.iter();
             let conditions = conditions.try_for_each(Condition::check);
+            let conditions = conditions.and_then(|()| claim.check_habitats());
             let shown = conditions.and_then(|()| claim.shown.iter().try_for_each(Shown::check));
             shown.map_err(failed(&claim.id))
+        })
+    }
+}
+
+impl Claim {
+    /// Refuses conditions that all leave out one of the habitats.
+    fn check_habitats(&self) -> Result<(), String> {
+        let left_out = [Habitat::Sim, Habitat::Lab].into_iter().find(|habitat| {
+            let mut conditions = self.conditions.iter();
+            !self.conditions.is_empty() && !conditions.any(|one| one.counts_on(*habitat))
+        });
+        left_out.map_or(Ok(()), |habitat| {
+            Err(format!("has no condition with on = \"{}\"", habitat.word()))
         })
     }
 }
