@@ -12,7 +12,7 @@ use router::{LIDS, Router, frame, ipv4, ipv6};
 /// Frames of a run.
 const FRAMES: usize = 150_000;
 /// Packets that come in parts.
-const PACKETS_IN_PARTS: u32 = 64;
+const PACKETS_IN_PARTS: u16 = 64;
 /// Frames after which everything that waits is let out, and the memory is checked.
 const CHECK_EVERY: usize = 1000;
 

@@ -75,9 +75,10 @@ pub(crate) fn in_tunnel(gre: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 /// A packet in two parts, as a router before this one cuts it.
-pub(crate) fn in_parts(identifier: u32, packet: &[u8]) -> [Vec<u8>; 2] {
+pub(crate) fn in_parts(identifier: u16, packet: &[u8]) -> [Vec<u8>; 2] {
     let of = Whole {
         identifier,
+        flow: 7,
         total: packet.len() as u16,
         check: crc32c(packet),
     };
