@@ -212,14 +212,11 @@ impl Condition {
 }
 
 impl Shown {
-    /// Adds it to the evidence.
-    pub(super) fn remark(&self, m: &Measured, f: &mut Findings) {
+    /// The numbers in words; none if the paper has one column and they are of the other.
+    pub(super) fn remark(&self, m: &Measured) -> Option<String> {
         let m = match self.as_printed {
-            true => m.as_printed(),
-            false => Some(m),
-        };
-        let Some(m) = m else {
-            return;
+            true => m.as_printed()?,
+            false => m,
         };
         let rows = self.each.rows();
         let shown = rows.iter().map(|row| {
@@ -230,7 +227,7 @@ impl Shown {
             }
         });
         let shown: Vec<String> = shown.collect();
-        f.remark(format!("{}: {}", self.what, shown.join(", ")));
+        Some(format!("{}: {}", self.what, shown.join(", ")))
     }
 
     /// Refuses a formula that cannot be measured, and rows without names.

@@ -409,12 +409,14 @@ fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Ver
     }
     let mut findings = Findings::default();
     paper.decide(claim, measured, &mut findings);
-    let (verdict, evidence) = findings.verdict();
-    let unknown = measured.take_unknown();
     if measured.take_needs_load() {
+        let _ = measured.take_unknown();
         let why = "its measurement of this machine was not run";
         return (Verdict::NotRun, why.to_owned());
     }
+    claim.remark(measured, &mut findings);
+    let (verdict, evidence) = findings.verdict();
+    let unknown = measured.take_unknown();
     match measured.on {
         Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
         Habitat::Sim if !unknown.is_empty() => {

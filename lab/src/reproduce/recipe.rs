@@ -226,8 +226,6 @@ impl Paper {
         if let Some(check) = self.check_of(claim) {
             check(m, f);
         }
-        claim.shown.iter().for_each(|shown| shown.remark(m, f));
-        claim.remarks.iter().for_each(|remark| f.remark(remark));
     }
 
     /// The check of a claim that is decided in Rust.
@@ -282,6 +280,17 @@ impl Recipe {
 }
 
 impl Claim {
+    /// Adds what decides nothing to the evidence. Measurements of this machine that were not run are left out.
+    pub(super) fn remark(&self, m: &Measured, f: &mut Findings) {
+        for shown in &self.shown {
+            let remark = shown.remark(m);
+            if !m.take_needs_load() {
+                remark.into_iter().for_each(|remark| f.remark(remark));
+            }
+        }
+        self.remarks.iter().for_each(|remark| f.remark(remark));
+    }
+
     /// Refuses conditions that all leave out one of the habitats.
     fn check_habitats(&self) -> Result<(), String> {
         let left_out = [Habitat::Sim, Habitat::Lab].into_iter().find(|habitat| {
