@@ -101,22 +101,46 @@ mod tests {
         assert!(cpu_seconds_of(std::process::id()) > 0.0);
     }
 
+    fn others(seconds: f64, stolen: f64, programs: &[(u32, &str, f64)]) -> Others {
+        let programs = programs
+            .iter()
+            .map(|(pid, name, s)| (*pid, ((*name).to_owned(), *s)));
+        Others {
+            seconds,
+            stolen,
+            programs: programs.collect(),
+        }
+    }
+
     #[test]
-    fn a_busy_program_is_named() {
-        let before = Others::now();
+    fn the_busiest_program_is_named() {
+        let before = others(100.0, 5.0, &[(7, "make", 60.0), (8, "cc1", 1.0)]);
+        let after = others(
+            103.0,
+            6.0,
+            &[(7, "make", 60.5), (8, "cc1", 1.2), (9, "ld", 1.0)],
+        );
+        assert!((after.processors(&before, 2.0) - 1.5).abs() < 1e-9);
+        let who = after.who(&before, 2.0);
+        assert!(who.starts_with("most of all `ld` 0.5"), "{who}");
+        assert!(who.ends_with("virtual machine 0.5"), "{who}");
+    }
+
+    #[test]
+    fn running_programs_are_read_with_their_time() {
         let mut busy = std::process::Command::new("sh")
             .args(["-c", "while :; do :; done"])
             .spawn()
             .unwrap();
-        let mine = || cpu_seconds_of(busy.id());
-        while mine() < 0.2 {
+        while cpu_seconds_of(busy.id()) < 0.1 {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let after = Others::now();
+        let now = Others::now();
         busy.kill().unwrap();
         busy.wait().unwrap();
-        assert!(after.processors(&before, 1.0) >= 0.2);
-        assert!(after.programs[&busy.id()].1 >= 0.2);
-        assert!(!after.programs.contains_key(&std::process::id()));
+        let (name, seconds) = &now.programs[&busy.id()];
+        assert_eq!(name, "sh");
+        assert!(*seconds >= 0.1);
+        assert!(!now.programs.contains_key(&std::process::id()));
     }
 }
