@@ -231,9 +231,11 @@ impl Lab<'_> {
     ) -> Result<(Vec<Router>, Range<usize>), Error> {
         let control = element.map(|element| self.start_control(element, scenario, topology, site));
         let control = control.transpose()?;
+        // A router asks for its gateways when it starts; what a missing wire loses is repeated only after a second.
+        let wires = self.start_bridges(site)?;
         let mut all = self.start_routers(site, topology, element, forwarding)?;
         let routers = all.len();
-        all.extend(self.start_bridges(site)?);
+        all.extend(wires);
         let bridges = routers..all.len();
         all.extend(control);
         if let Some(element) = element {
