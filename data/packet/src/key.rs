@@ -335,6 +335,30 @@ impl Keys {
         }
     }
 
+    /// The keyed hash of the address that `kind` keeps of a packet's key, or of its network: another one than [`hash`]
+    /// of the same part, in half of its time. Zero if `kind` keeps more than one address.
+    ///
+    /// [`hash`]: Self::hash
+    #[inline]
+    pub fn hash_address(&self, packet: &Packet, kind: KeyKind) -> u64 {
+        let key = &self.entry(packet.slot).key;
+        let address = match kind {
+            KeyKind::Source => key.source,
+            KeyKind::Destination => key.destination,
+            KeyKind::SourcePrefix => key.site(key.source),
+            KeyKind::DestinationPrefix => key.site(key.destination),
+            KeyKind::Flow | KeyKind::Pair => return 0,
+        };
+        let bits = u128::from_le_bytes(address);
+        let [low, high] = [bits as u64, (bits >> 64) as u64];
+        let family = (key.family as u64) << 48;
+        match key.family {
+            Family::V4 => sip13(self.secret, [], low & 0xffff_ffff | family | 7 << 56),
+            Family::Link => sip13(self.secret, [low], family | 15 << 56),
+            Family::V6 => sip13(self.secret, [low, high], family | 23 << 56),
+        }
+    }
+
     /// The keyed hash of any key.
     #[inline]
     pub fn hash_key(&self, key: &FlowKey) -> u64 {
@@ -362,6 +386,31 @@ mod tests {
 
     fn key() -> FlowKey {
         FlowKey::ip([10, 1, 2, 3].into(), [192, 0, 2, 9].into(), 17, 5000, 53)
+    }
+
+    #[test]
+    fn an_address_has_one_hash_whatever_else_is_in_the_key() {
+        let mut keys = Keys::new(4, (1, 2));
+        let other = FlowKey::ip([10, 1, 2, 3].into(), [192, 0, 2, 77].into(), 6, 1, 2);
+        let neighbour = FlowKey::ip([10, 1, 2, 4].into(), [192, 0, 2, 9].into(), 17, 5000, 53);
+        let v6: IpAddr = "a01:203::".parse().unwrap(); // the same bytes as 10.1.2.3
+        let all = [key(), other, neighbour, FlowKey::ip(v6, v6, 17, 5000, 53)];
+        for (slot, key) in all.into_iter().enumerate() {
+            keys.set(Slot(slot as u32), key);
+        }
+        let hash = |slot: u32, kind| {
+            let packet = Packet::new(0, Slot(slot), 60, Instant::ZERO);
+            keys.hash_address(&packet, kind)
+        };
+        let source = |slot| hash(slot, KeyKind::Source);
+        let network = |slot| hash(slot, KeyKind::SourcePrefix);
+        assert_eq!(source(0), source(1));
+        assert_ne!(source(0), source(2));
+        assert_ne!(source(0), source(3));
+        assert_ne!(source(0), hash(0, KeyKind::Destination));
+        assert_eq!(source(3), hash(3, KeyKind::Destination));
+        assert_eq!(network(0), network(2));
+        assert_ne!(network(0), network(3));
     }
 
     #[test]
