@@ -45,6 +45,7 @@ pub mod fair {
     pub(crate) mod sets;
     pub mod sfq;
     pub mod stfq;
+    pub mod triple_fair;
 }
 
 /// A small cache that finds high-bandwidth flows, which get a separate queue.
@@ -121,6 +122,7 @@ pub const KINDS: &[&Kind] = &[
     &fair::sfq::KIND,
     &fair::stfq::KIND,
     &channel::token_bucket::KIND,
+    &fair::triple_fair::KIND,
 ];
 
 /// The manual page of every kind, by name.

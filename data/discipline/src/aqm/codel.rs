@@ -183,6 +183,22 @@ pub(crate) trait Source {
 }
 
 impl State {
+    /// The state of a queue that has never held a packet.
+    pub(crate) const FRESH: Self = Self {
+        above_until: None,
+        drop_next: Instant::ZERO,
+        count: 0,
+        count_before: 0,
+        dropping: false,
+    };
+
+    /// The packet at the head waited for less than the target: what `dequeue` would do, for users that know it before.
+    #[inline]
+    pub(crate) fn calm(&mut self) {
+        self.above_until = None;
+        self.dropping = false;
+    }
+
     /// Whether a packet that waited for `sojourn` may be dropped (`ok_to_drop` of RFC 8289); `bytes` remain
     /// behind it in the queue, and `bytes_max` is the length of the longest packet seen.
     fn ok_to_drop(

@@ -1,0 +1,407 @@
+//! Fair between sources, destinations and flows at once, in fixed memory and without configuration.
+//!
+//! ```text
+//!   packet -- its flow has a queue ------------------> [ | | ]   256 queues of flows
+//!      +----- its flow may wait in a shared queue ---> there     (sketch: no flow is ever reordered)
+//!      +----- its host has too many of the queues ---> [ | | | ] 32 queues of hosts
+//!      +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 8 bins
+//!
+//!   least start tag first;   tag += bytes x busy queues of the source x load of the destination
+//!   CoDel in each queue;     full: the host with most packets loses some
+//! ```
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `manual` | manual page and parameters |
+//! | `queue` | one queue, and how many there are |
+//! | `hosts` | the hosts at one end, and their virtual time |
+//! | `sketch` | which flows may wait in a shared queue |
+//! | `turns` | the order of the queues by start tag |
+//! | `place` | which queue a packet comes to |
+//! | `share` | tags: what a turn costs, and when a queue may have one |
+
+use weir_base::setting::Settings;
+use weir_base::{Instant, Span, Tally};
+use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+
+use self::hosts::Hosts;
+use self::queue::{BINS, FIRST_SHARED, FLOWS, QUEUES, Queue, SHARED};
+use self::sketch::Sketch;
+use self::turns::Turns;
+use crate::aqm::codel::{self, Control};
+use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
+use crate::parts::chain::{Chain, Slab};
+use crate::parts::index::Index;
+use crate::parts::lists::Lists;
+
+mod hosts;
+mod manual;
+mod place;
+mod queue;
+mod share;
+mod sketch;
+mod turns;
+
+pub use self::manual::{MANUAL, Params};
+
+/// How it is checked and built.
+pub const KIND: contract::Kind = contract::Kind {
+    manual: MANUAL,
+    knows_flows: false,
+    limit: |settings| Ok(Params::new(settings)?.limit),
+    build: |settings, _, _| Box::new(TripleFair::new(accepted(Params::new(settings)))),
+};
+
+/// Maximum packets that the fullest host loses at a time: finding it is a walk over all queues.
+const DROP_BATCH: u64 = 16;
+/// Beside the one full frame of RFC 8289 the control law spares another one for each of this many busy queues.
+const QUEUES_A_FRAME: u32 = 64;
+/// Waiting time that all busy queues together may have, for one round trip: a single queue may have all of it.
+const TARGET_TOGETHER: Span = Span::from_millis(100);
+
+/// Counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    fullest_host: u64,
+    shared: u64,
+    bins: u64,
+    evicted: u64,
+    control: codel::Stats,
+}
+
+/// The queues, their hosts, and their order.
+#[derive(Debug)]
+pub struct TripleFair {
+    params: Params,
+    /// The parts of a flow key that identify a source and a destination.
+    kinds: [Option<KeyKind>; 2],
+    slab: Slab,
+    /// Packets from before a change of `hosts`: they leave first.
+    aside: Chain,
+    held: Tally,
+    queues: Box<[Queue]>,
+    /// Queues of flows, by hash.
+    index: Index,
+    /// Those of them that do not wait, the latest on top.
+    idle: Lists,
+    /// Those of them that have had a flow.
+    used: usize,
+    /// Of each queue that many flows may share.
+    sketches: Box<[Sketch]>,
+    /// Shared queues that no host has.
+    spare: Vec<u16>,
+    /// Sources and destinations.
+    ends: [Hosts; 2],
+    turns: Turns,
+    /// The virtual time: the start tag of the packet in service.
+    now: u64,
+    /// The greatest tag of all queues.
+    finish: u64,
+    /// Queues that wait: all, and those of flows.
+    busy: u32,
+    busy_flows: u32,
+    bytes_max: u64,
+    stats: Stats,
+}
+
+/// The packets of one queue, as the control law sees them.
+struct One<'a> {
+    slab: &'a mut Slab,
+    packets: &'a mut Chain,
+    held: &'a mut Tally,
+    taken: u64,
+}
+
+impl codel::Source for One<'_> {
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.slab.pop(self.packets)?;
+        self.held.uncount(packet.bytes());
+        self.taken += 1;
+        Some(packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.packets.tally().bytes
+    }
+}
+
+impl TripleFair {
+    /// Empty queues. All memory that they will ever use is allocated now.
+    pub fn new(params: Params) -> Self {
+        let nobodys = Queue::nobodys(params.control.target);
+        Self {
+            slab: Slab::new(params.limit + 1), // a packet is queued before another one makes room for it
+            aside: Chain::EMPTY,
+            held: Tally::ZERO,
+            queues: vec![nobodys; QUEUES].into_boxed_slice(),
+            index: Index::new(FLOWS),
+            idle: Lists::new(FLOWS, 1),
+            used: 0,
+            sketches: vec![Sketch::default(); SHARED + BINS].into_boxed_slice(),
+            spare: (FIRST_SHARED..FIRST_SHARED + SHARED)
+                .map(|at| at as u16)
+                .collect(),
+            ends: [(); 2].map(|()| Hosts::new()),
+            turns: Turns::new(QUEUES),
+            now: 0,
+            finish: 0,
+            busy: 0,
+            busy_flows: 0,
+            bytes_max: 1514,
+            stats: Stats::default(),
+            kinds: params.hosts.kinds(),
+            params,
+        }
+    }
+
+    /// Takes the packet at the head of a queue.
+    fn pop(&mut self, at: usize) -> Option<Packet> {
+        let packet = self.slab.pop(&mut self.queues[at].packets)?;
+        self.held.uncount(packet.bytes());
+        if at >= FLOWS {
+            self.sketches[at - FLOWS].leave(1);
+        }
+        Some(packet)
+    }
+
+    /// Takes the next packet that the control law lets pass from a queue.
+    #[inline]
+    fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+        let queue = &mut self.queues[at];
+        let front = self.slab.front(&queue.packets)?;
+        if cx.now.since(front.enqueued) >= self.params.control.target {
+            return self.judged_late(cx, at);
+        }
+        // No target is shorter, so the control law has nothing to say.
+        queue.codel.calm();
+        let packet = self.pop(at);
+        if at < FLOWS && self.queues[at].packets.is_empty() {
+            self.queues[at].ran_empty(cx.now);
+        }
+        packet
+    }
+
+    /// The same, if the packet at the head has waited for longer than the least target.
+    fn judged_late(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+        let queue = &mut self.queues[at];
+        let is_flow = at < FLOWS;
+        let least = self.params.control.target;
+        let (target, flows) = match is_flow {
+            true => (queue.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
+            false => (least, u64::from(self.sketches[at - FLOWS].flows())),
+        };
+        let control = Control {
+            target,
+            ..self.params.control
+        };
+        // A sender with fewer than four packets under way hears of a loss only by its timer.
+        let spared = flows * self.bytes_max * (1 + u64::from(self.busy / QUEUES_A_FRAME));
+        let before = (self.stats.control.dropped, self.stats.control.marked);
+        let mut source = One {
+            slab: &mut self.slab,
+            packets: &mut queue.packets,
+            held: &mut self.held,
+            taken: 0,
+        };
+        let stats = &mut self.stats.control;
+        let packet = codel::dequeue(&mut queue.codel, &control, cx, &mut source, spared, stats);
+        let taken = source.taken;
+        if is_flow {
+            if before != (stats.dropped, stats.marked) {
+                queue.dropped(cx.now, least);
+            }
+            if queue.packets.is_empty() {
+                queue.ran_empty(cx.now);
+            }
+        } else if taken > 0 {
+            self.sketches[at - FLOWS].leave(taken);
+        }
+        packet
+    }
+
+    /// Takes the next packet; `take` takes it from the queue whose turn it is.
+    fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
+        // Each step takes a packet, or finds an empty queue, which then leaves.
+        while let Some((tag, at)) = self.turns.first() {
+            let Some(packet) = take(self, at) else {
+                self.turns.pop();
+                self.leave(at);
+                continue;
+            };
+            self.serve(at, tag, packet.bytes());
+            if self.queues[at].packets.is_empty() {
+                self.turns.pop();
+                self.leave(at);
+            } else {
+                let tag = self.queues[at].tag.max(self.earliest(at));
+                self.queues[at].tag = tag;
+                self.turns.again(tag, at);
+            }
+            return Some(packet);
+        }
+        None
+    }
+
+    fn next_unjudged(&mut self) -> Option<Packet> {
+        match self.pop_aside() {
+            Some(packet) => Some(packet),
+            None => self.next(Self::pop),
+        }
+    }
+
+    fn pop_aside(&mut self) -> Option<Packet> {
+        let packet = self.slab.pop(&mut self.aside)?;
+        self.held.uncount(packet.bytes());
+        Some(packet)
+    }
+
+    /// The longest queue of the host that has most packets, where a host counts as often as there are active ones at
+    /// its end; or the longest queue by bytes, if no host has more than its part. A walk over all queues.
+    fn fullest(&self) -> Option<usize> {
+        let mut best = (self.held.packets, None);
+        for (end, hosts) in self.ends.iter().enumerate() {
+            let mut packets = [0_u32; hosts::HOSTS];
+            for queue in &self.queues {
+                if let Some(count) = packets.get_mut(usize::from(queue.hosts[end])) {
+                    *count += queue.packets.tally().packets as u32;
+                }
+            }
+            let fullest = packets.iter().enumerate().max_by_key(|(_, count)| **count);
+            let (host, count) = fullest.map_or((0, 0), |(host, count)| (host, *count));
+            let weighed = u64::from(count) * u64::from(hosts.active());
+            if weighed > best.0 {
+                best = (weighed, Some((end, host as u16)));
+            }
+        }
+        let is_of = |queue: &Queue| best.1.is_none_or(|(end, host)| queue.hosts[end] == host);
+        let queues = self.queues.iter().enumerate();
+        let length = |queue: &Queue| {
+            queue
+                .packets
+                .tally()
+                .bytes
+                .max(queue.packets.tally().packets)
+        };
+        let longest = queues
+            .filter(|(_, queue)| is_of(queue))
+            .max_by_key(|(_, queue)| length(queue));
+        longest.map(|(at, _)| at)
+    }
+
+    /// Drops packets at the head of the fullest host's longest queue; returns that queue and the last drop.
+    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
+        let at = self.fullest()?;
+        let half = self.queues[at].packets.tally().packets / 2;
+        let mut last = None;
+        for _ in 0..half.clamp(1, DROP_BATCH) {
+            let packet = self.pop(at)?;
+            self.stats.fullest_host += 1;
+            last = Some((at, cx.fates.discard(packet, Reason::LongestFlow)));
+        }
+        last
+    }
+
+    /// Puts other parameters in force; the state is kept.
+    fn change(&mut self, params: Params) {
+        self.slab.reserve(params.limit + 1);
+        if params.hosts != self.params.hosts {
+            let mut order = Chain::EMPTY;
+            while let Some(packet) = self.next_unjudged() {
+                self.slab.push(&mut order, packet);
+            }
+            let mut new = Self::new(Params {
+                limit: 0,
+                ..params.clone()
+            });
+            std::mem::swap(&mut new.slab, &mut self.slab);
+            (new.aside, new.held) = (order, order.tally());
+            (new.bytes_max, new.stats) = (self.bytes_max, self.stats);
+            *self = new;
+        }
+        self.params = params;
+    }
+}
+
+impl Discipline for TripleFair {
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
+        self.bytes_max = self.bytes_max.max(packet.bytes());
+        if self.held.packets == 0 {
+            self.settle();
+        }
+        let at = self.place(cx, &packet);
+        self.held.count(packet.bytes());
+        let queue = &mut self.queues[at];
+        let alone = queue.packets.is_empty();
+        self.slab.push(&mut queue.packets, packet);
+        if !queue.waits {
+            self.enter(at);
+        }
+        if self.held.packets <= self.params.limit as u64 {
+            return Admission::Queued;
+        }
+        match self.make_room(cx) {
+            Some((fullest, ended)) if alone && fullest == at => Admission::Refused(ended),
+            _ => Admission::Queued,
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if let Some(packet) = self.pop_aside() {
+            return Some(packet);
+        }
+        self.next(|this, at| this.judged(cx, at))
+    }
+
+    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
+        self.touch(cx, packet);
+    }
+
+    fn has_room(&self, _class: Class) -> bool {
+        self.held.packets < self.params.limit as u64
+    }
+
+    fn ready(&self, _now: Instant) -> Ready {
+        Ready::holding(self.held.packets as usize)
+    }
+
+    fn backlog(&self) -> Tally {
+        self.held
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.slab.state_bytes()
+            + size_of_val(&*self.queues)
+            + self.index.state_bytes()
+            + self.idle.state_bytes()
+            + size_of_val(&*self.sketches)
+            + self.spare.capacity() * size_of::<u16>()
+            + self.ends.iter().map(Hosts::state_bytes).sum::<usize>()
+            + self.turns.state_bytes()
+    }
+
+    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
+        self.change(accepted(Params::new(settings)));
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
+        while let Some(packet) = self.next_unjudged() {
+            out(packet);
+        }
+    }
+
+    fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        report("fullest_host", self.stats.fullest_host);
+        report("dropped", self.stats.control.dropped);
+        report("marked", self.stats.control.marked);
+        report("shared", self.stats.shared);
+        report("bins", self.stats.bins);
+        report("evicted", self.stats.evicted);
+        report("busy", u64::from(self.busy));
+        report("sources", self.ends[0].count());
+        report("destinations", self.ends[1].count());
+    }
+}
+
+#[cfg(test)]
+mod tests;

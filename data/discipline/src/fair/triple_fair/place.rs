@@ -1,0 +1,184 @@
+//! Which queue a packet comes to.
+
+use std::hint::black_box;
+
+use weir_packet::{KeyKind, Packet};
+
+use super::TripleFair;
+use super::hosts::{Host, Hosts, NONE, ONE};
+use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Queue};
+use crate::contract::Cx;
+use crate::parts::bins::Bins;
+
+/// Busy queues of flows from which on hosts may have no more than their part.
+const PRESSURE: u32 = 64;
+/// Busy queues of flows up to which a trusted source is not judged by its destination.
+const TRUST_ENDS: u32 = 240;
+/// Flow queues that the hosts of one end divide.
+const DIVIDED: u32 = FLOWS as u32 * 7 / 8;
+/// Flow queues that every host may have.
+const PART_MIN: u32 = 8;
+
+impl TripleFair {
+    /// The queue of a packet.
+    #[inline]
+    pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
+        let hash = cx.keys.hash(packet, KeyKind::Flow);
+        match self.own(hash) {
+            Some(at) => at,
+            None => self.place_new(cx, packet, hash),
+        }
+    }
+
+    /// The queue of the flow with this hash, if it has one.
+    #[inline]
+    fn own(&self, hash: u64) -> Option<usize> {
+        self.index.find(hash, |at| self.queues[at].hash == hash)
+    }
+
+    /// Loads the memory that `place` will need.
+    pub(super) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
+        if let Some(at) = self.own(cx.keys.hash(packet, KeyKind::Flow)) {
+            black_box(self.queues[at].packets.tally());
+        }
+    }
+
+    /// The queue of a packet whose flow has none of its own.
+    fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> usize {
+        let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_address(packet, kind));
+        let hashes = [hash(self.kinds[0]), hash(self.kinds[1])];
+        let find = |hosts: &Hosts, hash: Option<u64>| hosts.find(hash?);
+        let known = [
+            find(&self.ends[0], hashes[0]),
+            find(&self.ends[1], hashes[1]),
+        ];
+        // Packets of the flow may wait in a shared queue. It stays there, so that it keeps its order.
+        for (end, host) in known.into_iter().enumerate() {
+            if let Some(at) = self.shared_by(end, host)
+                && self.sketches[at - FLOWS].has(flow)
+            {
+                return self.join(at, flow);
+            }
+        }
+        let bin = FIRST_BIN + Bins::place(hashes[0].or(hashes[1]).unwrap_or(flow), BINS);
+        if self.sketches[bin - FLOWS].has(flow) {
+            return self.join(bin, flow);
+        }
+        let at = match self.crowding(known) {
+            Some((end, host)) => self.share(end, host),
+            None => self.claim(flow, hashes, known),
+        };
+        match at {
+            Some(at) if at < FLOWS => at,
+            Some(at) => self.join(at, flow),
+            None => self.join(bin, flow),
+        }
+    }
+
+    /// The queue that the flows of a host share.
+    fn shared_by(&self, end: usize, host: Option<u16>) -> Option<usize> {
+        let shared = self.ends[end].get(host?)?.shared;
+        (shared != NONE).then_some(usize::from(shared))
+    }
+
+    /// A packet of a flow comes to a queue of many.
+    fn join(&mut self, at: usize, flow: u64) -> usize {
+        self.sketches[at - FLOWS].come(flow);
+        match at < FIRST_BIN {
+            true => self.stats.shared += 1,
+            false => self.stats.bins += 1,
+        }
+        at
+    }
+
+    /// The end and the host that has its part of the flow queues, or more: the one that is farther beyond. A source's
+    /// part is counted in queues, a destination's in the shares of its sources, so that one source with many flows
+    /// counts there once.
+    fn crowding(&self, known: [Option<u16>; 2]) -> Option<(usize, u16)> {
+        if self.busy_flows < PRESSURE {
+            return None;
+        }
+        let part = |end: usize| (DIVIDED / self.ends[end].active()).max(PART_MIN);
+        let host = |end: usize| known[end].and_then(|at| self.ends[end].get(at));
+        let (source, destination) = (host(0), host(1));
+        let queues = source.map_or(0, |host| u32::from(host.busy));
+        let is_trusted = source.is_some_and(Host::is_trusted);
+        let shares = match is_trusted && self.busy_flows < TRUST_ENDS {
+            true => 0,
+            false => destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32),
+        };
+        let parts = [part(0), part(1)];
+        let end = usize::from(shares * parts[0] > queues * parts[1]);
+        let beyond = [queues, shares][end] >= parts[end];
+        if beyond {
+            Some((end, known[end]?))
+        } else {
+            None
+        }
+    }
+
+    /// The queue that the flows of this host share from now on; none if all are taken.
+    fn share(&mut self, end: usize, host: u16) -> Option<usize> {
+        if let Some(at) = self.shared_by(end, Some(host)) {
+            return Some(at);
+        }
+        let at = usize::from(self.spare.pop()?);
+        self.ends[end].refer_again(host);
+        self.ends[end].get_mut(host)?.shared = at as u16;
+        let queue = &mut self.queues[at];
+        *queue = Queue::nobodys(self.params.control.target);
+        queue.hosts[end] = host;
+        Some(at)
+    }
+
+    /// Nobody waits in a shared queue any longer: its host gives it back.
+    pub(super) fn give_back(&mut self, at: usize) {
+        let end = usize::from(self.queues[at].hosts[0] == NONE);
+        let host = self.queues[at].hosts[end];
+        if let Some(host) = self.ends[end].get_mut(host) {
+            (host.shared, host.crowd) = (NONE, 0);
+        }
+        self.ends[end].release(host);
+        self.queues[at].hosts = [NONE; 2];
+        self.sketches[at - FLOWS] = Default::default();
+        self.spare.push(at as u16);
+    }
+
+    /// A queue of its own for a flow: one that has had none, or the one that has been empty for longest; none if all
+    /// hold packets.
+    fn claim(
+        &mut self,
+        flow: u64,
+        hashes: [Option<u64>; 2],
+        known: [Option<u16>; 2],
+    ) -> Option<usize> {
+        let fresh = self.used < FLOWS;
+        let at = match fresh {
+            true => self.used,
+            false => self.idle.bottom(0)?,
+        };
+        let mut hosts = [NONE; 2];
+        for end in 0..2 {
+            // First the new one, so that it is not forgotten to make room for itself.
+            if let Some(hash) = hashes[end] {
+                hosts[end] = self.ends[end].refer(hash, known[end]);
+            }
+            self.ends[end].release(self.queues[at].hosts[end]);
+        }
+        if fresh {
+            self.used += 1;
+            self.idle.put(at, 0);
+        } else {
+            self.index.remove(self.queues[at].hash, at);
+            self.stats.evicted += 1;
+        }
+        self.index.insert(flow, at);
+        self.queues[at] = Queue::new(flow, hosts, self.params.control.target);
+        Some(at)
+    }
+
+    /// Whether a queue is one that the flows of a host share.
+    pub(super) fn is_shared(at: usize) -> bool {
+        (FIRST_SHARED..FIRST_BIN).contains(&at)
+    }
+}
