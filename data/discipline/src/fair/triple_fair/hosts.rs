@@ -1,18 +1,17 @@
 //! The hosts at one end of the flows, and their virtual time.
 //!
 //! ```text
-//!  hash --> index --> host: tag, load, busy queues      referred to by queues: stays
-//!                                                       by none: the least recent one goes first
+//!  hash --> set [ a | b | - | c | - | - | - | d ]   a host to which queues refer stays; of the others a stranger
+//!                                                   makes room first, then a trusted host
 //! ```
 //!
 //! A host's tag is when its next packet would start if the hosts of this end took turns by bytes. A host whose tag is
 //! ahead of the virtual time has had more than its share lately, whatever became of its flows.
 
-use crate::parts::index::Index;
-use crate::parts::lists::Lists;
-
-/// Hosts of one end that are known at a time: more than there are queues to refer to them.
-pub(super) const HOSTS: usize = 512;
+/// Hosts of one end that are known at a time: so much more than there are queues that hardly any set is ever full.
+pub(super) const HOSTS: usize = 1024;
+/// Hosts of a set.
+const WAYS: usize = 8;
 /// No host, or no queue.
 pub(super) const NONE: u16 = u16::MAX;
 /// Packets of a source after which it is trusted.
@@ -25,7 +24,6 @@ pub(super) const ONE: u64 = 256;
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    hash: u64,
     /// When its next packet would start, in the virtual time of its end.
     pub(super) tag: u64,
     /// Of a destination: the parts of their shares that trusted sources want to send there, in 256ths.
@@ -45,19 +43,16 @@ pub(super) struct Host {
 }
 
 impl Host {
-    const fn new(hash: u64) -> Self {
-        Self {
-            hash,
-            tag: 0,
-            trusted: 0,
-            strangers: 0,
-            busy: 0,
-            referrers: 0,
-            crowd: 0,
-            shared: NONE,
-            seen: 0,
-        }
-    }
+    const NEW: Self = Self {
+        tag: 0,
+        trusted: 0,
+        strangers: 0,
+        busy: 0,
+        referrers: 0,
+        crowd: 0,
+        shared: NONE,
+        seen: 0,
+    };
 
     /// Whether it has lasted: forged addresses do not.
     #[inline]
@@ -87,11 +82,9 @@ pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
 /// The hosts of one end.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    index: Index,
+    /// The high half of each host's hash.
+    tags: Box<[u32]>,
     hosts: Box<[Host]>,
-    /// Hosts to which no queue refers, the latest on top.
-    idle: Lists,
-    used: usize,
     /// Hosts with a queue that waits.
     active: u32,
     /// The virtual time.
@@ -102,10 +95,8 @@ impl Hosts {
     /// Nobody is known. All memory is allocated now.
     pub(super) fn new() -> Self {
         Self {
-            index: Index::new(HOSTS),
-            hosts: vec![Host::new(0); HOSTS].into_boxed_slice(),
-            idle: Lists::new(HOSTS, 1),
-            used: 0,
+            tags: vec![0; HOSTS].into_boxed_slice(),
+            hosts: vec![Host::NEW; HOSTS].into_boxed_slice(),
             active: 0,
             now: 0,
         }
@@ -114,8 +105,14 @@ impl Hosts {
     /// The host with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<u16> {
-        let found = self.index.find(hash, |at| self.hosts[at].hash == hash);
-        found.map(|at| at as u16)
+        let (first, tag) = place(hash);
+        let set = &self.tags[first..first + WAYS];
+        // Without a branch for each: the eight are compared at once.
+        let same = set.iter().enumerate();
+        let same = same.fold(0_u32, |same, (way, other)| {
+            same | u32::from(*other == tag) << way
+        });
+        (same != 0).then(|| (first + same.trailing_zeros() as usize) as u16)
     }
 
     /// The host at this place.
@@ -130,48 +127,42 @@ impl Hosts {
         self.hosts.get_mut(usize::from(at))
     }
 
-    /// A queue refers to the host with this hash, which is `found`, or takes the place of the one that is forgotten.
+    /// A queue refers to the host with this hash, which is `found`, or takes the place of one that is forgotten; none
+    /// if queues refer to all hosts of its set.
     pub(super) fn refer(&mut self, hash: u64, found: Option<u16>) -> u16 {
         if let Some(at) = found {
             self.refer_again(at);
             return at;
         }
-        let at = if self.used < HOSTS {
-            self.used += 1;
-            self.used - 1
-        } else {
-            let Some(at) = self.idle.bottom(0) else {
-                unreachable!("there are fewer queues than hosts");
-            };
-            self.index.remove(self.hosts[at].hash, at);
-            self.idle.take(at);
-            at
+        let (first, tag) = place(hash);
+        let set = &self.hosts[first..first + WAYS];
+        let is_free = |host: &&Host| host.referrers == 0;
+        let stranger = set
+            .iter()
+            .position(|host| is_free(&host) && !host.is_trusted());
+        let Some(way) = stranger.or_else(|| set.iter().position(|host| is_free(&host))) else {
+            return NONE;
         };
-        self.index.insert(hash, at);
+        let at = first + way;
+        self.tags[at] = tag;
         self.hosts[at] = Host {
             referrers: 1,
-            ..Host::new(hash)
+            ..Host::NEW
         };
         at as u16
     }
 
     /// One more queue refers to this host.
+    #[inline]
     pub(super) fn refer_again(&mut self, at: u16) {
-        let host = &mut self.hosts[usize::from(at)];
-        host.referrers += 1;
-        if host.referrers == 1 {
-            self.idle.take(usize::from(at));
-        }
+        self.hosts[usize::from(at)].referrers += 1;
     }
 
     /// A queue no longer refers to this host.
+    #[inline]
     pub(super) fn release(&mut self, at: u16) {
-        let Some(host) = self.hosts.get_mut(usize::from(at)) else {
-            return;
-        };
-        host.referrers -= 1;
-        if host.referrers == 0 {
-            self.idle.put(usize::from(at), 0);
+        if let Some(host) = self.hosts.get_mut(usize::from(at)) {
+            host.referrers -= 1;
         }
     }
 
@@ -211,6 +202,11 @@ impl Hosts {
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        self.index.state_bytes() + size_of_val(&*self.hosts) + self.idle.state_bytes()
+        size_of_val(&*self.tags) + size_of_val(&*self.hosts)
     }
+}
+
+/// The first place of the set in which a hash is, and its tag, which is never that of an empty place.
+fn place(hash: u64) -> (usize, u32) {
+    (hash as usize % HOSTS / WAYS * WAYS, (hash >> 32) as u32 | 1)
 }
