@@ -101,6 +101,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             overrides: arguments.set.clone(),
             sweeps: arguments.sweep.clone(),
             variants: arguments.variant.clone(),
+            given: Vec::new(),
             seed: arguments.seed,
             runs: arguments.runs,
             jobs: arguments.jobs,

@@ -11,7 +11,7 @@
 //! Numbers and plots are medians over the runs of a point, except that curves over time are means. Where a scenario
 //! reproduces a table of a paper, the paper's numbers are shown beside ours.
 
-mod comparison;
+mod agreement;
 #[cfg(test)]
 mod example;
 mod flent;
@@ -43,7 +43,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::compare::Ran;
+use crate::agreement::Ran;
 use crate::error::Error;
 use crate::results::RunResult;
 
@@ -62,7 +62,7 @@ pub fn text_of(ran: &Ran) -> String {
     let text = tables.join("\n");
     match ran {
         Ran::One(_) => text,
-        Ran::Both(both) => format!("{text}\n{}", comparison::text(both)),
+        Ran::Both(both) => format!("{text}\n{}", agreement::text(both)),
     }
 }
 

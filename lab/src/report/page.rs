@@ -7,8 +7,8 @@ use crate::results::{Curve, OneRun, PointResult, RunResult};
 use super::picture::{self, LINES_MAX};
 use super::style::STYLE;
 use super::table::{columns, measured, spreads};
-use super::{comparison, latency, measures, paper, shares, swept};
-use crate::compare::Ran;
+use super::{agreement, latency, measures, paper, shares, swept};
+use crate::agreement::Ran;
 
 /// Maximum number of rows of the table of hogs, for each point.
 const HOGS_MAX: usize = 8;
@@ -43,7 +43,7 @@ fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> Str
         .collect();
     match ran {
         Ran::One(_) => results,
-        Ran::Both(both) => comparison::html(both) + &results,
+        Ran::Both(both) => agreement::html(both) + &results,
     }
 }
 

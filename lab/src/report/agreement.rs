@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::metric::{Metric, shown};
 use super::page::{escape, section};
 use super::table::{align, measured};
-use crate::compare::{Both, Compared};
+use crate::agreement::{Both, Compared};
 
 /// The table, and the causes of differences, each named once.
 pub(super) fn text(both: &Both) -> String {
