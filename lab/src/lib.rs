@@ -17,6 +17,7 @@
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
 //! - [`agreement`]: both habitats side by side
+//! - [`mod@compare`]: disciplines side by side under the same loads
 //! - [`report`]: results as a page, tables, CSV sheets, plots
 //!
 //! The entry points are [`run()`], [`agreement::run_both`], [`traffic::run`], [`report::write`] and
@@ -27,6 +28,7 @@
 
 pub mod agreement;
 mod attack;
+pub mod compare;
 mod control;
 mod cpu;
 pub mod error;

@@ -60,7 +60,7 @@ pub(crate) struct RunArguments {
 
 /// Where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum On {
+pub(crate) enum On {
     /// Virtual time, modelled TCP and UDP; the same seed gives the same run
     Sim,
     /// Network namespaces, real TCP stacks, real packets

@@ -32,11 +32,12 @@ mod style;
 mod swept;
 mod table;
 
+pub(crate) use agreement::{html as agreement_html, text as agreement_text};
 use page::Drawn;
-pub(crate) use page::{escape, section};
+pub(crate) use page::{document, escape, pictures, section};
 pub(crate) use plot::{Dot, Form, LINES_MAX, Line, Plot};
 pub(crate) use plots::mean_curve;
-pub(crate) use style::STYLE;
+pub(crate) use table::align;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -234,11 +235,13 @@ impl<'a> Files<'a> {
     }
 }
 
-fn make(folder: &Path) -> Result<(), Error> {
+/// Creates a folder.
+pub(crate) fn make(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
 }
 
-fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
+/// Writes a file into a folder.
+pub(crate) fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
     Ok(path)
