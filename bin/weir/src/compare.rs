@@ -35,7 +35,7 @@ pub(crate) struct CompareArguments {
     /// Seed of the first run, instead of each load's
     #[arg(long)]
     seed: Option<u64>,
-    /// Runs of each discipline under each load: 5 in simulation, 3 in the lab, 2 with --quick
+    /// Runs of each discipline under each load: 5 in simulation, 3 in the lab and with --quick
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
     /// Simulations side by side; as many as there are processors if not given

@@ -40,7 +40,7 @@ use load::{Load, Place};
 /// Runs of each discipline under each load: in simulation, in the lab, and of a quick look.
 const RUNS_SIM: u64 = 5;
 const RUNS_LAB: u64 = 3;
-const RUNS_QUICK: u64 = 2;
+const RUNS_QUICK: u64 = 3;
 
 /// What is compared, and how.
 #[derive(Clone, Debug, Default)]
