@@ -125,7 +125,7 @@ mod tests {
         for expected in [
             "1. T (`flood`)\n2. T (`burst`)\n\n| | 1 | 2 |\n",
             "| `fifo` | 0.12 | 0.25 |\n| `drr source` | 12.25 | - |\n",
-            "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; 1 runs, seeds 1 to 1.\n\n",
+            "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; one run, seed 1.\n\n",
             "| | kept | elsewhere |\n|---|---|---|\n| `alike` | 0.50 ± 0.00 | 0.38 ± 0.00 |\n",
             "| `contribution` | 1.5 ± 0.0 |",
         ] {

@@ -225,3 +225,81 @@ impl Answer {
         self.cells.iter().find(|cell| cell.discipline == discipline)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(values: &[(&str, &[f64])]) -> Vec<Cell> {
+        let cell = |(name, values): &(&str, &[f64])| Cell {
+            discipline: (*name).to_owned(),
+            summary: Summary::of(values).unwrap(),
+            best: false,
+        };
+        values.iter().map(cell).collect()
+    }
+
+    fn marked(better: Better, values: &[(&str, &[f64])]) -> Vec<String> {
+        let mut cells = cells(values);
+        better.mark(&mut cells);
+        let best = cells.into_iter().filter(|cell| cell.best);
+        best.map(|cell| cell.discipline).collect()
+    }
+
+    #[test]
+    fn the_best_and_those_within_its_interval_are_marked() {
+        // The interval of 1, 2, 3 is 2 ± 2.48.
+        let values: &[(&str, &[f64])] = &[
+            ("a", &[1.0, 2.0, 3.0]),
+            ("b", &[4.4, 4.4, 4.4]),
+            ("c", &[4.5, 4.5, 4.5]),
+        ];
+        assert_eq!(marked(Better::Less, values), ["a", "b"]);
+        assert_eq!(marked(Better::More, values), ["c"]);
+        // Without an interval: what reads the same.
+        let single: &[(&str, &[f64])] = &[("a", &[24.87]), ("b", &[24.91]), ("c", &[24.99])];
+        assert_eq!(marked(Better::Less, single), ["a", "b"]);
+        let zero: &[(&str, &[f64])] = &[("a", &[0.0]), ("b", &[0.1])];
+        assert_eq!(marked(Better::Less, zero), ["a"]);
+    }
+
+    fn load(name: &str, metrics: &[(&str, f64)]) -> Load {
+        let run = metrics
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        Load {
+            name: name.into(),
+            title: String::new(),
+            about: String::new(),
+            note: String::new(),
+            rows: vec![("fifo".into(), vec![run.collect()])],
+        }
+    }
+
+    #[test]
+    fn a_question_is_asked_only_where_it_makes_sense() {
+        let calm = [
+            ("tcp_goodput_mbps", 9.0),
+            ("jain_index", 1.0),
+            ("web_response_s_mean", 0.1),
+        ];
+        let attack = [
+            ("tcp_goodput_mbps", 9.0),
+            ("jain_index", 0.5),
+            ("honest_kept_ratio", 0.5),
+        ];
+        let told: Vec<String> = tables(&[load("calm", &calm), load("attack", &attack)])
+            .iter()
+            .flat_map(|table| {
+                let columns = table.columns.iter();
+                columns.map(move |c| format!("{}: {} {}", table.question, c.load, c.statistic))
+            })
+            .collect();
+        let expected = [
+            "Goodput of TCP and web: calm ",
+            "Time of short flows: calm mean",
+            "Goodput that honest traffic keeps under attack: attack all",
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -111,3 +111,70 @@ fn written(value: &Scalar) -> String {
         Scalar::Flag(on) => on.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(text: &str) -> String {
+        text.parse::<Candidate>().unwrap().table
+    }
+
+    fn error(text: &str) -> String {
+        text.parse::<Candidate>().unwrap_err()
+    }
+
+    #[test]
+    fn settings_are_those_of_a_configuration() {
+        assert_eq!(table("fq_codel"), "{ kind = \"fq_codel\" }");
+        assert_eq!(
+            table(" lru_fq:cache=128, key=source"),
+            "{ kind = \"lru_fq\", cache = 128, key = \"source\" }"
+        );
+        assert_eq!(
+            table("fifo:limit=100 packets"),
+            "{ kind = \"fifo\", limit = \"100 packets\" }"
+        );
+        let classes = "class_weights:classes=\"to 10.0.0.0/8 = 1, rest = 1\"";
+        assert!(table(classes).contains("classes = \"to 10.0.0.0/8 = 1, rest = 1\""));
+    }
+
+    #[test]
+    fn an_error_names_the_place_and_what_is_permitted() {
+        let end = "there is no discipline `fq_codl`; did you mean `fq_codel`?";
+        assert_eq!(error("fq_codl"), end);
+        assert!(
+            error("lru_fq:cach=1").contains("lru_fq:cach=1: "),
+            "{}",
+            error("lru_fq:cach=1")
+        );
+        assert!(error("lru_fq:cach=1").ends_with("did you mean `cache`?"));
+        assert!(error("fifo:limit").contains("\"limit\" is not KEY=VALUE"));
+        assert!(error("fifo:limit=[1]").contains("`limit` must be one value"));
+    }
+
+    #[test]
+    fn the_list_has_every_variant_of_its_file() {
+        let (_, text) = BUILT_IN.iter().find(|(name, _)| *name == LIST).unwrap();
+        assert_eq!(all().len(), text.matches("name = ").count());
+        assert!(all().iter().any(|candidate| candidate.name == "fq_codel"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-z_]{0,6}:?[ -~]{0,40}") {
+            if let Ok(candidate) = text.parse::<Candidate>() {
+                let node = parse_value(&candidate.table, Origin::Line(1)).unwrap();
+                prop_assert!(node.entry("kind").is_some(), "{}", candidate.table);
+            }
+        }
+
+        #[test]
+        fn a_limit_of_any_number_arrives(limit in 1_u64..100_000) {
+            let node = parse_value(&table(&format!("fifo:limit={limit}")), Origin::Line(1)).unwrap();
+            prop_assert_eq!(&node.to_json()["limit"], &serde_json::Value::from(limit));
+        }
+    }
+}

@@ -205,7 +205,7 @@ mod tests {
         );
         let expected = "a, like b, is the best, or level with the best, in the one figure.";
         assert_eq!(
-            told(&[calm.clone()], &["a", "b"]).as_deref(),
+            told(std::slice::from_ref(&calm), &["a", "b"]).as_deref(),
             Some(expected)
         );
         assert_eq!(told(&[calm], &["a"]), None);

@@ -108,10 +108,14 @@ fn note(result: &RunResult, runs: usize) -> String {
         seed,
         ..
     } = result;
-    let last = seed.wrapping_add(runs.saturating_sub(1) as u64);
-    format!(
-        "{duration_s} s, the first {warm_up_s} s not counted; {runs} runs, seeds {seed} to {last}."
-    )
+    let runs = match runs as u64 {
+        1 => format!("one run, seed {seed}"),
+        runs => format!(
+            "{runs} runs, seeds {seed} to {}",
+            seed.wrapping_add(runs.saturating_sub(1))
+        ),
+    };
+    format!("{duration_s} s, the first {warm_up_s} s not counted; {runs}.")
 }
 
 /// Adds the figures of small packets: of each, the worst that a sparse traffic has.
@@ -129,4 +133,35 @@ fn with_small_packets(traffic: &[TrafficInfo], mut metrics: Metrics) -> Metrics 
         }
     }
     metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_sparse_traffics_counts_and_floods_do_not() {
+        let traffic = |name: &str, is_sparse: bool| TrafficInfo {
+            name: name.into(),
+            kind: "udp".into(),
+            flows: 1,
+            is_sparse,
+            crosses: Vec::new(),
+        };
+        let traffic = [
+            traffic("ping", true),
+            traffic("pong", true),
+            traffic("flood", false),
+        ];
+        let metrics = [
+            ("delay_ms_p99.ping", 25.0),
+            ("delay_ms_p99.pong", 26.0),
+            ("delay_ms_p99.flood", 500.0),
+            ("loss_ratio.flood", 0.5),
+        ];
+        let metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
+        let with = with_small_packets(&traffic, metrics);
+        let small = [SMALL_P50, SMALL_P99, SMALL_LOST].map(|name| with.get(name).copied());
+        assert_eq!(small, [None, Some(26.0), None]);
+    }
 }

@@ -42,7 +42,7 @@ const RUNS_SIM: u64 = 5;
 const RUNS_LAB: u64 = 3;
 const RUNS_QUICK: u64 = 3;
 
-/// What is compared, and how.
+/// The disciplines and loads of a comparison, and how they are run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The disciplines.
@@ -72,7 +72,7 @@ pub struct Comparison {
     pub loads: Vec<(String, Ran)>,
 }
 
-/// What one habitat answers.
+/// The answers of one habitat.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answers {
     /// `sim` or `lab`.

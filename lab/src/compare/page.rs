@@ -10,8 +10,11 @@ use crate::agreement::Ran;
 use crate::error::Error;
 use crate::report::{agreement_html, document, escape, make, pictures, put, section};
 
-const OWN_STYLE: &str = "td.best{font-weight:700;color:var(--good)}th.load{border-left:1px solid var(--faint)}\
-    td.first{border-left:1px solid var(--faint)}p.finding{font-size:1.1rem;max-width:46rem;margin:.6rem 0}";
+/// Columns beside each other, and the discipline in sight when a narrow page scrolls.
+const OWN_STYLE: &str = "table.answers{width:auto}.answers th,.answers td{padding-left:1.3rem}\
+    .answers th[scope=row]{position:sticky;left:0;background:var(--card);padding-left:0}\
+    .answers .first{border-left:1px solid var(--faint)}td.best{font-weight:700;color:var(--good)}\
+    p.finding{font-size:1.1rem;max-width:46rem;margin:.6rem 0}";
 
 /// Writes `compare.html` and `compare.json` into `folder`, which is created if necessary. Returns their paths.
 ///
@@ -88,7 +91,7 @@ fn question(comparison: &Comparison, table: &Table) -> String {
     for (number, answer) in table.columns.iter().enumerate() {
         let (load, statistic) = (escape(&answer.load), escape(answer.statistic));
         let class = if is_first(table, number) {
-            " class=\"load\""
+            " class=\"first\""
         } else {
             ""
         };
@@ -112,7 +115,7 @@ fn question(comparison: &Comparison, table: &Table) -> String {
     section(
         &message,
         &format!(
-            "<div class=\"scroll\"><table><thead><tr><th></th>{heads}</tr></thead><tbody>{}</tbody></table></div>",
+            "<div class=\"scroll\"><table class=\"answers\"><thead><tr><th></th>{heads}</tr></thead><tbody>{}</tbody></table></div>",
             rows.collect::<String>()
         ),
     )

@@ -24,9 +24,10 @@ pub fn text(comparison: &Comparison) -> String {
 }
 
 fn habitat(comparison: &Comparison, answers: &Answers) -> String {
-    let mut text = match comparison.habitats.len() {
-        1 => String::new(),
-        _ => format!("== {} ==\n\n", answers.on),
+    let mut text = match (comparison.habitats.len(), answers.on.as_str()) {
+        (1, _) => String::new(),
+        (_, "sim") => "== In simulation ==\n\n".to_owned(),
+        (_, _) => "\n== In the lab ==\n\n".to_owned(),
     };
     for load in &answers.loads {
         text += &format!("{}: {} {}\n", load.name, load.title, load.note);
