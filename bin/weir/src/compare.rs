@@ -127,8 +127,13 @@ fn load(word: &str) -> Result<Chosen, Failure> {
             near => format!("there is no load `{word}`{near}"),
         })
     })?;
+    // A file of one's own needs no path in the tables.
+    let name = match text {
+        None => file.file_stem().unwrap_or_default().to_string_lossy(),
+        Some(_) => word.into(),
+    };
     Ok(Chosen {
-        name: word.to_owned(),
+        name: name.into_owned(),
         file,
         text,
     })

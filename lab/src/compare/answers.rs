@@ -94,7 +94,7 @@ const QUESTIONS: [Question; 6] = [
         loads: is_attack,
         figures: &[
             column("all", figures::kept),
-            column("web", figures::web_kept),
+            column("web", figures::web_kept_at_most_all),
         ],
         silent: None,
     },

@@ -81,6 +81,11 @@ pub fn web_kept(metrics: &Metrics) -> Option<f64> {
     metrics.get("kept_ratio.web").copied()
 }
 
+/// The same, at most all: the attack shuts others out, and then the web may have more than before.
+pub fn web_kept_at_most_all(metrics: &Metrics) -> Option<f64> {
+    web_kept(metrics).map(|kept| kept.min(1.0))
+}
+
 /// The mean of all figures whose names have this prefix.
 pub fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
     let values = metrics.range(prefix.to_owned()..);

@@ -1,5 +1,5 @@
-//! The finding of a comparison in a plain sentence: which discipline is most often the best, and where it is furthest
-//! from the best.
+//! The finding of a comparison in plain sentences: which discipline is most often the best, where it is furthest from the
+//! best, and which one is nowhere as far.
 
 use super::answers::{Answer, Better, DIGITS, Table};
 use super::number::decimals;
@@ -25,7 +25,7 @@ struct Distance<'a> {
     factor: f64,
 }
 
-/// The sentence; `None` if there is nothing to compare.
+/// The sentences; `None` if there is nothing to compare.
 pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<String> {
     let figures: usize = tables.iter().map(|table| table.columns.len()).sum();
     let mut records: Vec<Record<'_>> = disciplines
@@ -54,17 +54,23 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
             format!(", like {},", names.join(", "))
         }
     };
-    let weakest = leader
-        .weakest
-        .as_ref()
-        .and_then(|distance| distance.told(leader.discipline));
-    let weakest = weakest.map_or(String::new(), |told| {
-        format!("; it is furthest from the best in {told}")
-    });
     let discipline = leader.discipline;
-    Some(format!(
-        "{discipline}{like} is the best, or level with the best, {in_figures}{weakest}."
-    ))
+    let mut told = format!("{discipline}{like} is the best, or level with the best, {in_figures}.");
+    if let Some(weakest) = &leader.weakest {
+        told += &format!(" Its weakest figure: {}.", weakest.told(discipline)?);
+    }
+    // Who is often the best may be of no use in the case that matters.
+    let steadiest = records
+        .iter()
+        .min_by(|a, b| a.factor().total_cmp(&b.factor()))?;
+    if steadiest.factor() < leader.factor() {
+        told += &format!(" {} has none that is as weak", steadiest.discipline);
+        told += &match &steadiest.weakest {
+            Some(weakest) => format!("; its weakest: {}.", weakest.told(steadiest.discipline)?),
+            None => ".".to_owned(),
+        };
+    }
+    Some(told)
 }
 
 impl<'a> Record<'a> {
@@ -186,12 +192,35 @@ mod tests {
                 ("b", &[("honest_kept_ratio", 0.25)]),
             ],
         );
-        let expected = "a is the best, or level with the best, in 2 of 3 figures; it is furthest from the best in fairness \
-                        between long flows, load calm: 0.900, where b has 0.990.";
+        let expected = "a is the best, or level with the best, in 2 of 3 figures. Its weakest figure: fairness between \
+                        long flows, load calm: 0.900, where b has 0.990.";
         assert_eq!(
             told(&[calm, attack], &["a", "b"]).as_deref(),
             Some(expected)
         );
+    }
+
+    #[test]
+    fn who_is_never_far_from_the_best_is_named_too() {
+        let calm = load(
+            "calm",
+            &[
+                ("a", &[("tcp_goodput_mbps", 10.0), ("jain_index", 0.9)]),
+                ("b", &[("tcp_goodput_mbps", 9.0), ("jain_index", 0.8)]),
+            ],
+        );
+        let attack = load(
+            "attack",
+            &[
+                ("a", &[("honest_kept_ratio", 0.05)]),
+                ("b", &[("honest_kept_ratio", 0.9)]),
+            ],
+        );
+        let told = told(&[calm, attack], &["a", "b"]).unwrap();
+        let expected = "Its weakest figure: goodput that honest traffic keeps under attack (all), load attack: 0.050, where b \
+                        has 0.900. b has none that is as weak; its weakest: fairness between long flows, load calm: 0.800, \
+                        where a has 0.900.";
+        assert!(told.ends_with(expected), "{told}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         (_, _) => "\n== In the lab ==\n\n".to_owned(),
     };
     for load in &answers.loads {
-        text += &format!("{}: {} {}\n", load.name, load.title, load.note);
+        text += &format!("{}: {}. {}\n", load.name, load.title, load.note);
     }
     for table in &answers.tables {
         text += &format!(
