@@ -6,9 +6,9 @@ use weir_base::Rate;
 use weir_lab::compare::{self, Candidate, Chosen, Options, candidate, chosen};
 use weir_lab::{Habitat, RunOptions};
 
-use crate::lab::{On, check_writable, failure, jobs};
+use crate::lab::{On, check_writable, failure, jobs, source};
 use crate::output::{note, print, print_json};
-use crate::scenarios::{self, Source};
+use crate::scenarios::Source;
 use crate::{Failure, complete};
 
 /// Fewest disciplines that can be compared.
@@ -20,7 +20,7 @@ const DISCIPLINES_MAX: usize = 64;
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArguments {
     /// Disciplines, each with other settings if need be: lru_fq:cache=128,key=source; all of them if none is given
-    #[arg(value_name = "DISCIPLINE[:KEY=VALUE,..]", add = complete::disciplines())]
+    #[arg(value_name = "DISCIPLINE", add = complete::disciplines())]
     disciplines: Vec<Candidate>,
     /// A load that `weir list loads` has, or a scenario with a link `bottleneck`; may be given several times; rrul,
     /// mix, floods and hogs if none is given
@@ -121,11 +121,13 @@ fn load(word: &str) -> Result<Chosen, Failure> {
     if let Some(load) = chosen::find(word) {
         return Ok(load);
     }
-    let Source { file, text } = scenarios::find(Path::new(word)).map_err(|why| {
-        Failure::Usage(match chosen::near(word) {
-            near if near.is_empty() => format!("{why}; `weir list loads` has the loads"),
-            near => format!("there is no load `{word}`{near}"),
-        })
+    let path = Path::new(word);
+    let Source { file, text } = source(path).map_err(|why| match (why, chosen::near(word)) {
+        (why, _) if path.exists() => why,
+        (Failure::Usage(why), near) if near.is_empty() => {
+            Failure::Usage(format!("{why}; `weir list loads` has the loads"))
+        }
+        (_, near) => Failure::Usage(format!("there is no load `{word}`{near}")),
     })?;
     // A file of one's own needs no path in the tables.
     let name = match text {

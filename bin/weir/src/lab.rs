@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// The scenario to run. A router's configuration is refused, with the command that would run it.
-fn source(given: &Path) -> Result<Source, Failure> {
+pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
     let source = scenarios::find(given).map_err(Failure::Usage)?;
     let text = read_text(given, configuration::FILE_BYTES_MAX);
     if !text.is_ok_and(|text| configuration::is_router(&text)) {

@@ -79,6 +79,8 @@ pub struct Answers {
     pub on: String,
     /// The loads, and how they were measured.
     pub loads: Vec<Measured>,
+    /// Notes of the runs for the reader: features that were left out, delays of the run.
+    pub notes: Vec<String>,
     /// A table for each question.
     pub tables: Vec<Table>,
     /// The finding in a sentence; `None` if there is nothing to compare.
@@ -200,7 +202,12 @@ impl Answers {
             title: load.title.clone(),
             note: load.note.clone(),
         });
+        let notes = results.iter().flat_map(|(name, result)| {
+            let notes = result.notes.iter();
+            notes.map(move |note| format!("{name}: {note}"))
+        });
         Self {
+            notes: notes.collect(),
             on: results
                 .first()
                 .map_or(String::new(), |(_, result)| result.on.clone()),

@@ -71,6 +71,8 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         let [name, title, note] = [&load.name, &load.title, &load.note].map(|text| escape(text));
         format!("<li><b>{name}</b>: {title}. {note}</li>")
     });
+    let notes = answers.notes.iter();
+    let notes = notes.map(|note| format!("<li>{}</li>", escape(note)));
     let tables: String = answers
         .tables
         .iter()
@@ -80,9 +82,10 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}\
          <ul class=\"causes\">{}</ul><p class=\"measured\">Means over the runs ± half of their 95 % interval; all \
          disciplines have the same seeds. Bold: the best, and what is within the interval of its mean.</p></header>\
-         {tables}</article>",
+         {tables}<footer><ul>{}</ul></footer></article>",
         escape(&title(comparison)),
         loads.collect::<String>(),
+        notes.collect::<String>(),
     )
 }
 

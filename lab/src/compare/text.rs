@@ -51,6 +51,9 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         false => "the best; two runs or more tell how far chance goes",
     };
     text += &format!("\n{BEST} {level}\n");
+    for note in &answers.notes {
+        text += &format!("note: {note}\n");
+    }
     if let Some(finding) = &answers.finding {
         text += &format!("\nFinding: {finding}\n");
     }
