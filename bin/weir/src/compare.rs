@@ -22,8 +22,8 @@ pub(crate) struct CompareArguments {
     /// Disciplines, each with other settings if need be: lru_fq:cache=128,key=source; all of them if none is given
     #[arg(value_name = "DISCIPLINE", add = complete::disciplines())]
     disciplines: Vec<Candidate>,
-    /// A load that `weir list loads` has, or a scenario with a link `bottleneck`; may be given several times; rrul,
-    /// mix, floods and hogs if none is given
+    /// A load that `weir list loads` has, or a scenario with a link `bottleneck`; may be given several times. If
+    /// none is given: rrul, mix, floods and hogs in simulation; rrul, mix and demo in the lab
     #[arg(long, value_name = "LOAD", add = complete::loads())]
     load: Vec<String>,
     /// Rate of the bottleneck, instead of each load's own: "50 Mbit"
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let options = Options {
         candidates: disciplines(&arguments.disciplines)?,
         loads: match loads.is_empty() {
-            true => chosen::defaults(),
+            true => chosen::defaults(arguments.on != On::Sim),
             false => loads,
         },
         rate: arguments.rate,

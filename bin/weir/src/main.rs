@@ -180,8 +180,8 @@ enum Command {
     Run(lab::RunArguments),
     /// Compare disciplines under the same loads: which one for my link?
     ///
-    /// Without arguments every discipline runs under four loads, in less than two minutes. A star marks the best, and
-    /// what chance may have put behind it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
+    /// Without arguments every discipline runs under four loads in simulation, in less than two minutes. A star marks
+    /// the best, and what chance may have put behind it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
     /// compares two at the rate of a link. docs/comparison.md says how to read it.
     Compare(compare::CompareArguments),
     /// Run the papers' results again: their numbers beside ours, a verdict on each claim

@@ -15,7 +15,7 @@ use crate::scenario::{Link, Override, Plan, Scenario, ScenarioError};
 /// The link at which disciplines are compared.
 const LINK: &str = "bottleneck";
 
-/// The short names, and the built-in scenarios. The default ones come first: see [`DEFAULTS`].
+/// The short names, and the built-in scenarios.
 const NAMED: [(&str, &str); 15] = [
     ("rrul", "rrul/rrul"),
     ("mix", "rfc7928/9-mix"),
@@ -33,8 +33,11 @@ const NAMED: [(&str, &str); 15] = [
     ("many-flows", "rfc7928/8-stability"),
     ("demo", "lru-fq/demo"),
 ];
-/// Number of the loads that are run if none is named: one of each kind, in less than two minutes on two processors.
-const DEFAULTS: usize = 4;
+/// The loads that are run if none is named: one of each kind, with every discipline in less than two minutes on two
+/// processors.
+const DEFAULTS: &[&str] = &["rrul", "mix", "floods", "hogs"];
+/// The same in the lab, which has no room for the hosts of the attacks.
+const DEFAULTS_LAB: &[&str] = &["rrul", "mix", "demo"];
 
 /// A load to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +64,9 @@ pub fn named() -> impl Iterator<Item = (&'static str, &'static str, &'static str
 }
 
 /// The loads that are run if none is named.
-pub fn defaults() -> Vec<Chosen> {
-    let names = NAMED.iter().take(DEFAULTS);
-    names.filter_map(|(name, _)| find(name)).collect()
+pub fn defaults(in_lab: bool) -> Vec<Chosen> {
+    let names = if in_lab { DEFAULTS_LAB } else { DEFAULTS };
+    names.iter().filter_map(|name| find(name)).collect()
 }
 
 /// The load with this short name.
@@ -172,7 +175,15 @@ mod tests {
             };
             load.check(&quick, None).unwrap();
         }
-        assert_eq!(defaults().len(), DEFAULTS);
+        assert_eq!(defaults(false).len(), DEFAULTS.len());
+        assert_eq!(defaults(true).len(), DEFAULTS_LAB.len());
+        for load in defaults(true) {
+            let lab = RunOptions {
+                on: crate::Habitat::Lab,
+                ..options(&load)
+            };
+            crate::run::check(&lab).unwrap();
+        }
         assert_eq!(near("rruul"), "; did you mean `rrul`?");
     }
 

@@ -126,7 +126,13 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
             },
             options.rate,
         )?;
-        crate::run::check(run)?;
+        for on in habitats(options) {
+            let run = RunOptions {
+                on: *on,
+                ..run.clone()
+            };
+            crate::run::check(&run)?;
+        }
     }
     let mut loads = Vec::new();
     for (load, run) in runs {
@@ -146,9 +152,18 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
     Ok(Comparison::of(disciplines.collect(), loads))
 }
 
+/// The habitats of a comparison.
+fn habitats(options: &Options) -> &'static [Habitat] {
+    match (options.both, options.run.on) {
+        (true, _) => &[Habitat::Sim, Habitat::Lab],
+        (false, Habitat::Sim) => &[Habitat::Sim],
+        (false, Habitat::Lab) => &[Habitat::Lab],
+    }
+}
+
 impl Options {
     fn of(&self, load: &Chosen) -> RunOptions {
-        let in_lab = self.both || self.run.on == Habitat::Lab;
+        let in_lab = habitats(self).contains(&Habitat::Lab);
         let runs = match (self.run.quick, in_lab) {
             (true, _) => RUNS_QUICK,
             (false, true) => RUNS_LAB,
