@@ -131,7 +131,12 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
                 on: *on,
                 ..run.clone()
             };
-            crate::run::check(&run)?;
+            crate::run::check(&run).map_err(|error| match error {
+                Error::Unsupported { on, why } => {
+                    Error::unsupported(on, format!("{}: {why}", load.name))
+                }
+                other => other,
+            })?;
         }
     }
     let mut loads = Vec::new();
