@@ -24,7 +24,8 @@ pub(crate) fn measure(
     let (from, until) = scenario.window();
     let attackers = || scenario.traffic.iter().filter(|traffic| traffic.hog);
     let begins = attackers().map(|t| t.start.as_secs_f64());
-    let ends = attackers().map(|t| t.end(scenario.duration).as_secs_f64());
+    // An attack that would last longer ends with the run.
+    let ends = attackers().map(|t| t.end(scenario.duration).as_secs_f64().min(until));
     let (Some(begin), Some(end)) = (begins.reduce(f64::min), ends.reduce(f64::max)) else {
         return;
     };
@@ -135,9 +136,12 @@ rate = "1 Mbit"
 
     #[test]
     fn an_attack_that_never_ends_has_no_recovery() {
-        let metrics = metrics("hog = true\nstart = \"3 s\"");
+        let of = metrics;
+        let metrics = of("hog = true\nstart = \"3 s\"");
         assert!(metrics.contains_key("honest_kept_ratio"));
         assert!(!metrics.contains_key("recovery_s"));
+        // One that would end after the run is the same.
+        assert_eq!(of("hog = true\nstart = \"3 s\"\nstop = \"20 s\""), metrics);
     }
 
     #[test]

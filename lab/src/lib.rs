@@ -16,15 +16,17 @@
 //! - [`load`]: the load test of the transports between control and forwarding elements
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
-//! - [`compare`]: both habitats side by side
+//! - [`agreement`]: both habitats side by side
+//! - [`mod@compare`]: disciplines side by side under the same loads
 //! - [`report`]: results as a page, tables, CSV sheets, plots
 //!
-//! The entry points are [`run()`], [`compare::run_both`], [`traffic::run`], [`report::write`] and
+//! The entry points are [`run()`], [`agreement::run_both`], [`traffic::run`], [`report::write`] and
 //! [`report::text`].
 //!
 //! Both habitats read the same files, build the same network and fill the same [`reported`] counts, so that a metric
 //! means the same in both.
 
+pub mod agreement;
 mod attack;
 pub mod compare;
 mod control;
@@ -53,7 +55,7 @@ mod traffic_info;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use compare::{Ran, run_both};
+pub use agreement::{Ran, run_both};
 pub use error::Error;
 pub use namespaces::traffic;
 pub use options::{Capture, Habitat, RunOptions};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
-use crate::scenario::{self, Choices, Override, Plan, Reading, ScenarioError, Sweep};
+use crate::scenario::{self, Choices, Given, Override, Plan, Reading, ScenarioError, Sweep};
 
 /// The habitat of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -57,6 +57,8 @@ pub struct RunOptions {
     pub sweeps: Vec<Sweep>,
     /// Only these variants; all if empty.
     pub variants: Vec<String>,
+    /// Variants in place of the file's, if there are any.
+    pub given: Vec<Given>,
     /// Seed of the first run, instead of the scenario's.
     pub seed: Option<u64>,
     /// Runs of each point, instead of the scenario's.
@@ -118,6 +120,7 @@ impl RunOptions {
             overrides: &self.overrides,
             sweeps: &self.sweeps,
             variants: &self.variants,
+            given: &self.given,
             reading: self.reading,
             quick: self.quick,
         };

@@ -272,9 +272,14 @@ impl PointResult {
         })
     }
 
+    /// The values of the sweep as text; empty without a sweep.
+    pub fn swept(&self) -> String {
+        place(&self.sweep)
+    }
+
     /// The values that identify the point, as text: the variant, and the values of the sweep.
     pub fn title(&self) -> String {
-        let place = place(&self.sweep);
+        let place = self.swept();
         match (&self.variant, place.as_str()) {
             (None, "") => "all".to_owned(),
             (None, place) => place.to_owned(),

@@ -10,7 +10,7 @@ use crate::simulation;
 pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
     let plan = options.plan()?;
     match options.on {
-        Habitat::Lab => Ok(()),
+        Habitat::Lab => namespaces::check(&plan).map(drop),
         Habitat::Sim => simulation::check(&plan, options),
     }
 }

@@ -11,6 +11,7 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
+use weir_lab::compare::chosen;
 use weir_northbound::client;
 
 use crate::output::print;
@@ -43,6 +44,22 @@ pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
 /// Disciplines, controllers and tables.
 pub(crate) fn mechanisms() -> ArgValueCandidates {
     ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
+}
+
+/// Disciplines.
+pub(crate) fn disciplines() -> ArgValueCandidates {
+    let candidate = |manual: &weir_discipline::contract::Manual| {
+        CompletionCandidate::new(manual.name).help(Some(manual.purpose.into()))
+    };
+    ArgValueCandidates::new(move || weir_discipline::manuals().map(candidate).collect())
+}
+
+/// Loads of `weir compare` with a short name.
+pub(crate) fn loads() -> ArgValueCandidates {
+    let candidate = |(name, _, title): (&'static str, &str, &'static str)| {
+        CompletionCandidate::new(name).help(Some(title.into()))
+    };
+    ArgValueCandidates::new(move || chosen::named().map(candidate).collect())
 }
 
 /// Files, and the scenarios built into the program.

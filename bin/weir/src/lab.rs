@@ -60,7 +60,7 @@ pub(crate) struct RunArguments {
 
 /// Where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum On {
+pub(crate) enum On {
     /// Virtual time, modelled TCP and UDP; the same seed gives the same run
     Sim,
     /// Network namespaces, real TCP stacks, real packets
@@ -101,6 +101,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             overrides: arguments.set.clone(),
             sweeps: arguments.sweep.clone(),
             variants: arguments.variant.clone(),
+            given: Vec::new(),
             seed: arguments.seed,
             runs: arguments.runs,
             jobs: arguments.jobs,
@@ -132,7 +133,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// The scenario to run. A router's configuration is refused, with the command that would run it.
-fn source(given: &Path) -> Result<Source, Failure> {
+pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
     let source = scenarios::find(given).map_err(Failure::Usage)?;
     let text = read_text(given, configuration::FILE_BYTES_MAX);
     if !text.is_ok_and(|text| configuration::is_router(&text)) {

@@ -5,6 +5,7 @@ use weir_controller::spec::KINDS;
 use weir_discipline::manuals;
 use weir_forces::library::write;
 use weir_forces::schema::Class;
+use weir_lab::compare::chosen;
 use weir_lab::reproduce;
 use weir_packet::Reason;
 
@@ -35,6 +36,8 @@ enum What {
     Tables,
     /// Scenarios that come with the program: `weir run NAME`
     Scenarios,
+    /// Loads of `weir compare`, and their scenarios
+    Loads,
     /// Results of papers that can be reproduced
     Results,
     /// The JSON Schema of scenario files
@@ -81,6 +84,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         ),
         What::Tables => (|| lines(&tables()), || objects(tables(), "about")),
         What::Scenarios => (|| lines(&shipped()), || objects(shipped(), "title")),
+        What::Loads => (loads, loads_json),
         What::Results => (|| lines(&results()), || objects(results(), "title")),
         What::Schema => return print_json(&weir_lab::scenario::schema()),
         What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
@@ -122,6 +126,20 @@ fn shipped() -> Pairs {
     named
         .map(|(name, text)| (name, scenarios::title(text)))
         .collect()
+}
+
+/// Short name, scenario and title of each load.
+fn loads() -> String {
+    let width = |of: fn(&(&str, &str, &str)) -> usize| chosen::named().map(|row| of(&row)).max();
+    let names = width(|(name, ..)| name.len()).unwrap_or(0);
+    let scenarios = width(|(_, scenario, _)| scenario.len()).unwrap_or(0);
+    let line = |(name, scenario, title)| format!("{name:<names$} {scenario:<scenarios$} {title}\n");
+    chosen::named().map(line).collect()
+}
+
+fn loads_json() -> Value {
+    let row = |(name, scenario, title): (&str, &str, &str)| json!({ "name": name, "scenario": scenario, "title": title });
+    chosen::named().map(row).collect()
 }
 
 fn results() -> Pairs {

@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod ce;
 mod classify;
+mod compare;
 mod complete;
 mod component;
 mod configuration;
@@ -177,6 +178,12 @@ enum Command {
     List(list::ListArguments),
     /// Run a scenario
     Run(lab::RunArguments),
+    /// Compare disciplines under the same loads: which one for my link?
+    ///
+    /// Without arguments every discipline runs under four loads in simulation, in less than two minutes. A star marks
+    /// the best, and what chance may have put behind it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
+    /// compares two at the rate of a link. docs/comparison.md says how to read it.
+    Compare(compare::CompareArguments),
     /// Run the papers' results again: their numbers beside ours, a verdict on each claim
     Reproduce(reproduce::ReproduceArguments),
     /// Send or receive traffic: the lab's tools, usable on their own
@@ -319,6 +326,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Keys { name } => keys::run(&name),
         Command::List(arguments) => list::run(&arguments),
         Command::Run(arguments) => lab::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),

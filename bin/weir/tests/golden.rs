@@ -229,6 +229,21 @@ fn golden_wrong_usage() {
         (&["set", "port.wan.rate"], "info"),
         (&["run", "no-such-scenario"], "info"),
         (&["run", "small.toml", "--sweep", "link.out.rate"], "info"),
+        (&["compare", "fifo"], "info"),
+        (&["compare", "fifo", "sfq", "fifo"], "info"),
+        (&["compare", "fifo", "fq_codl"], "info"),
+        (&["compare", "fifo", "lru_fq:cach=1"], "info"),
+        (&["compare", "fifo", "sfq", "--load", "rruul"], "info"),
+        (
+            &["compare", "fifo", "sfq", "--load", "readme/uplink"],
+            "info",
+        ),
+        (
+            &[
+                "compare", "fifo", "sfq", "--load", "rrul", "--rate", "2 Gbit",
+            ],
+            "info",
+        ),
     ];
     for (arguments, log) in uses {
         let output = weir_with(arguments, &[("WEIR_LOG", log)]);
@@ -302,6 +317,7 @@ fn lists_are_json_too() {
         "controllers",
         "tables",
         "scenarios",
+        "loads",
         "results",
         "schema",
         "drops",
@@ -390,6 +406,48 @@ fn golden_readme() {
     let (_, after) = rest.split_once(END).unwrap();
     let now = format!("{before}`weir run readme/uplink`; {head}|---|---|---|\n{rows}{END}{after}");
     check("README.md", now.as_bytes());
+}
+
+/// A comparison of two disciplines under a small load: the tables, and a page that needs nothing else.
+#[test]
+fn golden_compare() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let load = SCENARIO.replace("link.out", "link.bottleneck");
+    fs::write(folder.join("small-load.toml"), load).unwrap();
+    let mut compare = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let compare = compare
+        .args(["compare", "fifo:limit=20 packets", "fq_codel"])
+        .args([
+            "--load",
+            "small-load.toml",
+            "--runs",
+            "2",
+            "--out",
+            "small-load",
+        ])
+        .current_dir(folder);
+    let output = compare.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    check("bin/weir/tests/golden/compare.txt", &output.stdout);
+    let page = fs::read_to_string(folder.join("small-load/compare.html")).unwrap();
+    for part in [
+        "<td class=\"best\">",
+        "<svg",
+        "A web fetch takes",
+        "over time",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let outside = ["http://", "https://", "<script", "<link", "url("];
+    // A drawing's namespace is a name, and is not fetched.
+    let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    assert_eq!(outside.iter().find(|part| page.contains(*part)), None);
+    let tables = fs::read_to_string(folder.join("small-load/compare.json")).unwrap();
+    let tables: serde_json::Value = serde_json::from_str(&tables).unwrap();
+    let table = &tables["habitats"][0]["tables"][0];
+    assert_eq!(table["columns"][0]["cells"][1]["discipline"], "fq_codel");
+    assert_eq!(table["columns"][0]["cells"][1]["n"], 2);
+    assert!(tables["habitats"][0]["finding"].is_string());
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. The summary is in
 //! docs/attacks.md.
 
-use serde_json::Value;
+use weir_lab::compare::figures::{self, Column, column, kept, mean};
+use weir_lab::compare::load::{Load, Place, rows};
+use weir_lab::compare::markdown::{glance, table};
+use weir_lab::compare::number::with_half;
+use weir_lab::results::PointResult;
+use weir_lab::statistics::Summary;
 
-use crate::summary;
-use crate::tables::{self, Column, Document, Load, Metrics, Place, column, mean};
+use crate::tables::Document;
 
 /// The document of `cargo xtask attacks`.
 pub(crate) const DOCUMENT: Document = Document {
@@ -18,7 +22,7 @@ pub(crate) const DOCUMENT: Document = Document {
 
 const COLUMNS: [Column; 14] = [
     column("kept", kept),
-    column("web", |m| m.get("kept_ratio.web").copied()),
+    column("web", figures::web_kept),
     column("control", |m| mean(m, "kept_ratio.control")),
     column("redirect", |m| m.get("kept_ratio.redirect").copied()),
     column("beside", |m| m.get("kept_ratio.beside").copied()),
@@ -35,14 +39,10 @@ const COLUMNS: [Column; 14] = [
     column("found, s", |m| mean(m, "hog_detection_s_mean.")),
 ];
 
-fn kept(metrics: &Metrics) -> Option<f64> {
-    metrics.get("honest_kept_ratio").copied()
-}
-
 /// Each variant is a row.
-fn place(point: &Value) -> Option<Place> {
+fn place(point: &PointResult) -> Option<Place> {
     Some(Place {
-        row: point["variant"].as_str()?.to_owned(),
+        row: point.variant.clone()?,
         load: String::new(),
     })
 }
@@ -50,9 +50,9 @@ fn place(point: &Value) -> Option<Place> {
 /// The share that honest traffic keeps; its rows are those that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
     let common = common(loads);
-    let mut rows = tables::names(common.iter().copied());
-    rows.retain(|name| common.iter().all(|load| load.has(name)));
-    at_a_glance(&common, &rows)
+    let mut names = rows(common.iter().copied());
+    names.retain(|name| common.iter().all(|load| load.has(name)));
+    at_a_glance(&common, &names)
 }
 
 /// The attacks on a link that are possible with any discipline; an attack on one mechanism alone has its own rows.
@@ -65,7 +65,12 @@ fn at_a_glance(loads: &[&Load], rows: &[&str]) -> String {
     for (number, load) in (1..).zip(loads) {
         text += &format!("{number}. {} (`{}`)\n", load.title, load.name);
     }
-    format!("{text}\n{}\n", tables::glance(loads, rows, kept, 2))
+    format!("{text}\n{}\n", glance(loads, rows, kept, 2))
+}
+
+/// A mean and its interval with about two digits.
+fn shown(summary: &Summary) -> String {
+    with_half(summary, 2)
 }
 
 fn all_tables(loads: &[Load]) -> String {
@@ -77,11 +82,11 @@ fn all_tables(loads: &[Load]) -> String {
             note,
             ..
         } = load;
-        let table = tables::table(load, &load.columns(&COLUMNS), summary::shown_short);
+        let table = table(load, &load.columns(&COLUMNS), shown);
         format!("\n## {title} (`{name}`)\n\n{about} {note}\n\n{table}")
     });
     let common = common(loads);
-    let glance = at_a_glance(&common, &tables::names(common.iter().copied()));
+    let glance = at_a_glance(&common, &rows(common.iter().copied()));
     glance + &tables.collect::<String>()
 }
 
@@ -95,12 +100,16 @@ mod tests {
             let metrics = json!({
                 "honest_kept_ratio": kept, "kept_ratio.elsewhere1": 0.5, "kept_ratio.elsewhere2": 0.25,
             });
-            json!({ "variant": variant, "runs": [{ "metrics": metrics }] })
+            json!({
+                "variant": variant, "set": {}, "summary": {},
+                "runs": [{ "seed": 1, "series": {}, "metrics": metrics }],
+            })
         };
         let results = json!({
             "title": "T", "about": "A.", "seed": 1, "duration_s": 45.0, "warm_up_s": 8.0, "points": rows.map(point),
+            "scenario": "", "on": "sim", "cpu_s": 0.0, "wall_s": 0.0,
         });
-        tables::loads(name, &results, place).unwrap().remove(0)
+        Load::all(name, &serde_json::from_value(results).unwrap(), place).remove(0)
     }
 
     #[test]
@@ -116,7 +125,7 @@ mod tests {
         for expected in [
             "1. T (`flood`)\n2. T (`burst`)\n\n| | 1 | 2 |\n",
             "| `fifo` | 0.12 | 0.25 |\n| `drr source` | 12.25 | - |\n",
-            "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; 1 runs, seeds 1 to 1.\n\n",
+            "\n## T (`liar`)\n\nA. 45 s, the first 8 s not counted; one run, seed 1.\n\n",
             "| | kept | elsewhere |\n|---|---|---|\n| `alike` | 0.50 ± 0.00 | 0.38 ± 0.00 |\n",
             "| `contribution` | 1.5 ± 0.0 |",
         ] {

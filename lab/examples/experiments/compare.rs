@@ -1,11 +1,13 @@
 //! Every discipline under the same load: the scenarios of RFC 7928 and RRUL. The summary is in docs/comparison.md.
 
-use serde_json::Value;
+use weir_lab::compare::figures::{self, Column, column};
+use weir_lab::compare::load::{Load, Place, rows};
+use weir_lab::compare::markdown::{glance, header, row, table};
+use weir_lab::compare::number::with_half;
+use weir_lab::results::PointResult;
+use weir_lab::statistics::Summary;
 
-use crate::summary as words;
-use crate::tables::{
-    self, Column, Document, Load, Metrics, Place, column, first, header, most, names, row, sum,
-};
+use crate::tables::Document;
 
 /// The path at which a point names its discipline.
 const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
@@ -21,78 +23,47 @@ pub(crate) const DOCUMENT: Document = Document {
 };
 
 const COLUMNS: [Column; 9] = [
-    column("queue, p99 ms", queue_delay),
-    column("small packets, p99 ms", small_packets),
-    column("TCP, Mbit/s", |m| {
-        sum(m, &["tcp_goodput_mbps", "web_goodput_mbps"])
-    }),
+    column("queue, p99 ms", figures::queue_p99),
+    column("small packets, p99 ms", figures::small_p99),
+    column("TCP, Mbit/s", figures::elastic_goodput),
     column("UDP, Mbit/s", |m| m.get("udp_goodput_mbps").copied()),
     column("loss, %", |m| Some(100.0 * m.get("loss_ratio")?)),
-    column("Jain", jain),
+    column("Jain", figures::jain),
     // RFC 7928, section 6.3: goodput of category II over category I.
     column("far / near", |m| {
         Some(m.get("goodput_mbps.far")? / m.get("goodput_mbps.near")?)
     }),
-    column("short flows, mean s", short_flows),
-    column("p99 s", |m| {
-        first(m, &["transfer_s_p99", "web_response_s_p99"])
-    }),
+    column("short flows, mean s", figures::short_flows),
+    column("p99 s", figures::short_flows_p99),
 ];
 
 /// Columns of the summary, for each of its loads.
 const IN_SHORT: [Column; 4] = [
-    column("delay, p99 ms", small_packets),
-    column("goodput, Mbit/s", |m| {
-        let kinds = ["tcp_goodput_mbps", "udp_goodput_mbps", "web_goodput_mbps"];
-        sum(m, &kinds)
-    }),
-    column("Jain", jain),
-    column("short flows, s", short_flows),
+    column("delay, p99 ms", figures::small_p99),
+    column("goodput, Mbit/s", figures::goodput),
+    column("Jain", figures::jain),
+    column("short flows, s", figures::short_flows),
 ];
 /// The loads of the summary, with their headings: those that have all of its columns.
 const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
 
-fn queue_delay(metrics: &Metrics) -> Option<f64> {
-    let both = [
-        "queue_delay_ms_p99.bottleneck",
-        "queue_delay_ms_p99.bottleneck.reverse",
-    ];
-    most(metrics, &both)
-}
-
-fn small_packets(metrics: &Metrics) -> Option<f64> {
-    let small = [
-        "delay_ms_p99.voice",
-        "delay_ms_p99.ping",
-        "delay_ms_p99.pong",
-    ];
-    most(metrics, &small)
-}
-
-/// Jain's index of long flows; between long and short flows it would mean nothing.
-fn jain(metrics: &Metrics) -> Option<f64> {
-    let index = metrics.get("jain_index").copied();
-    index.filter(|_| !metrics.contains_key("transfers"))
-}
-
-fn short_flows(metrics: &Metrics) -> Option<f64> {
-    first(metrics, &["transfer_s_mean", "web_response_s_mean"])
-}
-
 /// The discipline, and the other values that the sweep sets.
-fn place(point: &Value) -> Option<Place> {
-    let set = point["set"].as_object()?;
-    let others = set
-        .iter()
-        .filter(|(path, _)| !path.ends_with("discipline.kind"));
+fn place(point: &PointResult) -> Option<Place> {
+    let others = point.set.iter();
+    let others = others.filter(|(path, _)| !path.ends_with("discipline.kind"));
     let others = others.map(|(path, value)| {
         let value = value.as_str().map_or(value.to_string(), str::to_owned);
         format!(", {path} = {value}")
     });
     Some(Place {
-        row: set.get(DISCIPLINE)?.as_str()?.to_owned(),
+        row: point.set.get(DISCIPLINE)?.as_str()?.to_owned(),
         load: others.collect(),
     })
+}
+
+/// A mean and its interval with about four digits.
+fn shown(summary: &Summary) -> String {
+    with_half(summary, 4)
 }
 
 /// Delay, goodput, fairness and short flows of each discipline in one table.
@@ -106,10 +77,10 @@ fn summary(loads: &[Load]) -> String {
         titles.map(move |title| format!("{word}: {title}"))
     });
     let mut text = header(&titles.collect::<Vec<_>>());
-    for name in names(loads.iter().map(|(_, load)| *load)) {
+    for name in rows(loads.iter().map(|(_, load)| *load)) {
         let cells = loads.iter().flat_map(|(_, load)| {
             let columns = IN_SHORT.iter();
-            columns.map(|column| load.cell(name, column.read, words::shown))
+            columns.map(|column| load.cell(name, column.read, shown))
         });
         text += &row(name, &cells.collect::<Vec<_>>());
     }
@@ -120,7 +91,7 @@ fn all_tables(loads: &[Load]) -> String {
     let mut text = delays(loads);
     for load in loads {
         text += &format!("\n## {}\n\n{} {}\n\n", load.name, load.about, load.note);
-        text += &tables::table(load, &columns(load), words::shown);
+        text += &table(load, &columns(load), shown);
     }
     text
 }
@@ -132,16 +103,16 @@ fn delays(loads: &[Load]) -> String {
          (*), of all packets in the queue otherwise.\n\n",
     );
     for (number, load) in (1..).zip(loads) {
-        let small = load.metrics().any(|m| small_packets(m).is_some());
+        let small = load.metrics().any(|m| figures::small_p99(m).is_some());
         let star = if small { " (*)" } else { "" };
         text += &format!("{number}. {}{star}\n", load.name);
     }
     text += "\n";
     let all: Vec<&Load> = loads.iter().collect();
-    text + &tables::glance(
+    text + &glance(
         &all,
-        &names(loads),
-        |m| small_packets(m).or_else(|| queue_delay(m)),
+        &rows(loads),
+        |m| figures::small_p99(m).or_else(|| figures::queue_p99(m)),
         0,
     )
 }
@@ -164,7 +135,7 @@ mod tests {
     fn the_summary_has_a_row_for_each_discipline() {
         let load = |name: &str, delay: f64| {
             let metrics = [
-                ("delay_ms_p99.voice", delay),
+                ("small_packets_delay_ms_p99", delay),
                 ("tcp_goodput_mbps", 10.0),
                 ("udp_goodput_mbps", 2.0),
                 ("jain_index", 0.5),
@@ -193,14 +164,19 @@ mod tests {
         let point = |kind: &str, rate: &str, delay: f64| {
             json!({
                 "set": { DISCIPLINE: kind, "traffic.flood.rate": rate },
-                "runs": [{ "metrics": { "queue_delay_ms_p99.bottleneck": delay, "jain_index": 1.0 } }],
+                "summary": {},
+                "runs": [{
+                    "seed": 1, "series": {},
+                    "metrics": { "queue_delay_ms_p99.bottleneck": delay, "jain_index": 1.0 },
+                }],
             })
         };
         let results = json!({
             "title": "T", "about": "A load.", "seed": 1, "duration_s": 60.0, "warm_up_s": 10.0,
+            "scenario": "", "on": "sim", "cpu_s": 0.0, "wall_s": 0.0,
             "points": [point("fifo", "80 Mbit", 100.0), point("red", "80 Mbit", 7.25), point("fifo", "200 Mbit", 120.0)],
         });
-        let loads = tables::loads("5.3", &results, place).unwrap_or_default();
+        let loads = Load::all("5.3", &serde_json::from_value(results).unwrap(), place);
         assert_eq!(loads.len(), 2);
         let text = all_tables(&loads);
         assert!(

@@ -10,7 +10,6 @@ mod compare;
 mod hostile;
 mod peers;
 mod program;
-mod summary;
 mod tables;
 
 use std::path::Path;

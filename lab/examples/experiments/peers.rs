@@ -16,7 +16,7 @@ use read::Bar;
 use serde_json::Value;
 
 use crate::program::{self, output};
-use crate::summary;
+use weir_lab::compare::number::with_half;
 use weir_lab::statistics::Summary;
 
 const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [--from DIR] \
@@ -171,8 +171,8 @@ impl Bench {
         let mut rows = String::new();
         for measure in &case.measures {
             let runs = if measure.whole { &whole } else { &warmed_up };
-            let theirs = summary::of(lines.iter().filter_map(&measure.peer));
-            let ours = summary::of(runs.iter().filter_map(&measure.weir));
+            let theirs = summary(lines.iter().filter_map(&measure.peer));
+            let ours = summary(runs.iter().filter_map(&measure.weir));
             let (Some(theirs), Some(ours)) = (theirs, ours) else {
                 let (case, name) = (&case.name, &measure.name);
                 return Err(format!("{case}: one side has no \"{name}\""));
@@ -332,7 +332,7 @@ fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> S
     };
     let verdict = if difference.abs() <= limit {
         "agrees"
-    } else if difference.abs() <= summary::half(theirs).hypot(summary::half(ours)) {
+    } else if difference.abs() <= half(theirs).hypot(half(ours)) {
         "within the intervals"
     } else {
         "differs"
@@ -342,14 +342,24 @@ fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> S
         case.scenario,
         case.peer.name(),
         case.name,
-        summary::shown(theirs),
-        summary::shown(ours),
+        with_half(theirs, 4),
+        with_half(ours, 4),
     )
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// The summary of these values; `None` without values.
+fn summary(values: impl Iterator<Item = f64>) -> Option<Summary> {
+    Summary::of(&values.collect::<Vec<_>>())
+}
+
+/// Half of the 95 % interval; zero for a single run.
+fn half(summary: &Summary) -> f64 {
+    summary.ci95.unwrap_or(0.0)
 }
 
 #[cfg(test)]

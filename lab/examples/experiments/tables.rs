@@ -3,16 +3,13 @@
 //! The command writes all tables to `out`, and replaces the summary between marks in the document; the text around it
 //! is written by hand.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use weir_lab::RunOptions;
-use weir_lab::statistics::Summary;
-
-use crate::summary;
+use weir_lab::compare::load::{Load, Place};
+use weir_lab::results::PointResult;
 
 /// A document and its scenarios.
 pub(crate) struct Document {
@@ -23,81 +20,17 @@ pub(crate) struct Document {
     /// The folders below `scenarios`.
     pub(crate) folders: &'static [&'static str],
     /// The load and the row that a point of the results belongs to.
-    pub(crate) place: fn(&Value) -> Option<Place>,
+    pub(crate) place: fn(&PointResult) -> Option<Place>,
     /// The text between the marks at the top.
     pub(crate) summary: fn(&[Load]) -> String,
     /// All tables.
     pub(crate) tables: fn(&[Load]) -> String,
 }
 
-/// The place of a point in the tables.
-pub(crate) struct Place {
-    /// The row: usually a discipline.
-    pub(crate) row: String,
-    /// The part of the load's name after the scenario's.
-    pub(crate) load: String,
-}
-
-/// One load, and each discipline's results under it.
-pub(crate) struct Load {
-    /// The scenario's name, and the values that its sweep sets besides the discipline.
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) about: String,
-    /// How the load was measured.
-    pub(crate) note: String,
-    /// For each row: its name, and the metrics of its runs.
-    pub(crate) rows: Vec<(String, Vec<Metrics>)>,
-}
-
-pub(crate) type Metrics = BTreeMap<String, f64>;
-pub(crate) type Read = fn(&Metrics) -> Option<f64>;
-
-/// A column of a table.
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
-    pub(crate) read: Read,
-}
-
-/// A column.
-pub(crate) const fn column(title: &'static str, read: Read) -> Column {
-    Column { title, read }
-}
-
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     runs: Option<u64>,
     scenarios: Vec<String>,
-}
-
-impl Load {
-    /// The metrics of all runs.
-    pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metrics> {
-        self.rows.iter().flat_map(|(_, runs)| runs)
-    }
-
-    /// Whether it has this row.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.rows.iter().any(|(row, _)| row == name)
-    }
-
-    /// Those of these columns that have a value for this load.
-    pub(crate) fn columns<'a>(&self, all: &'a [Column]) -> Vec<&'a Column> {
-        let told = |column: &&Column| self.metrics().any(|m| (column.read)(m).is_some());
-        all.iter().filter(told).collect()
-    }
-
-    /// The summary of all runs of a row.
-    pub(crate) fn cell(
-        &self,
-        name: &str,
-        read: Read,
-        shown: impl Fn(&Summary) -> String,
-    ) -> String {
-        let row = self.rows.iter().find(|(row, _)| row == name);
-        let summary = row.and_then(|(_, runs)| summary::of(runs.iter().filter_map(read)));
-        summary.map_or("-".to_owned(), |summary| shown(&summary))
-    }
 }
 
 impl Document {
@@ -187,10 +120,8 @@ impl Document {
             ..RunOptions::default()
         };
         let results = weir_lab::run(&options).map_err(|error| error.to_string())?;
-        let results = serde_json::to_value(&results).map_err(|error| error.to_string())?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let wrong = || format!("{}: results of another shape", file.display());
-        loads(&name, &results, self.place).ok_or_else(wrong)
+        Ok(Load::all(&name, &results, self.place))
     }
 
     /// The marks around the summary.
@@ -231,121 +162,6 @@ fn parse(words: &[&str]) -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-/// The loads in the results of a scenario.
-pub(crate) fn loads(
-    name: &str,
-    results: &Value,
-    place: fn(&Value) -> Option<Place>,
-) -> Option<Vec<Load>> {
-    let mut loads: Vec<Load> = Vec::new();
-    let word = |key: &str| results[key].as_str().map(str::to_owned);
-    for point in results["points"].as_array()? {
-        let Place { row, load } = place(point)?;
-        let name = format!("{name}{load}");
-        let runs = point["runs"].as_array()?;
-        let metrics: Option<Vec<Metrics>> =
-            runs.iter().map(|run| metrics(&run["metrics"])).collect();
-        let (count, seed) = (runs.len(), results["seed"].as_u64()?);
-        let (duration, warm_up) = (
-            results["duration_s"].as_f64()?,
-            results["warm_up_s"].as_f64()?,
-        );
-        let row = (row, metrics?);
-        match loads.iter_mut().find(|load| load.name == name) {
-            Some(load) => load.rows.push(row),
-            None => loads.push(Load {
-                name,
-                title: word("title")?,
-                about: word("about")?,
-                note: format!(
-                    "{duration} s, the first {warm_up} s not counted; {count} runs, seeds {seed} to {}.",
-                    seed + count as u64 - 1
-                ),
-                rows: vec![row],
-            }),
-        }
-    }
-    Some(loads)
-}
-
-fn metrics(value: &Value) -> Option<Metrics> {
-    let pairs = value.as_object()?.iter();
-    let pairs = pairs.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
-    Some(pairs.collect())
-}
-
-/// One figure of these rows under each load; loads are numbered from 1.
-pub(crate) fn glance(loads: &[&Load], rows: &[&str], read: Read, decimals: usize) -> String {
-    let numbers: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
-    let mut text = header(&numbers);
-    for name in rows {
-        let cells = loads.iter();
-        let cells = cells.map(|load| load.cell(name, read, |s| format!("{:.decimals$}", s.mean)));
-        text += &row(name, &cells.collect::<Vec<_>>());
-    }
-    text
-}
-
-/// All rows of a load.
-pub(crate) fn table(load: &Load, columns: &[&Column], shown: fn(&Summary) -> String) -> String {
-    let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    let mut text = header(&titles);
-    for name in names([load]) {
-        let cells = columns.iter();
-        let cells = cells.map(|column| load.cell(name, column.read, shown));
-        text += &row(name, &cells.collect::<Vec<_>>());
-    }
-    text
-}
-
-/// The rows of these loads, each once.
-pub(crate) fn names<'a>(loads: impl IntoIterator<Item = &'a Load>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in loads.into_iter().flat_map(|load| &load.rows) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-pub(crate) fn header<T: AsRef<str>>(titles: &[T]) -> String {
-    let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
-    let lines = "---|".repeat(titles.len());
-    format!("| | {} |\n|---|{lines}\n", titles.join(" | "))
-}
-
-pub(crate) fn row(name: &str, cells: &[String]) -> String {
-    format!("| `{name}` | {} |\n", cells.join(" | "))
-}
-
-/// The existing figures with these names.
-fn values(metrics: &Metrics, names: &[&str]) -> impl Iterator<Item = f64> {
-    names.iter().filter_map(|name| metrics.get(*name).copied())
-}
-
-/// The first existing figure with one of these names.
-pub(crate) fn first(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    values(metrics, names).next()
-}
-
-/// The greatest of the figures with these names.
-pub(crate) fn most(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    values(metrics, names).reduce(f64::max)
-}
-
-/// The mean of all figures whose names have this prefix.
-pub(crate) fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
-    let values = metrics.range(prefix.to_owned()..);
-    let values = values.take_while(|(name, _)| name.starts_with(prefix));
-    summary::of(values.map(|(_, value)| *value)).map(|summary| summary.mean)
-}
-
-/// The sum of the figures with these names.
-pub(crate) fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
-    values(metrics, names).reduce(|a, b| a + b)
 }
 
 #[cfg(test)]

@@ -59,9 +59,8 @@ const CLOCKS_APART_MAX: Span = Span::from_micros(50);
 /// Open files that a lab needs: some for each namespace and each child.
 const FILES: u64 = 16_384;
 
-/// Runs `plan` in network namespaces. When not root, it must be called before the process has a
-/// second thread, because it then enters a user namespace.
-pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
+/// Checks that the lab has room for everything in a plan. Returns what it leaves out, as notes.
+pub(crate) fn check(plan: &Plan) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for point in &plan.points {
         let topology = Topology::new(&point.scenario)?;
@@ -69,6 +68,13 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     }
     notes.sort();
     notes.dedup();
+    Ok(notes)
+}
+
+/// Runs `plan` in network namespaces. When not root, it must be called before the process has a
+/// second thread, because it then enters a user namespace.
+pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
+    let mut notes = check(plan)?;
     namespace::become_root()?;
     namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
     let apart =

@@ -43,4 +43,4 @@ pub mod traffic;
 mod window;
 pub mod wire;
 
-pub(crate) use lab::run;
+pub(crate) use lab::{check, run};

@@ -11,7 +11,7 @@
 //! Numbers and plots are medians over the runs of a point, except that curves over time are means. Where a scenario
 //! reproduces a table of a paper, the paper's numbers are shown beside ours.
 
-mod comparison;
+mod agreement;
 #[cfg(test)]
 mod example;
 mod flent;
@@ -32,18 +32,19 @@ mod style;
 mod swept;
 mod table;
 
+pub(crate) use agreement::{html as agreement_html, text as agreement_text};
 use page::Drawn;
-pub(crate) use page::{escape, section};
+pub(crate) use page::{document, escape, pictures, section};
 pub(crate) use plot::{Dot, Form, LINES_MAX, Line, Plot};
 pub(crate) use plots::mean_curve;
-pub(crate) use style::STYLE;
+pub(crate) use table::align;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::compare::Ran;
+use crate::agreement::Ran;
 use crate::error::Error;
 use crate::results::RunResult;
 
@@ -62,7 +63,7 @@ pub fn text_of(ran: &Ran) -> String {
     let text = tables.join("\n");
     match ran {
         Ran::One(_) => text,
-        Ran::Both(both) => format!("{text}\n{}", comparison::text(both)),
+        Ran::Both(both) => format!("{text}\n{}", agreement::text(both)),
     }
 }
 
@@ -234,11 +235,13 @@ impl<'a> Files<'a> {
     }
 }
 
-fn make(folder: &Path) -> Result<(), Error> {
+/// Creates a folder.
+pub(crate) fn make(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
 }
 
-fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
+/// Writes a file into a folder.
+pub(crate) fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
     Ok(path)

@@ -7,9 +7,11 @@ use crate::results::{Curve, OneRun, PointResult, RunResult};
 use super::picture::{self, LINES_MAX};
 use super::style::STYLE;
 use super::table::{columns, measured, spreads};
-use super::{comparison, latency, measures, paper, shares, swept};
-use crate::compare::Ran;
+use super::{agreement, latency, measures, paper, shares, swept};
+use crate::agreement::Ran;
 
+/// Maximum number of pictures over time of one section.
+const PICTURES_MAX: usize = 12;
 /// Maximum number of rows of the table of hogs, for each point.
 const HOGS_MAX: usize = 8;
 
@@ -27,12 +29,17 @@ pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>]) -> String {
     let name = results.first().map_or("results", |r| r.title.as_str());
     let mut drawn = drawn.iter().map(Vec::as_slice);
     let sections: String = all.iter().map(|ran| ran_html(ran, &mut drawn)).collect();
+    document(&format!("weir: {name}"), "", &sections)
+}
+
+/// A whole page: its title, what it adds to the common style, and its articles.
+pub(crate) fn document(title: &str, own_style: &str, articles: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>weir: {}</title>\
-         <style>{STYLE}</style></head><body><main>{sections}</main></body></html>\n",
-        escape(name)
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title>\
+         <style>{STYLE}{own_style}</style></head><body><main>{articles}</main></body></html>\n",
+        escape(title)
     )
 }
 
@@ -43,35 +50,47 @@ fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> Str
         .collect();
     match ran {
         Ran::One(_) => results,
-        Ran::Both(both) => comparison::html(both) + &results,
+        Ran::Both(both) => agreement::html(both) + &results,
     }
 }
 
 fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
-    let place = match result.on.as_str() {
-        "sim" => "simulation",
-        "lab" => "lab",
-        other => other,
-    };
-    let mut html = format!(
-        "<article><header><p class=\"kicker\">weir · {}</p><h1>{}</h1><p class=\"about\">{}</p>\
-         <p class=\"measured\">{}</p></header>",
-        escape(place),
-        escape(&result.title),
-        escape(&result.about),
-        escape(&measured(result)),
-    );
+    let mut html = format!("<article>{}", header("weir", result));
     html += &latency::html(result);
     html += &latency::swept_html(result);
     html += &shares::html(result);
     html += &numbers(result);
-    html += &shares::over_time(result);
+    html += &shares::over_time(result, PICTURES_MAX);
     html += &queues_over_time(result);
     html += &measures::html(result);
     html += &hogs(result);
     html += &list(drawn);
     html += &notes(result);
     html + "</article>"
+}
+
+/// An article with the pictures of a result alone: the times that its small packets, fetches and transfers take, and the
+/// goodput of its traffic over time, at every point.
+pub(crate) fn pictures(name: &str, result: &RunResult) -> String {
+    let header = header(&format!("weir · {name}"), result);
+    let pictures = latency::html(result) + &shares::over_time(result, usize::MAX);
+    format!("<article>{header}{pictures}</article>")
+}
+
+fn header(of: &str, result: &RunResult) -> String {
+    let place = match result.on.as_str() {
+        "sim" => "simulation",
+        other => other,
+    };
+    format!(
+        "<header><p class=\"kicker\">{} · {}</p><h1>{}</h1><p class=\"about\">{}</p>\
+         <p class=\"measured\">{}</p></header>",
+        escape(of),
+        escape(place),
+        escape(&result.title),
+        escape(&result.about),
+        escape(&measured(result)),
+    )
 }
 
 pub(crate) fn section(message: &str, body: &str) -> String {
@@ -99,7 +118,6 @@ fn list(drawn: &[Drawn]) -> String {
 /// One picture for each point in the middle of the sweep: the packets in the queue of each watched link.
 fn queues_over_time(result: &RunResult) -> String {
     const CURVE: &str = "queue_packets.";
-    const PICTURES_MAX: usize = 12;
     let points = swept::middles(result);
     let left_out = points.len().saturating_sub(PICTURES_MAX);
     let points = &points[..points.len() - left_out];

@@ -5,8 +5,6 @@ use super::picture::{self, KINDS};
 use super::swept;
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-/// Maximum number of pictures of one section.
-const PICTURES_MAX: usize = 12;
 /// Maximum number of bars of one picture; a sweep with more points is drawn as curves.
 const BARS_MAX: usize = 24;
 
@@ -207,8 +205,9 @@ fn legend(result: &RunResult, groups: &[Group]) -> String {
     )
 }
 
-/// One picture for each group at each point in the middle of the sweep: the first run.
-pub(super) fn over_time(result: &RunResult) -> String {
+/// One picture for each group at each point in the middle of the sweep: the first run. At most `pictures_max` pictures
+/// are drawn.
+pub(super) fn over_time(result: &RunResult, pictures_max: usize) -> String {
     let groups = Group::of(result);
     let points = swept::middles(result);
     let mut all = Vec::new();
@@ -228,8 +227,8 @@ pub(super) fn over_time(result: &RunResult) -> String {
             all.push((name, curves));
         }
     }
-    let more = all.len().saturating_sub(PICTURES_MAX);
-    all.truncate(PICTURES_MAX);
+    let more = all.len().saturating_sub(pictures_max);
+    all.truncate(pictures_max);
     let top = all
         .iter()
         .map(|(_, curves)| peak(curves))

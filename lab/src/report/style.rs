@@ -1,7 +1,7 @@
 //! The page's style sheet: one set of colours for light and one for dark.
 
 /// Styles for light and dark, wide and narrow screens, and paper.
-pub(crate) const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d232b;--faint:#d3d8de;--soft:#5c6672;--ground:#fbfbf9;\
 --card:#fff;--tcp:#0072b2;--udp:#c9560a;--web:#00815e;--line0:#0072b2;--line1:#c9560a;\
 --line2:#00815e;--line3:#a94f86;--line4:#8a6d00;--line5:#3f88b8;--line6:#6a51a3;--line7:#5c6672;--good:#00704f;--bad:#b3380c}\

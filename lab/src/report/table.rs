@@ -242,7 +242,7 @@ pub(super) fn spreads(result: &RunResult) -> String {
 }
 
 /// Rows of cells as lines; the first column to the left, all others to the right.
-pub(super) fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

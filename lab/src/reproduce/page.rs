@@ -4,7 +4,7 @@
 use super::text::{beside, place, within};
 use super::verdict::{Verdict, shown};
 use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
-use crate::report::{STYLE, escape, section};
+use crate::report::{document, escape, section};
 
 /// Legend for claims with a second verdict, and for verdicts in brackets.
 const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values that the paper prints instead of \
@@ -13,17 +13,14 @@ const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values t
 /// The page.
 pub(super) fn html(reproduction: &Reproduction) -> String {
     let results: String = reproduction.results.iter().map(result).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>weir: the papers' claims</title>\
-         <style>{STYLE}{OWN_STYLE}</style></head><body><main><article><header>\
-         <p class=\"kicker\">weir · reproduce</p><h1>{}</h1><p class=\"measured\">{}</p></header>\
-         {}{results}</article></main></body></html>\n",
+    let article = format!(
+        "<article><header><p class=\"kicker\">weir · reproduce</p><h1>{}</h1><p class=\"measured\">{}</p></header>\
+         {}{results}</article>",
         escape(&title(reproduction)),
         escape(&reproduction.how),
         at_a_glance(reproduction),
-    )
+    );
+    document("weir: the papers' claims", OWN_STYLE, &article)
 }
 
 fn title(reproduction: &Reproduction) -> String {

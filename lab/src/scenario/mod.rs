@@ -115,7 +115,7 @@ pub use checked::{Discipline, HostGroup, Link, Scenario};
 pub use controller::{Controller, Wire};
 pub use forwarding::Forwarding;
 pub use key::{Form, Key};
-pub use plan::{Choices, Override, Plan, Point, Sweep, load, load_built_in, load_text};
+pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};
 pub use schema::schema;
 pub use tcp::{Congestion, TcpOptions};

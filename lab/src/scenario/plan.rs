@@ -21,6 +21,14 @@ pub struct Override {
     pub value: String,
 }
 
+impl Override {
+    /// Whether it sets the value at this path, or a table that has it.
+    fn holds(&self, path: &str) -> bool {
+        let below = path.strip_prefix(&self.path);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    }
+}
+
 impl std::str::FromStr for Override {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -58,7 +66,7 @@ impl std::str::FromStr for Sweep {
 }
 
 /// Splits at commas outside of texts, tables and lists.
-fn split_list(text: &str) -> Vec<String> {
+pub(crate) fn split_list(text: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let (mut depth, mut quoted) = (0_i32, false);
     for c in text.chars() {
@@ -77,6 +85,15 @@ fn split_list(text: &str) -> Vec<String> {
     items.iter().map(|item| item.trim().to_owned()).collect()
 }
 
+/// A variant that the caller gives in place of the file's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Its name, which errors about its values name as their place.
+    pub name: String,
+    /// Values set at paths.
+    pub set: Vec<Override>,
+}
+
 /// The caller's choices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices<'a> {
@@ -86,6 +103,8 @@ pub struct Choices<'a> {
     pub sweeps: &'a [Sweep],
     /// Only the variants of these names; all if empty.
     pub variants: &'a [String],
+    /// Variants in place of the file's, if there are any. What they set is not swept.
+    pub given: &'a [Given],
     /// Chooses between calibrated and printed values.
     pub reading: Reading,
     /// Runs are as short as the file's `[quick]` says.
@@ -164,16 +183,23 @@ fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>)
         overrides,
         sweeps,
         variants: only,
+        given,
         reading,
         quick,
     } = choices;
     tree.choose(reading)?;
     shorten(&mut tree, quick)?;
     put(&mut tree, overrides)?;
-    let variants = read_variants(tree.remove("variant"))?;
+    let of_file = tree.remove("variant");
+    let variants = match given {
+        [] => read_variants(of_file)?,
+        given => given.iter().map(Variant::given).collect::<Result<_, _>>()?,
+    };
     let mut sweep = read_sweep(tree.remove("sweep"))?;
     // A value that the caller has set is not swept.
-    sweep.retain(|(path, _)| !overrides.iter().any(|o| o.path == *path));
+    let of_given = given.iter().flat_map(|variant| &variant.set);
+    let set: Vec<&Override> = overrides.iter().chain(of_given).collect();
+    sweep.retain(|(path, _)| !set.iter().any(|o| o.holds(path)));
     for Sweep { path, values } in sweeps {
         let origin = Origin::Set(format!("--sweep {path}={}", values.join(",")));
         let values = values
@@ -250,6 +276,19 @@ fn put<'a>(
 struct Variant {
     name: String,
     set: Vec<(String, Node)>,
+}
+
+impl Variant {
+    fn given(given: &Given) -> Result<Self, ScenarioError> {
+        let value = |Override { path, value }: &Override| {
+            let origin = Origin::Set(given.name.clone());
+            Ok((path.clone(), parse_value(value, origin)?))
+        };
+        Ok(Self {
+            name: given.name.clone(),
+            set: given.set.iter().map(value).collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 fn read_variants(node: Option<Node>) -> Result<Vec<Variant>, ScenarioError> {
@@ -533,6 +572,45 @@ name = \"plain\"
         let (_, only) = plan(&text, &[], &["plain".into()]).unwrap();
         assert_eq!(only.len(), 2);
         assert!(plan(&text, &[], &["plane".into()]).is_err());
+    }
+
+    #[test]
+    fn given_variants_replace_those_of_the_file() {
+        let text = format!(
+            "{SMALL}[[variant]]\nname = \"own\"\n[sweep]\n\"link.out.discipline.kind\" = [\"red\"]\n\
+             \"traffic.flood.flows\" = [1, 2]\n"
+        );
+        let given = |name: &str, value: &str| Given {
+            name: name.into(),
+            set: vec![Override {
+                path: "link.out.discipline".into(),
+                value: value.into(),
+            }],
+        };
+        let of = |given: &[Given]| {
+            let choices = Choices {
+                given,
+                ..Choices::default()
+            };
+            points(raw::parse(&text).unwrap(), choices)
+        };
+        let two = [
+            given("a", "{ kind = \"fifo\" }"),
+            given("b", "{ kind = \"sfq\" }"),
+        ];
+        let (_, points) = of(&two).unwrap();
+        let seen: Vec<_> = points
+            .iter()
+            .map(|p| (p.variant.as_deref(), p.sweep.len()))
+            .collect();
+        let expected = [Some("a"), Some("b"), Some("a"), Some("b")];
+        assert_eq!(seen, expected.map(|name| (name, 1)));
+        let error = of(&[given("c:limit=0", "{ kind = \"fifo\", limit = 0 }")]).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("c:limit=0: `link.out.discipline`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::metric::{Metric, shown};
 use super::page::{escape, section};
 use super::table::{align, measured};
-use crate::compare::{Both, Compared};
+use crate::agreement::{Both, Compared};
 
 /// The table, and the causes of differences, each named once.
-pub(super) fn text(both: &Both) -> String {
+pub(crate) fn text(both: &Both) -> String {
     let heads = ["", "metric", "sim", "lab", "difference", "tolerance", ""];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let mut point = String::new();
@@ -37,7 +37,7 @@ pub(super) fn text(both: &Both) -> String {
 }
 
 /// A separate article, before those of the two results.
-pub(super) fn html(both: &Both) -> String {
+pub(crate) fn html(both: &Both) -> String {
     let mut rows = String::new();
     let mut point = None;
     for row in &both.comparison {

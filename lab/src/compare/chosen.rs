@@ -1,0 +1,229 @@
+//! The loads under which disciplines are compared: built-in scenarios by a short name, or any scenario with a link
+//! `bottleneck`.
+
+use std::path::PathBuf;
+
+use weir_base::Rate;
+use weir_base::setting::{did_you_mean, nearest};
+
+use crate::error::Error;
+use crate::options::RunOptions;
+use crate::scenario::raw::Origin;
+use crate::scenario::source::BUILT_IN;
+use crate::scenario::{Link, Override, Plan, Scenario, ScenarioError};
+
+/// The link at which disciplines are compared.
+const LINK: &str = "bottleneck";
+
+/// The short names, and the built-in scenarios.
+const NAMED: [(&str, &str); 15] = [
+    ("rrul", "rrul/rrul"),
+    ("mix", "rfc7928/9-mix"),
+    ("floods", "attack/few-floods"),
+    ("hogs", "attack/many-hogs"),
+    ("spoofed", "attack/new-addresses"),
+    ("turns", "attack/turns"),
+    ("streaming", "attack/mimic-streaming"),
+    ("short-flows", "attack/short-flows"),
+    ("one-sender", "rfc7928/5.1-one-sender"),
+    ("aggressive", "rfc7928/5.2-aggressive"),
+    ("unresponsive", "rfc7928/5.3-unresponsive"),
+    ("far-near", "rfc7928/6-rtt-fairness"),
+    ("bursts", "rfc7928/7-bursts"),
+    ("many-flows", "rfc7928/8-stability"),
+    ("demo", "lru-fq/demo"),
+];
+/// The loads that are run if none is named: one of each kind, with every discipline in less than two minutes on two
+/// processors.
+const DEFAULTS: &[&str] = &["rrul", "mix", "floods", "hogs"];
+/// The same in the lab, which has no room for the hosts of the attacks.
+const DEFAULTS_LAB: &[&str] = &["rrul", "mix", "demo"];
+
+/// A load to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name in tables.
+    pub name: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// Its text, if it is built in.
+    pub text: Option<&'static str>,
+}
+
+/// The loads with a short name: that, and the scenario's name and title.
+pub fn named() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let title = |text: &'static str| {
+        let mut lines = text.lines();
+        let title = lines.find_map(|line| line.strip_prefix("title = \""));
+        title.unwrap_or_default().trim_end_matches('"')
+    };
+    NAMED.into_iter().map(move |(name, scenario)| {
+        let text = BUILT_IN.iter().find(|(known, _)| *known == scenario);
+        (name, scenario, text.map_or("", |(_, text)| title(text)))
+    })
+}
+
+/// The loads that are run if none is named.
+pub fn defaults(in_lab: bool) -> Vec<Chosen> {
+    let names = if in_lab { DEFAULTS_LAB } else { DEFAULTS };
+    names.iter().filter_map(|name| find(name)).collect()
+}
+
+/// The load with this short name.
+pub fn find(word: &str) -> Option<Chosen> {
+    let (name, scenario) = NAMED.iter().find(|(name, _)| *name == word)?;
+    let (_, text) = BUILT_IN.iter().find(|(known, _)| known == scenario)?;
+    Some(Chosen {
+        name: (*name).to_owned(),
+        file: PathBuf::from(format!("scenarios/{scenario}.toml")),
+        text: Some(text),
+    })
+}
+
+/// The end of an error about an unknown load: a question with the nearest short name, or nothing.
+pub fn near(word: &str) -> String {
+    did_you_mean(nearest(word, NAMED.iter().map(|(name, _)| *name)))
+}
+
+impl Chosen {
+    /// Checks that disciplines can be compared under this load, at this rate of the link. `options` run it.
+    pub(super) fn check(&self, options: &RunOptions, rate: Option<Rate>) -> Result<(), Error> {
+        let plan = options.plan()?;
+        let link = bottleneck(&plan)?;
+        match rate {
+            Some(rate) => self.check_rate(&plan, link, rate),
+            None => Ok(()),
+        }
+    }
+
+    /// The bottleneck must remain the narrowest link, and an attack must remain one.
+    fn check_rate(&self, plan: &Plan, link: &Link, rate: Rate) -> Result<(), Error> {
+        let wrong = |why: String| {
+            let origin = Origin::Set(format!("--rate \"{rate}\""));
+            Err(ScenarioError::new(origin, why).in_file(&self.name).into())
+        };
+        let others = plan.base.links.iter().filter(|other| other.name != LINK);
+        let narrowest = others
+            .filter_map(|other| Some((other.rate?, &other.name)))
+            .min();
+        if let Some((least, name)) = narrowest.filter(|(least, _)| rate >= *least) {
+            return wrong(format!(
+                "must be less than the {least} of `link.{name}`: the queue would be there"
+            ));
+        }
+        let own = link
+            .rate
+            .filter(|own| rate > *own && has_attack(&plan.base));
+        match own {
+            Some(own) => wrong(format!(
+                "must be at most the load's own {own}: its attackers' rates are made for that, and would not fill a \
+                 faster link"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The value of a scenario that sets the rate of the bottleneck.
+pub(super) fn rate_override(rate: Rate) -> Override {
+    Override {
+        path: format!("link.{LINK}.rate"),
+        value: format!("\"{rate}\""),
+    }
+}
+
+fn has_attack(scenario: &Scenario) -> bool {
+    scenario.traffic.iter().any(|traffic| traffic.hog)
+}
+
+fn bottleneck(plan: &Plan) -> Result<&Link, Error> {
+    let links = &plan.base.links;
+    links.iter().find(|link| link.name == LINK).ok_or_else(|| {
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        let why = format!(
+            "is not there; `weir compare` puts each discipline at this link. Give the link with the queue this name; \
+             the file has {}",
+            names.join(", ")
+        );
+        let origin = Origin::Set(format!("`link.{LINK}`"));
+        ScenarioError::new(origin, why).in_file(&plan.file).into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(load: &Chosen) -> RunOptions {
+        RunOptions {
+            scenario: load.file.clone(),
+            text: load.text.map(str::to_owned),
+            ..RunOptions::default()
+        }
+    }
+
+    #[test]
+    fn every_short_name_is_a_load_with_a_bottleneck() {
+        for (name, _, title) in named() {
+            let load = find(name).unwrap();
+            assert!(!title.is_empty(), "{name}");
+            load.check(&options(&load), None).unwrap();
+            // With --quick, too.
+            let quick = RunOptions {
+                quick: true,
+                ..options(&load)
+            };
+            load.check(&quick, None).unwrap();
+        }
+        assert_eq!(defaults(false).len(), DEFAULTS.len());
+        assert_eq!(defaults(true).len(), DEFAULTS_LAB.len());
+        for load in defaults(true) {
+            let lab = RunOptions {
+                on: crate::Habitat::Lab,
+                ..options(&load)
+            };
+            crate::run::check(&lab).unwrap();
+        }
+        assert_eq!(near("rruul"), "; did you mean `rrul`?");
+    }
+
+    #[test]
+    fn the_bottleneck_stays_the_bottleneck_and_an_attack_an_attack() {
+        let at = |name: &str, rate: &str| {
+            let load = find(name).unwrap();
+            let checked = load.check(&options(&load), Some(rate.parse().unwrap()));
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(at("rrul", "50 Mbit"), Ok(()));
+        let error = at("rrul", "1 Gbit").unwrap_err();
+        assert!(
+            error.starts_with(
+                "rrul, --rate \"1 Gbit\": must be less than the 1 Gbit of `link.home`"
+            ),
+            "{error}"
+        );
+        assert_eq!(at("floods", "50 Mbit"), Ok(()));
+        let error = at("floods", "200 Mbit").unwrap_err();
+        assert!(error.contains("at most the load's own 100 Mbit"), "{error}");
+    }
+
+    #[test]
+    fn a_scenario_without_the_link_is_refused() {
+        let name = "readme/uplink";
+        let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap();
+        let load = Chosen {
+            name: name.into(),
+            file: "scenarios/readme/uplink.toml".into(),
+            text: Some(text),
+        };
+        let error = load.check(&options(&load), None).unwrap_err().to_string();
+        assert!(
+            error.contains("uplink.toml, `link.bottleneck`: is not there"),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("tcp, web, flood, uplink, server, victim"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! The figures by which disciplines are compared, each read from the metrics of one run: the only definitions of the
+//! columns of `weir compare`, `docs/comparison.md` and `docs/attacks.md`.
+
+use super::load::{Metrics, Read, SMALL_LOST, SMALL_P50, SMALL_P99};
+use crate::statistics;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its heading.
+    pub title: &'static str,
+    /// Its figure.
+    pub read: Read,
+}
+
+/// A column.
+pub const fn column(title: &'static str, read: Read) -> Column {
+    Column { title, read }
+}
+
+/// The 99th percentile of the time in the queue, in ms: of the two directions the greater.
+pub fn queue_p99(metrics: &Metrics) -> Option<f64> {
+    let both = [
+        "queue_delay_ms_p99.bottleneck",
+        "queue_delay_ms_p99.bottleneck.reverse",
+    ];
+    values(metrics, &both).reduce(f64::max)
+}
+
+/// The median delay of small packets from end to end, in ms.
+pub fn small_p50(metrics: &Metrics) -> Option<f64> {
+    metrics.get(SMALL_P50).copied()
+}
+
+/// Its 99th percentile.
+pub fn small_p99(metrics: &Metrics) -> Option<f64> {
+    metrics.get(SMALL_P99).copied()
+}
+
+/// The share of small packets that is lost, in per cent.
+pub fn small_lost(metrics: &Metrics) -> Option<f64> {
+    Some(100.0 * metrics.get(SMALL_LOST)?)
+}
+
+/// The goodput of all traffic, in Mbit/s.
+pub fn goodput(metrics: &Metrics) -> Option<f64> {
+    sum(
+        metrics,
+        &["tcp_goodput_mbps", "udp_goodput_mbps", "web_goodput_mbps"],
+    )
+}
+
+/// The goodput of traffic that reacts to losses, TCP and web, in Mbit/s.
+pub fn elastic_goodput(metrics: &Metrics) -> Option<f64> {
+    sum(metrics, &["tcp_goodput_mbps", "web_goodput_mbps"])
+}
+
+/// Jain's index of long flows; between long and short flows it would mean nothing.
+pub fn jain(metrics: &Metrics) -> Option<f64> {
+    let index = metrics.get("jain_index").copied();
+    index.filter(|_| !metrics.contains_key("transfers"))
+}
+
+/// The mean time of short flows, in s.
+pub fn short_flows(metrics: &Metrics) -> Option<f64> {
+    values(metrics, &["transfer_s_mean", "web_response_s_mean"]).next()
+}
+
+/// Its 99th percentile.
+pub fn short_flows_p99(metrics: &Metrics) -> Option<f64> {
+    values(metrics, &["transfer_s_p99", "web_response_s_p99"]).next()
+}
+
+/// The share of its goodput that honest traffic keeps during an attack.
+pub fn kept(metrics: &Metrics) -> Option<f64> {
+    metrics.get("honest_kept_ratio").copied()
+}
+
+/// The share that web traffic keeps.
+pub fn web_kept(metrics: &Metrics) -> Option<f64> {
+    metrics.get("kept_ratio.web").copied()
+}
+
+/// The same, at most all: the attack shuts others out, and then the web may have more than before.
+pub fn web_kept_at_most_all(metrics: &Metrics) -> Option<f64> {
+    web_kept(metrics).map(|kept| kept.min(1.0))
+}
+
+/// The mean of all figures whose names have this prefix.
+pub fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
+    let values = metrics.range(prefix.to_owned()..);
+    let values = values.take_while(|(name, _)| name.starts_with(prefix));
+    statistics::mean(&values.map(|(_, value)| *value).collect::<Vec<_>>())
+}
+
+/// The sum of the existing figures with these names.
+fn sum(metrics: &Metrics, names: &[&str]) -> Option<f64> {
+    values(metrics, names).reduce(|a, b| a + b)
+}
+
+/// The existing figures with these names.
+fn values(metrics: &Metrics, names: &[&str]) -> impl Iterator<Item = f64> {
+    names.iter().filter_map(|name| metrics.get(*name).copied())
+}

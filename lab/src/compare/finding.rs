@@ -1,0 +1,274 @@
+//! The finding of a comparison in plain sentences: which discipline is most often the best, where it is furthest from the
+//! best, and which one is nowhere as far.
+
+use super::answers::{Answer, Better, DIGITS, Table};
+use super::number::decimals;
+
+/// A share of a column's greatest value. A smaller difference is none: 0.01 % and 0 % of lost calls are not infinitely
+/// far apart.
+const FLOOR: f64 = 0.01;
+
+/// How a discipline did.
+struct Record<'a> {
+    discipline: &'a str,
+    /// Number of figures in which it is the best, or level with the best.
+    best: usize,
+    /// Where it is furthest from the best; `None` if it is nowhere.
+    weakest: Option<Distance<'a>>,
+}
+
+/// The distance from the best under one load.
+struct Distance<'a> {
+    table: &'a Table,
+    answer: &'a Answer,
+    /// How many times better the best is.
+    factor: f64,
+}
+
+/// The sentences; `None` if there is nothing to compare.
+pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<String> {
+    let figures: usize = tables.iter().map(|table| table.columns.len()).sum();
+    let mut records: Vec<Record<'_>> = disciplines
+        .iter()
+        .map(|name| Record::of(name, tables))
+        .collect();
+    if records.len() < 2 || figures == 0 {
+        return None;
+    }
+    // A stable sort: of equal ones the first that was named leads.
+    records.sort_by(|a, b| b.best.cmp(&a.best).then(a.factor().total_cmp(&b.factor())));
+    let (leader, others) = records.split_first()?;
+    let in_figures = match figures {
+        1 => "in the one figure".to_owned(),
+        all if leader.best == all => format!("in all {all} figures"),
+        all => format!("in {} of {all} figures", leader.best),
+    };
+    let level: Vec<&Record<'_>> = others
+        .iter()
+        .filter(|other| other.best == leader.best)
+        .collect();
+    let like = match &level[..] {
+        [] => String::new(),
+        level => {
+            let names: Vec<&str> = level.iter().map(|record| record.discipline).collect();
+            format!(", like {},", names.join(", "))
+        }
+    };
+    let discipline = leader.discipline;
+    let mut told = format!("{discipline}{like} is the best, or level with the best, {in_figures}.");
+    if let Some(weakest) = &leader.weakest {
+        told += &format!(" Its weakest figure: {}.", weakest.told(discipline)?);
+    }
+    // Who is often the best may be of no use in the case that matters.
+    let steadiest = records
+        .iter()
+        .min_by(|a, b| a.factor().total_cmp(&b.factor()))?;
+    if steadiest.factor() < leader.factor() {
+        told += &format!(" {} has none that is as weak", steadiest.discipline);
+        told += &match &steadiest.weakest {
+            Some(weakest) => format!("; its weakest: {}.", weakest.told(steadiest.discipline)?),
+            None => ".".to_owned(),
+        };
+    }
+    Some(told)
+}
+
+impl<'a> Record<'a> {
+    fn of(discipline: &'a str, tables: &'a [Table]) -> Self {
+        let columns = || {
+            tables
+                .iter()
+                .flat_map(|table| table.columns.iter().map(move |answer| (table, answer)))
+        };
+        let is_best = |answer: &Answer| answer.of(discipline).is_some_and(|cell| cell.best);
+        let behind = columns().filter(|(_, answer)| !is_best(answer));
+        let distances = behind.filter_map(|(table, answer)| {
+            let factor = factor(table.better, answer, discipline)?;
+            Some(Distance {
+                table,
+                answer,
+                factor,
+            })
+        });
+        Self {
+            discipline,
+            best: columns().filter(|(_, answer)| is_best(answer)).count(),
+            weakest: distances.max_by(|a, b| a.factor.total_cmp(&b.factor)),
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        self.weakest
+            .as_ref()
+            .map_or(1.0, |distance| distance.factor)
+    }
+}
+
+impl Distance<'_> {
+    /// `delay of small packets, 99 %, under rrul: 518 ms, where fq_codel has 25.7`.
+    fn told(&self, discipline: &str) -> Option<String> {
+        let Self { table, answer, .. } = self;
+        let own = answer.of(discipline)?;
+        let best = table.better.best(&answer.cells)?;
+        let text = |x: f64| format!("{x:.*}", decimals(x, DIGITS));
+        let mut question = table.question.to_owned();
+        if let Some(first) = question.get(..1).map(str::to_lowercase) {
+            question.replace_range(..1, &first);
+        }
+        let statistic = match answer.statistic {
+            "" => String::new(),
+            statistic => format!(" ({statistic})"),
+        };
+        let unit = match table.unit {
+            "ms" | "s" | "%" | "Mbit/s" => format!("\u{a0}{}", table.unit),
+            _ => String::new(),
+        };
+        Some(format!(
+            "{question}{statistic}, load {}: {}{unit}, where {} has {}{unit}",
+            answer.load,
+            text(own.summary.mean),
+            best.discipline,
+            text(best.summary.mean),
+        ))
+    }
+}
+
+/// How many times better the best is than this discipline.
+fn factor(better: Better, answer: &Answer, discipline: &str) -> Option<f64> {
+    let own = answer.of(discipline)?.summary.mean;
+    let best = better.best(&answer.cells)?.summary.mean;
+    let greatest = answer
+        .cells
+        .iter()
+        .map(|cell| cell.summary.mean)
+        .fold(0.0, f64::max);
+    let floor = FLOOR * greatest;
+    let factor = match better {
+        Better::Less => (own + floor) / (best + floor),
+        Better::More => (best + floor) / (own + floor),
+    };
+    factor.is_finite().then_some(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::answers::tables;
+    use crate::compare::load::Load;
+
+    fn load(name: &str, rows: &[(&str, &[(&str, f64)])]) -> Load {
+        let run =
+            |values: &[(&str, f64)]| values.iter().map(|(n, x)| ((*n).to_owned(), *x)).collect();
+        Load {
+            name: name.into(),
+            title: String::new(),
+            about: String::new(),
+            note: String::new(),
+            rows: rows
+                .iter()
+                .map(|(row, values)| ((*row).to_owned(), vec![run(values)]))
+                .collect(),
+        }
+    }
+
+    fn told(loads: &[Load], disciplines: &[&str]) -> Option<String> {
+        let disciplines: Vec<String> = disciplines.iter().map(|&name| name.to_owned()).collect();
+        sentence(&disciplines, &tables(loads))
+    }
+
+    #[test]
+    fn the_leader_and_its_weakest_figure() {
+        let calm = load(
+            "calm",
+            &[
+                ("a", &[("tcp_goodput_mbps", 10.0), ("jain_index", 0.9)]),
+                ("b", &[("tcp_goodput_mbps", 9.0), ("jain_index", 0.99)]),
+            ],
+        );
+        let attack = load(
+            "attack",
+            &[
+                ("a", &[("honest_kept_ratio", 0.5)]),
+                ("b", &[("honest_kept_ratio", 0.25)]),
+            ],
+        );
+        let expected = "a is the best, or level with the best, in 2 of 3 figures. Its weakest figure: fairness between \
+                        long flows, load calm: 0.900, where b has 0.990.";
+        assert_eq!(
+            told(&[calm, attack], &["a", "b"]).as_deref(),
+            Some(expected)
+        );
+    }
+
+    #[test]
+    fn who_is_never_far_from_the_best_is_named_too() {
+        let calm = load(
+            "calm",
+            &[
+                ("a", &[("tcp_goodput_mbps", 10.0), ("jain_index", 0.9)]),
+                ("b", &[("tcp_goodput_mbps", 9.0), ("jain_index", 0.8)]),
+            ],
+        );
+        let attack = load(
+            "attack",
+            &[
+                ("a", &[("honest_kept_ratio", 0.05)]),
+                ("b", &[("honest_kept_ratio", 0.9)]),
+            ],
+        );
+        let told = told(&[calm, attack], &["a", "b"]).unwrap();
+        let expected = "Its weakest figure: goodput that honest traffic keeps under attack (all), load attack: 0.050, where b \
+                        has 0.900. b has none that is as weak; its weakest: fairness between long flows, load calm: 0.800, \
+                        where a has 0.900.";
+        assert!(told.ends_with(expected), "{told}");
+    }
+
+    #[test]
+    fn equals_are_named_and_nobody_leads_alone() {
+        let calm = load(
+            "calm",
+            &[
+                ("a", &[("tcp_goodput_mbps", 10.0)]),
+                ("b", &[("tcp_goodput_mbps", 10.001)]),
+            ],
+        );
+        let expected = "a, like b, is the best, or level with the best, in the one figure.";
+        assert_eq!(
+            told(std::slice::from_ref(&calm), &["a", "b"]).as_deref(),
+            Some(expected)
+        );
+        assert_eq!(told(&[calm], &["a"]), None);
+    }
+
+    #[test]
+    fn nothing_lost_is_not_infinitely_better() {
+        let lost = |a: f64, b: f64| {
+            load(
+                "x",
+                &[
+                    (
+                        "a",
+                        &[
+                            ("small_packets_loss_ratio", a),
+                            ("tcp_goodput_mbps", 9.0),
+                            ("jain_index", 0.5),
+                        ],
+                    ),
+                    (
+                        "b",
+                        &[
+                            ("small_packets_loss_ratio", b),
+                            ("tcp_goodput_mbps", 1.0),
+                            ("jain_index", 0.4),
+                        ],
+                    ),
+                ],
+            )
+        };
+        let told = told(&[lost(0.5, 0.0)], &["a", "b"]).unwrap();
+        assert!(
+            told.contains("lost, load x: 50.0\u{a0}%, where b has 0.000\u{a0}%"),
+            "{told}"
+        );
+    }
+}

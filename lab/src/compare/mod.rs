@@ -1,0 +1,251 @@
+//! Disciplines beside each other under the same loads: `weir compare`, and the tables of `docs/comparison.md` and
+//! `docs/attacks.md`.
+//!
+//! ```text
+//!   candidate ─┐                          ┌▶ answers ─▶ finding ─▶ text, page    weir compare
+//!              ├▶ a run of each load ─▶ load
+//!   chosen ────┘                          └▶ markdown                            cargo xtask compare, attacks
+//!                                            figures: the columns of all of them
+//! ```
+//!
+//! Every discipline stands at the same link, `bottleneck`, with the same seeds. Values are means over the seeds with
+//! 95 % intervals (Student's t).
+
+pub mod answers;
+pub mod candidate;
+pub mod chosen;
+pub mod figures;
+mod finding;
+pub mod load;
+pub mod markdown;
+pub mod number;
+mod page;
+mod text;
+
+use serde::Serialize;
+use weir_base::Rate;
+
+pub use answers::Table;
+pub use candidate::Candidate;
+pub use chosen::Chosen;
+pub use page::write;
+pub use text::text;
+
+use crate::agreement::{Compared, Ran, run_both};
+use crate::error::Error;
+use crate::options::{Habitat, RunOptions};
+use crate::results::{PointResult, RunResult};
+use load::{Load, Place};
+
+/// Runs of each discipline under each load: in simulation, in the lab, and of a quick look.
+const RUNS_SIM: u64 = 5;
+const RUNS_LAB: u64 = 3;
+const RUNS_QUICK: u64 = 3;
+
+/// The disciplines and loads of a comparison, and how they are run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The disciplines.
+    pub candidates: Vec<Candidate>,
+    /// The loads.
+    pub loads: Vec<Chosen>,
+    /// Rate of the bottleneck, instead of each load's own.
+    pub rate: Option<Rate>,
+    /// In both habitats.
+    pub both: bool,
+    /// Habitat, seeds, jobs; its scenario and variants are not used.
+    pub run: RunOptions,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The disciplines, as they were written.
+    pub disciplines: Vec<String>,
+    /// The answers of each habitat, simulation first.
+    pub habitats: Vec<Answers>,
+    /// How far the habitats agree, if both were run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreement: Vec<Agreement>,
+    /// All results, by the name of the load.
+    #[serde(skip)]
+    pub loads: Vec<(String, Ran)>,
+}
+
+/// The answers of one habitat.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answers {
+    /// `sim` or `lab`.
+    pub on: String,
+    /// The loads, and how they were measured.
+    pub loads: Vec<Measured>,
+    /// Notes of the runs for the reader: features that were left out, delays of the run.
+    pub notes: Vec<String>,
+    /// A table for each question.
+    pub tables: Vec<Table>,
+    /// The finding in a sentence; `None` if there is nothing to compare.
+    pub finding: Option<String>,
+}
+
+/// A load that was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Its name in the tables.
+    pub name: String,
+    /// The scenario's title.
+    pub title: String,
+    /// How it was measured, in a sentence.
+    pub note: String,
+}
+
+/// Both habitats under one load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Agreement {
+    /// The load.
+    pub load: String,
+    /// Metric by metric.
+    pub metrics: Vec<Compared>,
+}
+
+/// Runs every discipline under every load. Like [`crate::run()`] it must be called before the process has a second thread
+/// if the lab is asked for.
+///
+/// # Errors
+///
+/// A load without the link, a rate that the load does not permit, and all errors of a run. All loads are checked before
+/// the first one runs.
+pub fn run(options: &Options) -> Result<Comparison, Error> {
+    let of_loads = options.loads.iter();
+    let runs: Vec<(&Chosen, RunOptions)> = of_loads.map(|load| (load, options.of(load))).collect();
+    for (load, run) in &runs {
+        load.check(
+            &RunOptions {
+                overrides: Vec::new(),
+                given: Vec::new(),
+                ..run.clone()
+            },
+            options.rate,
+        )?;
+        for on in habitats(options) {
+            let run = RunOptions {
+                on: *on,
+                ..run.clone()
+            };
+            crate::run::check(&run).map_err(|error| match error {
+                Error::Unsupported { on, why } => {
+                    Error::unsupported(on, format!("{}: {why}", load.name))
+                }
+                other => other,
+            })?;
+        }
+    }
+    let mut loads = Vec::new();
+    for (load, run) in runs {
+        if run.progress {
+            eprintln!("{}", load.name);
+        }
+        let ran = match options.both {
+            true => Ran::Both(Box::new(run_both(&run)?)),
+            false => crate::run(&run)?.into(),
+        };
+        loads.push((load.name.clone(), ran));
+    }
+    let disciplines = options
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.clone());
+    Ok(Comparison::of(disciplines.collect(), loads))
+}
+
+/// The habitats of a comparison.
+fn habitats(options: &Options) -> &'static [Habitat] {
+    match (options.both, options.run.on) {
+        (true, _) => &[Habitat::Sim, Habitat::Lab],
+        (false, Habitat::Sim) => &[Habitat::Sim],
+        (false, Habitat::Lab) => &[Habitat::Lab],
+    }
+}
+
+impl Options {
+    fn of(&self, load: &Chosen) -> RunOptions {
+        let in_lab = habitats(self).contains(&Habitat::Lab);
+        let runs = match (self.run.quick, in_lab) {
+            (true, _) => RUNS_QUICK,
+            (false, true) => RUNS_LAB,
+            (false, false) => RUNS_SIM,
+        };
+        RunOptions {
+            scenario: load.file.clone(),
+            text: load.text.map(str::to_owned),
+            overrides: self.rate.map(chosen::rate_override).into_iter().collect(),
+            given: self.candidates.iter().map(Candidate::variant).collect(),
+            runs: self.run.runs.or(Some(runs)),
+            ..self.run.clone()
+        }
+    }
+}
+
+impl Comparison {
+    fn of(disciplines: Vec<String>, loads: Vec<(String, Ran)>) -> Self {
+        let habitats = loads.first().map_or(0, |(_, ran)| ran.results().len());
+        let habitat = |number: usize| {
+            let results = loads
+                .iter()
+                .filter_map(|(name, ran)| Some((name, *ran.results().get(number)?)));
+            Answers::of(&disciplines, &results.collect::<Vec<_>>())
+        };
+        let agreement = loads.iter().filter_map(|(name, ran)| match ran {
+            Ran::One(_) => None,
+            Ran::Both(both) => Some(Agreement {
+                load: name.clone(),
+                metrics: both.comparison.clone(),
+            }),
+        });
+        Self {
+            habitats: (0..habitats).map(habitat).collect(),
+            agreement: agreement.collect(),
+            disciplines,
+            loads,
+        }
+    }
+}
+
+impl Answers {
+    fn of(disciplines: &[String], results: &[(&String, &RunResult)]) -> Self {
+        let loads = results
+            .iter()
+            .flat_map(|(name, result)| Load::all(name, result, place));
+        let loads: Vec<Load> = loads.collect();
+        let tables = answers::tables(&loads);
+        let measured = loads.iter().map(|load| Measured {
+            name: load.name.clone(),
+            title: load.title.clone(),
+            note: load.note.clone(),
+        });
+        let notes = results.iter().flat_map(|(name, result)| {
+            let notes = result.notes.iter();
+            notes.map(move |note| format!("{name}: {note}"))
+        });
+        Self {
+            notes: notes.collect(),
+            on: results
+                .first()
+                .map_or(String::new(), |(_, result)| result.on.clone()),
+            loads: measured.collect(),
+            finding: finding::sentence(disciplines, &tables),
+            tables,
+        }
+    }
+}
+
+/// The discipline, and the values of the scenario's own sweep.
+fn place(point: &PointResult) -> Option<Place> {
+    let swept = point.swept();
+    Some(Place {
+        row: point.variant.clone()?,
+        load: match swept.as_str() {
+            "" => String::new(),
+            swept => format!(", {swept}"),
+        },
+    })
+}
