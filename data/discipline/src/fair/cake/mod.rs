@@ -418,3 +418,216 @@ impl Discipline for Cake {
         report("memory", self.memory);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, gauge};
+    use weir_base::Streams;
+    use weir_base::setting::Scalar;
+    use weir_packet::{FlowKey, Keys, Slot};
+
+    fn cake(isolation: &str, limit: usize) -> Cake {
+        let given = Scalar::Text(isolation.into());
+        let settings = Settings::check(MANUAL.parameters, [("isolation", &given)]).unwrap();
+        let params = Params {
+            limit,
+            ..Params::new(&settings).unwrap()
+        };
+        Cake::new(params, Streams::new(1).stream("cake"))
+    }
+
+    fn key(from: u8, to: u8, port: u16) -> FlowKey {
+        FlowKey::ip([10, 0, 0, from].into(), [10, 0, 1, to].into(), 6, port, 80)
+    }
+
+    /// Flows from and to these hosts, each from a different port.
+    fn rig(flows: &[(u8, u8)]) -> Rig {
+        let mut rig = Rig::new(flows.len());
+        for (n, (from, to)) in flows.iter().enumerate() {
+            rig.keys
+                .set(Slot(n as u32), key(*from, *to, 5000 + n as u16));
+        }
+        rig
+    }
+
+    /// Packets of each flow among 1200 after the first 1200, when all are always backlogged.
+    fn shares(isolation: &str, flows: &[(u8, u8)]) -> Vec<u32> {
+        let mut rig = rig(flows);
+        let mut cake = cake(isolation, 10_000);
+        for flow in 0..flows.len() {
+            for _ in 0..1300 {
+                rig.offer(&mut cake, flow, 1000);
+            }
+        }
+        let mut sent = vec![0; flows.len()];
+        for n in 0..2400 {
+            let flow = rig.take(&mut cake).unwrap().slot.0;
+            sent[flow as usize] += u32::from(n >= 1200);
+        }
+        sent
+    }
+
+    #[track_caller]
+    fn near(sent: &[u32], expected: &[u32]) {
+        let pairs = sent.iter().zip(expected);
+        assert!(pairs.clone().all(|(a, b)| a.abs_diff(*b) <= 6), "{sent:?}");
+    }
+
+    #[test]
+    fn hosts_share_then_their_flows() {
+        // Host 1 has three flows, host 2 has one, all to host 9. By source: 600 packets for each source. By destination
+        // all four flows are one host's. Triple isolation takes the greater load, which is the destination's: 4.
+        let flows = [(1, 9), (1, 9), (1, 9), (2, 9)];
+        near(&shares("dual-srchost", &flows), &[200, 200, 200, 600]);
+        near(&shares("dual-dsthost", &flows), &[300; 4]);
+        near(&shares("triple-isolate", &flows), &[300; 4]);
+        near(&shares("flows", &flows), &[300; 4]);
+        // `hosts` and `srchost` have one queue for the three flows; `dsthost` one for all.
+        let first = |sent: Vec<u32>| [sent[..3].iter().sum(), sent[3]];
+        near(&first(shares("hosts", &flows)), &[600, 600]);
+        near(&first(shares("srchost", &flows)), &[600, 600]);
+        assert_eq!(shares("dsthost", &flows)[3], 0); // all packets of the others came before
+        // Each flow to a host of its own: the source has the greater load.
+        let flows = [(1, 5), (1, 6), (1, 7), (2, 8)];
+        near(&shares("triple-isolate", &flows), &[200, 200, 200, 600]);
+    }
+
+    #[test]
+    fn a_host_of_a_thousand_flows_has_a_host_s_share() {
+        // 800 flows of host 1 have turns of 1.9 bytes. Each has six packets; host 2 has one flow.
+        let mut rig = rig(&[(1, 9); 800]);
+        rig.keys.set(Slot(0), key(2, 8, 5000));
+        let mut cake = cake("triple-isolate", 20_000);
+        for _ in 0..6 {
+            for flow in 1..800 {
+                rig.offer(&mut cake, flow, 1000);
+            }
+        }
+        for _ in 0..3000 {
+            rig.offer(&mut cake, 0, 1000);
+        }
+        let mut sent = [0_u32; 800];
+        for n in 0..4800 {
+            let flow = rig.take(&mut cake).unwrap().slot.0;
+            // At first every flow is new, and has a turn of its own.
+            sent[flow as usize] += u32::from(n >= 1600);
+        }
+        // The others send in waves, as their debts are paid at about the same time: half of it, but for a part of a wave.
+        let alone = sent[0];
+        assert!((1500..1800).contains(&alone), "{alone} of 3200");
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_first_and_is_no_load() {
+        let mut rig = rig(&[(1, 5), (1, 6), (1, 7)]);
+        let mut cake = cake("triple-isolate", 10_000);
+        for flow in 0..2 {
+            for _ in 0..50 {
+                rig.offer(&mut cake, flow, 1000);
+            }
+        }
+        for _ in 0..6 {
+            rig.take(&mut cake).unwrap();
+        }
+        // Its first packet goes at once, as does each one that comes after its queue was at rest again.
+        for _ in 0..5 {
+            rig.now += Span::from_millis(1);
+            rig.offer(&mut cake, 2, 100);
+            assert_eq!(gauge(&cake, "sparse_now"), 1);
+            assert_eq!(rig.take(&mut cake).unwrap().slot.0, 2);
+            assert_eq!(gauge(&cake, "bulk_now"), 2);
+            rig.take(&mut cake).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_ninth_flow_of_a_set_takes_a_queue_and_counts_for_its_host() {
+        let keys = Keys::new(1, (1, 2));
+        let set = |key: &FlowKey| (keys.hash_key(key) as u128 * QUEUES as u128 >> 64) / 8;
+        let of_set_0 = |from| (0..).map(move |port| key(from, 1, port));
+        let mut found: Vec<FlowKey> = of_set_0(1).filter(|key| set(key) == 0).take(8).collect();
+        found.extend(of_set_0(2).find(|key| set(key) == 0));
+        let mut rig = Rig::new(9);
+        let mut cake = cake("dual-srchost", 10_000);
+        for (flow, key) in found.into_iter().enumerate() {
+            rig.keys.set(Slot(flow as u32), key);
+        }
+        for flow in 0..8 {
+            for _ in 0..10 {
+                rig.offer(&mut cake, flow, 1000);
+            }
+        }
+        for _ in 0..20 {
+            rig.take(&mut cake).unwrap(); // all are bulk now
+        }
+        assert_eq!((gauge(&cake, "bulk_now"), gauge(&cake, "shared")), (8, 0));
+        rig.offer(&mut cake, 8, 1000);
+        assert_eq!((gauge(&cake, "bulk_now"), gauge(&cake, "shared")), (8, 1));
+        // The queue is host 2's now, with a turn of its own; seven queues are host 1's.
+        let mut sent = [0; 9];
+        for _ in 0..14 {
+            sent[rig.take(&mut cake).unwrap().slot.0 as usize] += 1;
+        }
+        let most = sent.iter().max().unwrap();
+        assert!(*most >= 6, "{sent:?}");
+    }
+
+    #[test]
+    fn blue_stops_a_flood_that_codel_does_not() {
+        // 1000 B each ms go; a flood brings five each ms, a quiet flow one in ten. Every 5 ms of overflow add 1/256.
+        let mut rig = rig(&[(1, 5), (2, 6)]);
+        let mut cake = cake("triple-isolate", 100);
+        let (mut quiet, mut sent) = (0, 0);
+        for ms in 0..3000 {
+            rig.now = Instant::ZERO + Span::from_millis(ms);
+            for _ in 0..5 {
+                rig.offer(&mut cake, 0, 1000);
+            }
+            if ms % 10 == 0 {
+                rig.offer(&mut cake, 1, 1000);
+            }
+            sent += 1;
+            quiet += u32::from(rig.take(&mut cake).unwrap().slot.0 == 1);
+        }
+        assert_eq!((quiet, sent), (300, 3000));
+        assert!(gauge(&cake, "blue") > 3000);
+        assert_eq!(gauge(&cake, "unresponsive_now"), 1);
+        // The flood ends: the queue decays, while the quiet flow's packets give it visits, until BLUE is at rest.
+        let left = gauge(&cake, "unresponsive_now");
+        for ms in 3000..33_000 {
+            rig.now = Instant::ZERO + Span::from_millis(ms);
+            rig.offer(&mut cake, 1, 1000);
+            rig.take(&mut cake).unwrap();
+        }
+        assert_eq!((left, gauge(&cake, "unresponsive_now")), (1, 0));
+        assert_eq!(gauge(&cake, "decaying_now"), 0);
+    }
+
+    #[test]
+    fn the_memory_is_bounded_in_linux_bytes() {
+        assert_eq!((footprint(60), footprint(1514)), (768, 2304));
+        let mut cake = cake("triple-isolate", 10_240);
+        assert_eq!(cake.memory_max, 10_240 * 1514);
+        // 4 * 100 Mbit/s * 100 ms = 5 MB.
+        cake.set_link_rate(Some(Rate::from_mbps(100)));
+        assert_eq!(cake.memory_max, 5_000_000);
+        cake.set_link_rate(Some(Rate::from_mbps(10)));
+        assert_eq!(cake.memory_max, MEMORY_MIN);
+        // 4 MiB / 768 = 5461 short packets.
+        let mut rig = rig(&[(1, 5)]);
+        for _ in 0..6000 {
+            rig.offer(&mut cake, 0, 60);
+        }
+        assert_eq!(cake.backlog().packets, 5461);
+        assert_eq!(gauge(&cake, "longest_flow"), 539);
+        assert_eq!(gauge(&cake, "memory"), 5461 * 768);
+    }
+
+    #[test]
+    fn the_quantum_follows_the_rate() {
+        let of = |mbps| Params::quantum(Some(Rate::from_mbps(mbps)));
+        assert_eq!((of(1), of(10), of(20)), (300, 305, 610));
+        assert_eq!((of(100), Params::quantum(None)), (1514, 1514));
+    }
+}

@@ -258,3 +258,149 @@ impl Counts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_base::Streams;
+    use weir_base::setting::{Scalar, Settings};
+
+    use crate::fair::cake::isolation::ISOLATION;
+
+    fn isolation(word: &str) -> Isolation {
+        let given = Scalar::Text(word.into());
+        Isolation::new(&Settings::check(&[ISOLATION], [("isolation", &given)]).unwrap())
+    }
+
+    #[test]
+    fn a_turn_is_divided_by_the_busier_host() {
+        // Flow 0: host 1 to 2. Flows 1 to 3: host 3 to 2. The destination has four bulk flows.
+        let mut stream = Streams::new(1).stream("cake");
+        let mut turns = Turns::new(isolation("triple-isolate"), 1514);
+        for (at, source) in [(0, 1), (1, 3), (2, 3), (3, 3)] {
+            turns.assign(at, [Some(source), Some(2)]);
+            turns.arrive(at, &mut stream);
+            turns.put_in(at, Set::Bulk);
+        }
+        assert_eq!(turns.share(0), 1514 * (65535 / 4));
+        turns.isolation = isolation("dual-srchost");
+        assert_eq!(turns.share(0), 1514 * 65535);
+        assert_eq!(turns.share(1), 1514 * (65535 / 3));
+        // 65535/3 * 1514 / 65536 = 504.66: 504 or 505, 505 in two of three turns.
+        let turn = (0..30_000).map(|_| turns.turn(1, 1, &mut stream));
+        let sum: i64 = turn.sum();
+        assert!((sum - 15_139_700).abs() < 300, "{sum}");
+    }
+
+    #[test]
+    fn a_decaying_flow_is_visited_once_and_new_flows_go_first() {
+        let mut stream = Streams::new(1).stream("cake");
+        let mut turns = Turns::new(isolation("flows"), 1514);
+        for at in 0..3 {
+            turns.arrive(at, &mut stream);
+        }
+        let mut next = |turns: &mut Turns, decay: &mut bool| {
+            let empty = |at| at == 2;
+            turns.next(empty, decay, &mut stream)
+        };
+        turns.leave(2, false);
+        turns.charge(0, 1514);
+        let mut decay = true;
+        assert_eq!(next(&mut turns, &mut decay), Some(2));
+        assert!(!decay);
+        // Flow 0 has used up its turn: it is bulk, behind flow 1, which is new.
+        assert_eq!(next(&mut turns, &mut decay), Some(1));
+        assert_eq!(turns.flow(0).set, Set::Bulk);
+        turns.leave(1, true);
+        assert_eq!(next(&mut turns, &mut decay), Some(0));
+        let Counts {
+            sparse,
+            bulk,
+            decaying,
+        } = turns.counts;
+        assert_eq!((sparse, bulk, decaying), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_flow_that_ran_empty_in_debt_waits_for_its_turn_as_a_sparse_one() {
+        let mut stream = Streams::new(1).stream("cake");
+        let mut turns = Turns::new(isolation("flows"), 1514);
+        for at in 0..2 {
+            turns.arrive(at, &mut stream);
+        }
+        turns.charge(0, 2000);
+        let mut decay = false;
+        let next = turns.next(|at| at == 0, &mut decay, &mut stream);
+        assert_eq!(next, Some(1));
+        assert_eq!(turns.flow(0).set, Set::SparseWaiting);
+        turns.arrive(0, &mut stream);
+        assert_eq!(turns.flow(0).set, Set::Bulk);
+    }
+
+    #[test]
+    fn rounds_without_a_packet_are_granted_at_once() {
+        // A thousand flows of one host owe 1500 bytes and have turns of 1.48: one more than a thousand rounds. The last
+        // of them owes 20 bytes less, and so comes 13 rounds before the others.
+        let mut stream = Streams::new(1).stream("cake");
+        let mut turns = Turns::new(isolation("dual-srchost"), 1514);
+        for at in 0..1000 {
+            turns.assign(at, [Some(1), None]);
+            turns.arrive(at, &mut stream);
+            turns.put_in(at, Set::Bulk);
+            turns.flows[at].deficit = -1500;
+            turns.lists.raise(at, OLD);
+        }
+        turns.flows[999].deficit = -1480;
+        let next = turns.next(|_| false, &mut false, &mut stream);
+        assert_eq!(next, Some(999));
+        assert!((1..=2).contains(&turns.flow(999).deficit));
+        let deficits: Vec<i64> = (0..999).map(|at| turns.flow(at).deficit).collect();
+        assert!(
+            deficits.iter().all(|d| (-22..=-16).contains(d)),
+            "{deficits:?}"
+        );
+    }
+
+    proptest! {
+        /// Counts of flows and of hosts are those of a walk over all flows, and a flow is in a list unless it is nowhere.
+        #[test]
+        fn counts_are_those_of_a_walk(calls in prop::collection::vec((0_u8..5, 0_usize..6, 1_u64..4000), 0..300)) {
+            let mut stream = Streams::new(1).stream("cake");
+            let mut turns = Turns::new(isolation("triple-isolate"), 1514);
+            let mut packets = [0_u32; 6];
+            for (call, at, bytes) in calls {
+                if call < 3 {
+                    if turns.flow(at).set == Set::None || bytes % 7 == 0 {
+                        turns.assign(at, [Some(at as u64 % 2), Some(at as u64 % 3)]);
+                    }
+                    packets[at] += 1;
+                    turns.arrive(at, &mut stream);
+                } else {
+                    let mut decay = call == 4;
+                    let listed = (0..6).any(|at| turns.flow(at).set != Set::None);
+                    let next = turns.next(|at| packets[at] == 0, &mut decay, &mut stream);
+                    prop_assert_eq!(next.is_some(), listed);
+                    match next {
+                        Some(at) if packets[at] > 0 => {
+                            packets[at] -= 1;
+                            turns.charge(at, bytes);
+                        }
+                        Some(at) => turns.leave(at, bytes % 2 == 0),
+                        None => {}
+                    }
+                }
+                let sets = |set: Set| (0..6).filter(|at| turns.flow(*at).set == set).count() as u64;
+                prop_assert_eq!(turns.counts.sparse, sets(Set::Sparse) + sets(Set::SparseWaiting));
+                prop_assert_eq!(turns.counts.bulk, sets(Set::Bulk));
+                prop_assert_eq!(turns.counts.decaying, sets(Set::Decaying));
+                let listed: usize = (0..3).map(|list| turns.lists.upwards(list).count()).sum();
+                prop_assert_eq!(listed as u64, 6 - sets(Set::None));
+                for end in 0..2 {
+                    let all: u16 = (0..QUEUES).map(|place| turns.hosts[end].bulk(place as u16)).sum();
+                    prop_assert_eq!(u64::from(all), sets(Set::Bulk));
+                }
+            }
+        }
+    }
+}
