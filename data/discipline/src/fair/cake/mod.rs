@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn a_ninth_flow_of_a_set_takes_a_queue_and_counts_for_its_host() {
         let keys = Keys::new(1, (1, 2));
-        let set = |key: &FlowKey| (keys.hash_key(key) as u128 * QUEUES as u128 >> 64) / 8;
+        let set = |key: &FlowKey| ((keys.hash_key(key) as u128 * QUEUES as u128) >> 64) / 8;
         let of_set_0 = |from| (0..).map(move |port| key(from, 1, port));
         let mut found: Vec<FlowKey> = of_set_0(1).filter(|key| set(key) == 0).take(8).collect();
         found.extend(of_set_0(2).find(|key| set(key) == 0));
