@@ -225,7 +225,7 @@ fn golden_wrong_usage() {
         (&["check", "wrong/no-such-file.toml"], "info"),
         (&["check", "router.toml"], "debgu"),
         (&["check", "router.toml"], "info,weir_live=loud"),
-        (&["describe", "cake"], "info"),
+        (&["describe", "pie"], "info"),
         (&["set", "port.wan.rate"], "info"),
         (&["run", "no-such-scenario"], "info"),
         (&["run", "small.toml", "--sweep", "link.out.rate"], "info"),

@@ -720,7 +720,7 @@ mod tests {
         let expected = "write discipline = { kind = \"fifo\" }";
         assert!(discipline("fifo")[0].contains(expected));
         assert!(discipline("fq_codle")[0].contains("{ kind = \"fq_codel\" }"));
-        assert!(discipline("cake")[0].contains("`host_fair`"));
+        assert!(discipline("pie")[0].contains("`codel`"));
         let block = Change::block(ComponentPath::new(["wan"]));
         assert!(faults(&[block])[0].contains("unknown key `wan`"));
     }

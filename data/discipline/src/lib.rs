@@ -29,6 +29,7 @@ pub mod spec;
 pub mod aqm {
     pub(crate) mod average;
     pub(crate) mod blue;
+    pub(crate) mod cobalt;
     pub mod codel;
     pub mod red;
     pub mod refill;
@@ -36,6 +37,7 @@ pub mod aqm {
 
 /// Fair queueing: a queue for each flow, host or class, and a scheduler.
 pub mod fair {
+    pub mod cake;
     pub mod class_weights;
     pub(crate) mod classes;
     pub mod drr;
@@ -105,6 +107,7 @@ pub use spec::Spec;
 /// Every kind of discipline, by name.
 pub const KINDS: &[&Kind] = &[
     &admission::afan::KIND,
+    &fair::cake::KIND,
     &fair::class_weights::KIND,
     &aqm::codel::KIND,
     &channel::dppbrb::KIND,

@@ -38,10 +38,6 @@ pub enum SpecError {
 /// discipline that does the same job here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bfifo", "`fifo` is nearest to it"),
-    (
-        "cake",
-        "`host_fair` (fair between hosts, then flows) and `fq_codel` are nearest to it; the port's `rate` shapes",
-    ),
     ("fq", "`fq_codel` is nearest to it"),
     ("fq_pie", "`fq_codel` is nearest to it"),
     (

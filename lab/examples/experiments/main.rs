@@ -3,7 +3,7 @@
 //! - `compare [SCENARIO...]`: every discipline under the same loads; summary in docs/comparison.md
 //! - `attacks [SCENARIO...]`: the share that honest traffic keeps under attack; summary in docs/attacks.md
 //! - `hostile [TABLE...]`: weir and the kernel under attacks on real interfaces; tables in docs/hostile-network.md
-//! - `peers [SCENARIO...]`: our simulator compared with ns-3 and ns-2
+//! - `peers [SCENARIO...]`: our simulator compared with ns-3, ns-2 and Debian's kernel
 
 mod attacks;
 mod compare;

@@ -1,10 +1,11 @@
-//! Our simulator compared with ns-3 and ns-2: the same scenarios, the same number of seeds, a verdict for each
-//! measure, and the processor time of both. The results are discussed in docs/agreement.md.
+//! Our simulator compared with ns-3 and ns-2, and with the queues of Debian's kernel: the same scenarios, the same
+//! number of seeds, a verdict for each measure, and the processor time of the simulators. The results are discussed in docs/agreement.md.
 //!
 //! The peers' programs are not part of this repository. They are searched for in `../shared/peers`, or in the folder
 //! given with `--peers`: `ns3` with a Makefile, and `ns2` with scripts.
 
 mod cases;
+mod guest;
 mod read;
 
 use std::fs;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cases::{Case, Peer};
+use guest::Guest;
 use read::Bar;
 use serde_json::Value;
 
@@ -21,7 +23,7 @@ use weir_lab::statistics::Summary;
 
 const USAGE: &str = "cargo xtask peers [--runs N] [--seconds N] [--peers DIR] [--from DIR] \
     [--weir PROGRAM] [SCENARIO...]
-  SCENARIO  forces, sdbm, lrufq, fan, bneck or time; all of them if none is named
+  SCENARIO  forces, sdbm, lrufq, fan, bneck, linux or time; all of them if none is named
   --runs    seeds of each case (10)
   --seconds simulated time, where a scenario leaves it open
   --peers   the programs of the peers (../shared/peers)
@@ -48,6 +50,8 @@ struct Bench {
     /// The folder where the peers' programs are built and their results kept.
     build: PathBuf,
     weir: PathBuf,
+    /// A guest with Debian's kernel, if a scenario needs it.
+    guest: Option<Guest>,
 }
 
 /// Runs `cargo xtask peers` with these arguments.
@@ -59,17 +63,23 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), String> {
         None => program::build_weir(root)?,
     };
     fs::create_dir_all(&build).map_err(|error| format!("{}: {error}", build.display()))?;
+    let scenarios = options.scenarios.clone();
+    let named =
+        |name: &str| scenarios.is_empty() || scenarios.iter().any(|scenario| scenario == name);
+    let guest = match named(cases::LINUX) {
+        true => Some(Guest::build(&build.join("linux"), &weir)?),
+        false => None,
+    };
     let bench = Bench {
         options,
         root: root.to_owned(),
         build,
         weir,
+        guest,
     };
-    bench.build_peers()?;
-    let named = |name: &str| {
-        let named = &bench.options.scenarios;
-        named.is_empty() || named.iter().any(|scenario| scenario == name)
-    };
+    if scenarios != [cases::LINUX] {
+        bench.build_peers()?;
+    }
     let mut rows = String::new();
     for scenario in cases::SCENARIOS.into_iter().filter(|name| named(name)) {
         for case in cases::of(scenario, bench.options.seconds) {
@@ -210,10 +220,16 @@ impl Bench {
         for seed in 1..=self.options.runs {
             let mut command = self.peer(case, seed)?;
             let text = output(&mut command)?;
-            let line = text.lines().last().unwrap_or_default();
-            let value = serde_json::from_str(line);
-            lines.push(value.map_err(|error| format!("{command:?}: {error}"))?);
-            kept += &format!("{line}\n");
+            let value: Value = match case.peer {
+                Peer::Linux => guest::goodput(&text, case.seconds)?,
+                Peer::Ns3 | Peer::Ns2 => {
+                    let line = text.lines().last().unwrap_or_default();
+                    let value = serde_json::from_str(line);
+                    value.map_err(|error| format!("{command:?}: {error}"))?
+                }
+            };
+            kept += &format!("{value}\n");
+            lines.push(value);
         }
         let file = format!("{}.jsonl", case.scenario);
         let file = self.build.join(case.peer.name()).join(file);
@@ -237,6 +253,10 @@ impl Bench {
                 let mut command = Command::new("ns");
                 command.arg(self.script(case.scenario, seed)?);
                 command
+            }
+            Peer::Linux => {
+                let guest = self.guest.as_ref().ok_or("no guest was built")?;
+                return Ok(guest.command(case, seed));
             }
         };
         command.args(&case.arguments);
@@ -313,11 +333,15 @@ impl Bench {
 }
 
 fn installed(program: &str) -> bool {
-    if program.starts_with('/') {
-        return Path::new(program).exists();
-    }
+    found(program).is_some()
+}
+
+/// Where a program is.
+fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+    // An absolute path replaces the folder that it is joined to.
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+    places.find(|place| place.exists())
 }
 
 fn row(case: &Case, name: &str, bar: Bar, theirs: &Summary, ours: &Summary) -> String {

@@ -193,6 +193,15 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
         &[("classes", "udp = 2, rest = 1"), ("limit", "30")],
     ),
     (
+        "cake",
+        &[
+            ("isolation", "dual-dsthost"),
+            ("rtt", "10 ms"),
+            ("ecn", "true"),
+            ("limit", "100"),
+        ],
+    ),
+    (
         "dppbrb",
         &[
             ("control", "sctp"),
@@ -200,6 +209,15 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
             ("min_threshold", "5"),
             ("max_threshold", "40"),
             ("estimate", "2 ms"),
+        ],
+    ),
+    (
+        "cake",
+        &[
+            ("isolation", "dual-dsthost"),
+            ("rtt", "10 ms"),
+            ("ecn", "true"),
+            ("limit", "100"),
         ],
     ),
     (

@@ -9,6 +9,8 @@ pub(super) enum Peer {
     Ns3,
     /// Tcl scripts, with positional arguments.
     Ns2,
+    /// The queue disciplines of Debian's kernel, in a guest.
+    Linux,
 }
 
 impl Peer {
@@ -16,6 +18,7 @@ impl Peer {
         match self {
             Self::Ns3 => "ns-3",
             Self::Ns2 => "ns-2",
+            Self::Linux => "Linux",
         }
     }
 }
@@ -28,7 +31,7 @@ pub(super) struct Case {
     pub(super) peer: Peer,
     /// Simulated time of both.
     pub(super) seconds: f64,
-    /// Options of an ns-3 program without time and seed, or all arguments of an ns-2 script.
+    /// Options of an ns-3 program without time and seed, all arguments of an ns-2 script, or a guest's variables.
     pub(super) arguments: Vec<String>,
     /// Fields that identify a line of an earlier run of the peer: name and value.
     pub(super) known_by: Vec<(&'static str, String)>,
@@ -39,7 +42,9 @@ pub(super) struct Case {
 }
 
 /// The scenarios that can be named on the command line, in the order of the tables.
-pub(super) const SCENARIOS: [&str; 5] = ["forces", "sdbm", "lrufq", "fan", "bneck"];
+pub(super) const SCENARIOS: [&str; 6] = ["forces", "sdbm", "lrufq", "fan", "bneck", LINUX];
+/// The one that runs in a guest, without ns-3 and ns-2.
+pub(super) const LINUX: &str = "linux";
 
 /// Every case of a scenario. `seconds` replaces the simulated time where it is free.
 pub(super) fn of(scenario: &str, seconds: Option<f64>) -> Vec<Case> {
@@ -48,6 +53,7 @@ pub(super) fn of(scenario: &str, seconds: Option<f64>) -> Vec<Case> {
         "sdbm" => sdbm(seconds.unwrap_or(200.0)),
         "lrufq" => lrufq(seconds.unwrap_or(30.0)),
         "fan" => fan(seconds.unwrap_or(60.0)),
+        LINUX => linux(),
         _ => bneck(seconds.unwrap_or(60.0)),
     }
 }
@@ -291,6 +297,59 @@ fn bneck(seconds: f64) -> Vec<Case> {
         }
     };
     [("Sack1", "sack"), ("Newreno", "newreno")].map(case).into()
+}
+
+/// Both queues under four loads. A load is the words of the three senders; the scenario's variants have the same.
+fn linux() -> Vec<Case> {
+    let hosts = [
+        "10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=1000",
+        "10.0.1.2:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
+        "10.0.1.3:9003 --source=10.0.0.3 --rate=200kbit --payload=1000",
+    ];
+    let victim = [
+        "10.0.1.1:9001 --source=10.0.0.1 --flows=4 --rate=5Mbit --payload=1000",
+        "10.0.1.1:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
+        "10.0.1.2:9003 --source=10.0.0.3 --rate=10Mbit --payload=1000",
+    ];
+    let flood = [
+        "10.0.1.1:9001 --source=10.0.0.1 --rate=30Mbit --payload=1000",
+        "10.0.1.2:9002 --source=10.0.0.2 --rate=4Mbit --payload=1000",
+        hosts[2],
+    ];
+    let short = [
+        "10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=200",
+        hosts[1],
+        hosts[2],
+    ];
+    let case = |queue: &str, load: [&str; 3], variant| {
+        let [one, two, three] = load;
+        Case {
+            scenario: LINUX,
+            name: String::from(variant),
+            peer: Peer::Linux,
+            seconds: 15.0,
+            arguments: vec![
+                format!("QUEUE={queue}"),
+                format!("ONE={one}"),
+                format!("TWO={two}"),
+                format!("THREE={three}"),
+            ],
+            known_by: Vec::new(),
+            variant,
+            set: Vec::new(),
+            measures: read::linux(),
+        }
+    };
+    vec![
+        case("cake", hosts, "cake hosts"),
+        case("fq_codel", hosts, "fq_codel hosts"),
+        case("cake", victim, "cake victim"),
+        case("fq_codel", victim, "fq_codel victim"),
+        case("cake", flood, "cake flood"),
+        case("fq_codel", flood, "fq_codel flood"),
+        case("cake", short, "cake short"),
+        case("fq_codel", short, "fq_codel short"),
+    ]
 }
 
 fn ns3(

@@ -165,6 +165,19 @@ pub(super) fn bneck() -> Vec<Measure> {
     ]
 }
 
+pub(super) fn linux() -> Vec<Measure> {
+    let goodput = |(name, theirs, ours): (&str, &'static str, &'static str)| {
+        measure(name, THROUGHPUT, key(theirs), of(ours))
+    };
+    [
+        ("host a, Mbit/s", "one", "goodput_mbps.one"),
+        ("host b, Mbit/s", "two", "goodput_mbps.two"),
+        ("host c, Mbit/s", "three", "goodput_mbps.three"),
+    ]
+    .map(goodput)
+    .into()
+}
+
 /// Share of arriving packets that the bottleneck's queue lost, from the start of the run.
 fn loss_at(link: &'static str) -> Measure {
     let peer = |line: &Value| {
