@@ -5,6 +5,7 @@
 //! - [`time`]: instants and spans in integer nanoseconds
 //! - [`units`]: rates and byte counts, and their written forms (`"100 Mbit"`, `"1500 B"`)
 //! - [`offered`]: an offered load as a function of time
+//! - [`course`]: a value that changes with time in steps
 //! - [`distribution`]: random sizes and times (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
 //! - [`pace`]: when an application has its next piece ready
@@ -16,6 +17,7 @@
 //! - [`setting`]: parameters: unit, range, default and a sentence for each
 //! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
 
+pub mod course;
 pub mod distribution;
 pub mod early;
 pub mod gauge;
@@ -30,6 +32,7 @@ pub mod throughput;
 pub mod time;
 pub mod units;
 
+pub use course::Course;
 pub use distribution::{Distribution, Sizes, Times};
 pub use offered::Offered;
 pub use random::{Stream, Streams};
