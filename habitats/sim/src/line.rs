@@ -73,6 +73,11 @@ impl Line {
         }
     }
 
+    /// Its rate, delay and modem.
+    pub(crate) fn spec(&self) -> &LineSpec {
+        &self.spec
+    }
+
     /// Whether every frame arrives later than it is sent.
     pub(crate) fn takes_time(&self) -> bool {
         self.spec.rate.is_some() || self.spec.delay.values().all(|delay| delay > Span::ZERO)

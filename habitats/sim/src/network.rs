@@ -148,6 +148,12 @@ impl Network {
         })
     }
 
+    /// Gives the direction of a link from this port a rate and a delay of its own.
+    pub fn direction(&mut self, port: PortId, rate: Option<Rate>, delay: Span) {
+        let draft = &mut self.wires[port.0 as usize];
+        (draft.link.rate, draft.delay) = (rate, delay);
+    }
+
     /// Puts a line in place of the rate and the delay of the link behind a port. `shaper` is the rate at which the port
     /// sends to the line's modem; as fast as it can if absent.
     pub fn line(&mut self, port: PortId, line: LineSpec, shaper: Option<Rate>) {

@@ -297,6 +297,14 @@ impl<'a> PortView<'a> {
         }
     }
 
+    /// The line behind the port, if there is one: the link is then what the port knows of it.
+    pub fn line(&self) -> Option<&'a LineSpec> {
+        match &self.wire.sender {
+            Sender::Plain(_) => None,
+            Sender::Stepped(stepped) => stepped.line.as_deref().map(Line::spec),
+        }
+    }
+
     /// Whether the queue is empty.
     pub fn is_idle(&self) -> bool {
         self.backlog() == Tally::ZERO

@@ -200,7 +200,10 @@ impl Site {
 
     /// Paces a host's end of a link to the link's rate, counted on the wire.
     fn pace(&self, index: usize, node: &Node) -> Result<(), Error> {
-        let rate = node.interfaces.first().and_then(|i| i.rate);
+        let rate = node
+            .interfaces
+            .first()
+            .and_then(|i| i.direction.port_rate());
         let Some(rate) = rate.filter(|_| !node.is_router) else {
             return Ok(());
         };

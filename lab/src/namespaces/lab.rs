@@ -35,6 +35,7 @@ use super::wire;
 use crate::cpu::{Others, cpu_seconds};
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::{Habitat, RunOptions};
 use crate::progress::Progress;
@@ -189,6 +190,7 @@ impl Lab<'_> {
         );
         let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
+        lines::add_curves(scenario, &mut series);
         if let Some(forwarding) = &forwarding {
             forwarding.add_metrics(&routers[..bridges.start], &mut metrics);
         }

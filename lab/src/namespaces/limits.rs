@@ -183,10 +183,12 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     links.dedup(); // the wires of a link are adjacent
     if !links.is_empty() {
         let name = |&link: &usize| {
-            format!(
-                "{} {}",
-                scenario.links[link].name, scenario.links[link].delay
-            )
+            let link = &scenario.links[link];
+            let [there, back] = link.directions.each_ref().map(|d| d.delay.greatest());
+            match there == back {
+                true => format!("{} {there}", link.name),
+                false => format!("{} {there} and {back}", link.name),
+            }
         };
         let links: Vec<String> = links.iter().map(name).collect();
         notes.push(format!(
@@ -196,7 +198,11 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
         ));
     }
     let short = Span::from_nanos(1)..DELAY_MIN;
-    let delayed = scenario.links.iter().filter(|l| short.contains(&l.delay));
+    let is_short = |link: &&Link| {
+        let mut delays = link.directions.iter().flat_map(|d| d.delay.values());
+        delays.any(|delay| short.contains(&delay))
+    };
+    let delayed = scenario.links.iter().filter(is_short);
     let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
     if !delayed.is_empty() {
         notes.push(format!(

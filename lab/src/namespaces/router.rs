@@ -119,7 +119,7 @@ pub fn configuration(node: &Node, socket: &Path) -> String {
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
-        if let Some(rate) = interface.rate {
+        if let Some(rate) = interface.direction.port_rate() {
             let _ = writeln!(text, "rate = \"{rate}\"");
         }
         let discipline = interface.discipline.as_ref().map(inline);

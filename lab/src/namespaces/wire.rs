@@ -16,11 +16,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
-use weir_base::{Rate, Span};
+use weir_base::{Course, Instant, Rate, Span};
 
 use super::forwarding::links_of_events;
 use super::router::{NO_SUPERVISOR, Router, quoted};
-use crate::scenario::Scenario;
+use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
 /// Shorter delays are common in namespaces anyway.
@@ -45,9 +45,16 @@ pub struct Long {
     pub link: usize,
     /// Node and interface at both ends.
     pub ends: [(usize, usize); 2],
-    /// The delay of a frame.
-    pub delay: Span,
-    /// Maximum number of packets in flight, in each direction.
+    /// The direction from the first end, and that from the second.
+    pub directions: [Emulated; 2],
+}
+
+/// One direction of such a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulated {
+    /// What the scenario says about it.
+    pub direction: Direction,
+    /// Maximum number of packets in the bridge.
     pub held: u64,
 }
 
@@ -59,13 +66,20 @@ impl Long {
         for (node, interface) in topology.nodes.iter().enumerate() {
             for (port, near) in interface.interfaces.iter().enumerate() {
                 let first = (node, port) < near.peer;
-                if first && (near.delay >= DELAY_MIN || fail.contains(&near.link)) {
+                let (peer, place) = near.peer;
+                let far = &topology.nodes[peer].interfaces[place];
+                let needs = |end: &Interface| {
+                    end.direction.delay.greatest() >= DELAY_MIN || !end.direction.is_plain()
+                };
+                if first && (needs(near) || needs(far) || fail.contains(&near.link)) {
                     all.push(Self {
                         wire: near.wire,
                         link: near.link,
                         ends: [(node, port), near.peer],
-                        delay: near.delay,
-                        held: held(near),
+                        directions: [near, far].map(|end| Emulated {
+                            direction: end.direction.clone(),
+                            held: held(&end.direction),
+                        }),
                     });
                 }
             }
@@ -83,12 +97,14 @@ impl Long {
     pub fn configuration(&self, socket: &Path) -> String {
         let socket = quoted(&socket.to_string_lossy());
         let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
-        for port in PORTS {
+        // What the first end sends comes in at the first port, and leaves by the second.
+        for (port, emulated) in PORTS.iter().zip(self.directions.iter().rev()) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "\n[port.{port}]\ndiscipline = {{ kind = \"impair\", delay = \"{}\", limit = {} }}",
-                self.delay, self.held
+                emulated.direction.delay.at(Instant::ZERO),
+                emulated.held
             );
         }
         text
@@ -112,9 +128,11 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
 }
 
 /// The number of packets that one direction sends within the delay, if all packets have the minimum length.
-fn held(interface: &Interface) -> u64 {
-    let rate = interface.rate.map_or(RATE_MAX, |rate| rate.min(RATE_MAX));
-    let packets = rate.bytes_in(interface.delay).div_ceil(FRAME_BYTES_MIN);
+fn held(direction: &Direction) -> u64 {
+    let rate = direction.rate.as_ref().map_or(RATE_MAX, Course::greatest);
+    let rate = rate.min(RATE_MAX);
+    let delay = direction.delay.greatest();
+    let packets = rate.bytes_in(delay).div_ceil(FRAME_BYTES_MIN);
     (2 * packets).clamp(HELD_PACKETS.0, HELD_PACKETS.1)
 }
 
@@ -147,7 +165,7 @@ delay = "20 ms"
         // r's second interface and far2's only one
         assert_eq!(all[0].ends, [(0, 1), (2, 0)]);
         // 250 kB in 20 ms: 2977 of the shortest frames, and as many again for bursts.
-        assert_eq!((all[0].wire, all[0].held), (1, 5954));
+        assert_eq!((all[0].wire, all[0].directions[1].held), (1, 5954));
         let text = all[0].configuration(Path::new("/run/w.sock"));
         assert_eq!(
             text,

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::{Bytes, Course, Instant, Rate, Spacing, Span};
-use weir_packet::Reason;
 use weir_sim::{LineSpec, Network, PortId, Simulation};
 
 use crate::support::*;
@@ -84,7 +83,7 @@ fn latency_arises_in_the_modem_if_the_shaper_is_faster_than_the_line() {
         .meters()
         .losses
         .keys()
-        .filter(|(.., reason)| *reason == Reason::Impaired);
+        .filter(|(.., reason)| *reason == "impaired");
     assert_eq!(impaired.count(), 1);
     // Without a shaper the port never holds anything.
     let (most, queued, _) = delay(None);

@@ -29,7 +29,13 @@ pub const HOST: &[&Key] = &[&COUNT];
 pub const LINK: &[&Key] = &[
     &ENDS,
     &LINK_RATE,
+    &REVERSE_RATE,
     &DELAY,
+    &REVERSE_DELAY,
+    &BUFFER,
+    &SHAPER,
+    &REVERSE_BUFFER,
+    &REVERSE_SHAPER,
     &FRAMING,
     &MEDIUM,
     &DISCIPLINE,
@@ -105,6 +111,11 @@ const fn bytes(min: u64, max: u64) -> Form {
     Form::Setting(Kind::Bytes(Bytes(min), Bytes(max)))
 }
 
+const RATE_MIN: Rate = Rate::from_bps(8_000);
+const RATE_MAX: Rate = Rate::from_mbps(400_000);
+const RATES: Form = Form::RateCourse(RATE_MIN, RATE_MAX);
+const DELAYS: Form = Form::SpanCourse(Span::ZERO, Span::from_secs(10));
+const BUFFERS: Form = bytes(2_000, 1_000_000_000);
 const FLAG: Form = Form::Setting(Kind::Flag);
 const TIMES: Form = Form::Times(Span::from_micros(1), DAY);
 
@@ -192,16 +203,53 @@ key!(
 key!(
     LINK_RATE,
     "rate",
-    Form::Setting(Kind::Rate(Rate::from_bps(8_000), Rate::from_mbps(400_000))),
+    RATES,
     "",
     "rate on the wire, both ways; as fast as it goes if absent"
 );
 key!(
-    DELAY,
-    "delay",
-    span(Span::ZERO, Span::from_secs(10)),
-    "0 s",
-    "one-way delay"
+    REVERSE_RATE,
+    "reverse_rate",
+    RATES,
+    "",
+    "rate from the second end; as from the first if absent"
+);
+key!(DELAY, "delay", DELAYS, "0 s", "one-way delay, both ways");
+key!(
+    REVERSE_DELAY,
+    "reverse_delay",
+    DELAYS,
+    "",
+    "delay from the second end; as from the first if absent"
+);
+key!(
+    BUFFER,
+    "buffer",
+    BUFFERS,
+    "",
+    "a modem between the first end's port and the link: the most bytes that wait in it, first in, first out; its port \
+     does not know the link's rate"
+);
+key!(
+    SHAPER,
+    "shaper",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "",
+    "rate at which the first end's port sends to the modem; as fast as it goes if absent"
+);
+key!(
+    REVERSE_BUFFER,
+    "reverse_buffer",
+    BUFFERS,
+    "",
+    "the same for a modem at the second end"
+);
+key!(
+    REVERSE_SHAPER,
+    "reverse_shaper",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "",
+    "rate at which the second end's port sends to that modem"
 );
 key!(
     FRAMING,

@@ -1,0 +1,164 @@
+//! A link in a scenario: the rate and the delay of each direction, and the modem that may be behind a port.
+//!
+//! ```text
+//!   port ── shaper ──▶ [ buffer ] ── rate ──▶ delay ──▶ the other end         with `buffer`: a modem
+//!   port ────────────────────────── rate ──▶ delay ──▶ the other end         without: the port knows the rate
+//! ```
+//!
+//! `rate` and `delay` hold both ways, unless `reverse_rate` and `reverse_delay` give the second end's. `shaper` and
+//! `buffer` are things of the first end, `reverse_shaper` and `reverse_buffer` of the second one, as disciplines are.
+//! Rates and delays have a [`Course`]: they may change during the run.
+
+use weir_base::setting::Scalar;
+use weir_base::{Bytes, Course, Instant, Rate, Span};
+
+use super::ScenarioError;
+use super::checked::Discipline;
+use super::forwarding::Medium;
+use super::key::Key;
+use super::parameters::*;
+use super::raw::{Origin, Value};
+use super::reader::Section;
+use super::source::Files;
+use super::trace;
+
+/// A link, or one link per host if a host group at one of its ends has several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Names of a router or host group.
+    pub ends: [String; 2],
+    /// The direction from the first end, and that from the second.
+    pub directions: [Direction; 2],
+    /// Bytes of a packet on the wire beyond its IP length.
+    pub framing: u32,
+    /// How FPF packets cross it.
+    pub medium: Medium,
+    /// The queue at the first end.
+    pub discipline: Option<Discipline>,
+    /// The queue at the second end.
+    pub reverse_discipline: Option<Discipline>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direction {
+    /// Its rate; unlimited if absent.
+    pub rate: Option<Course<Rate>>,
+    /// Its delay.
+    pub delay: Course<Span>,
+    /// The modem between the port and the link; without one the port sends at the link's rate.
+    pub modem: Option<Modem>,
+}
+
+/// A modem, whose rate its port does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modem {
+    /// Maximum bytes that wait in it.
+    pub buffer: Bytes,
+    /// The rate at which the port sends to it; as fast as it can if absent.
+    pub shaper: Option<Rate>,
+}
+
+impl Direction {
+    /// The rate at which the port sends at the start of a run.
+    pub fn port_rate(&self) -> Option<Rate> {
+        match &self.modem {
+            Some(modem) => modem.shaper,
+            None => self.rate_at_start(),
+        }
+    }
+
+    /// The link's rate at the start of a run.
+    pub fn rate_at_start(&self) -> Option<Rate> {
+        Some(self.rate.as_ref()?.at(Instant::ZERO))
+    }
+
+    /// Whether its rate and its delay never change, and its port knows the rate.
+    pub fn is_plain(&self) -> bool {
+        let rate_changes = self.rate.as_ref().is_some_and(|rate| !rate.is_constant());
+        self.modem.is_none() && !rate_changes && self.delay.is_constant()
+    }
+
+    /// Both directions of a link, by its section.
+    pub(super) fn check_both(
+        section: &Section<'_>,
+        files: &Files,
+    ) -> Result<[Self; 2], ScenarioError> {
+        let rate = rate(section, &LINK_RATE, files)?;
+        let delay = section.span_course(&DELAY)?;
+        let delay = delay.unwrap_or_else(|| Course::constant(Span::ZERO));
+        let reverse = self::rate(section, &REVERSE_RATE, files)?;
+        let reverse_rate = reverse.or_else(|| rate.clone());
+        let reverse_delay = section.span_course(&REVERSE_DELAY)?;
+        Ok([
+            Self {
+                modem: modem(section, &BUFFER, &SHAPER, rate.is_some())?,
+                rate,
+                delay: delay.clone(),
+            },
+            Self {
+                modem: modem(
+                    section,
+                    &REVERSE_BUFFER,
+                    &REVERSE_SHAPER,
+                    reverse_rate.is_some(),
+                )?,
+                rate: reverse_rate,
+                delay: reverse_delay.unwrap_or(delay),
+            },
+        ])
+    }
+}
+
+/// A rate, which a file may have.
+fn rate(
+    section: &Section<'_>,
+    key: &'static Key,
+    files: &Files,
+) -> Result<Option<Course<Rate>>, ScenarioError> {
+    let node = section.find(key);
+    let Some(file) = node.and_then(|node| match &node.value {
+        Value::Scalar(Scalar::Text(text)) => text.trim().strip_prefix("trace "),
+        _ => None,
+    }) else {
+        return section.rate_course(key);
+    };
+    let (path, text) = files
+        .text(&section.origin_of(key.name), file.trim())
+        .map_err(|why| section.error(key.name, why))?;
+    let course = trace::parse(&text).map_err(|(line, why)| {
+        let why = format!("`{}.{}`: {why}", section.path, key.name);
+        ScenarioError::new(Origin::Other(path.as_str().into(), line), why)
+    })?;
+    Ok(Some(course))
+}
+
+/// The modem at an end whose link has a rate or not.
+fn modem(
+    section: &Section<'_>,
+    buffer: &'static Key,
+    shaper: &'static Key,
+    has_rate: bool,
+) -> Result<Option<Modem>, ScenarioError> {
+    let bytes = section.optional_bytes(buffer)?;
+    let rate = section.optional_rate(shaper)?;
+    match bytes {
+        Some(_) if !has_rate => {
+            let why = "is the modem's, which sends at the link's rate: give the link a `rate`";
+            Err(section.error(buffer.name, why))
+        }
+        None if rate.is_some() => {
+            let why = format!(
+                "needs the modem that the port sends to: give it a `{}`, like \"64 kB\"",
+                buffer.name
+            );
+            Err(section.error(shaper.name, why))
+        }
+        bytes => Ok(bytes.map(|buffer| Modem {
+            buffer,
+            shaper: rate,
+        })),
+    }
+}
