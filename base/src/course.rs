@@ -147,6 +147,14 @@ impl<T: Level> Course<T> {
         self.steps.len() == 1
     }
 
+    /// The length of its shortest step; [`Span::MAX`] if it never changes.
+    pub fn shortest(&self) -> Span {
+        let times = self.steps.iter().map(|(at, _)| *at);
+        let ends = times.clone().skip(1).chain(self.period);
+        let lengths = times.zip(ends).map(|(at, end)| end - at);
+        lengths.min().unwrap_or(Span::MAX)
+    }
+
     /// All values that it takes.
     pub fn values(&self) -> impl Iterator<Item = T> {
         self.steps.iter().map(|(_, value)| *value)

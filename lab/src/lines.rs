@@ -1,10 +1,10 @@
-//! The rates and delays of links over time, as curves beside those of what was measured. They follow from the scenario
-//! alone, so they are the same in both habitats and in every run.
+//! The rates and delays of links over time: as curves beside those of what was measured, and as changes of a lab. They
+//! follow from the scenario alone, so they are the same in every run.
 
 use std::collections::BTreeMap;
 
 use weir_base::course::BIT;
-use weir_base::{Course, Instant, Rate};
+use weir_base::{Course, Instant, Rate, Span};
 
 use crate::results::Curve;
 use crate::scenario::Scenario;
@@ -36,6 +36,19 @@ pub(crate) fn add_curves(scenario: &Scenario, curves: &mut BTreeMap<String, Curv
     }
 }
 
+/// The rate from `now` on, for one that can be changed at intervals of `step`, and the end of its validity: where the
+/// course changes faster, its mean.
+pub(crate) fn settled(rate: &Course<Rate>, now: Instant, step: Span) -> (Rate, Instant) {
+    let (value, until) = rate.piece(now);
+    match until >= now + step {
+        true => (value, until),
+        false => {
+            let bits = rate.work(now, now + step) / u128::from(step.as_nanos());
+            (Rate::from_bps(bits as u64), now + step)
+        }
+    }
+}
+
 /// The mean of a rate in Mbit/s.
 pub(crate) fn mean_mbps(rate: &Course<Rate>, from: Instant, until: Instant) -> f64 {
     let bits = rate.work(from, until) as f64 / BIT as f64;
@@ -46,6 +59,21 @@ pub(crate) fn mean_mbps(rate: &Course<Rate>, from: Instant, until: Instant) -> f
 mod tests {
     use super::*;
     use crate::scenario::plan::plan;
+
+    #[test]
+    fn fast_changes_are_averaged_and_slow_ones_are_exact() {
+        let at = |ms: u64| Instant::ZERO + Span::from_millis(ms);
+        let rate: Course<Rate> = "8 Mbit, 2 Mbit from 50 ms, 4 Mbit from 150 ms"
+            .parse()
+            .unwrap();
+        let settled = |now| {
+            let (rate, until) = settled(&rate, now, Span::from_millis(100));
+            (rate.as_bps() / 1_000_000, until)
+        };
+        assert_eq!(settled(at(0)), (5, at(100)));
+        assert_eq!(settled(at(100)), (3, at(200)));
+        assert_eq!(settled(at(200)), (4, Instant::FAR_FUTURE));
+    }
 
     #[test]
     fn directions_that_change_have_curves() {

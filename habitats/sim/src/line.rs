@@ -24,7 +24,7 @@
 use std::collections::VecDeque;
 
 use weir_base::course::{BIT, Course, Work};
-use weir_base::{Bytes, Instant, Rate, Span};
+use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_path::egress::port::Transmission;
 
 /// The rate, the delay and the modem of a line.
@@ -152,11 +152,17 @@ impl Line {
     }
 
     /// Bytes that wait in the modem at `now`.
-    pub(crate) fn waiting(&mut self, now: Instant) -> u64 {
+    fn waiting(&mut self, now: Instant) -> u64 {
         while let Some((_, bytes)) = self.waiting.pop_front_if(|(start, _)| *start <= now) {
             self.waiting_bytes -= bytes;
         }
         self.waiting_bytes
+    }
+
+    /// Packets that wait in the modem at `now`.
+    pub(crate) fn behind(&self, now: Instant) -> Tally {
+        let waiting = self.waiting.iter().filter(|(start, _)| *start > now);
+        waiting.fold(Tally::ZERO, |sum, (_, bytes)| sum + Tally::one(*bytes))
     }
 
     /// Releases memory that is not needed now.

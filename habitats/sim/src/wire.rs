@@ -305,6 +305,17 @@ impl<'a> PortView<'a> {
         }
     }
 
+    /// Packets in the modem of that line.
+    pub fn behind(&self) -> Tally {
+        match &self.wire.sender {
+            Sender::Plain(_) => Tally::ZERO,
+            Sender::Stepped(stepped) => {
+                let line = stepped.line.as_deref();
+                line.map_or(Tally::ZERO, |line| line.behind(self.now))
+            }
+        }
+    }
+
     /// Whether the queue is empty.
     pub fn is_idle(&self) -> bool {
         self.backlog() == Tally::ZERO

@@ -6,10 +6,10 @@ use super::controllers::PERIOD_MIN;
 use super::endpoints::Endpoints;
 use super::routes::spread_hosts;
 use super::traffic;
-use super::wire::{DELAY_MIN, LONG_MAX, Long};
+use super::wire::{CHANGE_MIN, DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{Direction, Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 
 /// Maximum number of hosts and routers: each is a namespace with its own processes.
@@ -68,8 +68,8 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
     let long = Long::all(scenario, topology);
     if long.len() > LONG_MAX {
         return refuse(format!(
-            "{} wires have a delay of {DELAY_MIN} or more (a link of a group of hosts is a wire \
-             for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
+            "{} wires have a delay of {DELAY_MIN} or more, change, or have a modem (a link of a group of hosts \
+             is a wire for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
              link between two routers could have the delay; try --on sim",
             long.len()
         ));
@@ -137,7 +137,17 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
         ));
     }
     let disciplines = [&link.discipline, &link.reverse_discipline];
+    let buffers = ["buffer", "reverse_buffer"];
     for end in 0..2 {
+        let Direction { rate, modem, .. } = &link.directions[end];
+        let changes = rate.as_ref().is_some_and(|rate| !rate.is_constant());
+        if changes && modem.is_none() && is_host[end] {
+            return refuse(format!(
+                "link {name} has a rate that changes at host {}, where the kernel's own queue is; \
+                 give it a `{}` (a modem's), or try --on sim",
+                link.ends[end], buffers[end]
+            ));
+        }
         if disciplines[end].is_some() && is_host[end] {
             return refuse(format!(
                 "link {name} has a queue discipline at host {}, where the kernel's own queue is; \
@@ -195,6 +205,18 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
             "delays are emulated by a bridge in each wire, which adds 0.1 to 0.3 ms of its own \
              (links {})",
             links.join(", ")
+        ));
+    }
+    let is_fast = |link: &&Link| {
+        let mut rates = link.directions.iter().filter_map(|d| d.rate.as_ref());
+        rates.any(|rate| rate.shortest() < CHANGE_MIN)
+    };
+    let fast = scenario.links.iter().filter(is_fast);
+    let fast: Vec<_> = fast.map(|l| l.name.as_str()).collect();
+    if !fast.is_empty() {
+        notes.push(format!(
+            "rates that change faster than every {CHANGE_MIN} are averaged (links {})",
+            fast.join(", ")
         ));
     }
     let short = Span::from_nanos(1)..DELAY_MIN;

@@ -1,11 +1,14 @@
-//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire.
+//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire, and so is a modem.
 //!
 //! ```text
 //!   node ══ veth ══ first ┌─────────────┐ second ══ veth ══ node
 //!                         │ weir router │
-//!                         │ mode bridged│   each port: impair, the link's delay, no pacing
-//!                         └─────────────┘   a namespace of its own, without addresses
+//!                         │ mode bridged│   each port: impair, the link's delay, no pacing; in front of it the modem,
+//!                         └─────────────┘   if there is one. A namespace of its own, without addresses
 //! ```
+//!
+//! A link whose rate or delay changes has a bridge, too (see `courses`). Without a modem the rate is that of the port
+//! in front of the bridge, which stops the link in an outage only.
 //!
 //! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for
 //! the delay and then passes it on. It has room for everything that the link can send in that time, so it loses no
@@ -17,9 +20,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use weir_base::{Course, Instant, Rate, Span};
+use weir_packet::Reason;
 
 use super::forwarding::links_of_events;
 use super::router::{NO_SUPERVISOR, Router, quoted};
+use crate::lines;
 use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
@@ -33,6 +38,8 @@ const FRAME_BYTES_MIN: u64 = 84;
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
 /// Minimum and maximum number of packets that one direction of a wire holds.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
+/// A router or bridge is changed at intervals of this length at least.
+pub const CHANGE_MIN: Span = Span::from_millis(100);
 /// The bridge's two ports.
 pub const PORTS: [&str; 2] = ["first", "second"];
 
@@ -56,6 +63,25 @@ pub struct Emulated {
     pub direction: Direction,
     /// Maximum number of packets in the bridge.
     pub held: u64,
+}
+
+impl Emulated {
+    /// The parameters of the bridge's discipline at `now`, as written, and the end of their validity.
+    pub fn parameters(&self, now: Instant) -> (Vec<(&'static str, String)>, Instant) {
+        let (delay, mut until) = self.direction.delay.piece(now);
+        until = until.max(now + CHANGE_MIN);
+        let mut parameters = vec![("delay", delay.to_string())];
+        let rate = self.direction.rate.as_ref();
+        let level = rate.map(|rate| lines::settled(rate, now, CHANGE_MIN));
+        if let Some((rate, end)) = level {
+            until = until.min(end);
+            if self.direction.modem.is_some() && rate > Rate::default() {
+                parameters.push(("rate", rate.to_string()));
+            }
+            parameters.push(("outage", (rate == Rate::default()).to_string()));
+        }
+        (parameters, until)
+    }
 }
 
 impl Long {
@@ -99,13 +125,20 @@ impl Long {
         let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
         // What the first end sends comes in at the first port, and leaves by the second.
         for (port, emulated) in PORTS.iter().zip(self.directions.iter().rev()) {
+            let (parameters, _) = emulated.parameters(Instant::ZERO);
+            let mut discipline = format!("kind = \"impair\", limit = {}", emulated.held);
+            for (name, value) in parameters {
+                let value = match value.parse::<bool>() {
+                    Ok(flag) => flag.to_string(),
+                    Err(_) => quoted(&value),
+                };
+                discipline += &format!(", {name} = {value}");
+            }
+            if let Some(modem) = &emulated.direction.modem {
+                discipline += &format!(", buffer = \"{}\"", modem.buffer);
+            }
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "\n[port.{port}]\ndiscipline = {{ kind = \"impair\", delay = \"{}\", limit = {} }}",
-                emulated.direction.delay.at(Instant::ZERO),
-                emulated.held
-            );
+            let _ = writeln!(text, "\n[port.{port}]\ndiscipline = {{ {discipline} }}");
         }
         text
     }
@@ -114,7 +147,9 @@ impl Long {
 /// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
 pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     let drops = bridge.page("drops");
-    let count = |drop: &Value| match drop["loss"] == true {
+    // What a modem loses belongs to the scenario.
+    let lost = |drop: &Value| drop["loss"] == true && drop["reason"] != Reason::Impaired.name();
+    let count = |drop: &Value| match lost(drop) {
         true => drop["count"]["packets"].as_u64().unwrap_or(0),
         false => 0,
     };
@@ -127,12 +162,14 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     })
 }
 
-/// The number of packets that one direction sends within the delay, if all packets have the minimum length.
+/// The number of packets that one direction sends within the delay, and those in its modem, if all packets have the
+/// minimum length.
 fn held(direction: &Direction) -> u64 {
     let rate = direction.rate.as_ref().map_or(RATE_MAX, Course::greatest);
     let rate = rate.min(RATE_MAX);
     let delay = direction.delay.greatest();
-    let packets = rate.bytes_in(delay).div_ceil(FRAME_BYTES_MIN);
+    let buffer = direction.modem.as_ref().map_or(0, |modem| modem.buffer.0);
+    let packets = (rate.bytes_in(delay) + buffer).div_ceil(FRAME_BYTES_MIN);
     (2 * packets).clamp(HELD_PACKETS.0, HELD_PACKETS.1)
 }
 
@@ -170,8 +207,8 @@ delay = "20 ms"
         assert_eq!(
             text,
             "mode = \"bridged\"\nsocket = \"/run/w.sock\"\nwatchdog = \"0 s\"\n\
-             \n[port.first]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n\
-             \n[port.second]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n"
+             \n[port.first]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n\
+             \n[port.second]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n"
         );
     }
 }

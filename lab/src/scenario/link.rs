@@ -62,14 +62,6 @@ pub struct Modem {
 }
 
 impl Direction {
-    /// The rate at which the port sends at the start of a run.
-    pub fn port_rate(&self) -> Option<Rate> {
-        match &self.modem {
-            Some(modem) => modem.shaper,
-            None => self.rate_at_start(),
-        }
-    }
-
     /// The link's rate at the start of a run.
     pub fn rate_at_start(&self) -> Option<Rate> {
         Some(self.rate.as_ref()?.at(Instant::ZERO))

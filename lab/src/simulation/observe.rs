@@ -213,7 +213,7 @@ fn add_link(
     let view = world.simulation.fabric().port(port);
     let (link, line) = (view.link(), view.line());
     let carried = match line {
-        Some(_) => watch.carried,
+        Some(_) => watch.carried - view.behind(),
         None => watch.sent,
     };
     let wire_bytes = carried.bytes as f64 + carried.packets as f64 * f64::from(link.overhead);
