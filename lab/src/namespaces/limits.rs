@@ -335,6 +335,11 @@ rate = "1 Mbit"
                 "discipline at host left",
             ),
             (
+                link,
+                format!("{link}\nrate = \"2 Mbit, 1 Mbit from 1 s\""),
+                "a rate that changes at host left, where the kernel's own queue is; give it a `buffer`",
+            ),
+            (
                 "\"tcp\"",
                 "\"tcp\"\nmss = \"8960 B\"".to_owned(),
                 "segments of 8960 B",
@@ -369,6 +374,11 @@ rate = "1 Mbit"
             "ends = [\"left\", \"a\"]\ndelay = \"0.1 ms\"",
         );
         assert!(delay.unwrap()[0].starts_with("delays below 1 ms are not emulated (links l)"));
+        let right = "ends = [\"a\", \"right\"]";
+        let fast = "sawtooth 1 Mbit to 2 Mbit in 4 steps every 0.1 s";
+        let fast = format!("{right}\nrate = \"{fast}\"\nreverse_rate = \"1 Mbit\"");
+        let averaged = "rates that change faster than every 100 ms are averaged (links r)";
+        assert!(with(right, &fast).unwrap().contains(&averaged.to_owned()));
         let left = "ends = [\"left\", \"a\"]";
         let hasty = format!(
             "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.fast]\n\

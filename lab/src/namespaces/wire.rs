@@ -72,8 +72,8 @@ impl Emulated {
         until = until.max(now + CHANGE_MIN);
         let mut parameters = vec![("delay", delay.to_string())];
         let rate = self.direction.rate.as_ref();
-        let level = rate.map(|rate| lines::settled(rate, now, CHANGE_MIN));
-        if let Some((rate, end)) = level {
+        if let Some(course) = rate.filter(|r| self.direction.modem.is_some() || !r.is_constant()) {
+            let (rate, end) = lines::settled(course, now, CHANGE_MIN);
             until = until.min(end);
             if self.direction.modem.is_some() && rate > Rate::default() {
                 parameters.push(("rate", rate.to_string()));
@@ -210,5 +210,34 @@ delay = "20 ms"
              \n[port.first]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n\
              \n[port.second]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n"
         );
+    }
+
+    #[test]
+    fn a_modem_is_in_the_bridge_and_a_rate_that_the_port_knows_is_not() {
+        let link = "rate = \"20 Mbit, outage from 5 s, 4 Mbit from 6 s\"\nbuffer = \"64 kB\"";
+        let text = TEXT.replacen("rate = \"100 Mbit\"", link, 1);
+        let (scenario, _) = plan(&text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let long = &Long::all(&scenario, &topology)[0];
+        let at = |end: usize, seconds| {
+            let now = Instant::ZERO + Span::from_secs(seconds);
+            let (parameters, until) = long.directions[end].parameters(now);
+            let shown = parameters
+                .iter()
+                .map(|(name, value)| format!("{name} {value}"));
+            (shown.collect::<Vec<_>>().join(", "), until.since(now))
+        };
+        let seconds = Span::from_secs;
+        let first = "delay 20 ms, rate 20 Mbit, outage false".to_owned();
+        assert_eq!(at(0, 0), (first, seconds(5)));
+        assert_eq!(
+            at(0, 5),
+            ("delay 20 ms, outage true".to_owned(), seconds(1))
+        );
+        // The second end has no modem: the port itself has the rate.
+        assert_eq!(at(1, 0).0, "delay 20 ms, outage false");
+        let text = long.configuration(Path::new("/run/w.sock"));
+        let modem = "[port.second]\ndiscipline = { kind = \"impair\", limit = 2716, delay = \"20 ms\", rate = \"20 Mbit\", outage = false, buffer = \"64000 B\" }";
+        assert!(text.contains(modem), "{text}");
     }
 }

@@ -154,3 +154,106 @@ fn modem(
         })),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::plan::{Choices, load_built_in, plan};
+
+    /// The directions of a link with these keys, or the error.
+    fn link(keys: &str) -> Result<[Direction; 2], String> {
+        let text = format!(
+            "title = \"t\"\n[router.a]\n[router.b]\n[link.wan]\nends = [\"a\", \"b\"]\n{keys}\n"
+        );
+        let (scenario, _) = plan(&text, &[], &[]).map_err(|error| error.to_string())?;
+        Ok(scenario.links[0].directions.clone())
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Span::from_secs(seconds)
+    }
+
+    #[test]
+    fn both_directions_are_alike_unless_the_second_one_has_its_own() {
+        let [there, back] = link("rate = \"20 Mbit\"\ndelay = \"10 ms\"").unwrap();
+        assert_eq!(there, back);
+        assert!(there.is_plain());
+        let keys = "rate = \"20 Mbit, outage from 5 s\"\nreverse_rate = \"50 Mbit\"\n\
+                    reverse_delay = \"30 ms, 10 ms from 5 s\"\nbuffer = \"64 kB\"\nshaper = \"18 Mbit\"";
+        let [there, back] = link(keys).unwrap();
+        assert_eq!(there.rate.unwrap().at(at(5)), Rate::default());
+        assert_eq!(back.rate_at_start(), Some(Rate::from_mbps(50)));
+        let delays = [
+            there.delay.at(at(5)),
+            back.delay.at(at(0)),
+            back.delay.at(at(5)),
+        ];
+        assert_eq!(delays, [0, 30, 10].map(Span::from_millis));
+        let modem = Modem {
+            buffer: Bytes(64_000),
+            shaper: Some(Rate::from_mbps(18)),
+        };
+        assert_eq!((there.modem, back.modem), (Some(modem), None));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_remedy() {
+        let error = |keys: &str| link(keys).unwrap_err();
+        assert_eq!(
+            error("rate = \"20 Mb\""),
+            "line 6: `link.wan.rate` is \"20 Mb\", but must be a rate from \"8 kbit\" to \"400 Gbit\" (units: bit, kbit, Mbit, Gbit); did you mean \"20 Mbit\"?"
+        );
+        assert_eq!(
+            error("rate = \"20 Mbit, 5 Mbit\""),
+            "line 6: `link.wan.rate` has \"5 Mbit\" without a time: every step but the first has one, like \"5 Mbit from 10 s\""
+        );
+        let slow = error("rate = \"20 Mbit, 5 bit from 1 s\"");
+        assert!(
+            slow.contains("must be a rate from \"8 kbit\" to \"400 Gbit\""),
+            "{slow}"
+        );
+        let always = error("rate = \"outage\"");
+        assert!(
+            always.contains("is \"outage\", but must be a rate"),
+            "{always}"
+        );
+        assert_eq!(
+            error("rate = \"1 Mbit\"\nshaper = \"1 Mbit\""),
+            "line 7: `link.wan.shaper` needs the modem that the port sends to: give it a `buffer`, like \"64 kB\""
+        );
+        let endless = error("reverse_buffer = \"64 kB\"");
+        assert!(
+            endless.contains("sends at the link's rate: give the link a `rate`"),
+            "{endless}"
+        );
+        let absent = error("rate = \"trace none.trace\"");
+        let expected = "line 6: `link.wan.rate` names \"none.trace\", but none.trace does not come with the program";
+        assert!(absent.starts_with(expected), "{absent}");
+        let delay = error("delay = \"trace none.trace\"");
+        assert!(delay.contains("must be a time from"), "{delay}");
+    }
+
+    #[test]
+    fn a_trace_is_found_from_the_file_that_names_it() {
+        let plan = load_built_in("varying/trace", Choices::default()).unwrap();
+        let links = &plan.points[0].scenario.links;
+        let wan = links.iter().find(|link| link.name == "wan").unwrap();
+        let rate = wan.directions[0].rate.as_ref().unwrap();
+        // The outage of its second half, in the second period.
+        assert_eq!(rate.at(at(16) + Span::from_millis(200)), Rate::default());
+
+        let folder = std::env::temp_dir().join(format!("weir-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("wrong.trace"), "0 1 Mbit\n1 2 Mb\n").unwrap();
+        let file = folder.join("s.toml");
+        let text = "title = \"t\"\n[router.a]\n[router.b]\n[link.wan]\nends = [\"a\", \"b\"]\n\
+                    rate = \"trace wrong.trace\"\n";
+        std::fs::write(&file, text).unwrap();
+        let error = crate::scenario::load(&file, Choices::default()).unwrap_err();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let error = error.to_string();
+        assert!(error.contains("s.toml, line 2 of "), "{error}");
+        let why = "wrong.trace: `link.wan.rate`: \"1 2 Mb\" is no line of the trace";
+        assert!(error.contains(why), "{error}");
+    }
+}

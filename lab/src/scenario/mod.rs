@@ -64,6 +64,17 @@
 //! ```
 //!
 //! ```toml
+//! [link.uplink]                      # a link that changes, and differs in its directions
+//! ends = ["r", "isp"]
+//! rate = "20 Mbit, 4 Mbit from 20 s, outage from 30 s, 20 Mbit from 31 s"
+//!                                    # or "sawtooth 4 Mbit to 20 Mbit in 8 steps every 20 s", or "trace FILE"
+//! reverse_rate = "50 Mbit"           # from the second end; as from the first if absent
+//! delay = "10 ms, 40 ms from 25 s"
+//! shaper = "18 Mbit"                 # the port's own rate, if it does not know the link's: the queue that it cannot
+//! buffer = "300 kB"                  # prevent is in a modem with this buffer
+//! ```
+//!
+//! ```toml
 //! extends = "network.toml"           # a path from here: tables are merged key by key, the rest is replaced
 //!
 //! [link.wan]
