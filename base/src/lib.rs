@@ -5,7 +5,6 @@
 //! - [`time`]: instants and spans in integer nanoseconds
 //! - [`units`]: rates and byte counts, and their written forms (`"100 Mbit"`, `"1500 B"`)
 //! - [`offered`]: an offered load as a function of time
-//! - [`course`]: a value that changes with time in steps
 //! - [`distribution`]: random sizes and times (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
 //! - [`pace`]: when an application has its next piece ready
@@ -15,9 +14,9 @@
 //! - [`throughput`]: what passes, and its rate
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: parameters: unit, range, default and a sentence for each
+//! - [`varying`]: a value that changes with time in steps
 //! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
 
-pub mod course;
 pub mod distribution;
 pub mod early;
 pub mod gauge;
@@ -31,8 +30,8 @@ pub mod tally;
 pub mod throughput;
 pub mod time;
 pub mod units;
+pub mod varying;
 
-pub use course::Course;
 pub use distribution::{Distribution, Sizes, Times};
 pub use offered::Offered;
 pub use random::{Stream, Streams};
@@ -41,3 +40,4 @@ pub use tally::Tally;
 pub use throughput::Throughput;
 pub use time::{Instant, Span};
 pub use units::{Bytes, Rate};
+pub use varying::Varying;

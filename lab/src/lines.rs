@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::course::BIT;
-use weir_base::{Course, Instant, Rate, Span};
+use weir_base::varying::BIT;
+use weir_base::{Instant, Rate, Span, Varying};
 
 use crate::results::Curve;
 use crate::scenario::Scenario;
@@ -38,7 +38,7 @@ pub(crate) fn add_curves(scenario: &Scenario, curves: &mut BTreeMap<String, Curv
 
 /// The rate from `now` on, for one that can be changed at intervals of `step`, and the end of its validity: where the
 /// course changes faster, its mean.
-pub(crate) fn settled(rate: &Course<Rate>, now: Instant, step: Span) -> (Rate, Instant) {
+pub(crate) fn settled(rate: &Varying<Rate>, now: Instant, step: Span) -> (Rate, Instant) {
     let (value, until) = rate.piece(now);
     match until >= now + step {
         true => (value, until),
@@ -50,7 +50,7 @@ pub(crate) fn settled(rate: &Course<Rate>, now: Instant, step: Span) -> (Rate, I
 }
 
 /// The mean of a rate in Mbit/s.
-pub(crate) fn mean_mbps(rate: &Course<Rate>, from: Instant, until: Instant) -> f64 {
+pub(crate) fn mean_mbps(rate: &Varying<Rate>, from: Instant, until: Instant) -> f64 {
     let bits = rate.work(from, until) as f64 / BIT as f64;
     bits / until.since(from).as_secs_f64() / 1e6
 }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn fast_changes_are_averaged_and_slow_ones_are_exact() {
         let at = |ms: u64| Instant::ZERO + Span::from_millis(ms);
-        let rate: Course<Rate> = "8 Mbit, 2 Mbit from 50 ms, 4 Mbit from 150 ms"
+        let rate: Varying<Rate> = "8 Mbit, 2 Mbit from 50 ms, 4 Mbit from 150 ms"
             .parse()
             .unwrap();
         let settled = |now| {

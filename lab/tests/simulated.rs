@@ -175,7 +175,7 @@ fn a_link_without_its_discipline_knowing_it_delays_in_its_modem() {
     assert!((98.0..102.0).contains(&delay), "{delay}");
     assert_eq!(m["queue_delay_ms_max.out"], 0.0);
     let lost = m["lost_packets.flood.out.impaired"];
-    // What comes in half a second beyond half the rate, less what the modem holds.
+    // Half of the 500 that come from half a second on are too many, and the modem holds 50 of them.
     assert!((195.0..205.0).contains(&lost), "{lost}");
     let slow = flooded(&format!("{modem}\nshaper = \"4 Mbit\""));
     assert!(!slow.contains_key("lost_packets.flood.out.impaired"));

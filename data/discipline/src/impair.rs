@@ -539,7 +539,9 @@ mod tests {
             ..params()
         };
         let mut link = impair(twelve.clone());
-        (0..4).for_each(|_| drop(rig.offer(&mut link, 0, 1476)));
+        for _ in 0..4 {
+            rig.offer(&mut link, 0, 1476);
+        }
         // One is being sent, two wait, one is lost.
         assert_eq!((link.stats.overflowed, link.backlog.packets), (1, 3));
         assert_eq!(leaving(&mut rig, &mut link, 1500), []);

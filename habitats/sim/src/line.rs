@@ -23,7 +23,7 @@
 
 use std::collections::VecDeque;
 
-use weir_base::course::{BIT, Course, Work};
+use weir_base::varying::{BIT, Varying, Work};
 use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_path::egress::port::Transmission;
 
@@ -31,9 +31,9 @@ use weir_path::egress::port::Transmission;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineSpec {
     /// Its rate; unlimited if absent.
-    pub rate: Option<Course<Rate>>,
+    pub rate: Option<Varying<Rate>>,
     /// Its delay.
-    pub delay: Course<Span>,
+    pub delay: Varying<Span>,
     /// Maximum bytes (layer 2) that wait in the modem in front of it, without the frame that it sends; no modem if
     /// absent.
     pub buffer: Option<Bytes>,
@@ -252,8 +252,8 @@ mod tests {
                 delays.push((Span::from_millis(at), Span::from_millis(delay)));
                 at += gap;
             }
-            let rate = Course::new(rates, Some(Span::from_millis(at))).unwrap();
-            let delay = Course::new(delays, Some(Span::from_millis(at))).unwrap();
+            let rate = Varying::new(rates, Some(Span::from_millis(at))).unwrap();
+            let delay = Varying::new(delays, Some(Span::from_millis(at))).unwrap();
             let mut line = Line::new(LineSpec { rate: Some(rate.clone()), delay, buffer: Some(Bytes(1 << 20)) }, 0);
             let mut arrivals = Vec::new();
             for size in &sizes {

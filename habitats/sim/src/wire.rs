@@ -39,7 +39,7 @@ pub(crate) enum Sender {
 /// A port that is stepped at each of its events.
 pub(crate) struct Stepped {
     pub(crate) port: Port,
-    /// What takes its frames instead of a link with a constant rate and delay.
+    /// The line that takes its frames instead of a link with a constant rate and delay.
     pub(crate) line: Option<Box<Line>>,
     /// Time of its next step; events for other times are obsolete.
     pub(crate) wake: Instant,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use tokio::task::JoinSet;
-use weir_base::{Course, Instant, Rate};
+use weir_base::{Instant, Rate, Varying};
 use weir_model::{ChangeRequest, ChangeValue, ComponentPath};
 use weir_northbound::client::Client;
 
@@ -40,7 +40,7 @@ enum Target {
     /// A bridge's port.
     Bridge(&'static str, Emulated),
     /// A router's port that knows the link's rate.
-    Port(String, Course<Rate>),
+    Port(String, Varying<Rate>),
 }
 
 impl Target {
@@ -77,7 +77,7 @@ pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
 }
 
 /// The rate at `now` of a port that knows the link's, and the end of its validity.
-fn port_rate(rate: &Course<Rate>, now: Instant) -> (Rate, Instant) {
+fn port_rate(rate: &Varying<Rate>, now: Instant) -> (Rate, Instant) {
     let (rate, until) = lines::settled(rate, now, CHANGE_MIN);
     (rate.max(RATE_MIN), until)
 }

@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
-use weir_base::{Course, Instant, Rate, Span};
+use weir_base::{Instant, Rate, Span, Varying};
 use weir_packet::Reason;
 
 use super::forwarding::links_of_events;
@@ -59,7 +59,7 @@ pub struct Long {
 /// One direction of such a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
-    /// What the scenario says about it.
+    /// Its rate, delay and modem in the scenario.
     pub direction: Direction,
     /// Maximum number of packets in the bridge.
     pub held: u64,
@@ -123,7 +123,7 @@ impl Long {
     pub fn configuration(&self, socket: &Path) -> String {
         let socket = quoted(&socket.to_string_lossy());
         let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
-        // What the first end sends comes in at the first port, and leaves by the second.
+        // Frames of the first end come in at the first port, and leaves by the second.
         for (port, emulated) in PORTS.iter().zip(self.directions.iter().rev()) {
             let (parameters, _) = emulated.parameters(Instant::ZERO);
             let mut discipline = format!("kind = \"impair\", limit = {}", emulated.held);
@@ -147,7 +147,7 @@ impl Long {
 /// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
 pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     let drops = bridge.page("drops");
-    // What a modem loses belongs to the scenario.
+    // Losses of a modem belong to the scenario.
     let lost = |drop: &Value| drop["loss"] == true && drop["reason"] != Reason::Impaired.name();
     let count = |drop: &Value| match lost(drop) {
         true => drop["count"]["packets"].as_u64().unwrap_or(0),
@@ -165,7 +165,7 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
 /// The number of packets that one direction sends within the delay, and those in its modem, if all packets have the
 /// minimum length.
 fn held(direction: &Direction) -> u64 {
-    let rate = direction.rate.as_ref().map_or(RATE_MAX, Course::greatest);
+    let rate = direction.rate.as_ref().map_or(RATE_MAX, Varying::greatest);
     let rate = rate.min(RATE_MAX);
     let delay = direction.delay.greatest();
     let buffer = direction.modem.as_ref().map_or(0, |modem| modem.buffer.0);

@@ -7,10 +7,10 @@
 //!
 //! `rate` and `delay` hold both ways, unless `reverse_rate` and `reverse_delay` give the second end's. `shaper` and
 //! `buffer` are things of the first end, `reverse_shaper` and `reverse_buffer` of the second one, as disciplines are.
-//! Rates and delays have a [`Course`]: they may change during the run.
+//! Rates and delays have a [`Varying`]: they may change during the run.
 
 use weir_base::setting::Scalar;
-use weir_base::{Bytes, Course, Instant, Rate, Span};
+use weir_base::{Bytes, Instant, Rate, Span, Varying};
 
 use super::ScenarioError;
 use super::checked::Discipline;
@@ -45,9 +45,9 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direction {
     /// Its rate; unlimited if absent.
-    pub rate: Option<Course<Rate>>,
+    pub rate: Option<Varying<Rate>>,
     /// Its delay.
-    pub delay: Course<Span>,
+    pub delay: Varying<Span>,
     /// The modem between the port and the link; without one the port sends at the link's rate.
     pub modem: Option<Modem>,
 }
@@ -80,7 +80,7 @@ impl Direction {
     ) -> Result<[Self; 2], ScenarioError> {
         let rate = rate(section, &LINK_RATE, files)?;
         let delay = section.span_course(&DELAY)?;
-        let delay = delay.unwrap_or_else(|| Course::constant(Span::ZERO));
+        let delay = delay.unwrap_or_else(|| Varying::constant(Span::ZERO));
         let reverse = self::rate(section, &REVERSE_RATE, files)?;
         let reverse_rate = reverse.or_else(|| rate.clone());
         let reverse_delay = section.span_course(&REVERSE_DELAY)?;
@@ -109,7 +109,7 @@ fn rate(
     section: &Section<'_>,
     key: &'static Key,
     files: &Files,
-) -> Result<Option<Course<Rate>>, ScenarioError> {
+) -> Result<Option<Varying<Rate>>, ScenarioError> {
     let node = section.find(key);
     let Some(file) = node.and_then(|node| match &node.value {
         Value::Scalar(Scalar::Text(text)) => text.trim().strip_prefix("trace "),

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::str::FromStr;
 
-use weir_base::course::Level;
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, SettingError, did_you_mean, nearest};
 use weir_base::units::UnitError;
-use weir_base::{Bytes, Course, Rate, Sizes, Span, Times};
+use weir_base::varying::Level;
+use weir_base::{Bytes, Rate, Sizes, Span, Times, Varying};
 
 use super::ScenarioError;
 use super::key::{Form, Key, WEIGHT_MAX};
@@ -143,7 +143,7 @@ impl<'a> Section<'a> {
     pub(super) fn rate_course(
         &self,
         key: &'static Key,
-    ) -> Result<Option<Course<Rate>>, ScenarioError> {
+    ) -> Result<Option<Varying<Rate>>, ScenarioError> {
         let Form::RateCourse(min, max) = key.form else {
             unreachable!("{} holds no course of a rate", key.name)
         };
@@ -155,7 +155,7 @@ impl<'a> Section<'a> {
     pub(super) fn span_course(
         &self,
         key: &'static Key,
-    ) -> Result<Option<Course<Span>>, ScenarioError> {
+    ) -> Result<Option<Varying<Span>>, ScenarioError> {
         let Form::SpanCourse(min, max) = key.form else {
             unreachable!("{} holds no course of a time", key.name)
         };
@@ -166,7 +166,7 @@ impl<'a> Section<'a> {
         &self,
         key: &'static Key,
         permits: impl Fn(T) -> bool,
-    ) -> Result<Option<Course<T>>, ScenarioError> {
+    ) -> Result<Option<Varying<T>>, ScenarioError> {
         let text = match self.find(key).map(|node| &node.value) {
             None => return Ok(None),
             Some(Value::Scalar(Scalar::Text(text))) => text,
@@ -178,7 +178,7 @@ impl<'a> Section<'a> {
         if is_single {
             self.optional(key)?; // its errors say what was meant
         }
-        let course: Course<T> = text.parse().map_err(|why| self.error(key.name, why))?;
+        let course: Varying<T> = text.parse().map_err(|why| self.error(key.name, why))?;
         self.within(key, course.values().all(permits))?;
         Ok(Some(course))
     }

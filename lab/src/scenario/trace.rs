@@ -18,8 +18,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_base::course::Level;
-use weir_base::{Course, Rate, Span};
+use weir_base::varying::Level;
+use weir_base::{Rate, Span, Varying};
 
 /// Bits of one opportunity in a millisecond, as a rate.
 const OPPORTUNITY: u64 = 1500 * 8 * 1000;
@@ -27,7 +27,7 @@ const OPPORTUNITY: u64 = 1500 * 8 * 1000;
 const TIME_MAX: Span = Span::from_secs(86_400);
 
 /// The course of a trace, or the line of an error (from 1) with a sentence.
-pub(super) fn parse(text: &str) -> Result<Course<Rate>, (usize, String)> {
+pub(super) fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
     let lines = text.lines().enumerate().map(|(number, line)| {
         let content = line.split('#').next().unwrap_or_default().trim();
         (number + 1, content)
@@ -46,7 +46,7 @@ const EXPECTED: &str = "it has lines of seconds and a rate, like \"0.5 4 Mbit\",
 
 fn rates<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
-) -> Result<Course<Rate>, (usize, String)> {
+) -> Result<Varying<Rate>, (usize, String)> {
     let mut steps: Vec<(Span, Rate)> = Vec::new();
     let (mut begin, mut last) = (None, 1);
     for (number, line) in lines {
@@ -68,7 +68,7 @@ fn rates<'a>(
         let begin = *begin.get_or_insert(time);
         // A time before the first line is not after the line before it either.
         let at = match steps.last() {
-            Some((before, _)) if time < begin + *before + weir_base::course::STEP_MIN => {
+            Some((before, _)) if time < begin + *before + weir_base::varying::STEP_MIN => {
                 let why = "times must increase, by at least a millisecond".to_owned();
                 return Err((number, why));
             }
@@ -89,7 +89,7 @@ fn rates<'a>(
 
 fn opportunities<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
-) -> Result<Course<Rate>, (usize, String)> {
+) -> Result<Varying<Rate>, (usize, String)> {
     // By millisecond; there are as many at most as the file has lines.
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut before, mut last) = (0, 1);
@@ -120,7 +120,7 @@ fn opportunities<'a>(
             "the last time is the period, and must be above 0".to_owned(),
         ));
     }
-    // What is possible at the start is what is possible at the end of the period before.
+    // An opportunity at the start is one at the end of the period before.
     if let Some(first) = counts.remove(&0) {
         *counts.entry(before).or_default() += first;
     }
@@ -139,8 +139,8 @@ fn opportunities<'a>(
     course(steps, Span::from_millis(before)).map_err(|why| (last, why))
 }
 
-fn course(steps: Vec<(Span, Rate)>, period: Span) -> Result<Course<Rate>, String> {
-    let course = Course::new(steps, Some(period)).map_err(|why| format!("the trace {why}"))?;
+fn course(steps: Vec<(Span, Rate)>, period: Span) -> Result<Varying<Rate>, String> {
+    let course = Varying::new(steps, Some(period)).map_err(|why| format!("the trace {why}"))?;
     match course.greatest() == Rate::default() {
         true => Err("the trace has no rate but outages".to_owned()),
         false => Ok(course),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use weir_base::Instant;
-    use weir_base::course::BIT;
+    use weir_base::varying::BIT;
 
     fn ms(n: u64) -> Instant {
         Instant::ZERO + Span::from_millis(n)

@@ -28,7 +28,7 @@ use std::time::Instant as Wall;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde_json::Map;
-use weir_base::{Course, Instant, Rate, Span};
+use weir_base::{Instant, Rate, Span, Varying};
 
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
@@ -97,7 +97,7 @@ pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     const UNKNOWN: Rate = Rate::from_mbps(100);
     let rates = scenario.watched().filter_map(|link| {
         let rates = link.directions.iter().filter_map(|d| d.rate.as_ref());
-        rates.map(Course::greatest).max()
+        rates.map(Varying::greatest).max()
     });
     let rate = rates.max().unwrap_or(UNKNOWN);
     rate.bytes_in(span).max(1)

@@ -1,7 +1,7 @@
 //! Lines whose rate and delay change, behind ports of a network.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
-use weir_base::{Bytes, Course, Instant, Rate, Spacing, Span};
+use weir_base::{Bytes, Instant, Rate, Spacing, Span, Varying};
 use weir_sim::{LineSpec, Network, PortId, Simulation};
 
 use crate::support::*;
@@ -28,7 +28,7 @@ fn network(line: LineSpec, shaper: Option<Rate>, limit: u32) -> (Simulation, Por
 
 fn line(rate: &str, delay: &str, buffer: Option<u64>) -> LineSpec {
     LineSpec {
-        rate: Some(rate.parse::<Course<Rate>>().unwrap()),
+        rate: Some(rate.parse::<Varying<Rate>>().unwrap()),
         delay: delay.parse().unwrap(),
         buffer: buffer.map(Bytes),
     }

@@ -28,7 +28,7 @@ const OUTAGE: &str = "outage";
 
 /// A value at every time of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course<T> {
+pub struct Varying<T> {
     /// Each value from its time on: the first from zero, at increasing times.
     steps: Arc<[(Span, T)]>,
     /// The course begins again after this time.
@@ -74,7 +74,7 @@ fn between(from: u64, to: u64, part: u64, of: u64) -> u64 {
     }
 }
 
-impl<T: Level> Course<T> {
+impl<T: Level> Varying<T> {
     /// The same value at all times.
     pub fn constant(value: T) -> Self {
         Self {
@@ -172,7 +172,7 @@ pub type Work = u128;
 /// The work of one bit.
 pub const BIT: Work = 1_000_000_000;
 
-impl Course<Rate> {
+impl Varying<Rate> {
     /// The work that it does from `from` to `until`; divided by [`BIT`], the bits that it sends.
     pub fn work(&self, from: Instant, until: Instant) -> Work {
         let (mut now, mut sum) = (from, 0);
@@ -214,7 +214,7 @@ impl Course<Rate> {
 pub const EXPECTED: &str = "a value, steps like \"20 Mbit, 5 Mbit from 10 s\", or \"sawtooth 2 Mbit to 20 Mbit in 10 \
                             steps every 30 s\"";
 
-impl<T: Level> FromStr for Course<T> {
+impl<T: Level> FromStr for Varying<T> {
     type Err = String;
 
     /// The error is a sentence without a subject.
@@ -243,7 +243,7 @@ impl<T: Level> FromStr for Course<T> {
 }
 
 /// Reads `2 Mbit to 20 Mbit in 10 steps every 30 s`.
-fn read_sawtooth<T: Level>(text: &str) -> Result<Course<T>, String> {
+fn read_sawtooth<T: Level>(text: &str) -> Result<Varying<T>, String> {
     let parts = || {
         let (from, rest) = text.split_once(" to ")?;
         let (to, rest) = rest.split_once(" in ")?;
@@ -255,7 +255,7 @@ fn read_sawtooth<T: Level>(text: &str) -> Result<Course<T>, String> {
         return Err(format!("must be {EXPECTED}"));
     };
     let [from, to] = [from, to].map(|value| T::read(value.trim()).map_err(wrong));
-    Course::sawtooth(from?, to?, number, period.parse().map_err(wrong)?)
+    Varying::sawtooth(from?, to?, number, period.parse().map_err(wrong)?)
 }
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn course(text: &str) -> Course<Rate> {
+    fn course(text: &str) -> Varying<Rate> {
         text.parse().unwrap()
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let values: Vec<u64> = (0..9).map(|n| at(250 * n)).collect();
         assert_eq!(values, [2, 2, 4, 4, 6, 6, 8, 8, 2]);
         assert_eq!(at(2_000_000 + 1_999), 8);
-        let falls: Course<Span> = "sawtooth 30 ms to 10 ms in 2 steps every 1 s"
+        let falls: Varying<Span> = "sawtooth 30 ms to 10 ms in 2 steps every 1 s"
             .parse()
             .unwrap();
         assert_eq!(falls.at(ms(500)), Span::from_millis(10));
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn wrong_courses_are_told_apart() {
-        let error = |text: &str| text.parse::<Course<Rate>>().unwrap_err();
+        let error = |text: &str| text.parse::<Varying<Rate>>().unwrap_err();
         assert!(error("1 Mbit, 2 Mbit").contains("\"2 Mbit\" without a time"));
         assert!(error("1 Mbit from 1 s").contains("begin with a value at 0 s"));
         let back = error("1 Mbit, 2 Mbit from 2 s, 3 Mbit from 1 s");
@@ -322,7 +322,7 @@ mod tests {
         assert!(error("sawtooth 1 Mbit to 2 Mbit").contains("must be a value, steps like"));
         let fast = error("sawtooth 1 Mbit to 2 Mbit in 9 steps every 1 ms");
         assert!(fast.contains("at least 1 ms"), "{fast}");
-        assert!("outage".parse::<Course<Span>>().is_err());
+        assert!("outage".parse::<Varying<Span>>().is_err());
     }
 
     proptest! {
@@ -340,7 +340,7 @@ mod tests {
                 at += gap;
                 step
             }).collect();
-            let course = Course::new(steps, repeats.then_some(Span::from_millis(at))).unwrap();
+            let course = Varying::new(steps, repeats.then_some(Span::from_millis(at))).unwrap();
             prop_assume!(course.values().any(|rate| rate.as_bps() > 0));
             let start = Instant::from_nanos(start);
             let work = Work::from(bits) * BIT;
@@ -355,7 +355,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "\\PC*") {
-            let _ = text.parse::<Course<Rate>>();
+            let _ = text.parse::<Varying<Rate>>();
         }
     }
 }
