@@ -177,6 +177,11 @@ impl Line {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_base::Streams;
+    use weir_base::setting::Scalar;
+    use weir_discipline::Spec;
+    use weir_packet::{Fates, Keys, Packet, Slot};
+    use weir_path::egress::port::{Link, Port};
 
     fn ms(n: u64) -> Instant {
         Instant::ZERO + Span::from_millis(n)
@@ -262,6 +267,73 @@ mod tests {
             prop_assert!(arrivals.is_sorted());
             let bits: u64 = sizes.iter().map(|size| size * 8).sum();
             prop_assert_eq!(rate.done(Instant::ZERO, Work::from(bits) * BIT).0, line.free_at);
+        }
+
+        /// The lab emulates a line by a port with `impair` whose parameters change at their times.
+        #[test]
+        fn a_line_is_the_labs_emulation_of_it(
+            steps in prop::collection::vec((1_u64..9, 1_u64..40, 0_u64..9), 1..6),
+            packets in prop::collection::vec((0_u64..1_500_000, 60_u32..1515), 1..60),
+            buffer in 2_000_u64..20_000,
+        ) {
+            // Odd numbers, so that no frame ends at the instant of a change.
+            let (mut at, mut rates, mut delays) = (Span::ZERO, Vec::new(), Vec::new());
+            for (gap, rate, delay) in steps {
+                rates.push((at, Rate::from_bps(rate * 999_983)));
+                delays.push((at, Span::from_millis(delay)));
+                at = at + Span::from_nanos(gap * 1_000_003);
+            }
+            let spec = |rate: Rate, delay: Span| {
+                let settings = [
+                    ("rate", rate.to_string()),
+                    ("delay", delay.to_string()),
+                    ("buffer", Bytes(buffer).to_string()),
+                    ("limit", "100000".to_owned()),
+                ];
+                let settings = settings.map(|(name, text)| (name, Scalar::Text(text)));
+                Spec::check("impair", settings.iter().map(|(name, value)| (*name, value))).unwrap()
+            };
+            let changes: Vec<_> = rates.iter().zip(&delays).map(|((at, rate), (_, delay))| {
+                (Instant::ZERO + *at, spec(*rate, *delay))
+            }).collect();
+            let mut line = Line::new(LineSpec {
+                rate: Some(Varying::new(rates, None).unwrap()),
+                delay: Varying::new(delays, None).unwrap(),
+                buffer: Some(Bytes(buffer)),
+            }, 24);
+            let link = Link { rate: None, overhead: 24, frame_bytes_max: 1514 };
+            let mut port = Port::new(changes[0].1.clone(), link, Instant::ZERO, &Streams::new(1));
+            let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), Fates::default());
+            let mut emulated = Vec::new();
+            let mut changes = changes.into_iter().skip(1).peekable();
+            let (mut expected, mut coming, mut now) = (Vec::new(), Vec::new(), Instant::ZERO);
+            for (number, (gap, len)) in packets.into_iter().enumerate() {
+                now += Span::from_nanos(gap);
+                coming.push(Packet::new(number as u64, Slot(number as u32), len, now));
+                if let Some((_, arrival)) = line.send(u64::from(len), now) {
+                    expected.push((number as u64, arrival));
+                }
+            }
+            let mut coming = coming.into_iter().peekable();
+            let mut wake = None;
+            loop {
+                let never = Instant::FAR_FUTURE;
+                let change = changes.peek().map_or(never, |(at, _)| *at);
+                let packet = coming.peek().map_or(never, |packet| packet.arrived);
+                let due = change.min(packet).min(wake.unwrap_or(never));
+                if due == never {
+                    break;
+                }
+                if change == due && let Some((_, spec)) = changes.next() {
+                    port.set(spec, due).unwrap();
+                }
+                while let Some(packet) = coming.next_if(|packet| packet.arrived == due) {
+                    port.offer(packet);
+                }
+                let mut departed = |packet: Packet, _| emulated.push((packet.id, due));
+                wake = port.step(due, &keys, &mut fates, usize::MAX, &mut departed);
+            }
+            prop_assert_eq!(emulated, expected);
         }
     }
 }
