@@ -143,8 +143,8 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
         let changes = rate.as_ref().is_some_and(|rate| !rate.is_constant());
         if changes && modem.is_none() && is_host[end] {
             return refuse(format!(
-                "link {name} has a rate that changes at host {}, where the kernel's own queue is; \
-                 give it a `{}` (a modem's), or try --on sim",
+                "link {name} has a rate that changes at host {}, where the kernel's own queue is, \
+                 and no modem: give it a `{}`; try --on sim",
                 link.ends[end], buffers[end]
             ));
         }
@@ -337,7 +337,7 @@ rate = "1 Mbit"
             (
                 link,
                 format!("{link}\nrate = \"2 Mbit, 1 Mbit from 1 s\""),
-                "a rate that changes at host left, where the kernel's own queue is; give it a `buffer`",
+                "a rate that changes at host left, where the kernel's own queue is, and no modem: give it a `buffer`; try",
             ),
             (
                 "\"tcp\"",
