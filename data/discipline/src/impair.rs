@@ -43,8 +43,8 @@ link sends in the delay. Finding the next packet costs the logarithm of the pack
 Defaults. Nothing is impaired until it is asked for.
 
 Deviations from netem: one distribution, no correlation, no duplicates and no corruption. A changed rate
-holds for packets that wait, too. A changed delay holds for packets whose delay begins after the change. A discipline that is put in place while packets
-are held starts their delay again.
+holds for packets that wait, too. A changed delay holds for packets whose delay begins after the
+change. A discipline that is put in place while packets are held starts their delay again.
 
 An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in
 a network.",
@@ -371,7 +371,13 @@ impl Discipline for Impair {
 
     fn ready(&self, now: Instant) -> Ready {
         match self.held.peek() {
-            None => Ready::Empty,
+            None if self.waiting.is_empty() => Ready::Empty,
+            // The timer comes first: then it is known when the delay ends.
+            None => Ready::At(
+                self.sending
+                    .end(&self.params)
+                    .max(now + Span::from_nanos(1)),
+            ),
             Some(Reverse(next)) if next.leaves <= now => Ready::Now,
             Some(Reverse(next)) => Ready::At(next.leaves),
         }
