@@ -14,6 +14,7 @@
 //! - [`throughput`]: what passes, and its rate
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: parameters: unit, range, default and a sentence for each
+//! - [`varying`]: a value that changes with time in steps
 //! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
 
 pub mod distribution;
@@ -29,6 +30,7 @@ pub mod tally;
 pub mod throughput;
 pub mod time;
 pub mod units;
+pub mod varying;
 
 pub use distribution::{Distribution, Sizes, Times};
 pub use offered::Offered;
@@ -38,3 +40,4 @@ pub use tally::Tally;
 pub use throughput::Throughput;
 pub use time::{Instant, Span};
 pub use units::{Bytes, Rate};
+pub use varying::Varying;

@@ -34,6 +34,7 @@ mod cpu;
 pub mod error;
 mod folder;
 mod forwarding;
+mod lines;
 pub mod load;
 pub mod measure;
 pub mod metrics;

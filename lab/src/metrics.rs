@@ -206,12 +206,12 @@ pub const METRICS: &[Metric] = &[
     metric(
         "throughput_mbps.LINK",
         "sim",
-        "bytes that the port sent in the window, with the link's framing: what they took of its rate",
+        "bytes that the port sent in the window, with the link's framing: what they took of its rate; with a modem, what that has sent",
     ),
     metric(
         "utilisation_ratio.LINK",
         "sim",
-        "the same over the link's rate",
+        "the same over the link's rate, or over its mean in the window",
     ),
     metric(
         "packets_sent.LINK",

@@ -12,11 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::graph::{Graph, ShortestPaths};
-use weir_base::{Rate, Span};
 use weir_controller::Role;
 
 use crate::error::Error;
-use crate::scenario::{Controller, Discipline, HostGroup, Link, Scenario, Traffic};
+use crate::scenario::{Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic};
 
 /// Port of the first traffic at its receiver; each further traffic has the next port.
 pub const PORT_FIRST: u16 = 5001;
@@ -61,10 +60,8 @@ pub struct Interface {
     pub wire: usize,
     /// The index of the wire's link in the scenario.
     pub link: usize,
-    /// Rate of the packets that it sends.
-    pub rate: Option<Rate>,
-    /// Propagation delay of the packets that it sends.
-    pub delay: Span,
+    /// Rate and delay of the packets that it sends.
+    pub direction: Direction,
     /// Bytes of a packet on the wire beyond its IP length.
     pub framing: u32,
     /// The queue in front of it; without one, a FIFO of 1000 packets.
@@ -243,8 +240,7 @@ impl Topology {
                 peer: (nodes[other], places[other]),
                 wire,
                 link: index,
-                rate: link.rate,
-                delay: link.delay,
+                direction: link.directions[end].clone(),
                 framing: link.framing,
                 discipline,
             });
@@ -343,6 +339,7 @@ fn v6_address(wire: usize, end: usize) -> Ipv6Addr {
 mod tests {
     use super::*;
     use crate::scenario::plan::plan;
+    use weir_base::{Instant, Span};
 
     fn lay_out(text: &str) -> Result<Topology, Error> {
         let (scenario, _) = plan(text, &[], &[]).unwrap();
@@ -395,7 +392,10 @@ to = "right"
     fn interfaces_say_what_their_link_says() {
         let topology = lay_out(TWO_ROUTERS).unwrap();
         let middle = &topology.nodes[0].interfaces[2];
-        assert_eq!(middle.delay, Span::from_millis(10));
+        assert_eq!(
+            middle.direction.delay.at(Instant::ZERO),
+            Span::from_millis(10)
+        );
         assert_eq!((middle.framing, middle.link, middle.wire), (2, 1, 2));
         assert_eq!(middle.v4, Ipv4Addr::new(10, 64, 2, 1));
         assert_eq!(topology.nodes[0].interfaces[0].framing, 38);

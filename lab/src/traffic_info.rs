@@ -47,7 +47,9 @@ impl TrafficInfo {
             let at = |w: &&Watched| ports.contains(&(w.node, w.port));
             let flows = u64::from(traffic.kind.flows()) * pairs.len() as u64;
             let rates = ports.iter().filter_map(|&(node, port)| {
-                let rate = topology.nodes[node].interfaces[port].rate?;
+                let rate = topology.nodes[node].interfaces[port]
+                    .direction
+                    .rate_at_start()?;
                 Some(rate.as_bps() as f64)
             });
             Self {

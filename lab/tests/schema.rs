@@ -227,6 +227,12 @@ fn the_schema_finds_what_the_reader_finds() {
         ("warm_up", "warmup"),
         ("ends = [\"r1\", \"r2\"]", "ends = [\"r1\"]"),
         ("delay = \"10 ms\"", "delay = \"10 m\""),
+        ("delay = \"10 ms\"", "delay = \"10 ms, 20 ms\""),
+        ("delay = \"10 ms\"", "delay = \"trace a.trace\""),
+        (
+            "delay = \"10 ms\"",
+            "delay = \"sawtooth 1 ms to 2 ms every 1 s\"",
+        ),
         ("kind = \"red\", limit", "kind = \"red\", limits"),
         ("kind = \"red\", limit", "kind = \"reed\", limit"),
         ("\"exponential 0.2 s\"", "\"exponetial 0.2 s\""),

@@ -176,6 +176,31 @@ fn a_long_way_takes_its_time_and_loses_nothing() {
 }
 
 #[test]
+fn a_link_that_slows_down_delays_where_its_port_does_not_know_it() {
+    // From the third second on the link has a fifth of its rate; the warm-up leaves the change out.
+    let length = [
+        "duration=\"12 s\"",
+        "warm_up=\"5 s\"",
+        "link.wan.rate=\"20 Mbit, 4 Mbit from 3 s\"",
+        "link.wan.delay=\"10 ms\"",
+    ];
+    let variants = ["known", "above"];
+    let arguments = ["--variant", variants[0], "--variant", variants[1]];
+    shows("varying/step.toml", &length, &arguments, |result| {
+        let upload = variants.map(|v| metric(result, v, "goodput_mbps.upload"));
+        ensure(upload.iter().all(|mbps| (3.0..4.0).contains(mbps)), upload)?;
+        // There and back take 20 ms. What is sent into the modem's 300 kB waits there for up to 0.6 s.
+        let [known, above] = variants.map(|v| metric(result, v, "web_connect_s_p50"));
+        ensure((0.020..0.060).contains(&known), known)?;
+        ensure((0.150..0.900).contains(&above), above)?;
+        let rate = &run_of(result, "known")["series"]["link_rate_mbps.wan"]["values"];
+        ensure(rate[11] == 20.0 && rate[12] == 4.0, rate)?;
+        let notes = result["notes"].to_string();
+        ensure(!notes.contains("failed"), &notes)
+    });
+}
+
+#[test]
 fn rs_red_shares_the_queue_with_the_ingresses_and_loses_less() {
     rs_red_loses_less(NORTHBOUND);
 }

@@ -1,18 +1,18 @@
-//! An emulated link: each packet is held for a delay, and some are lost.
+//! An emulated link: packets leave a modem's buffer at a rate, are held for a delay, and some are lost.
 //!
 //! ```text
-//!  arrivals --> lost? --> [ delay +- jitter ] --> link
+//!  arrivals --> lost? --> [ buffer ] -- rate --> [ delay +- jitter ] --> link
 //! ```
 //!
 //! Source: the idea of Linux `sch_netem`; the lab uses it where the kernel has none.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use rand::Rng;
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Instant, Span, Stream, Tally};
+use weir_base::{Bytes, Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, Packet, Reason};
 
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
@@ -23,23 +23,28 @@ use crate::parts::chance::Chance;
 pub const MANUAL: Manual = Manual {
     name: "impair",
     id: 0x00F7_020A,
-    purpose: "an emulated link: delay, jitter and loss",
+    purpose: "an emulated link: rate, delay, jitter and loss",
     source: "the idea of Linux sch_netem",
     text: "\
 Each packet is lost with the given probability, independently of the others; if not, it is held for
 the delay, plus or minus a jitter that is drawn evenly from the range. It leaves then, but not before
 the packets that came before it, unless `reorder` is on.
 
-    arrivals --> lost? --> [ delay +- jitter ] --> link
+    arrivals --> lost? --> [ buffer ] -- rate --> [ delay +- jitter ] --> link
+
+With a `rate`, packets are sent one after the other before their delay begins, and those that wait for
+it are in a FIFO of `buffer` bytes, as in a modem; what finds that full is lost. A packet costs 24 bytes
+more than its length in layer 2, as on Ethernet. In an `outage` nothing is sent. A changed rate holds at
+once: of the packet that is being sent, the bits that are left go at the new rate.
 
 A packet that finds the limit reached is dropped: the limit must be at least the packets that the
 link sends in the delay. Finding the next packet costs the logarithm of the packets held.
 
 Defaults. Nothing is impaired until it is asked for.
 
-Deviations from netem: one distribution, no correlation, no duplicates and no corruption. Changing the
-delay holds for packets that come after the change. A discipline that is put in place while packets
-are held starts their delay again.
+Deviations from netem: one distribution, no correlation, no duplicates and no corruption. A changed rate
+holds for packets that wait, too. A changed delay holds for packets whose delay begins after the
+change. A discipline that is put in place while packets are held starts their delay again.
 
 An attacker who fills the link fills the delay line, as it would fill a FIFO. Use it in the lab, not in
 a network.",
@@ -51,10 +56,16 @@ a network.",
         Parameter::new("loss", Kind::Ratio(0.0, 1.0), "0", "probability that a packet is lost").id(3),
         Parameter::new("reorder", Kind::Flag, "false", "whether jitter may let a packet overtake another one").id(4),
         LIMIT.id(5),
+        Parameter::new("rate", Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX), "0 bit",
+            "rate at which packets are sent before their delay; 0 bit: each at once").id(6),
+        Parameter::new("buffer", Kind::Bytes(Bytes(2_000), Bytes(1_000_000_000)), "1 GB",
+            "most bytes that wait for the rate, without the packet that is being sent").id(7),
+        Parameter::new("outage", Kind::Flag, "false", "whether nothing is sent for now").id(8),
     ],
     gauges: &[
         Gauge::counter(101, "lost", Unit::Packets, "packets lost on the emulated link"),
         Gauge::counter(102, "full", Unit::Packets, "packets dropped because the limit was reached"),
+        Gauge::counter(103, "overflowed", Unit::Packets, "packets lost because the buffer was full"),
     ],
 };
 
@@ -84,6 +95,12 @@ pub struct Params {
     pub reorder: bool,
     /// Maximum packets held.
     pub limit: usize,
+    /// Rate at which packets are sent before their delay; zero if each is sent at once.
+    pub rate: Rate,
+    /// Maximum bytes that wait for the rate.
+    pub buffer: Bytes,
+    /// Whether nothing is sent.
+    pub outage: bool,
 }
 
 impl Params {
@@ -95,6 +112,9 @@ impl Params {
             loss: settings.ratio("loss"),
             reorder: settings.flag("reorder"),
             limit: settings.count("limit") as usize,
+            rate: settings.rate("rate"),
+            buffer: Bytes(settings.bytes("buffer")),
+            outage: settings.flag("outage"),
         };
         if params.jitter > params.delay {
             return Err(SettingError::Contradiction {
@@ -121,19 +141,82 @@ impl Params {
 struct Stats {
     lost: u64,
     full: u64,
+    overflowed: u64,
 }
 
 /// The emulated link.
 #[derive(Debug)]
 pub struct Impair {
     params: Params,
+    /// Packets that wait for the rate, the first of which is being sent; and the bytes of the others.
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: u64,
+    sending: Sending,
     held: BinaryHeap<Reverse<Held>>,
     backlog: Tally,
-    /// When the last of the packets held leaves.
+    /// When the last of the packets whose delay has begun leaves.
     last: Instant,
     serial: u64,
     stream: Stream,
     stats: Stats,
+}
+
+/// A packet that waits for the rate, with the draw for its jitter.
+#[derive(Debug)]
+struct Waiting {
+    packet: Packet,
+    jitter: u64,
+}
+
+/// Work in bits times nanoseconds a second: the product of a rate and a time, exactly.
+type Work = u128;
+/// The work of a byte.
+const BYTE: Work = 8 * 1_000_000_000;
+/// Bytes of a packet on the wire beyond its length in layer 2: preamble, frame check sequence and gap.
+const WIRE_OVERHEAD_BYTES: u64 = 24;
+
+/// The transmission of the first packet that waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sending {
+    /// The work that was left at a time.
+    left: Work,
+    at: Instant,
+    /// The work that could have been done beyond the last packet, since times are whole nanoseconds.
+    spare: Work,
+}
+
+impl Sending {
+    /// Begins a packet of `bytes` bytes at `now`.
+    fn begin(&mut self, bytes: u64, now: Instant) {
+        let work = Work::from(bytes + WIRE_OVERHEAD_BYTES) * BYTE;
+        // The link stood idle if the last packet ended before.
+        let spare = if self.at == now { self.spare } else { 0 };
+        self.left = work.saturating_sub(spare);
+        (self.at, self.spare) = (now, 0);
+    }
+
+    /// When its last bit is sent, if nothing changes.
+    fn end(&self, params: &Params) -> Instant {
+        let rate = Work::from(params.rate.as_bps());
+        match (params.outage, rate) {
+            (true, _) => Instant::FAR_FUTURE,
+            (false, 0) => self.at,
+            (false, rate) => {
+                let nanos = self.left.div_ceil(rate);
+                self.at + Span::from_nanos(nanos.try_into().unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// Records what is done by `now`, which is not after its end.
+    fn advance(&mut self, now: Instant, params: &Params) {
+        if !params.outage {
+            let done = Work::from(params.rate.as_bps()) * Work::from(now.since(self.at).as_nanos());
+            self.spare = done.saturating_sub(self.left);
+            self.left = self.left.saturating_sub(done);
+        }
+        self.at = self.at.max(now);
+    }
 }
 
 /// A packet in transit; packets with equal times leave in the order of arrival.
@@ -168,6 +251,9 @@ impl Impair {
     /// An empty link. All memory that it will ever use is allocated now.
     pub fn new(params: Params, stream: Stream) -> Self {
         Self {
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            sending: Sending::default(),
             held: BinaryHeap::with_capacity(params.limit),
             params,
             backlog: Tally::ZERO,
@@ -184,8 +270,61 @@ impl Impair {
         Some(packet)
     }
 
+    /// Whether a packet has to wait before its delay begins.
+    fn waits(&self) -> bool {
+        self.params.rate > Rate::default() || self.params.outage || !self.waiting.is_empty()
+    }
+
+    /// Adds a packet to those that wait, and begins with it if there is no other.
+    fn wait(&mut self, packet: Packet, jitter: u64, now: Instant) {
+        match self.waiting.is_empty() {
+            true => self.sending.begin(packet.bytes(), now),
+            false => self.waiting_bytes += packet.bytes(),
+        }
+        self.waiting.push_back(Waiting { packet, jitter });
+    }
+
+    /// Begins the delay of every packet that has been sent by `now`.
+    fn send(&mut self, now: Instant) {
+        while !self.waiting.is_empty() {
+            let end = self.sending.end(&self.params);
+            if end > now {
+                return;
+            }
+            self.sending.advance(end, &self.params);
+            let sent = self.waiting.pop_front();
+            if let Some(next) = self.waiting.front() {
+                self.waiting_bytes -= next.packet.bytes();
+                self.sending.begin(next.packet.bytes(), end);
+            }
+            if let Some(Waiting { packet, jitter }) = sent {
+                self.hold(packet, jitter, end);
+            }
+        }
+    }
+
+    /// Begins the delay of a packet.
+    fn hold(&mut self, packet: Packet, jitter: u64, now: Instant) {
+        let mut leaves = self.params.leaves(now, jitter);
+        if !self.params.reorder {
+            leaves = leaves.max(self.last);
+        }
+        self.last = self.last.max(leaves);
+        let serial = self.serial;
+        self.serial += 1;
+        self.held.push(Reverse(Held {
+            leaves,
+            serial,
+            packet,
+        }));
+    }
+
     /// Puts other parameters in force; the state is kept.
-    fn change(&mut self, params: Params) {
+    fn change(&mut self, params: Params, now: Instant) {
+        self.send(now);
+        if !self.waiting.is_empty() {
+            self.sending.advance(now, &self.params);
+        }
         let more = params.limit.saturating_sub(self.held.len());
         self.held.reserve(more);
         self.params = params;
@@ -200,23 +339,21 @@ impl Discipline for Impair {
             self.stats.lost += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::Impaired));
         }
-        if self.held.len() >= self.params.limit {
+        if !self.has_room(packet.class) {
             self.stats.full += 1;
             return Admission::Refused(cx.fates.discard(packet, Reason::QueueFull));
         }
-        let mut leaves = self.params.leaves(cx.now, jitter);
-        if !self.params.reorder {
-            leaves = leaves.max(self.last);
+        self.send(cx.now);
+        let is_next = self.waiting.is_empty();
+        if !is_next && self.waiting_bytes + packet.bytes() > self.params.buffer.0 {
+            self.stats.overflowed += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::Impaired));
         }
-        self.last = self.last.max(leaves);
         self.backlog.count(packet.bytes());
-        let serial = self.serial;
-        self.serial += 1;
-        self.held.push(Reverse(Held {
-            leaves,
-            serial,
-            packet,
-        }));
+        match self.waits() {
+            true => self.wait(packet, jitter, cx.now),
+            false => self.hold(packet, jitter, cx.now),
+        }
         Admission::Queued
     }
 
@@ -229,12 +366,18 @@ impl Discipline for Impair {
     }
 
     fn has_room(&self, _class: Class) -> bool {
-        self.held.len() < self.params.limit
+        self.waiting.len() + self.held.len() < self.params.limit
     }
 
     fn ready(&self, now: Instant) -> Ready {
         match self.held.peek() {
-            None => Ready::Empty,
+            None if self.waiting.is_empty() => Ready::Empty,
+            // The timer comes first: then it is known when the delay ends.
+            None => Ready::At(
+                self.sending
+                    .end(&self.params)
+                    .max(now + Span::from_nanos(1)),
+            ),
             Some(Reverse(next)) if next.leaves <= now => Ready::Now,
             Some(Reverse(next)) => Ready::At(next.leaves),
         }
@@ -245,20 +388,36 @@ impl Discipline for Impair {
     }
 
     fn state_bytes(&self) -> usize {
-        size_of_val(self) + self.held.capacity() * size_of::<Reverse<Held>>()
+        let held = self.held.capacity() * size_of::<Reverse<Held>>();
+        size_of_val(self) + held + self.waiting.capacity() * size_of::<Waiting>()
     }
 
-    fn reconfigure(&mut self, settings: &Settings, _now: Instant) {
-        self.change(accepted(Params::new(settings)));
+    fn reconfigure(&mut self, settings: &Settings, now: Instant) {
+        self.change(accepted(Params::new(settings)), now);
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        let end = self.sending.end(&self.params);
+        (!self.waiting.is_empty() && end < Instant::FAR_FUTURE).then_some(end)
+    }
+
+    fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.send(cx.now);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
-        std::iter::from_fn(|| self.pop()).for_each(out);
+        std::iter::from_fn(|| self.pop()).for_each(&mut *out);
+        self.waiting_bytes = 0;
+        for Waiting { packet, .. } in self.waiting.drain(..) {
+            self.backlog.uncount(packet.bytes());
+            out(packet);
+        }
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         report("lost", self.stats.lost);
         report("full", self.stats.full);
+        report("overflowed", self.stats.overflowed);
     }
 }
 
@@ -275,6 +434,9 @@ mod tests {
             loss: 0.0,
             reorder: false,
             limit: 100,
+            rate: Rate::default(),
+            buffer: Bytes(1_000_000),
+            outage: false,
         }
     }
 
@@ -345,5 +507,80 @@ mod tests {
         // Binomial: 1000 expected, standard deviation 30; four of them either way.
         let lost = rig.fates.ended(Reason::Impaired).packets;
         assert!((880..=1120).contains(&lost), "{lost}");
+    }
+
+    /// Takes what leaves up to a time: the number of each packet and when it leaves, in microseconds.
+    fn leaving(rig: &mut Rig, link: &mut Impair, until: u64) -> Vec<(u64, u64)> {
+        let mut left = Vec::new();
+        loop {
+            let ready = match link.ready(rig.now) {
+                Ready::Now => rig.now,
+                Ready::At(at) => at,
+                Ready::Empty => Instant::FAR_FUTURE,
+            };
+            let due = ready.min(link.timeout().unwrap_or(Instant::FAR_FUTURE));
+            if due > at_us(until) {
+                rig.now = at_us(until);
+                return left;
+            }
+            rig.now = due.max(rig.now);
+            link.on_timeout(&mut rig.cx());
+            if let Some(packet) = rig.take(link) {
+                left.push((packet.id, rig.now.as_nanos() / 1000));
+            }
+        }
+    }
+
+    fn at_us(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    #[test]
+    fn packets_are_sent_one_after_the_other_before_their_delay() {
+        // 1476 B and 24 B are 12 000 bit: 1 ms at 12 Mbit/s; then 10 ms of delay.
+        let mut rig = Rig::new(1);
+        let twelve = Params {
+            rate: Rate::from_mbps(12),
+            buffer: Bytes(3000),
+            ..params()
+        };
+        let mut link = impair(twelve.clone());
+        for _ in 0..4 {
+            rig.offer(&mut link, 0, 1476);
+        }
+        // One is being sent, two wait, one is lost.
+        assert_eq!((link.stats.overflowed, link.backlog.packets), (1, 3));
+        assert_eq!(leaving(&mut rig, &mut link, 1500), []);
+        // Half of the second one is sent; the rest takes 2 ms at 3 Mbit/s, but for 5 ms nothing is sent.
+        link.change(
+            Params {
+                outage: true,
+                ..twelve.clone()
+            },
+            rig.now,
+        );
+        assert_eq!(leaving(&mut rig, &mut link, 6500), []);
+        let three = Params {
+            rate: Rate::from_mbps(3),
+            ..twelve
+        };
+        link.change(three.clone(), rig.now);
+        assert_eq!(leaving(&mut rig, &mut link, 18_000), [(0, 11_000)]);
+        // A changed delay is for later packets: that of the second one has begun at 8.5 ms, that of the third at 12.5 ms.
+        link.change(
+            Params {
+                delay: Span::ZERO,
+                ..three
+            },
+            rig.now,
+        );
+        assert_eq!(
+            leaving(&mut rig, &mut link, 30_000),
+            [(1, 18_500), (2, 22_500)]
+        );
+        assert_eq!(
+            (link.ready(rig.now), link.backlog),
+            (Ready::Empty, Tally::ZERO)
+        );
     }
 }

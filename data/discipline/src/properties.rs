@@ -243,6 +243,13 @@ impl Run {
 
     /// Checks that every packet held leaves as time goes on.
     fn finish(&mut self) {
+        let spec = self.metered.spec();
+        if spec.kind() == "impair" {
+            // An outage has no end of its own, and a rate may be as low as a bit a second.
+            let (rate, outage) = (Scalar::Text("0 bit".to_owned()), Scalar::Flag(false));
+            let ended = spec.with([("rate", &rate), ("outage", &outage)]).unwrap();
+            self.metered.set(ended, self.rig.now).unwrap();
+        }
         let mut empty_handed = 0;
         while self.metered.backlog().packets > 0 {
             let before = self.metered.backlog();
@@ -251,7 +258,7 @@ impl Run {
             if self.metered.backlog() == before {
                 empty_handed += 1;
                 assert!(empty_handed < 10, "stuck with {before:?}");
-                self.rig.now += Span::from_secs(61); // longer than any delay
+                self.call(&Call::Wait(Span::from_secs(61)), &[]); // longer than any delay
             }
         }
         let ledger = self.metered.ledger();

@@ -15,6 +15,7 @@
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
 //! - `multicast`: datagrams to many hosts
+//! - [`line`]: a link whose rate and delay change with time, and a modem's buffer in front of it
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
 //! - [`meter`]: the counts of a run; [`passage`]: the passage of flows at a port; [`gauges`]: the gauges of its queue;
@@ -34,6 +35,7 @@ pub mod flow_spec;
 mod frame;
 pub mod gauges;
 pub mod identification;
+pub mod line;
 pub mod meter;
 mod multicast;
 pub mod network;
@@ -51,6 +53,7 @@ pub use actor::Actor;
 pub use endpoint::EndpointId;
 pub use fabric::Fabric;
 pub use flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
+pub use line::LineSpec;
 pub use meter::Meters;
 pub use network::{Network, NodeId, PortId};
 pub use simulation::{Measurement, Simulation};

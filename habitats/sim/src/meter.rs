@@ -125,6 +125,8 @@ pub struct Watch {
     pub sojourn: Delays,
     /// Packets that the link has started to send.
     pub sent: Tally,
+    /// Packets that a line behind the port has started to send, or will when it has sent those before.
+    pub carried: Tally,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline reports classes.
     pub classes: Option<Vec<[u64; 2]>>,
     /// The flows that the discipline tracks, if it tracks flows by their keys.
@@ -192,6 +194,13 @@ impl Watch {
         self.departed(packet, at, flight.flow, flight.traffic);
         if let Some(trace) = &mut self.trace {
             trace.departed(at, key, &flight.content, packet.ecn);
+        }
+    }
+
+    /// Records that a line behind the port starts a packet at `at`.
+    pub(crate) fn carried(&mut self, packet: &Packet, at: Instant) {
+        if at >= self.from {
+            self.carried.count(packet.bytes());
         }
     }
 

@@ -5,6 +5,9 @@
 //!   a      ◀── delay ◀── rate ── b.port     each direction has a port of its own
 //! ```
 //!
+//! A link may have a line whose rate and delay change with time, see [`line`](crate::line): then the port's rate is that
+//! of a shaper, if it has one.
+//!
 //! Routing uses shortest-hop paths. Among several equally short paths, the hash of a flow selects one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,6 +18,7 @@ use weir_discipline::Spec;
 use weir_path::egress::port::Link;
 
 use crate::fabric::Fabric;
+use crate::line::LineSpec;
 use crate::route::Routes;
 use crate::wire::Wire;
 
@@ -88,6 +92,7 @@ struct Draft {
     spec: Spec,
     link: Link,
     delay: Span,
+    line: Option<LineSpec>,
 }
 
 impl Network {
@@ -135,11 +140,26 @@ impl Network {
                     frame_bytes_max: FRAME_BYTES_MAX,
                 },
                 delay,
+                line: None,
             });
             self.nodes[nodes[place].0 as usize].ports.push(id);
             place += 1;
             id
         })
+    }
+
+    /// Gives the direction of a link from this port a rate and a delay of its own.
+    pub fn direction(&mut self, port: PortId, rate: Option<Rate>, delay: Span) {
+        let draft = &mut self.wires[port.0 as usize];
+        (draft.link.rate, draft.delay) = (rate, delay);
+    }
+
+    /// Puts a line in place of the rate and the delay of the link behind a port. `shaper` is the rate at which the port
+    /// sends to the line's modem; as fast as it can if absent.
+    pub fn line(&mut self, port: PortId, line: LineSpec, shaper: Option<Rate>) {
+        let draft = &mut self.wires[port.0 as usize];
+        draft.link.rate = shaper;
+        draft.line = Some(line);
     }
 
     /// Builds the network, at time zero, for a run with these random streams.
@@ -154,7 +174,11 @@ impl Network {
         let streams = streams.below("port");
         let wires = self.wires.into_iter().map(|draft| {
             let streams = streams.below(&draft.name);
-            Wire::new(draft.spec, draft.link, draft.to, draft.delay, &streams)
+            let wire = Wire::new(draft.spec, draft.link, draft.to, draft.delay, &streams);
+            match draft.line {
+                Some(line) => wire.over(line),
+                None => wire,
+            }
         });
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|n| crate::fabric::Node {

@@ -3,11 +3,12 @@
 use weir_base::{Instant, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
 use weir_discipline::{Spec, SpecMismatch};
-use weir_packet::{Fates, Packet};
+use weir_packet::{Fates, Packet, Reason};
 use weir_path::egress::port::{Link, Port, Transmission};
 
 use crate::flight::Flights;
 use crate::frame::{Frame, Ring};
+use crate::line::{Line, LineSpec};
 use crate::meter::Watch;
 use crate::network::NodeId;
 use crate::plain::Plain;
@@ -38,6 +39,8 @@ pub(crate) enum Sender {
 /// A port that is stepped at each of its events.
 pub(crate) struct Stepped {
     pub(crate) port: Port,
+    /// The line that takes its frames instead of a link with a constant rate and delay.
+    pub(crate) line: Option<Box<Line>>,
     /// Time of its next step; events for other times are obsolete.
     pub(crate) wake: Instant,
     /// Its record.
@@ -48,6 +51,7 @@ impl Stepped {
     fn new(port: Port) -> Self {
         Self {
             port,
+            line: None,
             wake: Instant::FAR_FUTURE,
             watch: None,
         }
@@ -64,6 +68,9 @@ impl Stepped {
         flights: &Flights,
         fates: &mut Fates,
     ) -> Option<Instant> {
+        if self.line.is_some() {
+            return self.step_to_line(now, ring, flights, fates);
+        }
         if self.watch.is_none()
             && let Some((packet, sending)) = self.port.pass(now)
         {
@@ -86,6 +93,52 @@ impl Stepped {
         self.wake = next;
         Some(next)
     }
+
+    /// The same in front of a line, which may take frames one at a time, and may lose some.
+    fn step_to_line(
+        &mut self,
+        now: Instant,
+        ring: &mut Ring,
+        flights: &Flights,
+        fates: &mut Fates,
+    ) -> Option<Instant> {
+        let line = self.line.as_deref_mut()?;
+        if let Some(rate) = line.news(now) {
+            self.port.set_known_rate(Some(rate));
+        }
+        let (watch, mut lost) = (&mut self.watch, Vec::new());
+        let room = line.room(now);
+        let mut departed = |packet: Packet, sending: Transmission| {
+            let at = sending.start;
+            if let Some(watch) = watch {
+                let flight = flights.get(packet.slot);
+                watch.passed(&packet, flight, flights.keys.key(&packet), at);
+            }
+            let Some((sending, arrival)) = line.send(packet.bytes(), at) else {
+                lost.push(packet);
+                return;
+            };
+            if let Some(watch) = watch {
+                watch.carried(&packet, sending.start);
+            }
+            ring.push(Frame {
+                arrival,
+                ..flights.frame(&packet, sending, Span::ZERO)
+            });
+        };
+        let next = self
+            .port
+            .step(now, &flights.keys, fates, room, &mut departed);
+        for packet in lost {
+            fates.discard(packet, Reason::Impaired);
+        }
+        let holds = self.port.queue().backlog() != Tally::ZERO;
+        let free = line.next_room(now).filter(|_| holds);
+        let next = next.into_iter().chain(free).min();
+        let next = next.filter(|next| *next != self.wake)?;
+        self.wake = next;
+        Some(next)
+    }
 }
 
 impl Wire {
@@ -105,6 +158,14 @@ impl Wire {
             touched: false,
             is_cut: false,
         }
+    }
+
+    /// The same wire over a line.
+    pub(crate) fn over(mut self, line: LineSpec) -> Self {
+        let stepped = self.stepped();
+        let line = Line::new(line, stepped.port.link().overhead);
+        stepped.line = Some(Box::new(line));
+        self
     }
 
     /// Makes it a stepped port before the run, so that it can be watched.
@@ -149,9 +210,10 @@ impl Wire {
     pub(crate) fn takes_time(&self) -> bool {
         match &self.sender {
             Sender::Plain(_) => true,
-            Sender::Stepped(stepped) => {
-                self.delay > Span::ZERO || stepped.port.link().rate.is_some()
-            }
+            Sender::Stepped(stepped) => match &stepped.line {
+                Some(line) => line.takes_time(),
+                None => self.delay > Span::ZERO || stepped.port.link().rate.is_some(),
+            },
         }
     }
 
@@ -184,6 +246,9 @@ impl Wire {
         self.ring.relax();
         if let Sender::Stepped(stepped) = &mut self.sender {
             stepped.port.relax();
+            if let Some(line) = &mut stepped.line {
+                line.relax();
+            }
         }
     }
 }
@@ -229,6 +294,25 @@ impl<'a> PortView<'a> {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.link(),
             Sender::Stepped(stepped) => stepped.port.link(),
+        }
+    }
+
+    /// The line behind the port, if there is one: the link is then what the port knows of it.
+    pub fn line(&self) -> Option<&'a LineSpec> {
+        match &self.wire.sender {
+            Sender::Plain(_) => None,
+            Sender::Stepped(stepped) => stepped.line.as_deref().map(Line::spec),
+        }
+    }
+
+    /// Packets in the modem of that line.
+    pub fn behind(&self) -> Tally {
+        match &self.wire.sender {
+            Sender::Plain(_) => Tally::ZERO,
+            Sender::Stepped(stepped) => {
+                let line = stepped.line.as_deref();
+                line.map_or(Tally::ZERO, |line| line.behind(self.now))
+            }
         }
     }
 

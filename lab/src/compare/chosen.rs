@@ -103,17 +103,18 @@ impl Chosen {
             Err(ScenarioError::new(origin, why).in_file(&self.name).into())
         };
         let others = plan.base.links.iter().filter(|other| other.name != LINK);
-        let narrowest = others
-            .filter_map(|other| Some((other.rate?, &other.name)))
-            .min();
+        let directions = others.flat_map(|other| {
+            let rates = other.directions.iter();
+            rates.filter_map(|direction| Some((direction.rate_at_start()?, &other.name)))
+        });
+        let narrowest = directions.min();
         if let Some((least, name)) = narrowest.filter(|(least, _)| rate >= *least) {
             return wrong(format!(
                 "must be less than the {least} of `link.{name}`: the queue would be there"
             ));
         }
-        let own = link
-            .rate
-            .filter(|own| rate > *own && has_attack(&plan.base));
+        let own = link.directions[0].rate_at_start();
+        let own = own.filter(|own| rate > *own && has_attack(&plan.base));
         match own {
             Some(own) => wrong(format!(
                 "must be at most the load's own {own}: its attackers' rates are made for that, and would not fill a \

@@ -18,6 +18,7 @@ use std::process::Command;
 use weir_base::{Rate, Span};
 use weir_live::namespace::{Namespace, Spawner};
 
+use super::courses;
 use super::endpoints::{Endpoints, Settings};
 use super::process::run_to_end;
 use super::routes::Routes;
@@ -200,7 +201,10 @@ impl Site {
 
     /// Paces a host's end of a link to the link's rate, counted on the wire.
     fn pace(&self, index: usize, node: &Node) -> Result<(), Error> {
-        let rate = node.interfaces.first().and_then(|i| i.rate);
+        let rate = node
+            .interfaces
+            .first()
+            .and_then(|i| courses::first_rate(&i.direction));
         let Some(rate) = rate.filter(|_| !node.is_router) else {
             return Ok(());
         };

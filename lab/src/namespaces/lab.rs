@@ -22,6 +22,7 @@ use super::arrivals::{self, Arrived};
 use super::build::Site;
 use super::control_element::{self, ControlElement};
 use super::controllers::Controllers;
+use super::courses::Courses;
 use super::endpoints::Endpoints;
 use super::forwarding::Elements;
 use super::limits;
@@ -35,6 +36,7 @@ use super::wire;
 use crate::cpu::{Others, cpu_seconds};
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::{Habitat, RunOptions};
 use crate::progress::Progress;
@@ -173,6 +175,8 @@ impl Lab<'_> {
             None => Controllers::start(scenario, &topology, &socket, window, seed)?,
         };
         let sampler = Sampler::start(scenario, &topology, &socket, window)?;
+        let long = site.long.iter().map(|(long, _)| long);
+        let courses = Courses::start(&topology, long, &socket, window)?;
         let mut events = (forwarding.as_mut(), &site);
         self.watch(
             window,
@@ -195,11 +199,14 @@ impl Lab<'_> {
         );
         let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
+        lines::add_curves(scenario, &mut series);
         if let Some(forwarding) = &forwarding {
             forwarding.add_metrics(&routers[..bridges.start], &mut metrics);
         }
         arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
         let trouble = controllers.finish(scenario, &mut metrics, &mut series);
+        let late = courses.finish();
+        notes.extend(late.iter().map(|why| format!("{prefix}: {why}")));
         sampler.finish(scenario.warm_up, &mut metrics, &mut series);
         notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
         routers.into_iter().for_each(Router::stop);

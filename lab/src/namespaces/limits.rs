@@ -6,10 +6,10 @@ use super::controllers::PERIOD_MIN;
 use super::endpoints::Endpoints;
 use super::routes::spread_hosts;
 use super::traffic;
-use super::wire::{DELAY_MIN, LONG_MAX, Long};
+use super::wire::{CHANGE_MIN, DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{Direction, Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
 use crate::topology::Topology;
 
 /// Maximum number of hosts and routers: each is a namespace with its own processes.
@@ -68,8 +68,8 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
     let long = Long::all(scenario, topology);
     if long.len() > LONG_MAX {
         return refuse(format!(
-            "{} wires have a delay of {DELAY_MIN} or more (a link of a group of hosts is a wire \
-             for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
+            "{} wires have a delay of {DELAY_MIN} or more, change, or have a modem (a link of a group of hosts \
+             is a wire for each), each needs a bridge of its own, and the lab has room for {LONG_MAX}: one \
              link between two routers could have the delay; try --on sim",
             long.len()
         ));
@@ -137,7 +137,17 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
         ));
     }
     let disciplines = [&link.discipline, &link.reverse_discipline];
+    let buffers = ["buffer", "reverse_buffer"];
     for end in 0..2 {
+        let Direction { rate, modem, .. } = &link.directions[end];
+        let changes = rate.as_ref().is_some_and(|rate| !rate.is_constant());
+        if changes && modem.is_none() && is_host[end] {
+            return refuse(format!(
+                "link {name} has a rate that changes at host {}, where the kernel's own queue is, \
+                 and no modem: give it a `{}`; try --on sim",
+                link.ends[end], buffers[end]
+            ));
+        }
         if disciplines[end].is_some() && is_host[end] {
             return refuse(format!(
                 "link {name} has a queue discipline at host {}, where the kernel's own queue is; \
@@ -183,10 +193,12 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
     links.dedup(); // the wires of a link are adjacent
     if !links.is_empty() {
         let name = |&link: &usize| {
-            format!(
-                "{} {}",
-                scenario.links[link].name, scenario.links[link].delay
-            )
+            let link = &scenario.links[link];
+            let [there, back] = link.directions.each_ref().map(|d| d.delay.greatest());
+            match there == back {
+                true => format!("{} {there}", link.name),
+                false => format!("{} {there} and {back}", link.name),
+            }
         };
         let links: Vec<String> = links.iter().map(name).collect();
         notes.push(format!(
@@ -195,8 +207,24 @@ fn notes(scenario: &Scenario, long: &[Long]) -> Vec<String> {
             links.join(", ")
         ));
     }
+    let is_fast = |link: &&Link| {
+        let mut rates = link.directions.iter().filter_map(|d| d.rate.as_ref());
+        rates.any(|rate| rate.shortest() < CHANGE_MIN)
+    };
+    let fast = scenario.links.iter().filter(is_fast);
+    let fast: Vec<_> = fast.map(|l| l.name.as_str()).collect();
+    if !fast.is_empty() {
+        notes.push(format!(
+            "rates that change faster than every {CHANGE_MIN} are averaged (links {})",
+            fast.join(", ")
+        ));
+    }
     let short = Span::from_nanos(1)..DELAY_MIN;
-    let delayed = scenario.links.iter().filter(|l| short.contains(&l.delay));
+    let is_short = |link: &&Link| {
+        let mut delays = link.directions.iter().flat_map(|d| d.delay.values());
+        delays.any(|delay| short.contains(&delay))
+    };
+    let delayed = scenario.links.iter().filter(is_short);
     let delayed: Vec<_> = delayed.map(|l| l.name.as_str()).collect();
     if !delayed.is_empty() {
         notes.push(format!(
@@ -307,6 +335,11 @@ rate = "1 Mbit"
                 "discipline at host left",
             ),
             (
+                link,
+                format!("{link}\nrate = \"2 Mbit, 1 Mbit from 1 s\""),
+                "a rate that changes at host left, where the kernel's own queue is, and no modem: give it a `buffer`; try",
+            ),
+            (
                 "\"tcp\"",
                 "\"tcp\"\nmss = \"8960 B\"".to_owned(),
                 "segments of 8960 B",
@@ -341,6 +374,11 @@ rate = "1 Mbit"
             "ends = [\"left\", \"a\"]\ndelay = \"0.1 ms\"",
         );
         assert!(delay.unwrap()[0].starts_with("delays below 1 ms are not emulated (links l)"));
+        let right = "ends = [\"a\", \"right\"]";
+        let fast = "sawtooth 1 Mbit to 2 Mbit in 4 steps every 0.1 s";
+        let fast = format!("{right}\nrate = \"{fast}\"\nreverse_rate = \"1 Mbit\"");
+        let averaged = "rates that change faster than every 100 ms are averaged (links r)";
+        assert!(with(right, &fast).unwrap().contains(&averaged.to_owned()));
         let left = "ends = [\"left\", \"a\"]";
         let hasty = format!(
             "{left}\nreverse_discipline = {{ kind = \"refill\" }}\n[controller.fast]\n\

@@ -11,10 +11,11 @@
 //! - [`routes`]: the routes in the kernel's form
 //! - [`endpoints`]: the TCP settings of each host's kernel
 //! - [`build`]: creates namespaces, links and addresses
-//! - [`wire`]: wires with a delay
+//! - [`wire`]: wires with a delay, or with a modem
 //! - [`process`]: programs inside namespaces, with time limits
 //! - [`router`]: `weir router` in a router's namespace
 //! - `controllers`: controllers as threads of the run, `elements`: their routers
+//! - `courses`: links whose rate or delay changes during a run
 //! - `control_element`: controllers within `weir ce`, over routers that run as `weir fe`
 //! - `forwarding`: the controller of flexible packet forwarding, and events
 //! - `arrivals`: datagrams that were lost, and copies
@@ -28,6 +29,7 @@ mod arrivals;
 pub mod build;
 mod control_element;
 mod controllers;
+mod courses;
 mod elements;
 pub mod endpoints;
 mod forwarding;

@@ -12,6 +12,7 @@ use weir_base::setting::Scalar;
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
 
+use super::courses;
 use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
@@ -119,7 +120,7 @@ pub fn configuration(node: &Node, socket: &Path) -> String {
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
-        if let Some(rate) = interface.rate {
+        if let Some(rate) = courses::first_rate(&interface.direction) {
             let _ = writeln!(text, "rate = \"{rate}\"");
         }
         let discipline = interface.discipline.as_ref().map(inline);

@@ -1,11 +1,14 @@
-//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire.
+//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire, and so is a modem.
 //!
 //! ```text
 //!   node ══ veth ══ first ┌─────────────┐ second ══ veth ══ node
 //!                         │ weir router │
-//!                         │ mode bridged│   each port: impair, the link's delay, no pacing
-//!                         └─────────────┘   a namespace of its own, without addresses
+//!                         │ mode bridged│   each port: impair, the link's delay, no pacing; in front of it the modem,
+//!                         └─────────────┘   if there is one. A namespace of its own, without addresses
 //! ```
+//!
+//! A link whose rate or delay changes has a bridge, too (see `courses`). Without a modem the rate is that of the port
+//! in front of the bridge, which stops the link in an outage only.
 //!
 //! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for
 //! the delay and then passes it on. It has room for everything that the link can send in that time, so it loses no
@@ -16,11 +19,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
-use weir_base::{Rate, Span};
+use weir_base::{Instant, Rate, Span, Varying};
+use weir_packet::Reason;
 
 use super::forwarding::links_of_events;
 use super::router::{NO_SUPERVISOR, Router, quoted};
-use crate::scenario::Scenario;
+use crate::lines;
+use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
 /// Shorter delays are common in namespaces anyway.
@@ -33,6 +38,8 @@ const FRAME_BYTES_MIN: u64 = 84;
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
 /// Minimum and maximum number of packets that one direction of a wire holds.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
+/// A router or bridge is changed at intervals of this length at least.
+pub const CHANGE_MIN: Span = Span::from_millis(100);
 /// The bridge's two ports.
 pub const PORTS: [&str; 2] = ["first", "second"];
 
@@ -45,10 +52,36 @@ pub struct Long {
     pub link: usize,
     /// Node and interface at both ends.
     pub ends: [(usize, usize); 2],
-    /// The delay of a frame.
-    pub delay: Span,
-    /// Maximum number of packets in flight, in each direction.
+    /// The direction from the first end, and that from the second.
+    pub directions: [Emulated; 2],
+}
+
+/// One direction of such a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulated {
+    /// Its rate, delay and modem in the scenario.
+    pub direction: Direction,
+    /// Maximum number of packets in the bridge.
     pub held: u64,
+}
+
+impl Emulated {
+    /// The parameters of the bridge's discipline at `now`, as written, and the end of their validity.
+    pub fn parameters(&self, now: Instant) -> (Vec<(&'static str, String)>, Instant) {
+        let (delay, mut until) = self.direction.delay.piece(now);
+        until = until.max(now + CHANGE_MIN);
+        let mut parameters = vec![("delay", delay.to_string())];
+        let rate = self.direction.rate.as_ref();
+        if let Some(course) = rate.filter(|r| self.direction.modem.is_some() || !r.is_constant()) {
+            let (rate, end) = lines::settled(course, now, CHANGE_MIN);
+            until = until.min(end);
+            if self.direction.modem.is_some() && rate > Rate::default() {
+                parameters.push(("rate", rate.to_string()));
+            }
+            parameters.push(("outage", (rate == Rate::default()).to_string()));
+        }
+        (parameters, until)
+    }
 }
 
 impl Long {
@@ -59,13 +92,20 @@ impl Long {
         for (node, interface) in topology.nodes.iter().enumerate() {
             for (port, near) in interface.interfaces.iter().enumerate() {
                 let first = (node, port) < near.peer;
-                if first && (near.delay >= DELAY_MIN || fail.contains(&near.link)) {
+                let (peer, place) = near.peer;
+                let far = &topology.nodes[peer].interfaces[place];
+                let needs = |end: &Interface| {
+                    end.direction.delay.greatest() >= DELAY_MIN || !end.direction.is_plain()
+                };
+                if first && (needs(near) || needs(far) || fail.contains(&near.link)) {
                     all.push(Self {
                         wire: near.wire,
                         link: near.link,
                         ends: [(node, port), near.peer],
-                        delay: near.delay,
-                        held: held(near),
+                        directions: [near, far].map(|end| Emulated {
+                            direction: end.direction.clone(),
+                            held: held(&end.direction),
+                        }),
                     });
                 }
             }
@@ -83,13 +123,22 @@ impl Long {
     pub fn configuration(&self, socket: &Path) -> String {
         let socket = quoted(&socket.to_string_lossy());
         let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
-        for port in PORTS {
+        // Frames of the first end come in at the first port, and leaves by the second.
+        for (port, emulated) in PORTS.iter().zip(self.directions.iter().rev()) {
+            let (parameters, _) = emulated.parameters(Instant::ZERO);
+            let mut discipline = format!("kind = \"impair\", limit = {}", emulated.held);
+            for (name, value) in parameters {
+                let value = match value.parse::<bool>() {
+                    Ok(flag) => flag.to_string(),
+                    Err(_) => quoted(&value),
+                };
+                discipline += &format!(", {name} = {value}");
+            }
+            if let Some(modem) = &emulated.direction.modem {
+                discipline += &format!(", buffer = \"{}\"", modem.buffer);
+            }
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "\n[port.{port}]\ndiscipline = {{ kind = \"impair\", delay = \"{}\", limit = {} }}",
-                self.delay, self.held
-            );
+            let _ = writeln!(text, "\n[port.{port}]\ndiscipline = {{ {discipline} }}");
         }
         text
     }
@@ -98,7 +147,9 @@ impl Long {
 /// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
 pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     let drops = bridge.page("drops");
-    let count = |drop: &Value| match drop["loss"] == true {
+    // Losses of a modem belong to the scenario.
+    let lost = |drop: &Value| drop["loss"] == true && drop["reason"] != Reason::Impaired.name();
+    let count = |drop: &Value| match lost(drop) {
         true => drop["count"]["packets"].as_u64().unwrap_or(0),
         false => 0,
     };
@@ -111,10 +162,14 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
     })
 }
 
-/// The number of packets that one direction sends within the delay, if all packets have the minimum length.
-fn held(interface: &Interface) -> u64 {
-    let rate = interface.rate.map_or(RATE_MAX, |rate| rate.min(RATE_MAX));
-    let packets = rate.bytes_in(interface.delay).div_ceil(FRAME_BYTES_MIN);
+/// The number of packets that one direction sends within the delay, and those in its modem, if all packets have the
+/// minimum length.
+fn held(direction: &Direction) -> u64 {
+    let rate = direction.rate.as_ref().map_or(RATE_MAX, Varying::greatest);
+    let rate = rate.min(RATE_MAX);
+    let delay = direction.delay.greatest();
+    let buffer = direction.modem.as_ref().map_or(0, |modem| modem.buffer.0);
+    let packets = (rate.bytes_in(delay) + buffer).div_ceil(FRAME_BYTES_MIN);
     (2 * packets).clamp(HELD_PACKETS.0, HELD_PACKETS.1)
 }
 
@@ -147,13 +202,42 @@ delay = "20 ms"
         // r's second interface and far2's only one
         assert_eq!(all[0].ends, [(0, 1), (2, 0)]);
         // 250 kB in 20 ms: 2977 of the shortest frames, and as many again for bursts.
-        assert_eq!((all[0].wire, all[0].held), (1, 5954));
+        assert_eq!((all[0].wire, all[0].directions[1].held), (1, 5954));
         let text = all[0].configuration(Path::new("/run/w.sock"));
         assert_eq!(
             text,
             "mode = \"bridged\"\nsocket = \"/run/w.sock\"\nwatchdog = \"0 s\"\n\
-             \n[port.first]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n\
-             \n[port.second]\ndiscipline = { kind = \"impair\", delay = \"20 ms\", limit = 5954 }\n"
+             \n[port.first]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n\
+             \n[port.second]\ndiscipline = { kind = \"impair\", limit = 5954, delay = \"20 ms\" }\n"
         );
+    }
+
+    #[test]
+    fn a_modem_is_in_the_bridge_and_a_rate_that_the_port_knows_is_not() {
+        let link = "rate = \"20 Mbit, outage from 5 s, 4 Mbit from 6 s\"\nbuffer = \"64 kB\"";
+        let text = TEXT.replacen("rate = \"100 Mbit\"", link, 1);
+        let (scenario, _) = plan(&text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let long = &Long::all(&scenario, &topology)[0];
+        let at = |end: usize, seconds| {
+            let now = Instant::ZERO + Span::from_secs(seconds);
+            let (parameters, until) = long.directions[end].parameters(now);
+            let shown = parameters
+                .iter()
+                .map(|(name, value)| format!("{name} {value}"));
+            (shown.collect::<Vec<_>>().join(", "), until.since(now))
+        };
+        let seconds = Span::from_secs;
+        let first = "delay 20 ms, rate 20 Mbit, outage false".to_owned();
+        assert_eq!(at(0, 0), (first, seconds(5)));
+        assert_eq!(
+            at(0, 5),
+            ("delay 20 ms, outage true".to_owned(), seconds(1))
+        );
+        // The second end has no modem: the port itself has the rate.
+        assert_eq!(at(1, 0).0, "delay 20 ms, outage false");
+        let text = long.configuration(Path::new("/run/w.sock"));
+        let modem = "[port.second]\ndiscipline = { kind = \"impair\", limit = 2716, delay = \"20 ms\", rate = \"20 Mbit\", outage = false, buffer = \"64000 B\" }";
+        assert!(text.contains(modem), "{text}");
     }
 }

@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
+use weir_base::Span;
 use weir_base::setting::{Scalar, did_you_mean, nearest};
-use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 
 use super::ScenarioError;
 use super::controller::Controller;
 use super::forwarding::{Forwarding, Medium};
 use super::key::{Key, SAME};
+use super::link::{Direction, Link};
 use super::parameters::*;
 use super::raw::{Node, Value};
 use super::reader::Section;
+use super::source::Files;
 use super::traffic::Traffic;
 
 /// A network, its traffic, and the length of its runs.
@@ -59,27 +61,6 @@ pub struct HostGroup {
     pub count: u32,
 }
 
-/// A link, or one link per host if a host group at one of its ends has several.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Link {
-    /// Its name.
-    pub name: String,
-    /// Names of a router or host group.
-    pub ends: [String; 2],
-    /// Rate in both directions; unlimited if absent.
-    pub rate: Option<Rate>,
-    /// One-way delay.
-    pub delay: Span,
-    /// Bytes of a packet on the wire beyond its IP length.
-    pub framing: u32,
-    /// How FPF packets cross it.
-    pub medium: Medium,
-    /// The queue at the first end.
-    pub discipline: Option<Discipline>,
-    /// The queue at the second end.
-    pub reverse_discipline: Option<Discipline>,
-}
-
 /// A queue discipline, as written and as checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discipline {
@@ -105,8 +86,8 @@ const SECTION_NAMES: &[&str] = &[
 ];
 
 impl Scenario {
-    /// Checks a file's tree, from which `variant` and `sweep` must have been removed.
-    pub fn check(tree: &Node) -> Result<Self, ScenarioError> {
+    /// Checks a file's tree, from which `variant` and `sweep` must have been removed; `files` has those that it names.
+    pub fn check(tree: &Node, files: &Files) -> Result<Self, ScenarioError> {
         let top = Section::new("", tree)?;
         let scenario = Self {
             title: top.required_text(&TITLE)?,
@@ -133,7 +114,7 @@ impl Scenario {
         }
         scenario.check_names(&top)?;
         let links = top.sections("link")?.into_iter();
-        let links = links.map(|(name, section)| scenario.check_link(name, section));
+        let links = links.map(|(name, section)| scenario.check_link(name, section, files));
         let links: Vec<Link> = links.collect::<Result<_, _>>()?;
         scenario.check_watch(&top, &links)?;
         let traffic = top.sections("traffic")?.into_iter();
@@ -209,7 +190,12 @@ impl Scenario {
         Ok(())
     }
 
-    fn check_link(&self, name: String, section: Section<'_>) -> Result<Link, ScenarioError> {
+    fn check_link(
+        &self,
+        name: String,
+        section: Section<'_>,
+        files: &Files,
+    ) -> Result<Link, ScenarioError> {
         let ends = self.check_ends(&section)?;
         let discipline = check_discipline(&section, &DISCIPLINE)?;
         let is_same = section
@@ -218,8 +204,7 @@ impl Scenario {
         let link = Link {
             name,
             ends,
-            rate: section.optional_rate(&LINK_RATE)?,
-            delay: section.span(&DELAY)?,
+            directions: Direction::check_both(&section, files)?,
             framing: section.bytes(&FRAMING)?.0 as u32,
             medium: match section.word(&MEDIUM)? {
                 "vlan" => Medium::Vlan,

@@ -7,7 +7,7 @@ use weir_controller::spec::{SpecError, manual};
 use weir_controller::{Role, Spec};
 
 use super::ScenarioError;
-use super::checked::Link;
+use super::link::Link;
 use super::parameters::{
     CHANNEL_RATE, CHANNEL_REDIRECT, CHANNEL_SCHEDULE, CONTROLLER, CONTROLLER_DELAY,
     CONTROLLER_LOSS, PERIOD,

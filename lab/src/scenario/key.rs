@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_base::{Bytes, Spacing, Span, setting::Kind};
+use weir_base::{Bytes, Rate, Spacing, Span, setting::Kind};
 
 /// One key of a section.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,10 @@ pub enum Form {
     Sizes(Bytes, Bytes),
     /// A time or a distribution of times, with the range of every number in it.
     Times(Span, Span),
+    /// A rate that may change in steps during the run, with the range of each one beside an outage.
+    RateCourse(Rate, Rate),
+    /// A time that may change in steps during the run, with the range of each one.
+    SpanCourse(Span, Span),
     /// A rate, or a rate that is a linear function of time.
     Load,
     /// The spacing of packets.
@@ -65,6 +69,17 @@ impl fmt::Display for Form {
             Self::Times(min, max) => {
                 write!(f, "times (or their mean) from \"{min}\" to \"{max}\"")
             }
+            Self::RateCourse(min, max) => write!(
+                f,
+                "{}, or its course: \"20 Mbit, 5 Mbit from 10 s, outage from 20 s\", \"sawtooth 2 Mbit to 20 Mbit in 10 \
+                 steps every 30 s\", \"trace FILE\"",
+                Kind::Rate(*min, *max)
+            ),
+            Self::SpanCourse(min, max) => write!(
+                f,
+                "{}, or its course: \"20 ms, 50 ms from 10 s\", \"sawtooth 20 ms to 50 ms in 4 steps every 30 s\"",
+                Kind::Span(*min, *max)
+            ),
             Self::Load => write!(f, "a rate, or a function like \"0.5*t + 2 Mbit\""),
             Self::Spacing => f.write_str(Spacing::EXPECTED),
             Self::Text => f.write_str("a text in quotes"),

@@ -64,6 +64,17 @@
 //! ```
 //!
 //! ```toml
+//! [link.uplink]                      # a link that changes, and differs in its directions
+//! ends = ["r", "isp"]
+//! rate = "20 Mbit, 4 Mbit from 20 s, outage from 30 s, 20 Mbit from 31 s"
+//!                                    # or "sawtooth 4 Mbit to 20 Mbit in 8 steps every 20 s", or "trace FILE"
+//! reverse_rate = "50 Mbit"           # from the second end; as from the first if absent
+//! delay = "10 ms, 40 ms from 25 s"
+//! shaper = "18 Mbit"                 # the port's own rate, if it does not know the link's: the queue that it cannot
+//! buffer = "300 kB"                  # prevent is in a modem with this buffer
+//! ```
+//!
+//! ```toml
 //! extends = "network.toml"           # a path from here: tables are merged key by key, the rest is replaced
 //!
 //! [link.wan]
@@ -102,6 +113,7 @@ pub mod checked;
 pub mod controller;
 pub mod forwarding;
 mod key;
+pub mod link;
 pub mod parameters;
 pub mod plan;
 pub mod raw;
@@ -109,12 +121,14 @@ mod reader;
 pub mod schema;
 pub mod source;
 pub mod tcp;
+mod trace;
 pub mod traffic;
 
-pub use checked::{Discipline, HostGroup, Link, Scenario};
+pub use checked::{Discipline, HostGroup, Scenario};
 pub use controller::{Controller, Wire};
 pub use forwarding::Forwarding;
 pub use key::{Form, Key};
+pub use link::{Direction, Link, Modem};
 pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};
 pub use schema::schema;

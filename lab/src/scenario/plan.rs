@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::ScenarioError;
 use super::checked::Scenario;
 use super::parameters::QUICK;
 use super::raw::{Node, Origin, Reading, Value, parse_value};
 use super::reader::Section;
-use super::{ScenarioError, source};
+use super::source::{self, Files};
 use serde_json::{Map, Value as Json};
 
 /// Maximum number of points of one file.
@@ -137,12 +138,12 @@ pub struct Point {
 
 /// Reads a file, applies the caller's choices, and checks every point.
 pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
-    of_tree(path, source::read(path, None), choices)
+    of_tree(path, None, choices)
 }
 
 /// The same for a text, treated as a built-in file of this name.
 pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
-    of_tree(file, source::read(file, Some(text)), choices)
+    of_tree(file, Some(text), choices)
 }
 
 /// The same for a built-in scenario, by its name.
@@ -152,13 +153,11 @@ pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ScenarioE
     load_text(&file, text, choices)
 }
 
-fn of_tree(
-    file: &Path,
-    tree: Result<Node, ScenarioError>,
-    choices: Choices<'_>,
-) -> Result<Plan, ScenarioError> {
+fn of_tree(file: &Path, text: Option<&str>, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
+    let tree = source::read(file, text);
+    let files = Files::of(file, text);
     let file = file.display().to_string();
-    match tree.and_then(|tree| points(tree, choices)) {
+    match tree.and_then(|tree| points(tree, choices, &files)) {
         Ok((base, points)) => Ok(Plan { file, base, points }),
         Err(error) => Err(error.in_file(&file)),
     }
@@ -175,10 +174,16 @@ pub fn plan(
         variants,
         ..Choices::default()
     };
-    points(source::read(Path::new(""), Some(text))?, choices)
+    let file = Path::new("");
+    let files = Files::of(file, Some(text));
+    points(source::read(file, Some(text))?, choices, &files)
 }
 
-fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>), ScenarioError> {
+fn points(
+    mut tree: Node,
+    choices: Choices<'_>,
+    files: &Files,
+) -> Result<(Scenario, Vec<Point>), ScenarioError> {
     let Choices {
         overrides,
         sweeps,
@@ -231,11 +236,11 @@ fn points(mut tree: Node, choices: Choices<'_>) -> Result<(Scenario, Vec<Point>)
     let mut points = Vec::new();
     for steps in product(&sweep)? {
         for variant in &variants {
-            points.push(point(&tree, variant.as_ref(), &steps, overrides)?);
+            points.push(point(&tree, variant.as_ref(), &steps, overrides, files)?);
         }
     }
     // The base alone may lack values that every variant sets; then the first point replaces it.
-    let base = Scenario::check(&tree).or_else(|error| {
+    let base = Scenario::check(&tree, files).or_else(|error| {
         let first = points.first().map(|p| p.scenario.clone());
         first.ok_or(error)
     })?;
@@ -352,6 +357,7 @@ fn point(
     variant: Option<&Variant>,
     steps: &Steps,
     overrides: &[Override],
+    files: &Files,
 ) -> Result<Point, ScenarioError> {
     let mut tree = tree.clone();
     let of_variant = variant.map(|v| v.set.as_slice()).unwrap_or_default();
@@ -375,7 +381,7 @@ fn point(
         variant: variant.map(|v| v.name.clone()),
         set,
         sweep,
-        scenario: Scenario::check(&tree)?,
+        scenario: Scenario::check(&tree, files)?,
     })
 }
 
@@ -491,7 +497,12 @@ total_rate = "8 Mbit"
             sweeps: &[long, queue],
             ..Choices::default()
         };
-        let (_, points) = points(raw::parse(&text).unwrap(), choices).unwrap();
+        let (_, points) = points(
+            raw::parse(&text).unwrap(),
+            choices,
+            &Files::of(Path::new(""), Some(&text)),
+        )
+        .unwrap();
         assert_eq!(points.len(), 6);
         assert_eq!(points[1].set["traffic.long.flows"], 3);
         assert_eq!(points[1].set["link.out.discipline"]["kind"], "fq_codel");
@@ -592,7 +603,8 @@ name = \"plain\"
                 given,
                 ..Choices::default()
             };
-            points(raw::parse(&text).unwrap(), choices)
+            let files = Files::of(Path::new(""), Some(&text));
+            points(raw::parse(&text).unwrap(), choices, &files)
         };
         let two = [
             given("a", "{ kind = \"fifo\" }"),

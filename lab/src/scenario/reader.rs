@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::str::FromStr;
 
-use weir_base::setting::{Parameter, Scalar, Setting, SettingError, did_you_mean, nearest};
+use weir_base::setting::{Kind, Parameter, Scalar, Setting, SettingError, did_you_mean, nearest};
 use weir_base::units::UnitError;
-use weir_base::{Bytes, Rate, Sizes, Span, Times};
+use weir_base::varying::Level;
+use weir_base::{Bytes, Rate, Sizes, Span, Times, Varying};
 
 use super::ScenarioError;
 use super::key::{Form, Key, WEIGHT_MAX};
@@ -134,6 +135,58 @@ impl<'a> Section<'a> {
     pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ScenarioError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Rate(rate) => rate,
+            other => unreachable!("{} is {other:?}", key.name),
+        }))
+    }
+
+    /// The course of a rate, without default.
+    pub(super) fn rate_course(
+        &self,
+        key: &'static Key,
+    ) -> Result<Option<Varying<Rate>>, ScenarioError> {
+        let Form::RateCourse(min, max) = key.form else {
+            unreachable!("{} holds no course of a rate", key.name)
+        };
+        let outage = Rate::default();
+        self.course(key, |rate| rate == outage || (min..=max).contains(&rate))
+    }
+
+    /// The course of a time, without default.
+    pub(super) fn span_course(
+        &self,
+        key: &'static Key,
+    ) -> Result<Option<Varying<Span>>, ScenarioError> {
+        let Form::SpanCourse(min, max) = key.form else {
+            unreachable!("{} holds no course of a time", key.name)
+        };
+        self.course(key, |span| (min..=max).contains(&span))
+    }
+
+    fn course<T: Level>(
+        &self,
+        key: &'static Key,
+        permits: impl Fn(T) -> bool,
+    ) -> Result<Option<Varying<T>>, ScenarioError> {
+        let text = match self.find(key).map(|node| &node.value) {
+            None => return Ok(None),
+            Some(Value::Scalar(Scalar::Text(text))) => text,
+            Some(_) => return Err(self.error(key.name, format!("must be {}", key.form))),
+        };
+        let is_single = !["sawtooth ", " from ", ","]
+            .iter()
+            .any(|w| text.contains(w));
+        if is_single {
+            self.optional(key)?; // its errors say what was meant
+        }
+        let course: Varying<T> = text.parse().map_err(|why| self.error(key.name, why))?;
+        self.within(key, course.values().all(permits))?;
+        Ok(Some(course))
+    }
+
+    /// A size without default.
+    pub(super) fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ScenarioError> {
+        Ok(self.optional(key)?.map(|setting| match setting {
+            Setting::Bytes(bytes) => bytes,
             other => unreachable!("{} is {other:?}", key.name),
         }))
     }
@@ -350,10 +403,16 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A key as a parameter; only for keys with a single setting.
+/// A key as a parameter; only for keys that may have a single setting.
 fn parameter(key: &'static Key) -> Parameter {
     match key.form {
         Form::Setting(kind) => Parameter::new(key.name, kind, key.default, key.about),
+        Form::RateCourse(min, max) => {
+            Parameter::new(key.name, Kind::Rate(min, max), key.default, key.about)
+        }
+        Form::SpanCourse(min, max) => {
+            Parameter::new(key.name, Kind::Span(min, max), key.default, key.about)
+        }
         other => unreachable!("{} is {other:?}", key.name),
     }
 }

@@ -178,6 +178,10 @@ fn form(form: &Form) -> Value {
         Form::Setting(of) => kind(of),
         Form::Sizes(..) => distribution(SIZE_UNITS, "|webstone"),
         Form::Times(..) => distribution(TIME_UNITS, ""),
+        Form::RateCourse(min, max) => {
+            course(Kind::Rate(*min, *max), RATE_UNITS, "|outage", "|trace +.+")
+        }
+        Form::SpanCourse(min, max) => course(Kind::Span(*min, *max), TIME_UNITS, "", ""),
         Form::Load => json!({ "type": "string", "pattern": LOAD, "title": form.to_string() }),
         Form::Spacing => {
             let pattern = format!("^(even|poisson|jittered +{NUMBER})$");
@@ -215,6 +219,18 @@ fn quantity(units: &str) -> String {
 fn text(pattern: &str, permitted: impl std::fmt::Display) -> Value {
     json!({ "type": "string", "pattern": format!("^ *{pattern} *$"),
             "title": permitted.to_string() })
+}
+
+/// A single value of this kind, or its course over time; with a further word for a value, and further forms.
+fn course(single: Kind, units: &str, word: &str, more: &str) -> Value {
+    let value = quantity(units);
+    let from = format!("({value}{word}) +from +{}", quantity(TIME_UNITS));
+    let period = quantity(TIME_UNITS);
+    let pattern = format!(
+        "({value}{word}) *(, *{from} *)+|sawtooth +{value} +to +{value} +in +[0-9]+ +steps +every +{period}{more}"
+    );
+    let pattern = format!("^ *({pattern}) *$");
+    json!({ "anyOf": [kind(&single), { "type": "string", "pattern": pattern }] })
 }
 
 fn distribution(units: &str, more: &str) -> Value {

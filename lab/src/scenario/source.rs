@@ -1,5 +1,5 @@
 //! Reads a scenario's text, and the other files that it uses: those that it `extends`, and lists of variants that
-//! several files share.
+//! several files share; and traces of links.
 //!
 //! A file on disk uses files on disk, and a built-in scenario uses built-in ones: built-in scenarios never depend on
 //! the current folder. Paths are relative to the file that contains them.
@@ -18,17 +18,25 @@ use super::reader::Section;
 /// without a title are parts of others.
 pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// Maximum length of a scenario file.
+/// The traces of links that they use, by their path below `scenarios/`.
+const TRACES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/traces.rs"));
+
+/// Maximum length of a file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Maximum length of a chain of files that extend one another.
 const CHAIN_MAX: usize = 8;
 
 /// The text of a built-in scenario, by its path in the repository.
 pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
-    let name = path.with_extension("").to_string_lossy().into_owned();
+    let name = match path.extension() {
+        Some(ending) if ending == "toml" => path.with_extension(""),
+        _ => path.to_owned(),
+    };
+    let name = name.to_string_lossy().into_owned();
     let name = name.strip_prefix("scenarios/").unwrap_or(&name);
-    let names = || BUILT_IN.iter().map(|(known, _)| *known);
-    match BUILT_IN.iter().find(|(known, _)| *known == name) {
+    let all = || BUILT_IN.iter().chain(TRACES);
+    let names = || all().map(|(known, _)| *known);
+    match all().find(|(known, _)| *known == name) {
         Some((_, text)) => Ok(text),
         None => {
             let near = did_you_mean(nearest(name, names()));
@@ -42,10 +50,7 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
 /// The content of a file, with everything that it takes from others. Without `text` it is read from disk; with
 /// `text`, the files that it names are built-in ones.
 pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
-    let shelf = match text {
-        Some(_) => Shelf::BuiltIn,
-        None => Shelf::Disk,
-    };
+    let shelf = Shelf::of(text);
     let mut reading = Reading {
         shelf,
         open: Vec::new(),
@@ -57,13 +62,21 @@ pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioErro
 }
 
 /// The source of the files that others name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Shelf {
     Disk,
     BuiltIn,
 }
 
 impl Shelf {
+    /// With `text`, files that come with the program.
+    fn of(text: Option<&str>) -> Self {
+        match text {
+            Some(_) => Self::BuiltIn,
+            None => Self::Disk,
+        }
+    }
+
     fn text(self, path: &Path) -> Result<String, ScenarioError> {
         match self {
             Self::Disk => read_text(path, FILE_BYTES_MAX).map_err(|error| {
@@ -71,6 +84,39 @@ impl Shelf {
                 ScenarioError::new(origin, format!("cannot be read ({error})"))
             }),
             Self::BuiltIn => built_in(path).map(str::to_owned),
+        }
+    }
+}
+
+/// The files that a scenario names, which are found from the place where it names them.
+#[derive(Debug)]
+pub struct Files {
+    shelf: Shelf,
+    file: PathBuf,
+}
+
+impl Files {
+    /// Those of a scenario file; with `text`, of a built-in one.
+    pub(super) fn of(file: &Path, text: Option<&str>) -> Self {
+        Self {
+            shelf: Shelf::of(text),
+            file: file.to_owned(),
+        }
+    }
+
+    /// The plain path and the text of the file that is named at `origin`. The error is a sentence without a subject.
+    pub(super) fn text(&self, origin: &Origin, name: &str) -> Result<(String, String), String> {
+        let place = match origin {
+            Origin::Other(file, _) => Path::new(&**file),
+            Origin::Line(_) | Origin::Set(_) => &self.file,
+        };
+        let path = plain(&place.parent().unwrap_or(Path::new("")).join(name));
+        match self.shelf.text(&path) {
+            Ok(text) => Ok((path.display().to_string(), text)),
+            Err(error) => Err(format!(
+                "names \"{name}\", but {} {}",
+                error.origin, error.why
+            )),
         }
     }
 }

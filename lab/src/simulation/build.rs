@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use weir_base::pace::Load;
 use weir_base::setting::Scalar;
-use weir_base::{Instant, Streams};
+use weir_base::{Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::web::Web;
-use weir_sim::{FlowSpec, Measurement, Sender, Simulation};
+use weir_sim::{FlowSpec, LineSpec, Measurement, Sender, Simulation};
 use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
@@ -22,7 +22,8 @@ use crate::forwarding::Changed;
 use crate::options::Habitat;
 use crate::scenario::forwarding::Medium;
 use crate::scenario::{
-    Congestion, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind, flow_name,
+    Congestion, Direction, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind,
+    flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
@@ -118,7 +119,8 @@ impl World {
                     spec: spec(interface.discipline.as_ref()),
                 });
                 let overhead = interface.framing as i32 - ETHERNET_BYTES;
-                let made = network.link(ends, interface.rate, interface.delay, overhead);
+                let directions = [interface, &other.interfaces[peer_place]].map(|i| &i.direction);
+                let made = add_link(&mut network, ends, directions, overhead);
                 ports[index][place] = made[0];
                 ports[peer][peer_place] = made[1];
             }
@@ -307,6 +309,31 @@ impl World {
             }
         }
     }
+}
+
+/// Adds a link; a direction that changes or has a modem has a line.
+fn add_link(
+    network: &mut Network,
+    ends: [End; 2],
+    directions: [&Direction; 2],
+    overhead: i32,
+) -> [PortId; 2] {
+    let made = network.link(ends, None, Span::ZERO, overhead);
+    for (port, direction) in made.into_iter().zip(directions) {
+        if direction.is_plain() {
+            let delay = direction.delay.at(Instant::ZERO);
+            network.direction(port, direction.rate_at_start(), delay);
+        } else {
+            let line = LineSpec {
+                rate: direction.rate.clone(),
+                delay: direction.delay.clone(),
+                buffer: direction.modem.as_ref().map(|modem| modem.buffer),
+            };
+            let shaper = direction.modem.as_ref().and_then(|modem| modem.shaper);
+            network.line(port, line, shaper);
+        }
+    }
+    made
 }
 
 /// The hosts that receive a traffic's packets: the first one, and those that get copies.

@@ -28,10 +28,11 @@ use std::time::Instant as Wall;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use serde_json::Map;
-use weir_base::{Instant, Rate, Span};
+use weir_base::{Instant, Rate, Span, Varying};
 
 use crate::cpu::cpu_seconds;
 use crate::error::Error;
+use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::{Capture, Habitat, RunOptions};
 use crate::progress::Progress;
@@ -94,7 +95,10 @@ pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
 /// An estimate of a scenario's work: the bits that its busiest watched link can carry.
 pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     const UNKNOWN: Rate = Rate::from_mbps(100);
-    let rates = scenario.watched().filter_map(|link| link.rate);
+    let rates = scenario.watched().filter_map(|link| {
+        let rates = link.directions.iter().filter_map(|d| d.rate.as_ref());
+        rates.map(Varying::greatest).max()
+    });
     let rate = rates.max().unwrap_or(UNKNOWN);
     rate.bytes_in(span).max(1)
 }
@@ -121,6 +125,7 @@ fn run_one(
     observe::add_metrics(scenario, &world, &mut metrics);
     fpf::add_metrics(scenario, &world, &mut metrics);
     observe::add_curves(scenario, &world, &mut series);
+    lines::add_curves(scenario, &mut series);
     let mut distributions = distributions(scenario, &reported);
     observe::add_distributions(scenario, &world, &mut distributions);
     crate::control::add(

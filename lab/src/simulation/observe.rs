@@ -11,6 +11,7 @@ use weir_sim::meter::{Delays, Meter, Watch};
 use super::build::World;
 use super::passage;
 use crate::control::Record;
+use crate::lines::mean_mbps;
 use crate::reported::{Fetch, Flow, Outcome, Reported, Sent, Series, Transfer, mbps};
 use crate::results::{Curve, Distribution, FlowRow};
 use crate::scenario::{Kind, Scenario};
@@ -168,7 +169,8 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
         .warm_up
         .as_nanos()
         .div_ceil(scenario.sample.as_nanos()) as usize;
-    let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
+    let window = [scenario.warm_up, scenario.duration].map(|at| Instant::ZERO + at);
+    let window = (window[0], window[1]);
     for (name, port) in &world.watched {
         let Some(watch) = world.simulation.watched(*port) else {
             continue;
@@ -179,7 +181,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
             metrics.insert(format!("queue_packets_mean.{name}"), mean);
         }
         add_delays(metrics, "queue_delay_ms", name, &watch.sojourn);
-        add_link(world, (name, *port), watch, seconds, metrics);
+        add_link(world, (name, *port), watch, window, metrics);
         add_inside(scenario, name, watch, metrics);
         let quality = watch.identification.as_ref().and_then(|i| i.quality());
         if let Some(quality) = quality {
@@ -199,23 +201,32 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     passage::add_metrics(scenario, world, metrics);
 }
 
-/// The bytes that a link carried in this time, with the cost of `framing`, and the losses before it.
+/// The bytes that a link carried in this window, with the cost of `framing`, and the losses before it.
 fn add_link(
     world: &World,
     (name, port): (&str, PortId),
     watch: &Watch,
-    seconds: f64,
+    (from, until): (Instant, Instant),
     metrics: &mut Metrics,
 ) {
-    let link = *world.simulation.fabric().port(port).link();
-    let packets = watch.sent.packets as f64;
-    let wire_bytes = watch.sent.bytes as f64 + packets * f64::from(link.overhead);
-    let throughput = wire_bytes * 8.0 / seconds;
-    metrics.insert(format!("throughput_mbps.{name}"), throughput / 1e6);
-    if let Some(rate) = link.rate {
-        let utilisation = throughput / rate.as_bps() as f64;
-        metrics.insert(format!("utilisation_ratio.{name}"), utilisation);
+    let seconds = until.since(from).as_secs_f64();
+    let view = world.simulation.fabric().port(port);
+    let (link, line) = (view.link(), view.line());
+    let carried = match line {
+        Some(_) => watch.carried - view.behind(),
+        None => watch.sent,
+    };
+    let wire_bytes = carried.bytes as f64 + carried.packets as f64 * f64::from(link.overhead);
+    let throughput = wire_bytes * 8.0 / seconds / 1e6;
+    metrics.insert(format!("throughput_mbps.{name}"), throughput);
+    let rate = match line {
+        Some(line) => line.rate.as_ref().map(|rate| mean_mbps(rate, from, until)),
+        None => link.rate.map(|rate| rate.as_bps() as f64 / 1e6),
+    };
+    if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+        metrics.insert(format!("utilisation_ratio.{name}"), throughput / rate);
     }
+    let packets = watch.sent.packets as f64;
     metrics.insert(format!("packets_sent.{name}"), packets);
     let losses = &world.simulation.meters().losses;
     let (mut dropped, mut with_payload) = (0, 0);

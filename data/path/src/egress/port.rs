@@ -17,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use weir_base::{Instant, Span, Streams, Tally};
+use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{Fates, Keys, Packet, Reason};
 
@@ -167,6 +167,12 @@ impl Port {
         self.queue.set(spec, self.clock)
     }
 
+    /// Tells the discipline the rate of a link without a limit of its own here, because its frames are paced behind
+    /// this port.
+    pub fn set_known_rate(&mut self, rate: Option<Rate>) {
+        self.queue.set_link_rate(rate);
+    }
+
     /// Drops all packets that are held.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
@@ -248,7 +254,6 @@ impl Port {
 mod tests {
     use super::*;
     use crate::egress::transmitter::DEBT_MAX;
-    use weir_base::Rate;
     use weir_base::setting::Scalar;
     use weir_packet::Slot;
 

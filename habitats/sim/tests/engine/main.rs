@@ -4,6 +4,7 @@ mod actors;
 mod books;
 mod fpf;
 mod identity;
+mod lines;
 mod order;
 mod paths;
 mod queues;

@@ -2,6 +2,7 @@
 //! and the JSON Schema all come from these tables.
 
 mod fpf;
+mod link;
 mod sections;
 
 use weir_base::{Bytes, Rate, Span, setting::Kind};
@@ -11,6 +12,7 @@ use super::key::{Form, Key};
 use super::tcp::Congestion;
 
 pub use self::fpf::*;
+pub use self::link::*;
 pub use self::sections::SECTIONS;
 
 /// Keys above all sections that are removed while files are read.
@@ -25,16 +27,6 @@ pub const TOP: &[&Key] = &[
 ];
 /// `[host.NAME]`
 pub const HOST: &[&Key] = &[&COUNT];
-/// `[link.NAME]`
-pub const LINK: &[&Key] = &[
-    &ENDS,
-    &LINK_RATE,
-    &DELAY,
-    &FRAMING,
-    &MEDIUM,
-    &DISCIPLINE,
-    &REVERSE_DISCIPLINE,
-];
 /// `[controller.NAME]`, in addition to the parameters and links of its kind.
 pub const CONTROLLER: &[&Key] = &[
     &PERIOD,
@@ -181,49 +173,6 @@ key!(
     count(1, 100_000),
     "1",
     "how many hosts of this kind"
-);
-key!(
-    ENDS,
-    "ends",
-    Form::Ends,
-    "",
-    "what it joins; with a host of many, as many links"
-);
-key!(
-    LINK_RATE,
-    "rate",
-    Form::Setting(Kind::Rate(Rate::from_bps(8_000), Rate::from_mbps(400_000))),
-    "",
-    "rate on the wire, both ways; as fast as it goes if absent"
-);
-key!(
-    DELAY,
-    "delay",
-    span(Span::ZERO, Span::from_secs(10)),
-    "0 s",
-    "one-way delay"
-);
-key!(
-    FRAMING,
-    "framing",
-    bytes(0, 100),
-    "38 B",
-    "what a packet costs on the wire beyond its IP length: 38 B on Ethernet (header, frame check \
-     sequence, preamble, gap), 2 B on a PPP link"
-);
-key!(
-    DISCIPLINE,
-    "discipline",
-    Form::Discipline,
-    "",
-    "the queue at the first end; 1000 packets, first in, first out, if absent"
-);
-key!(
-    REVERSE_DISCIPLINE,
-    "reverse_discipline",
-    Form::ReverseDiscipline,
-    "",
-    "the queue at the second end; \"same\" is as at the first"
 );
 key!(
     PERIOD,

@@ -1,0 +1,121 @@
+//! The keys of a link.
+
+use weir_base::{Rate, Span, setting::Kind};
+
+use super::super::key::{Form, Key};
+use super::{MEDIUM, bytes};
+
+/// `[link.NAME]`
+pub const LINK: &[&Key] = &[
+    &ENDS,
+    &LINK_RATE,
+    &REVERSE_RATE,
+    &DELAY,
+    &REVERSE_DELAY,
+    &BUFFER,
+    &SHAPER,
+    &REVERSE_BUFFER,
+    &REVERSE_SHAPER,
+    &FRAMING,
+    &MEDIUM,
+    &DISCIPLINE,
+    &REVERSE_DISCIPLINE,
+];
+
+macro_rules! key {
+    ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
+        pub(in crate::scenario) const $id: Key = Key {
+            name: $name,
+            form: $form,
+            default: $default,
+            about: $about,
+        };
+    };
+}
+
+const RATE_MIN: Rate = Rate::from_bps(8_000);
+const RATE_MAX: Rate = Rate::from_mbps(400_000);
+const RATES: Form = Form::RateCourse(RATE_MIN, RATE_MAX);
+const DELAYS: Form = Form::SpanCourse(Span::ZERO, Span::from_secs(10));
+const BUFFERS: Form = bytes(2_000, 1_000_000_000);
+
+key!(
+    ENDS,
+    "ends",
+    Form::Ends,
+    "",
+    "what it joins; with a host of many, as many links"
+);
+key!(
+    LINK_RATE,
+    "rate",
+    RATES,
+    "",
+    "rate on the wire, both ways; as fast as it goes if absent"
+);
+key!(
+    REVERSE_RATE,
+    "reverse_rate",
+    RATES,
+    "",
+    "rate from the second end; as from the first if absent"
+);
+key!(DELAY, "delay", DELAYS, "0 s", "one-way delay, both ways");
+key!(
+    REVERSE_DELAY,
+    "reverse_delay",
+    DELAYS,
+    "",
+    "delay from the second end; as from the first if absent"
+);
+key!(
+    BUFFER,
+    "buffer",
+    BUFFERS,
+    "",
+    "a modem between the first end's port and the link: the most bytes that wait in it, first in, first out; its port \
+     does not know the link's rate"
+);
+key!(
+    SHAPER,
+    "shaper",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "",
+    "rate at which the first end's port sends to the modem; as fast as it goes if absent"
+);
+key!(
+    REVERSE_BUFFER,
+    "reverse_buffer",
+    BUFFERS,
+    "",
+    "the same for a modem at the second end"
+);
+key!(
+    REVERSE_SHAPER,
+    "reverse_shaper",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "",
+    "rate at which the second end's port sends to that modem"
+);
+key!(
+    FRAMING,
+    "framing",
+    bytes(0, 100),
+    "38 B",
+    "what a packet costs on the wire beyond its IP length: 38 B on Ethernet (header, frame check \
+     sequence, preamble, gap), 2 B on a PPP link"
+);
+key!(
+    DISCIPLINE,
+    "discipline",
+    Form::Discipline,
+    "",
+    "the queue at the first end; 1000 packets, first in, first out, if absent"
+);
+key!(
+    REVERSE_DISCIPLINE,
+    "reverse_discipline",
+    Form::ReverseDiscipline,
+    "",
+    "the queue at the second end; \"same\" is as at the first"
+);
