@@ -265,6 +265,16 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
             ("limit", "40"),
         ],
     ),
+    (
+        "triple_fair",
+        &[
+            ("hosts", "source"),
+            ("target", "1 ms"),
+            ("interval", "10 ms"),
+            ("ecn", "true"),
+            ("limit", "200"),
+        ],
+    ),
 ];
 
 fn spec(kind: &str, settings: &[(&str, &str)]) -> Spec {
