@@ -55,6 +55,7 @@ pub mod flow {
     pub(crate) mod flow_cache;
     pub(crate) mod lottery;
     pub mod lru_fq;
+    mod order;
     pub(crate) mod share;
 }
 

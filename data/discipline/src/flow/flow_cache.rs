@@ -16,6 +16,7 @@ use weir_packet::{FlowKey, KeyKind, Packet};
 
 use crate::contract::{Cx, FlowReport, FlowStanding, Threshold};
 use crate::flow::lottery::{Lottery, Rule};
+use crate::flow::order::{Latest, Progress};
 use crate::flow::share::Total;
 use crate::parts::lru::Lru;
 use crate::parts::rate::{RateEstimate, Window};
@@ -105,6 +106,8 @@ struct Name {
     since: Instant,
     /// Packets refused since then; counted only when a packet is lost.
     dropped: u64,
+    /// Its latest packets in the queues; kept only where flows keep their order.
+    latest: Latest,
 }
 
 /// The list of the entries that may be replaced, ordered by their latest packet.
@@ -129,6 +132,8 @@ pub(crate) struct FlowCache {
     latest: u64,
     /// The entry of the latest packet's flow, if it was in the cache when the packet came.
     entry: Option<usize>,
+    /// The same, also if the packet got its flow admitted.
+    own: Option<usize>,
     lottery: Lottery,
     total: Total,
     stream: Stream,
@@ -149,6 +154,7 @@ impl FlowCache {
             turns: 0,
             latest: 0,
             entry: None,
+            own: None,
             total: Total::UNKNOWN,
             stream,
             stats: Stats::default(),
@@ -157,13 +163,14 @@ impl FlowCache {
 
     /// Counts a packet, and returns whether it belongs to a hog.
     #[inline]
-    pub(crate) fn is_hog(&mut self, cx: &Cx<'_>, packet: &Packet) -> bool {
+    pub(crate) fn is_hog(&mut self, cx: &Cx<'_>, packet: &Packet, progress: Progress) -> bool {
         let hash = cx.keys.hash(packet, self.policy.key);
         self.turns += u64::from(hash != self.latest);
         self.latest = hash;
         let bytes = packet.bytes();
         self.total.count(self.policy.window, cx.now, bytes);
         self.entry = self.flows.find(hash);
+        self.own = self.entry;
         if let Some(entry) = self.entry {
             self.stats.hits += 1;
             return self.hit(entry, cx.now, bytes);
@@ -173,9 +180,14 @@ impl FlowCache {
             .lottery
             .admits(self.stream.next_u64(), self.flows.is_full())
         {
-            self.admit(cx, packet, hash);
+            self.own = self.admit(cx, packet, hash, progress);
         }
         false
+    }
+
+    /// The latest packets of the flow of the latest packet, if the flow is in the cache.
+    pub(crate) fn latest(&mut self) -> Option<&mut Latest> {
+        Some(&mut self.names[self.own?].latest)
     }
 
     /// Records that the latest packet was dropped.
@@ -232,8 +244,14 @@ impl FlowCache {
         hog
     }
 
-    /// Admits the flow of a packet; if the cache is full, it replaces another flow.
-    fn admit(&mut self, cx: &Cx<'_>, packet: &Packet, hash: u64) {
+    /// Admits the flow of a packet; if the cache is full, it replaces another flow. Returns its entry.
+    fn admit(
+        &mut self,
+        cx: &Cx<'_>,
+        packet: &Packet,
+        hash: u64,
+        progress: Progress,
+    ) -> Option<usize> {
         let flow = Flow {
             seen: Tally::one(packet.bytes()),
             rate: RateEstimate::default(),
@@ -247,10 +265,12 @@ impl FlowCache {
             key: cx.keys.key(packet).project(self.policy.key),
             since: cx.now,
             dropped: 0,
+            latest: [0, progress.miss_came],
         };
-        if self.flows.insert(hash, flow, UNPINNED).is_ok() {
+        let entry = if self.flows.insert(hash, flow, UNPINNED).is_ok() {
             self.names.push(name);
-        } else if let Some(entry) = self.victim(cx.now) {
+            self.names.len() - 1
+        } else if let Some(entry) = self.victim(cx.now, progress.hit_left) {
             let old = self.flows.replace(entry, hash, flow, UNPINNED);
             self.names[entry] = name;
             self.hogs -= u64::from(old.hog);
@@ -260,21 +280,25 @@ impl FlowCache {
             }
             self.stats.evictions += 1;
             self.stats.evicted_hogs += u64::from(old.hog);
+            entry
         } else {
             self.stats.refusals += 1;
-            return;
-        }
+            return None;
+        };
         self.stats.admissions += 1;
+        Some(entry)
     }
 
     /// The entry to be replaced: a pin that has expired, otherwise the least recently used entry.
-    fn victim(&self, now: Instant) -> Option<usize> {
+    fn victim(&self, now: Instant, left: u64) -> Option<usize> {
         let run_out = |entry: &usize| {
             let identified = self.flows.get(*entry).identified;
             self.policy.releases(identified, now)
         };
+        let waits = |entry: &usize| self.names[*entry].latest[0] > left;
         let released = self.flows.bottom(PINNED).filter(run_out);
-        released.or_else(|| self.flows.bottom(UNPINNED))
+        let victim = released.or_else(|| self.flows.bottom(UNPINNED));
+        victim.filter(|entry| !waits(entry))
     }
 
     /// Sets a new policy. A smaller cache keeps the most recent flows; with a new key, none are kept.
@@ -401,7 +425,7 @@ mod tests {
         for &flow in flows {
             rig.now += Span::from_millis(1);
             let packet = rig.packet(flow, 1000);
-            cache.is_hog(&rig.cx(), &packet);
+            cache.is_hog(&rig.cx(), &packet, Progress::ANY);
         }
         known(cache, rig.now)
     }
@@ -565,7 +589,7 @@ mod tests {
         });
         for flow in 0..1000 {
             let packet = rig.packet(flow, 100);
-            cache.is_hog(&rig.cx(), &packet);
+            cache.is_hog(&rig.cx(), &packet, Progress::ANY);
         }
         assert!(
             (5..=35).contains(&cache.stats.admissions),
@@ -749,7 +773,7 @@ mod tests {
                 if reference.close {
                     break;
                 }
-                prop_assert_eq!(cache.is_hog(&rig.cx(), &packet), expected);
+                prop_assert_eq!(cache.is_hog(&rig.cx(), &packet, Progress::ANY), expected);
                 let pinned = reference.flows.iter().filter(|f| f.pinned).count();
                 prop_assert_eq!((cache.pinned, cache.flows.len()), (pinned, reference.flows.len()));
                 if reference.policy.admission == Rule::Adaptive {

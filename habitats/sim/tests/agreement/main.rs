@@ -157,6 +157,11 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
             ("pin", "true"),
             ("pin_timeout", "5 ms"),
             ("hit_weight", "3"),
+            ("order", "kept"),
+            ("codel", "true"),
+            ("target", "1 ms"),
+            ("interval", "10 ms"),
+            ("ecn", "true"),
         ],
     ),
     (

@@ -1,0 +1,224 @@
+//! The manual page and the parameters.
+
+use weir_base::gauge::{Gauge, Unit};
+use weir_base::setting::{Kind, Parameter, Setting, SettingError, Settings};
+use weir_base::{Rate, Span};
+use weir_packet::KeyKind;
+
+use crate::aqm::codel::{Control, ECN, INTERVAL, TARGET};
+use crate::contract::{Manual, Threshold};
+use crate::flow::flow_cache::Policy;
+pub use crate::flow::lottery::Rule;
+use crate::parts::bins::{KEY, key_kind};
+
+/// The manual page.
+pub const MANUAL: Manual = Manual {
+    name: "lru_fq",
+    id: 0x00F7_020B,
+    purpose: "a small cache picks out the high-bandwidth flows, which get one share of the link together",
+    source: "Achanta and Reddy, ICC 2004, section II, Figures 1 and 2",
+    text: "\
+The cache holds a fixed number of flows, whatever the number of flows on the link. A packet of a
+cached flow is a hit: the flow is counted and moves to the top. Any other packet is a miss: with the
+admission probability its flow replaces the one at the bottom. So a flow must send steadily to be in
+the cache, and short ones hardly ever are. A hit whose flow is above the threshold goes to the hit
+queue; everything else goes to the miss queue. Start-time fair queueing shares the link by the two
+weights. A packet costs constant time, and memory is fixed. It leaves with the class of its queue, 1 for
+the hit queue and 0 for the miss queue, so that who watches the port can count by it.
+
+                +------------------------+   hit, above the threshold
+    arrivals -->| cache: LRU of n flows  |------------------------------> [ hit queue  ] --+
+                |  top  A B C ... bottom |                                                 +--> link
+                +------------------------+------------------------------> [ miss queue ] --+
+                 a miss replaces the         miss, or below the threshold
+                 bottom with probability p
+
+Admission. A fixed probability has to suit the cache and the traffic: too high, and a tail of small flows
+pushes the hogs out; too low, and a hog waits although there is room. The adaptive one is steered by what
+it is for, the time that an entry stays although no packet of its flow comes. When an entry of a cache of
+n is replaced after fewer than 100 n turns without a packet of its flow, the probability falls, else it
+grows, by one part in about sqrt(n) each time. A turn is a packet of another flow than the one before. It
+begins with 1 and stays between 1/200 and 1; while the cache is not full, every miss is admitted.
+
+Threshold. A share is of the rate of all flows together, measured over `rate_window`; nobody is above it
+in the first window, nor in the first one after a pause of two windows. A number of packets counts from the
+admission on, and is not a rate: on a link with few flows, every flow that lasts reaches it.
+
+Choosing parameters. The cache must be larger than the number of hogs to expect, or they push each other
+out. With a threshold in packets it must not be much larger: every flow that lasts ends up in a large
+cache, and becomes a hog. With a threshold as a rate or a share the size hardly matters. The default of
+1/20 finds up to 20 hogs, and the default cache of 64 has room for them. It does not suit a link with
+fewer than some ten flows that last: each of them is above it, hog or not; then say a rate that they do
+not reach. The default limit of 500 packets lets both queues together hold as much as the default FIFO
+does; a queue that has half the link then delays a packet no longer than that FIFO.
+
+Defaults. Equal weights are the paper's. `rate_window` is a long round trip: what TCP sends at once in it is
+averaged. `pin` is off, because it helps only where hogs outnumber the cache.
+
+What a hog gains. The hit queue has its share of the link for however few flows are in it. So with equal
+weights one transfer of many that comes above the threshold by chance has half of the link, and stays. With
+the hit queue's share equal to the threshold, as with `miss_weight = 19` and 1/20, there is nothing to gain.
+
+Order. When a flow crosses the threshold, or leaves the cache, its packets go to the other queue, and may
+overtake those that still wait in the first one. Within one queue they keep their order. TCP takes that for
+loss: a transfer that comes above a rate or a share again and again is slowed down each time, and may stay
+below. A longer `rate_window` makes that rarer, and `order = \"kept\"` ends it: a hog's packets wait in the hit
+queue until those of the same flow have left the miss queue, and a flow stays in the hit queue, and in the
+cache, as long as one of its packets waits there. Hogs that come and go delay the other hogs by that, nobody
+else. A new `key` or a smaller `cache` may let packets overtake once.
+
+With `codel` both queues are under CoDel, so that calls do not wait behind what long transfers leave standing
+in the miss queue, and transfers in the hit queue have a short one as well. A flood that does not react fills
+the hit queue up to `limit` all the same.
+
+With `pin`, a flow above the threshold cannot be replaced. It is released when it was not above the
+threshold for `pin_timeout`: its place is the first to be replaced then. At most three quarters of
+the cache are pinned, so that new hogs can always be found.
+
+Deviations: the adaptive admission and the threshold as a share are ours; the paper has 1/50 or 1/55, and
+125 packets or a rate. With a fixed admission a miss is also admitted with the probability only while the
+cache is not full, so that start-up is no exception. The packet that gets its flow admitted is counted as
+seen, but is a miss. The limit on pins and their release are ours; the paper only proposes pinning. Flows
+are identified by the 64-bit keyed hash of their key. Equal start tags favour the miss queue. The virtual
+time is treated as in `stfq`. A new `key` empties the cache, because its entries mean something else then.
+
+An attacker with more hogs than the cache has entries makes them push each other out: part of their
+packets is in the miss queue then (a larger cache or `pin` helps). With more than 20 equal ones none is
+above a share of 1/20. One with a new address on each packet has no flow: all of it is in the
+miss queue, together with everybody else, and admissions replace useful entries (`key = \"destination\"`
+finds the victim instead). That lowers the adaptive probability, but not below 1/200: a hog is found after
+200 of its packets on average, and stays. One who stays below the threshold, or sends in turns from many
+flows, is not a hog. With pins, one packet of each flow in each `pin_timeout` holds three quarters of the
+cache.",
+    parameters: &[
+        Parameter::new("cache", Kind::Count(1, 65536), "64", "flows in the cache; more than the hogs to expect").id(1),
+        Parameter::new("admission", Kind::RatioOrWord(0.0, 1.0, ADAPTIVE), ADAPTIVE,
+            "probability that a miss admits its flow to the cache, or adaptive").id(2),
+        Parameter::new("threshold", Kind::PacketsRateOrShare(1_000_000_000, Rate::PARAMETER_MAX), "1/20",
+            "what makes a flow in the cache a hog: packets since admission, a rate, or a share of all").id(3),
+        Parameter::new("hit_weight", Kind::Count(1, 1000), "1",
+            "share of the hit queue, to that of the miss queue").id(4),
+        Parameter::new("miss_weight", Kind::Count(1, 1000), "1",
+            "share of the miss queue, to that of the hit queue").id(5),
+        Parameter::new("pin", Kind::Flag, "false", "whether a flow above the threshold stays in the cache").id(6),
+        Parameter::new("pin_timeout", Kind::Span(Span::from_millis(1), Span::from_secs(86_400)), "10 s",
+            "a pin is released when its flow was not above the threshold for this long").id(7),
+        KEY.id(8),
+        Parameter::new("limit", Kind::Count(1, 500_000), "500 packets",
+            "maximum packets held, in each of the two queues").id(9),
+        Parameter::new("rate_window", Kind::Span(Span::from_micros(10), Span::from_secs(100)), "100 ms",
+            "window of the rates, of a flow and of all together").id(10),
+        Parameter::new("order", Kind::Word(&[FREE, KEPT]), FREE,
+            "whether a flow that crosses between the queues keeps its order").id(11),
+        Parameter::new("codel", Kind::Flag, "false", "whether both queues are under CoDel").id(12),
+        TARGET.id(13),
+        INTERVAL.id(14),
+        ECN.id(15),
+    ],
+    gauges: &[
+        Gauge::counter(101, "hits", Unit::Packets, "packets of flows in the cache"),
+        Gauge::counter(102, "misses", Unit::Packets, "packets of flows not in the cache"),
+        Gauge::counter(103, "admissions", Unit::One, "flows admitted to the cache"),
+        Gauge::counter(104, "evictions", Unit::One, "flows replaced in the cache"),
+        Gauge::counter(105, "evicted_hogs", Unit::One, "of these, flows whose latest packet was above the threshold"),
+        Gauge::counter(106, "refusals", Unit::One, "admissions that failed, because every entry is pinned"),
+        Gauge::counter(107, "identified", Unit::One, "times that a flow in the cache came above the threshold"),
+        Gauge::level(108, "cached", Unit::One, "flows in the cache"),
+        Gauge::level(109, "hogs", Unit::One, "flows in the cache whose latest packet was above the threshold"),
+        Gauge::level(110, "pinned", Unit::One, "flows in the cache that cannot be replaced"),
+        Gauge::level(111, "admission", Unit::PerMillion, "probability that a miss admits its flow now"),
+        Gauge::counter(112, "to_hit", Unit::Packets, "packets for the hit queue, dropped ones included"),
+        Gauge::counter(113, "to_miss", Unit::Packets, "packets for the miss queue, dropped ones included"),
+        Gauge::counter(114, "full_hit", Unit::Packets, "packets dropped because the hit queue was full"),
+        Gauge::counter(115, "full_miss", Unit::Packets, "packets dropped because the miss queue was full"),
+        Gauge::level(116, "hit_packets", Unit::Packets, "packets in the hit queue"),
+        Gauge::level(117, "hit_bytes", Unit::Bytes, "bytes in the hit queue"),
+        Gauge::level(118, "miss_packets", Unit::Packets, "packets in the miss queue"),
+        Gauge::level(119, "miss_bytes", Unit::Bytes, "bytes in the miss queue"),
+        Gauge::counter(120, "dropped", Unit::Packets, "packets dropped by the control law"),
+        Gauge::counter(121, "marked", Unit::Packets, "packets marked by the control law"),
+        Gauge::counter(122, "stayed", Unit::Packets, "packets for the hit queue only because others of their flow wait there"),
+    ],
+};
+
+/// The word for an admission probability that adapts.
+const ADAPTIVE: &str = "adaptive";
+/// The words for the order of flows that cross.
+const FREE: &str = "free";
+const KEPT: &str = "kept";
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Flows in the cache.
+    pub cache: usize,
+    /// How a miss admits its flow.
+    pub admission: Rule,
+    /// The threshold from which a flow in the cache is a hog.
+    pub threshold: Threshold,
+    /// Share of the hit queue.
+    pub hit_weight: u32,
+    /// Share of the miss queue.
+    pub miss_weight: u32,
+    /// Whether a hog stays in the cache.
+    pub pin: bool,
+    /// When a pin is released.
+    pub pin_timeout: Span,
+    /// The part of a flow key that identifies a flow.
+    pub key: KeyKind,
+    /// Maximum packets held, in each of the two queues.
+    pub limit: usize,
+    /// Window of the rates.
+    pub rate_window: Span,
+    /// Whether a flow that crosses between the queues keeps its order.
+    pub keeps_order: bool,
+    /// The control law of both queues, if they have one.
+    pub control: Option<Control>,
+}
+
+impl Params {
+    /// From checked settings.
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
+        let control = Control::new(settings)?;
+        let params = Self {
+            cache: settings.count("cache") as usize,
+            admission: match settings.setting("admission") {
+                Setting::Ratio(probability) => Rule::Fixed(*probability),
+                _ => Rule::Adaptive,
+            },
+            threshold: match settings.setting("threshold") {
+                Setting::Rate(rate) => Threshold::Rate(*rate),
+                Setting::Ratio(share) => Threshold::Share(*share),
+                _ => Threshold::Packets(settings.count("threshold")),
+            },
+            hit_weight: settings.count("hit_weight") as u32,
+            miss_weight: settings.count("miss_weight") as u32,
+            pin: settings.flag("pin"),
+            pin_timeout: settings.span("pin_timeout"),
+            key: key_kind(settings),
+            limit: settings.count("limit") as usize,
+            rate_window: settings.span("rate_window"),
+            keeps_order: settings.word("order") == KEPT,
+            control: settings.flag("codel").then_some(control),
+        };
+        if params.pin && params.threshold.is_nothing() {
+            return Err(SettingError::Contradiction {
+                name: "pin",
+                why: "every flow is above this threshold, so pins would keep the first ones that come"
+                    .to_owned(),
+            });
+        }
+        Ok(params)
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            flows: self.cache,
+            key: self.key,
+            admission: self.admission,
+            threshold: self.threshold,
+            pin_timeout: self.pin.then_some(self.pin_timeout),
+            window: self.rate_window,
+        }
+    }
+}
