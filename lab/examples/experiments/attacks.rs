@@ -1,6 +1,7 @@
 //! The share that honest traffic keeps under attack: the scenarios of `scenarios/attack`. The summary is in
 //! docs/attacks.md.
 
+use weir_lab::compare::choice;
 use weir_lab::compare::figures::{self, Column, column, kept, mean};
 use weir_lab::compare::load::{Load, Place, rows};
 use weir_lab::compare::markdown::{glance, table};
@@ -8,7 +9,7 @@ use weir_lab::compare::number::with_half;
 use weir_lab::results::PointResult;
 use weir_lab::statistics::Summary;
 
-use crate::tables::Document;
+use crate::tables::{Document, Picture};
 
 /// The document of `cargo xtask attacks`.
 pub(crate) const DOCUMENT: Document = Document {
@@ -18,7 +19,14 @@ pub(crate) const DOCUMENT: Document = Document {
     place,
     summary,
     tables: all_tables,
+    picture: Some(Picture {
+        path: "docs/choose.svg",
+        draw: choice,
+    }),
 };
+
+/// Those between which an operator chooses: docs/choose.md.
+const CHOICE: [&str; 5] = ["fq_codel", "cake", "host_fair", "lru_fq", "triple_fair"];
 
 const COLUMNS: [Column; 14] = [
     column("kept", kept),
@@ -58,6 +66,13 @@ fn summary(loads: &[Load]) -> String {
 /// The attacks on a link that are possible with any discipline; an attack on one mechanism alone has its own rows.
 fn common(loads: &[Load]) -> Vec<&Load> {
     loads.iter().filter(|load| load.has("fifo")).collect()
+}
+
+/// The picture of docs/choose.md: attacks on a link that carries all kinds of traffic.
+fn choice(loads: &[Load]) -> Option<String> {
+    let mut loads = common(loads);
+    loads.retain(|load| load.metrics().any(|m| figures::web_kept(m).is_some()));
+    choice::picture(&loads, &CHOICE)
 }
 
 fn at_a_glance(loads: &[&Load], rows: &[&str]) -> String {

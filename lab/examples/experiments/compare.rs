@@ -20,6 +20,7 @@ pub(crate) const DOCUMENT: Document = Document {
     place,
     summary,
     tables: all_tables,
+    picture: None,
 };
 
 const COLUMNS: [Column; 9] = [

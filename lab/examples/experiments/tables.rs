@@ -25,6 +25,16 @@ pub(crate) struct Document {
     pub(crate) summary: fn(&[Load]) -> String,
     /// All tables.
     pub(crate) tables: fn(&[Load]) -> String,
+    /// A picture beside the document, if it has one.
+    pub(crate) picture: Option<Picture>,
+}
+
+/// A picture, drawn anew with the summary.
+pub(crate) struct Picture {
+    /// The path of the file.
+    pub(crate) path: &'static str,
+    /// The picture as SVG.
+    pub(crate) draw: fn(&[Load]) -> Option<String>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -48,6 +58,11 @@ impl Document {
         if !options.scenarios.is_empty() {
             print!("{measured}");
             return Ok(());
+        }
+        if let Some(Picture { path, draw }) = self.picture
+            && let Some(svg) = draw(&loads)
+        {
+            fs::write(root.join(path), svg).map_err(|error| format!("{path}: {error}"))?;
         }
         self.write(root, &(self.summary)(&loads), &measured)
     }
@@ -175,6 +190,7 @@ mod tests {
         place: |_| None,
         summary: |_| String::new(),
         tables: |_| String::new(),
+        picture: None,
     };
 
     #[test]

@@ -76,6 +76,11 @@ pub fn kept(metrics: &Metrics) -> Option<f64> {
     metrics.get("honest_kept_ratio").copied()
 }
 
+/// The share that the worst-off of all honest traffic keeps, each kind for itself.
+pub fn worst_kept(metrics: &Metrics) -> Option<f64> {
+    prefixed(metrics, "kept_ratio.").reduce(f64::min)
+}
+
 /// The share that web traffic keeps.
 pub fn web_kept(metrics: &Metrics) -> Option<f64> {
     metrics.get("kept_ratio.web").copied()
@@ -88,9 +93,14 @@ pub fn web_kept_at_most_all(metrics: &Metrics) -> Option<f64> {
 
 /// The mean of all figures whose names have this prefix.
 pub fn mean(metrics: &Metrics, prefix: &str) -> Option<f64> {
+    statistics::mean(&prefixed(metrics, prefix).collect::<Vec<_>>())
+}
+
+/// All figures whose names have this prefix.
+fn prefixed(metrics: &Metrics, prefix: &str) -> impl Iterator<Item = f64> {
     let values = metrics.range(prefix.to_owned()..);
-    let values = values.take_while(|(name, _)| name.starts_with(prefix));
-    statistics::mean(&values.map(|(_, value)| *value).collect::<Vec<_>>())
+    let values = values.take_while(move |(name, _)| name.starts_with(prefix));
+    values.map(|(_, value)| *value)
 }
 
 /// The sum of the existing figures with these names.

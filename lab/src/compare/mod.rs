@@ -4,7 +4,7 @@
 //! ```text
 //!   candidate ─┐                          ┌▶ answers ─▶ finding ─▶ text, page    weir compare
 //!              ├▶ a run of each load ─▶ load
-//!   chosen ────┘                          └▶ markdown                            cargo xtask compare, attacks
+//!   chosen ────┘                          └▶ markdown, choice                    cargo xtask compare, attacks
 //!                                            figures: the columns of all of them
 //! ```
 //!
@@ -13,6 +13,7 @@
 
 pub mod answers;
 pub mod candidate;
+pub mod choice;
 pub mod chosen;
 pub mod figures;
 mod finding;

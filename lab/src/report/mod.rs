@@ -12,10 +12,12 @@
 //! reproduces a table of a paper, the paper's numbers are shown beside ours.
 
 mod agreement;
+pub(crate) mod dots;
 #[cfg(test)]
 mod example;
 mod flent;
 mod font;
+mod gain;
 mod latency;
 mod measures;
 mod metric;

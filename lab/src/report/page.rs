@@ -7,7 +7,7 @@ use crate::results::{Curve, OneRun, PointResult, RunResult};
 use super::picture::{self, LINES_MAX};
 use super::style::STYLE;
 use super::table::{columns, measured, spreads};
-use super::{agreement, latency, measures, paper, shares, swept};
+use super::{agreement, gain, latency, measures, paper, shares, swept};
 use crate::agreement::Ran;
 
 /// Maximum number of pictures over time of one section.
@@ -56,6 +56,9 @@ fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> Str
 
 fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
     let mut html = format!("<article>{}", header("weir", result));
+    if let Some(headline) = gain::headline(result) {
+        html += &section(&headline, "");
+    }
     html += &latency::html(result);
     html += &latency::swept_html(result);
     html += &shares::html(result);

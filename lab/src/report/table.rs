@@ -3,6 +3,7 @@
 use crate::TrafficInfo;
 use crate::results::{PointResult, RunResult};
 
+use super::gain;
 use super::measures::QUEUES;
 use super::metric::shown;
 use super::paper::{self, Row};
@@ -160,6 +161,9 @@ pub(super) fn text(result: &RunResult) -> String {
         }
     }
     let mut text = format!("{}\n{}\n\n", result.title, measured(result));
+    if let Some(headline) = gain::headline(result) {
+        text += &format!("{headline}.\n\n");
+    }
     text += &align(&rows);
     text += &queues(result);
     for note in &result.notes {
