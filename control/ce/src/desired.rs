@@ -238,9 +238,9 @@ mod tests {
         let paths = ["port.guest.rate", "port.guest.discipline.kind"];
         assert_eq!(target(&[gone], &paths), ["", ""]);
         let again: &[_] = &[set("port.guest.rate", "5 Mbit")];
-        assert_eq!(target(&[gone, again], &paths), ["5 Mbit", "fq_codel"]);
+        assert_eq!(target(&[gone, again], &paths), ["5 Mbit", "triple_fair"]);
         let both: &[_] = &[set("port.guest.rate", "5 Mbit"), delete("port.guest")];
-        assert_eq!(target(&[both], &paths), ["5 Mbit", "fq_codel"]);
+        assert_eq!(target(&[both], &paths), ["5 Mbit", "triple_fair"]);
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
             ["fifo", "1000"]
         );
         let all: &[_] = &[delete("port.guest.discipline")];
-        assert_eq!(target(&[&[limit()], all], &paths), ["fq_codel", "10240"]);
-        assert_eq!(target(&[all, &[limit()]], &paths), ["fq_codel", "99"]);
+        assert_eq!(target(&[&[limit()], all], &paths), ["triple_fair", "4096"]);
+        assert_eq!(target(&[all, &[limit()]], &paths), ["triple_fair", "99"]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn settings_and_counters_of_a_port_are_read() {
     assert_eq!(world.value("ports", 2, "received.packets"), Value::Whole(7));
     assert_eq!(world.value("ports", 1, "port"), "lan".into());
     assert_eq!(
-        world.value("fq_codel", 2, "target"),
+        world.value("triple_fair", 2, "target"),
         Value::Whole(5_000_000)
     );
     assert_eq!(world.value("status", 1, "mode"), "routed".into());

@@ -343,14 +343,14 @@ mod tests {
     #[test]
     fn a_deleted_discipline_is_the_default_one() {
         let queue = ["port.guest.discipline.kind", "port.guest.discipline.limit"];
-        let default = ["fq_codel", "10240"];
+        let default = ["triple_fair", "4096"];
         assert_eq!(shown(&[delete("port.guest.discipline")], &queue), default);
         let limit = set("port.guest.discipline.limit", "99");
         let kind = delete("port.guest.discipline.kind");
-        assert_eq!(shown(&[limit.clone(), kind], &queue), ["fq_codel", "99"]);
+        assert_eq!(shown(&[limit.clone(), kind], &queue), ["triple_fair", "99"]);
         let all = delete("port.guest.discipline");
         assert_eq!(shown(&[limit.clone(), all.clone()], &queue), default);
-        assert_eq!(shown(&[all, limit], &queue), ["fq_codel", "99"]);
+        assert_eq!(shown(&[all, limit], &queue), ["triple_fair", "99"]);
         let alone = shown(&[delete("port.guest.discipline.limit")], &queue);
         assert_eq!(alone, ["red", "1000"]);
     }

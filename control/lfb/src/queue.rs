@@ -10,8 +10,8 @@ use weir_model::{Class, ClassPath, ComponentPath, Fault, NamePath, Section, Step
 use crate::class::disciplines;
 use crate::class::queues::QUEUES;
 
-/// The discipline of a port that names none: fair, short queues without anything to set.
-pub const KIND_DEFAULT: &str = "fq_codel";
+/// The discipline of a port that names none: fair to hosts and flows, short queues, without anything to set.
+pub const KIND_DEFAULT: &str = "triple_fair";
 
 /// The queue as a section of a configuration.
 pub(crate) static SECTION: Section = Section {

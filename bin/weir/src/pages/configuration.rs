@@ -25,7 +25,7 @@ interface = "eth0"
 [port.wan]
 interface = "eth1"
 rate = "95 Mbit"
-discipline = { kind = "fq_codel", target = "5 ms" }
+discipline = { kind = "triple_fair", target = "5 ms" }
 ```
 
 Quantities are texts with their unit. Unknown keys are errors. With `weir set PATH=VALUE` a key is changed while

@@ -49,7 +49,7 @@ fn the_example_sets_a_queue_and_hears_of_an_event() {
     let mut said = String::new();
     example.stdout.unwrap().read_to_string(&mut said).unwrap();
     assert!(
-        said.contains("port.wan.discipline.kind: fq_codel -> sfq"),
+        said.contains("port.wan.discipline.kind: triple_fair -> sfq"),
         "{said}"
     );
     let notice: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
