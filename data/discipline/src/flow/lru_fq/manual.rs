@@ -71,6 +71,10 @@ With `codel` both queues are under CoDel, so that calls do not wait behind what 
 in the miss queue, and transfers in the hit queue have a short one as well. A flood that does not react fills
 the hit queue up to `limit` all the same.
 
+Both make long transfers fairer to each other where nobody attacks. Under attack `order = \"kept\"` costs: a web
+page that was once above the threshold stays behind the floods in the hit queue, and with `codel` as well
+hundreds of steady senders stay there, beside transfers that give way to them.
+
 With `pin`, a flow above the threshold cannot be replaced. It is released when it was not above the
 threshold for `pin_timeout`: its place is the first to be replaced then. At most three quarters of
 the cache are pinned, so that new hogs can always be found.
