@@ -221,7 +221,7 @@ impl Bench {
             let mut command = self.peer(case, seed)?;
             let text = output(&mut command)?;
             let value: Value = match case.peer {
-                Peer::Linux => guest::goodput(&text, case.seconds)?,
+                Peer::Linux => guest::results(&text, case.seconds)?,
                 Peer::Ns3 | Peer::Ns2 => {
                     let line = text.lines().last().unwrap_or_default();
                     let value = serde_json::from_str(line);

@@ -299,28 +299,29 @@ fn bneck(seconds: f64) -> Vec<Case> {
     [("Sack1", "sack"), ("Newreno", "newreno")].map(case).into()
 }
 
-/// Both queues under four loads. A load is the words of the three senders; the scenario's variants have the same.
+/// Both queues under four loads of UDP and two of TCP. A load is the words of the three senders; the scenario's variants have the same.
 fn linux() -> Vec<Case> {
     let hosts = [
-        "10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=1000",
-        "10.0.1.2:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
-        "10.0.1.3:9003 --source=10.0.0.3 --rate=200kbit --payload=1000",
+        "udp 10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=1000",
+        "udp 10.0.1.2:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
+        "udp 10.0.1.3:9003 --source=10.0.0.3 --rate=200kbit --payload=1000",
     ];
     let victim = [
-        "10.0.1.1:9001 --source=10.0.0.1 --flows=4 --rate=5Mbit --payload=1000",
-        "10.0.1.1:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
-        "10.0.1.2:9003 --source=10.0.0.3 --rate=10Mbit --payload=1000",
+        "udp 10.0.1.1:9001 --source=10.0.0.1 --flows=4 --rate=5Mbit --payload=1000",
+        "udp 10.0.1.1:9002 --source=10.0.0.2 --rate=10Mbit --payload=1000",
+        "udp 10.0.1.2:9003 --source=10.0.0.3 --rate=10Mbit --payload=1000",
     ];
     let flood = [
-        "10.0.1.1:9001 --source=10.0.0.1 --rate=30Mbit --payload=1000",
-        "10.0.1.2:9002 --source=10.0.0.2 --rate=4Mbit --payload=1000",
+        "udp 10.0.1.1:9001 --source=10.0.0.1 --rate=30Mbit --payload=1000",
+        "udp 10.0.1.2:9002 --source=10.0.0.2 --rate=4Mbit --payload=1000",
         hosts[2],
     ];
     let short = [
-        "10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=200",
+        "udp 10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=200",
         hosts[1],
         hosts[2],
     ];
+    let tcp = ["tcp 10.0.1.1:9001 --flows=4", "tcp 10.0.1.2:9002", hosts[2]];
     let case = |queue: &str, load: [&str; 3], variant| {
         let [one, two, three] = load;
         Case {
@@ -340,6 +341,13 @@ fn linux() -> Vec<Case> {
             measures: read::linux(),
         }
     };
+    let tcp = |queue: &str, ecn: u8, variant| {
+        let mut case = case(queue, tcp, variant);
+        let more = [String::from("RTT=20ms"), format!("ECN={ecn}")];
+        case.arguments.extend(more);
+        case.measures = read::linux_tcp();
+        case
+    };
     vec![
         case("cake", hosts, "cake hosts"),
         case("fq_codel", hosts, "fq_codel hosts"),
@@ -349,6 +357,10 @@ fn linux() -> Vec<Case> {
         case("fq_codel", flood, "fq_codel flood"),
         case("cake", short, "cake short"),
         case("fq_codel", short, "fq_codel short"),
+        tcp("cake", 0, "cake tcp"),
+        tcp("fq_codel", 0, "fq_codel tcp"),
+        tcp("cake", 1, "cake ecn"),
+        tcp("fq_codel", 1, "fq_codel ecn"),
     ]
 }
 

@@ -25,6 +25,7 @@ const THROUGHPUT: Bar = Bar::Relative(0.05);
 const SHARE: Bar = Bar::Absolute(0.02);
 const LOSS: Bar = Bar::Relative(0.15);
 const DELAY: Bar = Bar::Relative(0.15);
+const SIGNALS: Bar = Bar::Relative(0.15);
 /// For shares of the 10 Mbit/s that the flows share.
 const SHARE_OF_TEN: Bar = Bar::Absolute(0.2);
 
@@ -176,6 +177,22 @@ pub(super) fn linux() -> Vec<Measure> {
     ]
     .map(goodput)
     .into()
+}
+
+/// TCP: the same, and how often the queue told its senders to slow down, from the start of the run.
+pub(super) fn linux_tcp() -> Vec<Measure> {
+    let signals = |(name, theirs, ours): (&str, &'static str, &'static str)| {
+        whole(measure(name, SIGNALS, key(theirs), of(ours)))
+    };
+    let mut measures = linux();
+    measures.extend(
+        [
+            ("dropped packets", "dropped", "gauge.bottleneck.dropped"),
+            ("marked packets", "marked", "gauge.bottleneck.marked"),
+        ]
+        .map(signals),
+    );
+    measures
 }
 
 /// Share of arriving packets that the bottleneck's queue lost, from the start of the run.
