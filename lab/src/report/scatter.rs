@@ -146,8 +146,10 @@ impl Scatter {
             taken.push(place);
             let [left, top, right, bottom] = place;
             let middle = (top + bottom) / 2;
-            if (middle - at.1).abs() > NAME_HEIGHT {
-                let near = if left > at.0 { left - 2 } else { right + 2 };
+            let is_right = left > at.0;
+            let gap = if is_right { left - at.0 } else { at.0 - right };
+            if (middle - at.1).abs() > NAME_HEIGHT || gap > 2 * NAME_HEIGHT {
+                let near = if is_right { left - 2 } else { right + 2 };
                 let line = PathElement::new([at, (near, middle)], SOFT.mix(0.5));
                 area.draw(&line)?;
             }
@@ -213,12 +215,13 @@ fn place((x, y): (i32, i32), width: i32, frame: Area, taken: &[Area]) -> Area {
     };
     let steps = (0..=STEPS_MAX).flat_map(|step| [step, -step]);
     // Farther away there must be room for the line to the point.
-    let sides = steps.flat_map(|step| {
-        let away = if step.abs() > 2 { 18 } else { 8 };
-        [at(x + away, step), at(x - away - width, step)]
-    });
-    let mut sides = sides;
-    sides.find(is_free).unwrap_or_else(|| at(x + 8, 0))
+    let beside = |(step, away): (i32, i32)| [at(x + away, step), at(x - away - width, step)];
+    let near = steps
+        .clone()
+        .map(|step| (step, if step.abs() > 2 { 18 } else { 8 }));
+    let far = steps.map(|step| (step, 80));
+    let mut places = near.chain(far).flat_map(beside);
+    places.find(is_free).unwrap_or_else(|| at(x + 8, 0))
 }
 
 #[cfg(test)]
