@@ -135,7 +135,7 @@ impl Tradeoff {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
     }
 
-    /// The disciplines that no other one beats: clearly better in one figure, and not clearly worse in the other.
+    /// The disciplines that no other one beats.
     fn front(&self) -> Vec<&str> {
         let beaten = |a: &Both| self.points.iter().any(|b| b.beats(a));
         let front = self.points.iter().filter(|point| !beaten(point));
@@ -169,8 +169,8 @@ impl Tradeoff {
             y: self.rate.to_owned(),
             points: self.points.iter().map(point).collect(),
         };
-        let note = "<p>Means and their 95 % intervals. To beat: to be better in one of the two, and not worse in the \
-                    other, beyond both intervals.</p>";
+        let note = "<p>Means and their 95 % intervals. To beat: to be better in one of the two beyond both intervals, and \
+                    in the other one, too, or within the other's interval.</p>";
         section(&message, &(scatter.html() + note))
     }
 }
@@ -181,16 +181,19 @@ const NAMES_MAX: usize = 6;
 const LEAST: f64 = 0.001;
 
 impl Both {
+    /// Better in one figure, beyond both intervals; and better in the other, or within the other's interval. Its own
+    /// interval does not help there: whoever varies much would beat everybody.
     fn beats(&self, other: &Self) -> bool {
-        let clearly_less = |a: &Summary, b: &Summary| {
-            let halves = a.ci95.unwrap_or(0.0) + b.ci95.unwrap_or(0.0);
-            // Differences of a thousandth are none, also between runs without an interval.
-            a.mean + halves < b.mean - 0.001 * b.mean.abs()
-        };
-        let shorter = clearly_less(&self.delay, &other.delay);
-        let faster = clearly_less(&other.rate, &self.rate);
-        let longer = clearly_less(&other.delay, &self.delay);
-        let slower = clearly_less(&self.rate, &other.rate);
+        let half = |summary: &Summary| summary.ci95.unwrap_or(0.0);
+        // Differences of a thousandth are none, also between runs without an interval.
+        let is_less =
+            |a: &Summary, b: &Summary, room: f64| a.mean + room < b.mean - 0.001 * b.mean.abs();
+        let both = half(&self.delay) + half(&other.delay);
+        let shorter = is_less(&self.delay, &other.delay, both);
+        let longer = is_less(&other.delay, &self.delay, half(&other.delay));
+        let both = half(&self.rate) + half(&other.rate);
+        let faster = is_less(&other.rate, &self.rate, both);
+        let slower = is_less(&self.rate, &other.rate, half(&other.rate));
         (shorter && !slower) || (faster && !longer)
     }
 }
@@ -242,6 +245,10 @@ mod tests {
         // The intervals of two runs of 10 and 20 reach far.
         let wide: &[(f64, f64)] = &[(10.0, 40.0), (20.0, 40.0)];
         let load = super::tests::load("x", &[("a", wide), ("b", &[(30.0, 40.0), (31.0, 40.0)])]);
+        assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);
+        // Whoever varies much does not beat a faster one that does not.
+        let varies: &[(f64, f64)] = &[(5.0, 10.0), (5.0, 70.0)];
+        let load = super::tests::load("x", &[("a", varies), ("b", &[(30.0, 50.0), (30.0, 50.0)])]);
         assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);
     }
 
