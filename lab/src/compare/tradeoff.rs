@@ -246,7 +246,7 @@ mod tests {
         let wide: &[(f64, f64)] = &[(10.0, 40.0), (20.0, 40.0)];
         let load = super::tests::load("x", &[("a", wide), ("b", &[(30.0, 40.0), (31.0, 40.0)])]);
         assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);
-        // Whoever varies much does not beat a faster one that does not.
+        // A wide interval does not help to beat a faster one.
         let varies: &[(f64, f64)] = &[(5.0, 10.0), (5.0, 70.0)];
         let load = super::tests::load("x", &[("a", varies), ("b", &[(30.0, 50.0), (30.0, 50.0)])]);
         assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);
