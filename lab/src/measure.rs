@@ -34,6 +34,7 @@ pub fn measure(
             let bytes = counted.unwrap_or_else(|| reported.bytes_between(from, until));
             let goodput = mbps(bytes, until - from);
             metrics.set(format!("goodput_mbps.{}", traffic.name), goodput);
+            measure_delays(&mut metrics, &traffic.name, reported);
             *kind_bytes.get_or_insert(0) += bytes;
             let values = reported.curve(until, step_s);
             let sum = curves.entry(sum_curve(kind));
@@ -93,7 +94,16 @@ pub fn distributions(scenario: &Scenario, reported: &[Reported]) -> BTreeMap<Str
         let all = Distribution::of(|share| percentile(&times, share))?;
         Some((name.to_owned(), all))
     };
-    times.into_iter().filter_map(distribution).collect()
+    let delays = scenario.traffic.iter().zip(reported);
+    let delays = delays.filter_map(|(traffic, reported)| {
+        let all = Distribution::of(|share| reported.delay_ms(share))?;
+        Some((format!("delay_ms.{}", traffic.name), all))
+    });
+    times
+        .into_iter()
+        .filter_map(distribution)
+        .chain(delays)
+        .collect()
 }
 
 /// The curve of the goodput of a kind.
@@ -109,6 +119,18 @@ pub(crate) fn goodput_curve(scenario: &Scenario, traffic: &Traffic) -> String {
         1 => sum_curve(kind),
         _ => format!("goodput_mbps.{}", traffic.name),
     }
+}
+
+/// Delays of datagrams, as receivers measured them.
+fn measure_delays(metrics: &mut Metrics, name: &str, reported: &Reported) {
+    let described = [
+        ("mean", reported.delay_ms_mean()),
+        ("p50", reported.delay_ms(0.5)),
+        ("p95", reported.delay_ms(0.95)),
+        ("p99", reported.delay_ms(0.99)),
+        ("max", reported.delay_ms(1.0)),
+    ];
+    metrics.set_each(|what| format!("delay_ms_{what}.{name}"), described);
 }
 
 fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, f64)) {

@@ -179,8 +179,8 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "delay_ms_STATISTIC.TRAFFIC",
-        "sim",
-        "from a host's sending of a packet with payload to a host's receiving, of packets received in the window; lost ones have no delay",
+        "both",
+        "from a host's sending of a packet with payload to a host's receiving, of packets received in the window; lost ones have no delay; in the lab, of UDP alone, until its program reads it: up to 1 ms longer",
     ),
     metric(
         "jitter_ms",

@@ -3,7 +3,13 @@
 //! The lab's tools write these as JSON lines; the simulator fills them in directly. Every metric is defined only
 //! once, over [`Reported`], in [`crate::measure`](mod@crate::measure).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use weir_base::Span;
+
+/// The step in which receivers count delays.
+pub(crate) const DELAY_STEP: Span = Span::from_micros(10);
 
 /// The counts of both ends of one traffic.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +26,8 @@ pub struct Reported {
     pub transfers: Vec<Transfer>,
     /// Web fetches.
     pub fetches: Vec<Fetch>,
+    /// Datagrams in the window by delay, in steps of 10 us, if the receivers measured it. The simulator has its own meters.
+    pub delays: BTreeMap<u32, u64>,
 }
 
 impl Reported {
@@ -32,7 +40,32 @@ impl Reported {
             Line::Sent(sent) => self.sent.push(sent),
             Line::Transfer(transfer) => self.transfers.push(transfer),
             Line::Fetch(fetch) => self.fetches.push(fetch),
+            Line::Delays(delays) => {
+                for (steps, number) in delays.counts {
+                    *self.delays.entry(steps).or_default() += number;
+                }
+            }
         }
+    }
+
+    /// The delay in ms that a share of the datagrams does not exceed (nearest rank), to the next step.
+    pub(crate) fn delay_ms(&self, share: f64) -> Option<f64> {
+        let all: u64 = self.delays.values().sum();
+        let rank = (share * all as f64).ceil().max(1.0) as u64;
+        let mut passed = 0;
+        let mut steps = self.delays.iter();
+        let found = steps.find(|(_, number)| {
+            passed += **number;
+            passed >= rank
+        });
+        found.map(|(steps, _)| delay_ms(*steps))
+    }
+
+    /// The mean delay of datagrams in ms.
+    pub(crate) fn delay_ms_mean(&self) -> Option<f64> {
+        let all: u64 = self.delays.values().sum();
+        let sum = |(steps, number): (&u32, &u64)| delay_ms(*steps) * *number as f64;
+        (all > 0).then(|| self.delays.iter().map(sum).sum::<f64>() / all as f64)
     }
 
     /// Payload received between two times, in bytes.
@@ -59,6 +92,10 @@ impl Reported {
     }
 }
 
+fn delay_ms(steps: u32) -> f64 {
+    f64::from(steps) * DELAY_STEP.as_secs_f64() * 1e3
+}
+
 /// The rate in Mbit/s of a number of bytes in a number of seconds.
 pub(crate) fn mbps(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 8.0 / 1e6 / seconds
@@ -80,6 +117,8 @@ pub enum Line {
     Transfer(Transfer),
     /// One web fetch.
     Fetch(Fetch),
+    /// The delays of the datagrams that came to a receiver's port.
+    Delays(Delays),
 }
 
 /// The counts of a receiver for one flow.
@@ -116,6 +155,15 @@ pub struct Series {
     pub interval_s: f64,
     /// Bytes of payload in each.
     pub bytes: Vec<u64>,
+}
+
+/// Delays of datagrams that came to one port in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// The receiver's port.
+    pub port: u16,
+    /// Pairs of a delay, in steps of 10 us, and the number of datagrams.
+    pub counts: Vec<(u32, u64)>,
 }
 
 /// The counts of a sender in the window.
@@ -206,6 +254,23 @@ pub enum Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_of_several_receivers_by_hand() {
+        let mut reported = Reported::default();
+        assert_eq!(
+            (reported.delay_ms(0.5), reported.delay_ms_mean()),
+            (None, None)
+        );
+        for counts in [vec![(100, 2), (400, 1)], vec![(100, 1), (200, 96)]] {
+            reported.add(Line::Delays(Delays { port: 1, counts }));
+        }
+        // Three of 1 ms, 96 of 2 ms, one of 4 ms.
+        let shares = [0.0, 0.03, 0.5, 0.99, 1.0].map(|share| reported.delay_ms(share));
+        assert_eq!(shares, [1.0, 1.0, 2.0, 2.0, 4.0].map(Some));
+        let mean = reported.delay_ms_mean().unwrap();
+        assert!((mean - 1.99).abs() < 1e-9, "{mean}");
+    }
 
     #[test]
     fn report_lines_are_tagged_json() {

@@ -1,4 +1,5 @@
-//! Every discipline under the same load: the scenarios of RFC 7928 and RRUL. The summary is in docs/comparison.md.
+//! Every discipline under the same load: the scenarios of RFC 7928, RRUL and many hosts. The summary is in
+//! docs/comparison.md.
 
 use weir_lab::compare::figures::{self, Column, column};
 use weir_lab::compare::load::{Load, Place, rows};
@@ -9,21 +10,21 @@ use weir_lab::statistics::Summary;
 
 use crate::tables::Document;
 
-/// The path at which a point names its discipline.
-const DISCIPLINE: &str = "link.bottleneck.discipline.kind";
+/// The beginning of the paths that a variant sets: the kind of its discipline, and its parameters.
+const DISCIPLINE: &str = "link.bottleneck.discipline.";
 
 /// The document of `cargo xtask compare`.
 pub(crate) const DOCUMENT: Document = Document {
     command: "compare",
     path: "docs/comparison.md",
-    folders: &["rrul", "rfc7928"],
+    folders: &["rrul", "rfc7928", "hosts"],
     place,
     summary,
     tables: all_tables,
     picture: None,
 };
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     column("queue, p99 ms", figures::queue_p99),
     column("small packets, p99 ms", figures::small_p99),
     column("TCP, Mbit/s", figures::elastic_goodput),
@@ -33,6 +34,9 @@ const COLUMNS: [Column; 9] = [
     // RFC 7928, section 6.3: goodput of category II over category I.
     column("far / near", |m| {
         Some(m.get("goodput_mbps.far")? / m.get("goodput_mbps.near")?)
+    }),
+    column("shared address, Mbit/s", |m| {
+        m.get("goodput_mbps.shared").copied()
     }),
     column("short flows, mean s", figures::short_flows),
     column("p99 s", figures::short_flows_p99),
@@ -51,13 +55,13 @@ const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
 /// The discipline, and the other values that the sweep sets.
 fn place(point: &PointResult) -> Option<Place> {
     let others = point.set.iter();
-    let others = others.filter(|(path, _)| !path.ends_with("discipline.kind"));
+    let others = others.filter(|(path, _)| !path.starts_with(DISCIPLINE));
     let others = others.map(|(path, value)| {
         let value = value.as_str().map_or(value.to_string(), str::to_owned);
         format!(", {path} = {value}")
     });
     Some(Place {
-        row: point.set.get(DISCIPLINE)?.as_str()?.to_owned(),
+        row: point.variant.clone()?,
         load: others.collect(),
     })
 }
@@ -164,7 +168,8 @@ mod tests {
     fn a_table_for_each_load() {
         let point = |kind: &str, rate: &str, delay: f64| {
             json!({
-                "set": { DISCIPLINE: kind, "traffic.flood.rate": rate },
+                "variant": kind,
+                "set": { "link.bottleneck.discipline.kind": kind, "traffic.flood.rate": rate },
                 "summary": {},
                 "runs": [{
                     "seed": 1, "series": {},

@@ -143,7 +143,7 @@ pub(super) fn tables(loads: &[Load]) -> Vec<Table> {
 }
 
 /// Whether the load measures what honest traffic keeps under an attack.
-fn is_attack(load: &Load) -> bool {
+pub(super) fn is_attack(load: &Load) -> bool {
     load.metrics()
         .any(|metrics| figures::kept(metrics).is_some())
 }

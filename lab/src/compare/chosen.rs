@@ -16,15 +16,20 @@ use crate::scenario::{Link, Override, Plan, Scenario, ScenarioError};
 const LINK: &str = "bottleneck";
 
 /// The short names, and the built-in scenarios.
-const NAMED: [(&str, &str); 15] = [
+const NAMED: [(&str, &str); 22] = [
     ("rrul", "rrul/rrul"),
     ("mix", "rfc7928/9-mix"),
     ("floods", "attack/few-floods"),
     ("hogs", "attack/many-hogs"),
+    ("attacked-host", "attack/attacked-host"),
     ("spoofed", "attack/new-addresses"),
+    ("forged", "attack/forged-addresses"),
     ("turns", "attack/turns"),
     ("streaming", "attack/mimic-streaming"),
     ("short-flows", "attack/short-flows"),
+    ("timed", "attack/timed-packets"),
+    ("crowd", "hosts/crowd"),
+    ("shared-address", "hosts/shared-address"),
     ("one-sender", "rfc7928/5.1-one-sender"),
     ("aggressive", "rfc7928/5.2-aggressive"),
     ("unresponsive", "rfc7928/5.3-unresponsive"),
@@ -32,6 +37,8 @@ const NAMED: [(&str, &str); 15] = [
     ("bursts", "rfc7928/7-bursts"),
     ("many-flows", "rfc7928/8-stability"),
     ("demo", "lru-fq/demo"),
+    ("distributed", "lru-fq/distributed"),
+    ("distributed-spoofed", "lru-fq/distributed-spoofed"),
 ];
 /// The loads that are run if none is named: one of each kind, with every discipline in less than two minutes on two
 /// processors.

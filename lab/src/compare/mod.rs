@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   candidate ─┐                          ┌▶ answers ─▶ finding ─▶ text, page    weir compare
-//!              ├▶ a run of each load ─▶ load
+//!              ├▶ a run of each load ─▶ load ─▶ tradeoff: delay over rate ─▶ page
 //!   chosen ────┘                          └▶ markdown, choice                    cargo xtask compare, attacks
 //!                                            figures: the columns of all of them
 //! ```
@@ -22,6 +22,7 @@ pub mod markdown;
 pub mod number;
 mod page;
 mod text;
+mod tradeoff;
 
 use serde::Serialize;
 use weir_base::Rate;
@@ -31,6 +32,7 @@ pub use candidate::Candidate;
 pub use chosen::Chosen;
 pub use page::write;
 pub use text::text;
+pub use tradeoff::Tradeoff;
 
 use crate::agreement::{Compared, Ran, run_both};
 use crate::error::Error;
@@ -84,6 +86,8 @@ pub struct Answers {
     pub notes: Vec<String>,
     /// A table for each question.
     pub tables: Vec<Table>,
+    /// Delay over rate: of all loads together, if there are several, then of each.
+    pub tradeoffs: Vec<Tradeoff>,
     /// The finding in a sentence; `None` if there is nothing to compare.
     pub finding: Option<String>,
 }
@@ -234,6 +238,10 @@ impl Answers {
                 .map_or(String::new(), |(_, result)| result.on.clone()),
             loads: measured.collect(),
             finding: finding::sentence(disciplines, &tables),
+            tradeoffs: Tradeoff::of_all(&loads)
+                .into_iter()
+                .chain(loads.iter().filter_map(Tradeoff::of))
+                .collect(),
             tables,
         }
     }

@@ -1,11 +1,11 @@
-//! A comparison as a self-contained page: the finding, a table for each question, then each load with the distributions of
-//! its delays and the shares of its traffic over time.
+//! A comparison as a self-contained page: the finding, delay over rate, a table for each question, then each load with
+//! delay over rate, the distributions of its delays and the shares of its traffic over time.
 
 use std::path::{Path, PathBuf};
 
 use super::answers::{Answer, DIGITS, Table};
 use super::number::shown;
-use super::{Answers, Comparison};
+use super::{Answers, Comparison, Tradeoff};
 use crate::agreement::Ran;
 use crate::error::Error;
 use crate::report::{agreement_html, document, escape, make, pictures, put, section};
@@ -40,7 +40,8 @@ fn html(comparison: &Comparison) -> String {
     let habitats: String = habitats
         .map(|answers| habitat(comparison, answers))
         .collect();
-    let loads: String = comparison.loads.iter().map(load).collect();
+    let loads = comparison.loads.iter();
+    let loads: String = loads.map(|one| load(comparison, one)).collect();
     let title = title(comparison);
     document(
         &format!("weir: {title}"),
@@ -73,6 +74,9 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
     });
     let notes = answers.notes.iter();
     let notes = notes.map(|note| format!("<li>{}</li>", escape(note)));
+    let overview = answers.tradeoffs.first();
+    let overview = overview.filter(|all| all.load.is_empty());
+    let overview = overview.map_or(String::new(), Tradeoff::html);
     let tables: String = answers
         .tables
         .iter()
@@ -82,7 +86,7 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
         "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}\
          <ul class=\"causes\">{}</ul><p class=\"measured\">Means over the runs ± half of their 95 % interval; all \
          disciplines have the same seeds. Bold: the best, and what is within the interval of its mean.</p></header>\
-         {tables}<footer><ul>{}</ul></footer></article>",
+         {overview}{tables}<footer><ul>{}</ul></footer></article>",
         escape(&title(comparison)),
         loads.collect::<String>(),
         notes.collect::<String>(),
@@ -153,14 +157,19 @@ fn cell(answer: &Answer, discipline: &str, is_first: bool) -> String {
 }
 
 /// The pictures of a load, and how far the habitats agree.
-fn load((name, ran): &(String, Ran)) -> String {
+fn load(comparison: &Comparison, (name, ran): &(String, Ran)) -> String {
     let agreement = match ran {
         Ran::One(_) => String::new(),
         Ran::Both(both) => agreement_html(both),
     };
-    let results = ran
-        .results()
-        .into_iter()
-        .map(|result| pictures(name, result));
+    let results = ran.results().into_iter().zip(&comparison.habitats);
+    let results = results.map(|(result, answers)| {
+        // A load whose scenario sweeps values has several pictures.
+        let own = answers
+            .tradeoffs
+            .iter()
+            .filter(|picture| picture.is_of(name));
+        pictures(name, result, &own.map(Tradeoff::html).collect::<String>())
+    });
     results.collect::<String>() + &agreement
 }

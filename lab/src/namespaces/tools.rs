@@ -57,6 +57,9 @@ impl Role {
             (Self::Sink { .. }, Line::Series(series)) => {
                 Some(usize::from(series.port - PORT_FIRST))
             }
+            (Self::Sink { .. }, Line::Delays(delays)) => {
+                Some(usize::from(delays.port - PORT_FIRST))
+            }
             _ => None,
         }
     }

@@ -28,6 +28,7 @@ mod picture;
 mod plot;
 mod plots;
 mod scale;
+mod scatter;
 mod shares;
 mod sheets;
 mod style;
@@ -39,6 +40,7 @@ use page::Drawn;
 pub(crate) use page::{document, escape, pictures, section};
 pub(crate) use plot::{Dot, Form, LINES_MAX, Line, Plot};
 pub(crate) use plots::mean_curve;
+pub(crate) use scatter::{Point, Scatter};
 pub(crate) use table::align;
 
 use std::collections::BTreeSet;

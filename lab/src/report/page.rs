@@ -72,10 +72,10 @@ fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
     html + "</article>"
 }
 
-/// An article with the pictures of a result alone: the times that its small packets, fetches and transfers take, and the
-/// goodput of its traffic over time, at every point.
-pub(crate) fn pictures(name: &str, result: &RunResult) -> String {
-    let header = header(&format!("weir · {name}"), result);
+/// An article with the pictures of a result alone: first these sections; then the times that its small packets, fetches and
+/// transfers take, and the goodput of its traffic over time, at every point.
+pub(crate) fn pictures(name: &str, result: &RunResult, first: &str) -> String {
+    let header = header(&format!("weir · {name}"), result) + first;
     let pictures = latency::html(result) + &shares::over_time(result, usize::MAX);
     format!("<article>{header}{pictures}</article>")
 }

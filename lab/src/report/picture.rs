@@ -14,7 +14,8 @@ use crate::results::{Curve, PointResult};
 pub(super) const KINDS: [(&str, &str); 3] = [("tcp", "long TCP"), ("udp", "UDP"), ("web", "web")];
 
 pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
-const FAINT: RGBColor = RGBColor(2, 2, 2);
+pub(super) const FAINT: RGBColor = RGBColor(2, 2, 2);
+pub(super) const SOFT: RGBColor = RGBColor(3, 3, 3);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
 /// Maximum number of lines of a picture.
 pub(super) const LINES_MAX: usize = 6;
@@ -27,9 +28,10 @@ pub(super) const LINE_COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(25, 1, 1),
 ];
 /// The numbers that stand for names, in the library's notation.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
     ("#010101", "var(--ink)"),
     ("#020202", "var(--faint)"),
+    ("#030303", "var(--soft)"),
     ("#0A0101", "var(--tcp)"),
     ("#0B0101", "var(--udp)"),
     ("#0C0101", "var(--web)"),

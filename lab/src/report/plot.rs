@@ -13,7 +13,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
-use super::scale::{self, Ticked};
+use super::scale::{self, Axis};
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,57 +113,6 @@ impl Canvas {
     fn text(&self, size: i32) -> TextStyle<'static> {
         let font: FontDesc<'static> = (self.font, self.units(size)).into();
         font.color(&INK)
-    }
-}
-
-/// An axis: its ends, its ticks, and whether it counts in powers of ten.
-#[derive(Clone, Debug, PartialEq)]
-struct Axis {
-    low: f64,
-    high: f64,
-    ticks: Vec<f64>,
-    is_logarithmic: bool,
-}
-
-impl Axis {
-    /// A linear axis with round ticks.
-    fn linear(low: f64, high: f64) -> Self {
-        Self {
-            low,
-            high,
-            ticks: scale::ticks(low, high),
-            is_logarithmic: false,
-        }
-    }
-
-    /// A logarithmic axis; both ends must be above zero.
-    fn logarithmic(low: f64, high: f64) -> Self {
-        let ticks = scale::decades(low, high);
-        Self {
-            low: low.log10(),
-            high: high.log10(),
-            ticks: ticks.into_iter().map(f64::log10).collect(),
-            is_logarithmic: true,
-        }
-    }
-
-    /// The position of a value.
-    fn place(&self, x: f64) -> f64 {
-        match self.is_logarithmic {
-            true => x.log10().clamp(self.low, self.high),
-            false => x,
-        }
-    }
-
-    fn label(&self, place: f64) -> String {
-        match self.is_logarithmic {
-            true => scale::label((10_f64.powf(place) * 1e9).round() / 1e9),
-            false => scale::label(place),
-        }
-    }
-
-    fn coordinate(&self) -> Ticked {
-        Ticked::new(self.low..self.high, self.ticks.clone())
     }
 }
 

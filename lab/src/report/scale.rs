@@ -62,6 +62,63 @@ pub(super) fn label(x: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// An axis: its ends, its ticks, and whether it counts in powers of ten.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    /// The place of its left or lower end.
+    pub(super) low: f64,
+    /// The place of its other end.
+    pub(super) high: f64,
+    /// The places of its ticks.
+    pub(super) ticks: Vec<f64>,
+    /// Whether a place is the logarithm of a value.
+    pub(super) is_logarithmic: bool,
+}
+
+impl Axis {
+    /// A linear axis with round ticks.
+    pub(super) fn linear(low: f64, high: f64) -> Self {
+        Self {
+            low,
+            high,
+            ticks: ticks(low, high),
+            is_logarithmic: false,
+        }
+    }
+
+    /// A logarithmic axis; both ends must be above zero.
+    pub(super) fn logarithmic(low: f64, high: f64) -> Self {
+        let ticks = decades(low, high);
+        Self {
+            low: low.log10(),
+            high: high.log10(),
+            ticks: ticks.into_iter().map(f64::log10).collect(),
+            is_logarithmic: true,
+        }
+    }
+
+    /// The position of a value.
+    pub(super) fn place(&self, x: f64) -> f64 {
+        match self.is_logarithmic {
+            true => x.log10().clamp(self.low, self.high),
+            false => x,
+        }
+    }
+
+    /// The label of a tick.
+    pub(super) fn label(&self, place: f64) -> String {
+        match self.is_logarithmic {
+            true => label((10_f64.powf(place) * 1e9).round() / 1e9),
+            false => label(place),
+        }
+    }
+
+    /// For the drawing library.
+    pub(super) fn coordinate(&self) -> Ticked {
+        Ticked::new(self.low..self.high, self.ticks.clone())
+    }
+}
+
 /// An axis for the drawing library: its ends and its ticks.
 pub(super) struct Ticked {
     ends: Range<f64>,

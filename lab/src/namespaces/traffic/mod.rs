@@ -11,6 +11,7 @@
 
 pub mod chance;
 pub mod sink;
+mod stamp;
 pub mod tcp;
 pub mod udp;
 pub mod web;

@@ -1,8 +1,8 @@
 //! `weir traffic sink`: receives TCP and UDP on given ports, and counts payload for each flow and for each interval,
-//! by its own clock.
+//! by its own clock; and the delays of datagrams from a sender on the same machine.
 //!
 //! One thread. It polls its sockets at most once a millisecond: the kernel acknowledges and buffers meanwhile, and
-//! the processor is left to the router.
+//! the processor is left to the router. So a delay may be that much too long.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read};
@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use weir_base::{Instant, Span};
 use weir_live::clock;
 
-use super::{Flow, Line, RunClock, Series, Timing, report};
+use super::{Flow, Line, RunClock, Series, Timing, report, stamp};
 
 /// Maximum number of flows that a sink counts separately; further ones are counted per port only.
 pub const FLOWS_MAX: usize = 200_000;
@@ -65,6 +65,7 @@ struct PortCount {
     port: u16,
     flows: HashMap<SocketAddr, Count>,
     series: Vec<u64>,
+    delays: stamp::Counts,
 }
 
 enum Source {
@@ -118,6 +119,7 @@ impl Sink {
             port,
             flows: HashMap::new(),
             series: vec![0; self.run.intervals()],
+            delays: stamp::Counts::default(),
         });
         self.ports.len() - 1
     }
@@ -178,7 +180,9 @@ impl Sink {
             }
             Source::Datagrams(socket, port) => {
                 while let Some((n, peer)) = waiting(socket.recv_from(buffer))? {
-                    self.ports[*port].add(&self.run, peer, n, 1);
+                    let port = &mut self.ports[*port];
+                    port.add(&self.run, peer, n, 1);
+                    port.add_delay(&self.run, &buffer[..n]);
                 }
                 true
             }
@@ -209,6 +213,9 @@ impl Sink {
                 interval_s: self.run.interval_s(),
                 bytes: port.series,
             }))?;
+            if port.protocol == "udp" {
+                report(&Line::Delays(port.delays.reported(port.port)))?;
+            }
         }
         Ok(())
     }
@@ -247,6 +254,14 @@ impl PortCount {
         if run.in_window(now) {
             count.window_bytes += bytes;
             count.window_packets += packets;
+        }
+    }
+
+    /// Adds the delay of a datagram, if it came in the window.
+    fn add_delay(&mut self, run: &RunClock, payload: &[u8]) {
+        let now = clock::now();
+        if run.in_window(now) {
+            self.delays.add(payload, run.start, now);
         }
     }
 }

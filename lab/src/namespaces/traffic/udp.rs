@@ -7,7 +7,7 @@
 //!
 //! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of one sender start at
 //! random points of their first gap, so that they are not synchronized. The sender never waits for its own interface:
-//! if its queue is full, the packet is refused and counted.
+//! if its queue is full, the packet is refused and counted. Each packet begins with the time of its sending (`stamp`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ use weir_base::pace::Pace;
 use weir_base::{Instant, Offered};
 use weir_live::{clock, namespace};
 
-use super::{Line, Rhythm, RunClock, Sent, Timetable, report, sleep_until};
+use super::{Line, Rhythm, RunClock, Sent, Timetable, report, sleep_until, stamp};
 
 /// Maximum number of flows of one sender: each has a socket.
 pub const FLOWS_MAX: u32 = 50_000;
@@ -121,7 +121,7 @@ fn open(options: &Options, flow: u32) -> io::Result<UdpSocket> {
 }
 
 fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<Counts> {
-    let payload = vec![0; options.payload as usize];
+    let mut payload = vec![0; options.payload as usize];
     let timetable = &options.timetable;
     let mut places = timetable.chance.places();
     let pace = |flow| {
@@ -144,6 +144,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         if now >= end {
             break;
         }
+        stamp::write(&mut payload, now);
         let taken = match sockets[flow].send(&payload) {
             Ok(_) => true,
             Err(e) if is_full(&e) => false,
