@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `manual` | manual page and parameters |
 //! | `queue` | one queue, and how many there are |
+//! | `flows` | which flow has which queue |
 //! | `hosts` | the hosts at one end, and their virtual time |
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
@@ -24,16 +25,16 @@ use weir_base::setting::Settings;
 use weir_base::{Instant, Span, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
+use self::flows::Flows;
 use self::hosts::Hosts;
-use self::queue::{BINS, FIRST_SHARED, FLOWS, QUEUES, Queue, SHARED};
+use self::queue::{BINS, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED};
 use self::sketch::Sketch;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
 use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chain::{Chain, Slab};
-use crate::parts::index::Index;
-use crate::parts::lists::Lists;
 
+mod flows;
 mod hosts;
 mod manual;
 mod place;
@@ -80,12 +81,9 @@ pub struct TripleFair {
     aside: Chain,
     held: Tally,
     queues: Box<[Queue]>,
-    /// Queues of flows, by hash.
-    index: Index,
-    /// Those of them that do not wait, the latest on top.
-    idle: Lists,
-    /// Those of them that have had a flow.
-    used: usize,
+    /// The control law of each.
+    laws: Box<[Law]>,
+    flows: Flows,
     /// Of each queue that many flows may share.
     sketches: Box<[Sketch]>,
     /// Shared queues that no host has.
@@ -128,15 +126,14 @@ impl codel::Source for One<'_> {
 impl TripleFair {
     /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
-        let nobodys = Queue::nobodys(params.control.target);
+        let law = Law::new(params.control.target);
         Self {
             slab: Slab::new(params.limit + 1), // a packet is queued before another one makes room for it
             aside: Chain::EMPTY,
             held: Tally::ZERO,
-            queues: vec![nobodys; QUEUES].into_boxed_slice(),
-            index: Index::new(FLOWS),
-            idle: Lists::new(FLOWS, 1),
-            used: 0,
+            queues: vec![Queue::NOBODYS; QUEUES].into_boxed_slice(),
+            laws: vec![law; QUEUES].into_boxed_slice(),
+            flows: Flows::new(),
             sketches: vec![Sketch::default(); SHARED + BINS].into_boxed_slice(),
             spare: (FIRST_SHARED..FIRST_SHARED + SHARED)
                 .map(|at| at as u16)
@@ -167,27 +164,34 @@ impl TripleFair {
     /// Takes the next packet that the control law lets pass from a queue.
     #[inline]
     fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let queue = &mut self.queues[at];
-        let front = self.slab.front(&queue.packets)?;
+        let front = self.slab.front(&self.queues[at].packets)?;
         if cx.now.since(front.enqueued) >= self.params.control.target {
             return self.judged_late(cx, at);
         }
         // No target is shorter, so the control law has nothing to say.
-        queue.codel.calm();
         let packet = self.pop(at);
-        if at < FLOWS && self.queues[at].packets.is_empty() {
-            self.queues[at].ran_empty(cx.now);
+        let queue = &self.queues[at];
+        if queue.was_late {
+            let law = &mut self.laws[at];
+            law.codel.calm();
+            if at < FLOWS && queue.packets.is_empty() {
+                law.ran_empty(cx.now);
+            }
         }
         packet
     }
 
     /// The same, if the packet at the head has waited for longer than the least target.
     fn judged_late(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let queue = &mut self.queues[at];
+        let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let is_flow = at < FLOWS;
         let least = self.params.control.target;
+        if !queue.was_late {
+            queue.was_late = true;
+            *law = Law::new(least);
+        }
         let (target, flows) = match is_flow {
-            true => (queue.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
+            true => (law.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
             false => (least, u64::from(self.sketches[at - FLOWS].flows())),
         };
         let control = Control {
@@ -204,14 +208,14 @@ impl TripleFair {
             taken: 0,
         };
         let stats = &mut self.stats.control;
-        let packet = codel::dequeue(&mut queue.codel, &control, cx, &mut source, spared, stats);
+        let packet = codel::dequeue(&mut law.codel, &control, cx, &mut source, spared, stats);
         let taken = source.taken;
         if is_flow {
             if before != (stats.dropped, stats.marked) {
-                queue.dropped(cx.now, least);
+                law.dropped(cx.now, least);
             }
             if queue.packets.is_empty() {
-                queue.ran_empty(cx.now);
+                law.ran_empty(cx.now);
             }
         } else if taken > 0 {
             self.sketches[at - FLOWS].leave(taken);
@@ -228,12 +232,11 @@ impl TripleFair {
                 self.leave(at);
                 continue;
             };
-            self.serve(at, tag, packet.bytes());
+            let tag = self.serve(at, tag, packet.bytes());
             if self.queues[at].packets.is_empty() {
                 self.turns.pop();
                 self.leave(at);
             } else {
-                let tag = self.queues[at].tag.max(self.earliest(at));
                 self.queues[at].tag = tag;
                 self.turns.again(tag, at);
             }
@@ -372,8 +375,8 @@ impl Discipline for TripleFair {
         size_of_val(self)
             + self.slab.state_bytes()
             + size_of_val(&*self.queues)
-            + self.index.state_bytes()
-            + self.idle.state_bytes()
+            + size_of_val(&*self.laws)
+            + self.flows.state_bytes()
             + size_of_val(&*self.sketches)
             + self.spare.capacity() * size_of::<u16>()
             + self.ends.iter().map(Hosts::state_bytes).sum::<usize>()

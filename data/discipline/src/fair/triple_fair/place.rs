@@ -6,7 +6,7 @@ use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
 use super::hosts::{Host, Hosts, NONE, ONE};
-use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Queue};
+use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
 
@@ -24,21 +24,15 @@ impl TripleFair {
     #[inline]
     pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
         let hash = cx.keys.hash(packet, KeyKind::Flow);
-        match self.own(hash) {
+        match self.flows.find(hash) {
             Some(at) => at,
             None => self.place_new(cx, packet, hash),
         }
     }
 
-    /// The queue of the flow with this hash, if it has one.
-    #[inline]
-    fn own(&self, hash: u64) -> Option<usize> {
-        self.index.find(hash, |at| self.queues[at].hash == hash)
-    }
-
     /// Loads the memory that `place` will need.
     pub(super) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
-        if let Some(at) = self.own(cx.keys.hash(packet, KeyKind::Flow)) {
+        if let Some(at) = self.flows.find(cx.keys.hash(packet, KeyKind::Flow)) {
             black_box(self.queues[at].packets.tally());
         }
     }
@@ -77,8 +71,7 @@ impl TripleFair {
 
     /// The queue that the flows of a host share.
     fn shared_by(&self, end: usize, host: Option<u16>) -> Option<usize> {
-        let shared = self.ends[end].get(host?)?.shared;
-        (shared != NONE).then_some(usize::from(shared))
+        self.ends[end].get(host?)?.shared()
     }
 
     /// A packet of a flow comes to a queue of many.
@@ -123,11 +116,11 @@ impl TripleFair {
             return Some(at);
         }
         let at = usize::from(self.spare.pop()?);
-        self.ends[end].refer_again(host);
-        self.ends[end].get_mut(host)?.shared = at as u16;
-        let queue = &mut self.queues[at];
-        *queue = Queue::nobodys(self.params.control.target);
-        queue.hosts[end] = host;
+        self.ends[end].refer(host);
+        self.ends[end].get_mut(host)?.share(Some(at));
+        self.laws[at] = Law::new(self.params.control.target);
+        self.queues[at] = Queue::NOBODYS;
+        self.queues[at].hosts[end] = host;
         Some(at)
     }
 
@@ -136,7 +129,8 @@ impl TripleFair {
         let end = usize::from(self.queues[at].hosts[0] == NONE);
         let host = self.queues[at].hosts[end];
         if let Some(host) = self.ends[end].get_mut(host) {
-            (host.shared, host.crowd) = (NONE, 0);
+            host.share(None);
+            host.crowd = 0;
         }
         self.ends[end].release(host);
         self.queues[at].hosts = [NONE; 2];
@@ -144,36 +138,30 @@ impl TripleFair {
         self.spare.push(at as u16);
     }
 
-    /// A queue of its own for a flow: one that has had none, or the one that has been empty for longest; none if all
-    /// hold packets.
+    /// A queue of its own for a flow: one that has been empty for long; none if all hold packets.
     fn claim(
         &mut self,
         flow: u64,
         hashes: [Option<u64>; 2],
         known: [Option<u16>; 2],
     ) -> Option<usize> {
-        let fresh = self.used < FLOWS;
-        let at = match fresh {
-            true => self.used,
-            false => self.idle.bottom(0)?,
-        };
-        let mut hosts = [NONE; 2];
+        let (at, evicted) = self.flows.claim(flow)?;
+        self.stats.evicted += u64::from(evicted);
+        let queue = &mut self.queues[at];
+        let before = queue.hosts;
+        *queue = Queue::NOBODYS;
         for end in 0..2 {
-            // First the new one, so that it is not forgotten to make room for itself.
-            if let Some(hash) = hashes[end] {
-                hosts[end] = self.ends[end].refer(hash, known[end]);
-            }
-            self.ends[end].release(self.queues[at].hosts[end]);
+            let hosts = &mut self.ends[end];
+            queue.hosts[end] = match (known[end], hashes[end]) {
+                (Some(host), _) => {
+                    hosts.refer(host);
+                    host
+                }
+                (None, Some(hash)) => hosts.refer_new(hash),
+                (None, None) => NONE,
+            };
+            hosts.release(before[end]);
         }
-        if fresh {
-            self.used += 1;
-            self.idle.put(at, 0);
-        } else {
-            self.index.remove(self.queues[at].hash, at);
-            self.stats.evicted += 1;
-        }
-        self.index.insert(flow, at);
-        self.queues[at] = Queue::new(flow, hosts, self.params.control.target);
         Some(at)
     }
 

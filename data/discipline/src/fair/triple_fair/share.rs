@@ -16,7 +16,7 @@
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, ONE};
+use super::hosts::{self, Host, Hosts, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
 use super::turns::TAG_MAX;
 
@@ -59,137 +59,105 @@ pub(super) fn part(span: Span, queues: u32) -> Span {
     Span::from_nanos(divided(span.as_nanos(), queues))
 }
 
+/// What a packet of a queue costs now.
+struct Price {
+    /// The flows of its source.
+    flows: u32,
+    /// The load of its destination, in 256ths.
+    load: u64,
+    /// Whether its destination may delay it.
+    is_delayed: bool,
+}
+
 impl TripleFair {
     /// A queue begins to wait for a turn.
+    #[inline]
     pub(super) fn enter(&mut self, at: usize) {
-        self.set_waits(at, true);
+        self.busy += 1;
+        if at < FLOWS {
+            self.busy_flows += 1;
+            self.flows.wakes(at);
+        }
+        let queue = &mut self.queues[at];
+        queue.waits = true;
+        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
+            hosts.enter(host);
+        }
+        let price = reckon(queue, &mut self.ends);
         let boosted = self.now.saturating_sub(BOOST * ONE);
-        let tag = self.queues[at].tag.max(boosted).max(self.earliest(at));
-        self.queues[at].tag = tag;
-        self.turns.push(tag, at);
+        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
+        let earliest = if ahead == 0 { 0 } else { self.now + ahead };
+        queue.tag = queue.tag.max(boosted).max(earliest);
+        if queue.tag == boosted {
+            self.turns.push_new(boosted, at);
+        } else {
+            self.turns.push(queue.tag, at);
+        }
     }
 
     /// A queue no longer waits.
+    #[inline]
     pub(super) fn leave(&mut self, at: usize) {
-        self.set_waits(at, false);
+        self.busy -= 1;
+        if at < FLOWS {
+            self.busy_flows -= 1;
+            self.flows.rests(at);
+        }
+        let queue = &mut self.queues[at];
+        queue.waits = false;
+        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
+            hosts.leave(host);
+        }
+        if let Some(destination) = self.ends[1].get_mut(queue.hosts[1]) {
+            let [trusted, strangers] = parts(queue.share, queue.is_trusted);
+            destination.trusted -= trusted;
+            destination.strangers -= strangers;
+        }
+        queue.share = 0;
         if Self::is_shared(at) {
             self.give_back(at);
         }
     }
 
-    fn set_waits(&mut self, at: usize, waits: bool) {
-        let queue = &mut self.queues[at];
-        queue.waits = waits;
-        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
-            hosts.set_busy(host, waits);
-        }
-        self.busy = if waits { self.busy + 1 } else { self.busy - 1 };
-        if at < FLOWS {
-            if waits {
-                self.busy_flows += 1;
-                self.idle.take(at);
-            } else {
-                self.busy_flows -= 1;
-                self.idle.put(at, 0);
-            }
-        }
-        self.reckon(at);
-    }
-
-    /// Renews a queue's part of its destination's load; returns the flows of its source, and the load.
+    /// A queue had its turn, by `tag`, and sent this many bytes; returns its next tag.
     #[inline]
-    fn reckon(&mut self, at: usize) -> (u32, u64) {
-        let queue = &mut self.queues[at];
-        let [source, destination] = queue.hosts;
-        let source = self.ends[0].get(source);
-        let flows = source.map_or(1, |host| host.flows());
-        let is_trusted = source.is_some_and(Host::is_trusted);
-        let Some(destination) = self.ends[1].get_mut(destination) else {
-            return (flows, ONE);
-        };
-        let share = if queue.waits {
-            divided(ONE, flows).max(1) as u16
-        } else {
-            0
-        };
-        // In registers: what was just written in halves is slow to read as one.
-        let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
-        match queue.is_trusted {
-            true => trusted -= u32::from(queue.share),
-            false => strangers -= u32::from(queue.share),
-        }
-        match is_trusted {
-            true => trusted += u32::from(share),
-            false => strangers += u32::from(share),
-        }
-        (destination.trusted, destination.strangers) = (trusted, strangers);
-        (queue.share, queue.is_trusted) = (share, is_trusted);
-        (flows, hosts::price(trusted, strangers, is_trusted))
-    }
-
-    /// The least tag with which a queue may wait, by what its hosts have had: zero if they have had no more than their
-    /// share. A source that has lasted is not delayed by its destination, unless many send there.
-    #[inline]
-    pub(super) fn earliest(&self, at: usize) -> u64 {
-        let Queue {
-            hosts: [source, destination],
-            is_trusted,
-            ..
-        } = self.queues[at];
-        let source = self.ends[0].get(source);
-        let destination = self.ends[1].get(destination);
-        let frames = ALLOWANCE * self.bytes_max;
-        let load = destination.map_or(ONE, |host| {
-            hosts::price(host.trusted, host.strangers, is_trusted)
-        });
-        let ahead = source.map_or(0, |host| {
-            host.tag.saturating_sub(self.ends[0].now + frames * load)
-        });
-        let ahead = match destination {
-            Some(host) if is_trusted && host.trusted < CROWD * ONE as u32 => ahead,
-            Some(host) => ahead.max(host.tag.saturating_sub(self.ends[1].now + frames * ONE)),
-            None => ahead,
-        };
-        if ahead == 0 { 0 } else { self.now + ahead }
-    }
-
-    /// A queue had its turn, by `tag`, and sent this many bytes.
-    pub(super) fn serve(&mut self, at: usize, tag: u64, bytes: u64) {
+    pub(super) fn serve(&mut self, at: usize, tag: u64, bytes: u64) -> u64 {
         self.now = self.now.max(tag);
-        let (flows, load) = self.reckon(at);
+        let queue = &mut self.queues[at];
+        let price = reckon(queue, &mut self.ends);
+        let Price { flows, load, .. } = price;
         let cost = bytes * load;
         let debt = DEBT_MAX * self.bytes_max;
-        let [source, destination] = self.queues[at].hosts;
-        let active = self.ends.each_ref().map(|hosts| hosts.active());
-        let [sources, destinations] = &mut self.ends;
-        let before = sources.now;
-        if let Some(host) = sources.get_mut(source) {
-            let now = before + divided(cost, active[0]);
-            host.seen = host.seen.saturating_add(1);
-            host.tag = (host.tag.max(before) + cost).min(now + debt * load);
-            sources.now = now;
-        }
-        let before = destinations.now;
-        if let Some(host) = destinations.get_mut(destination) {
-            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
-            destinations.now = before + divided(bytes * ONE, active[1]);
-        }
+        let [source, destination] = queue.hosts;
         let in_queue = match at {
             0..FLOWS => 1,
             FIRST_BIN.. => self.sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
             _ => self.sketches[at - FLOWS].flows(),
         };
-        if Self::is_shared(at)
-            && let Some(host) = self.ends[0].get_mut(source)
-        {
-            host.crowd = in_queue as u16;
+        let [sources, destinations] = &mut self.ends;
+        let (before, active) = (sources.now, sources.active());
+        if let Some(host) = sources.get_mut(source) {
+            let now = before + divided(cost, active);
+            host.tag = (host.tag.max(before) + cost).min(now + debt * load);
+            if Self::is_shared(at) {
+                host.crowd = in_queue as u16;
+            }
+            sources.now = now;
+            sources.saw(source);
         }
-        let queue = &mut self.queues[at];
+        let (before, active) = (destinations.now, destinations.active());
+        if let Some(host) = destinations.get_mut(destination) {
+            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
+            destinations.now = before + divided(bytes * ONE, active);
+        }
         queue.tag = tag + divided(cost * u64::from(flows), in_queue);
         self.finish = self.finish.max(queue.tag);
         if self.now > REBASE {
             self.rebase();
         }
+        let queue = &self.queues[at];
+        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
+        queue.tag.max(if ahead == 0 { 0 } else { self.now + ahead })
     }
 
     /// Called when nothing is queued: service beyond the queues' shares is forgotten.
@@ -214,5 +182,65 @@ impl TripleFair {
             let from = hosts.now.saturating_sub(KEPT);
             hosts.rebase(from);
         }
+    }
+}
+
+/// Renews a queue's part of its destination's load.
+#[inline]
+fn reckon(queue: &mut Queue, [sources, destinations]: &mut [Hosts; 2]) -> Price {
+    let [source, destination] = queue.hosts;
+    let source = sources.get(source);
+    let flows = source.map_or(1, |host| host.flows());
+    let is_trusted = source.is_some_and(Host::is_trusted);
+    let Some(destination) = destinations.get_mut(destination) else {
+        return Price {
+            flows,
+            load: ONE,
+            is_delayed: false,
+        };
+    };
+    let share = divided(ONE, flows).max(1) as u16;
+    // In registers: what was just written in halves is slow to read as one.
+    let [before, after] = [
+        parts(queue.share, queue.is_trusted),
+        parts(share, is_trusted),
+    ];
+    let trusted = destination.trusted - before[0] + after[0];
+    let strangers = destination.strangers - before[1] + after[1];
+    (destination.trusted, destination.strangers) = (trusted, strangers);
+    (queue.share, queue.is_trusted) = (share, is_trusted);
+    Price {
+        flows,
+        load: hosts::price(trusted, strangers, is_trusted),
+        is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
+    }
+}
+
+/// A share as parts of trusted sources and of strangers.
+#[inline]
+fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
+    let (share, trusted) = (u32::from(share), u32::from(is_trusted));
+    [share * trusted, share * (1 - trusted)]
+}
+
+/// How far the hosts of a queue are ahead of their share, beyond an allowance: so much later it begins. A source that
+/// has lasted is not delayed by its destination, unless many send there.
+#[inline]
+fn ahead(
+    queue: &Queue,
+    [sources, destinations]: &[Hosts; 2],
+    price: &Price,
+    bytes_max: u64,
+) -> u64 {
+    let frames = ALLOWANCE * bytes_max;
+    let source = sources.get(queue.hosts[0]);
+    let ahead = source.map_or(0, |host| {
+        host.tag.saturating_sub(sources.now + frames * price.load)
+    });
+    match destinations.get(queue.hosts[1]) {
+        Some(host) if price.is_delayed => {
+            ahead.max(host.tag.saturating_sub(destinations.now + frames * ONE))
+        }
+        _ => ahead,
     }
 }
