@@ -7,17 +7,12 @@
 //!                                recent  0 0 1 0 1 ..    it became empty after the hand had passed its word
 //! ```
 //!
-//! A set is compared at once, so that neither a search nor a change has a loop or a branch that depends on the flow. A
-//! queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
-//! that have been empty since it passed them last.
-//!
-//! A flow is known by 39 bits of its keyed hash. Two of the 256 flows that have queues are mistaken for one with a
-//! probability of `2^-24`, and share a queue then, in order; nobody can cause that without the key.
+//! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
+//! that have been empty since it passed them last. Flows that are mistaken for one share a queue, in order.
 
 use super::queue::FLOWS;
+use super::ways::{WAYS, Ways};
 
-/// Flows of a set.
-const WAYS: usize = 8;
 /// Sets: a flow finds its set full with a probability of 1 in 4000 when all queues are taken.
 const SETS: usize = 4 * FLOWS / WAYS;
 /// Words of a bit for each queue.
@@ -28,7 +23,11 @@ const NONE: u16 = u16::MAX;
 /// The flows with queues.
 #[derive(Debug)]
 pub(super) struct Flows {
-    sets: Box<[Set]>,
+    ways: Ways<SETS>,
+    /// The ways in use of each set, a bit for each.
+    taken: Box<[u8; SETS]>,
+    /// The queue of the flow at each place.
+    queues: Box<[u8; SETS * WAYS]>,
     /// The place of each queue's flow, among all ways of all sets.
     places: Box<[u16; FLOWS]>,
     idle: [u64; WORDS],
@@ -37,30 +36,13 @@ pub(super) struct Flows {
     hand: usize,
 }
 
-/// Flows with hashes alike.
-#[derive(Clone, Copy, Debug, Default)]
-struct Set {
-    /// The high half of each hash.
-    tags: [u32; WAYS],
-    queues: [u8; WAYS],
-    /// A bit for each way in use.
-    taken: u8,
-}
-
-/// The ways of a set that have this tag, a bit for each: all are compared at once, without a branch.
-#[inline]
-pub(super) fn matches<const WAYS: usize>(tags: &[u32; WAYS], tag: u32) -> u32 {
-    let same = tags.iter().enumerate();
-    same.fold(0, |same, (way, other)| {
-        same | u32::from(*other == tag) << way
-    })
-}
-
 impl Flows {
     /// No flow is known; all queues are idle.
     pub(super) fn new() -> Self {
         Self {
-            sets: vec![Set::default(); SETS].into_boxed_slice(),
+            ways: Ways::new(),
+            taken: Box::new([0; SETS]),
+            queues: Box::new([0; SETS * WAYS]),
             places: Box::new([NONE; FLOWS]),
             idle: [u64::MAX; WORDS],
             recent: [0; WORDS],
@@ -71,30 +53,30 @@ impl Flows {
     /// The queue of the flow with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<usize> {
-        let set = &self.sets[set(hash)];
-        let same = matches(&set.tags, tag(hash)) & u32::from(set.taken);
-        (same != 0).then(|| usize::from(set.queues[same.trailing_zeros() as usize % WAYS]))
+        let place = self.ways.find(hash)?;
+        Some(usize::from(self.queues[place]))
     }
 
     /// Gives an idle queue to the flow with this hash, which has none; returns the queue, and whether another flow had
     /// it. None if all hold packets, or all of this flow's set.
     pub(super) fn claim(&mut self, hash: u64) -> Option<(usize, bool)> {
-        let set = set(hash);
-        let queue = match self.sets[set].taken {
+        let set = Ways::<SETS>::set(hash);
+        let queue = match self.taken[set] {
             u8::MAX => self.idle_of(set)?,
             _ => self.oldest()?,
         };
-        let place = usize::from(self.places[queue]);
-        let evicted = place != usize::from(NONE);
+        let before = usize::from(self.places[queue]);
+        let evicted = before != usize::from(NONE);
         if evicted {
-            self.sets[place / WAYS].taken &= !(1 << (place % WAYS));
+            self.ways.remove(before);
+            self.taken[before / WAYS] &= !(1 << (before % WAYS));
         }
-        let ways = &mut self.sets[set];
-        let way = ways.taken.trailing_ones() as usize % WAYS;
-        ways.taken |= 1 << way;
-        ways.tags[way] = tag(hash);
-        ways.queues[way] = queue as u8;
-        self.places[queue] = (set * WAYS + way) as u16;
+        let way = self.taken[set].trailing_ones() as usize % WAYS;
+        let place = set * WAYS + way;
+        self.taken[set] |= 1 << way;
+        self.ways.put(place, hash);
+        self.queues[place] = queue as u8;
+        self.places[queue] = place as u16;
         Some((queue, evicted))
     }
 
@@ -127,34 +109,28 @@ impl Flows {
     }
 
     /// An idle queue of a flow in a full set.
+    #[cold]
     fn idle_of(&self, set: usize) -> Option<usize> {
-        let queues = self.sets[set].queues.into_iter().map(usize::from);
-        let mut idle = queues.filter(|queue| self.idle[queue / 64] >> (queue % 64) & 1 == 1);
-        idle.next()
+        let queues = &self.queues[set * WAYS..][..WAYS];
+        let mut queues = queues.iter().map(|queue| usize::from(*queue));
+        queues.find(|queue| self.idle[queue / 64] >> (queue % 64) & 1 == 1)
     }
 
     /// Whether a flow has this queue.
     #[cfg(test)]
     pub(super) fn has(&self, queue: usize) -> bool {
         let place = usize::from(self.places[queue]);
-        let set = self.sets.get(place / WAYS);
-        set.is_some_and(|set| {
-            set.taken >> (place % WAYS) & 1 == 1 && usize::from(set.queues[place % WAYS]) == queue
-        })
+        self.taken[place / WAYS] >> (place % WAYS) & 1 == 1
+            && usize::from(self.queues[place]) == queue
     }
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        size_of_val(&*self.sets) + size_of_val(&*self.places)
+        self.ways.state_bytes()
+            + size_of_val(&*self.taken)
+            + size_of_val(&*self.queues)
+            + size_of_val(&*self.places)
     }
-}
-
-fn set(hash: u64) -> usize {
-    hash as usize % SETS
-}
-
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
 }
 
 #[cfg(test)]
@@ -166,7 +142,7 @@ mod tests {
     #[test]
     fn who_has_been_idle_for_long_is_evicted_first() {
         let mut flows = Flows::new();
-        let hash = |flow: u64| flow << 32 | flow;
+        let hash = |flow: u64| 2 * flow << 32 | flow;
         for flow in 0..FLOWS as u64 {
             let (queue, evicted) = flows.claim(hash(flow)).unwrap();
             assert!(!evicted);
@@ -201,7 +177,7 @@ mod tests {
             let mut flows = Flows::new();
             let mut holds = BTreeMap::new();
             for (flow, rests) in calls {
-                let hash = (flow + 1) << 32 | flow % sets;
+                let hash = 2 * flow << 32 | flow % sets;
                 let found = flows.find(hash);
                 if let Some(queue) = holds.get(&hash) {
                     prop_assert_eq!(found, Some(*queue));
@@ -211,7 +187,7 @@ mod tests {
                     }
                     continue;
                 }
-                let of_set = holds.keys().filter(|other| set(**other) == set(hash)).count();
+                let of_set = holds.keys().filter(|other| *other % 128 == hash % 128).count();
                 match found.or_else(|| Some(flows.claim(hash)?.0)) {
                     Some(queue) => {
                         prop_assert!(holds.values().all(|other| *other != queue));

@@ -9,13 +9,13 @@
 //! A host's tag is when its next packet would start if the hosts of this end took turns by bytes. A host whose tag is
 //! ahead of the virtual time has had more than its share lately, whatever became of its flows.
 
-use super::flows::matches;
 use super::queue::FIRST_SHARED;
+use super::ways::{WAYS, Ways};
 
 /// Hosts of one end that are known at a time: so many more than there are queues that hardly any set is ever full.
 pub(super) const HOSTS: usize = 1024;
-/// Hosts of a set.
-const WAYS: usize = 8;
+/// Sets of them.
+const SETS: usize = HOSTS / WAYS;
 /// No host.
 pub(super) const NONE: u16 = u16::MAX;
 /// No shared queue.
@@ -44,7 +44,7 @@ pub(super) struct Host {
     pub(super) crowd: u16,
     /// The queue that its flows share, among the shared ones.
     shared: u8,
-    /// Packets served, up to 255.
+    /// Packets served, up to [`TRUSTED`].
     seen: u8,
 }
 
@@ -99,8 +99,9 @@ pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
 /// The hosts of one end.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    sets: Box<[Set]>,
-    hosts: Box<[Host]>,
+    ways: Ways<SETS>,
+    sets: Box<[Set; SETS]>,
+    hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
     active: u32,
     /// The virtual time.
@@ -110,8 +111,6 @@ pub(super) struct Hosts {
 /// Hosts with hashes alike.
 #[derive(Clone, Copy, Debug, Default)]
 struct Set {
-    /// The high half of each hash; zero if there is none.
-    tags: [u32; WAYS],
     /// The hosts to which queues refer, a bit for each.
     referred: u8,
     /// The trusted hosts.
@@ -122,8 +121,9 @@ impl Hosts {
     /// Nobody is known. All memory is allocated now.
     pub(super) fn new() -> Self {
         Self {
-            sets: vec![Set::default(); HOSTS / WAYS].into_boxed_slice(),
-            hosts: vec![Host::NEW; HOSTS].into_boxed_slice(),
+            ways: Ways::new(),
+            sets: Box::new([Set::default(); SETS]),
+            hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
             now: 0,
         }
@@ -132,9 +132,7 @@ impl Hosts {
     /// The host with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<u16> {
-        let (set, tag) = place(hash);
-        let same = matches(&self.sets[set].tags, tag);
-        (same != 0).then(|| (set * WAYS + same.trailing_zeros() as usize) as u16)
+        self.ways.find(hash).map(|place| place as u16)
     }
 
     /// The host at this place.
@@ -152,7 +150,7 @@ impl Hosts {
     /// A queue refers to the host with this hash, which takes the place of one that is forgotten; none if queues refer
     /// to all hosts of its set.
     pub(super) fn refer_new(&mut self, hash: u64) -> u16 {
-        let (set, tag) = place(hash);
+        let set = Ways::<SETS>::set(hash);
         let ways = &mut self.sets[set];
         let free = !ways.referred;
         let strangers = free & !ways.trusted;
@@ -161,10 +159,10 @@ impl Hosts {
             return NONE;
         }
         let way = victims.trailing_zeros() as usize % WAYS;
-        ways.tags[way] = tag;
         ways.referred |= 1 << way;
         ways.trusted &= !(1 << way);
         let at = set * WAYS + way;
+        self.ways.put(at, hash);
         self.hosts[at] = Host {
             referrers: 1,
             ..Host::NEW
@@ -212,9 +210,10 @@ impl Hosts {
     #[inline]
     pub(super) fn saw(&mut self, at: u16) {
         let host = &mut self.hosts[usize::from(at)];
-        host.seen = host.seen.saturating_add(1);
-        if host.seen == TRUSTED {
-            self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
+        if host.seen < TRUSTED {
+            host.seen += 1;
+            let trusted = u8::from(host.is_trusted()) << (usize::from(at) % WAYS);
+            self.sets[usize::from(at) / WAYS].trusted |= trusted;
         }
     }
 
@@ -232,18 +231,13 @@ impl Hosts {
     /// The virtual time begins anew near zero; what hosts had of it, down to zero.
     pub(super) fn rebase(&mut self, from: u64) {
         self.now -= from;
-        for host in &mut self.hosts {
+        for host in &mut self.hosts[..] {
             host.tag = host.tag.saturating_sub(from);
         }
     }
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        size_of_val(&*self.sets) + size_of_val(&*self.hosts)
+        self.ways.state_bytes() + size_of_val(&*self.sets) + size_of_val(&*self.hosts)
     }
-}
-
-/// The set in which a hash is, and its tag, which is never that of an empty place.
-fn place(hash: u64) -> (usize, u32) {
-    (hash as usize % (HOSTS / WAYS), (hash >> 32) as u32 | 1)
 }

@@ -15,6 +15,7 @@
 //! | `manual` | manual page and parameters |
 //! | `queue` | one queue, and how many there are |
 //! | `flows` | which flow has which queue |
+//! | `ways` | which entry of a set has a hash |
 //! | `hosts` | the hosts at one end, and their virtual time |
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
@@ -42,6 +43,7 @@ mod queue;
 mod share;
 mod sketch;
 mod turns;
+mod ways;
 
 pub use self::manual::{MANUAL, Params};
 
@@ -80,12 +82,12 @@ pub struct TripleFair {
     /// Packets from before a change of `hosts`: they leave first.
     aside: Chain,
     held: Tally,
-    queues: Box<[Queue]>,
+    queues: Box<[Queue; QUEUES]>,
     /// The control law of each.
-    laws: Box<[Law]>,
+    laws: Box<[Law; QUEUES]>,
     flows: Flows,
     /// Of each queue that many flows may share.
-    sketches: Box<[Sketch]>,
+    sketches: Box<[Sketch; SHARED + BINS]>,
     /// Shared queues that no host has.
     spare: Vec<u16>,
     /// Sources and destinations.
@@ -131,10 +133,10 @@ impl TripleFair {
             slab: Slab::new(params.limit + 1), // a packet is queued before another one makes room for it
             aside: Chain::EMPTY,
             held: Tally::ZERO,
-            queues: vec![Queue::NOBODYS; QUEUES].into_boxed_slice(),
-            laws: vec![law; QUEUES].into_boxed_slice(),
+            queues: Box::new([Queue::NOBODYS; QUEUES]),
+            laws: Box::new([law; QUEUES]),
             flows: Flows::new(),
-            sketches: vec![Sketch::default(); SHARED + BINS].into_boxed_slice(),
+            sketches: Box::new([Sketch::default(); SHARED + BINS]),
             spare: (FIRST_SHARED..FIRST_SHARED + SHARED)
                 .map(|at| at as u16)
                 .collect(),
@@ -226,20 +228,14 @@ impl TripleFair {
     /// Takes the next packet; `take` takes it from the queue whose turn it is.
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
         // Each step takes a packet, or finds an empty queue, which then leaves.
-        while let Some((tag, at)) = self.turns.first() {
-            let Some(packet) = take(self, at) else {
-                self.turns.pop();
-                self.leave(at);
+        while let Some(turn) = self.turns.first() {
+            let Some(packet) = take(self, turn.queue) else {
+                self.turns.pop(turn);
+                self.leave(turn.queue);
                 continue;
             };
-            let tag = self.serve(at, tag, packet.bytes());
-            if self.queues[at].packets.is_empty() {
-                self.turns.pop();
-                self.leave(at);
-            } else {
-                self.queues[at].tag = tag;
-                self.turns.again(tag, at);
-            }
+            self.serve(turn, packet.bytes());
+            self.renew();
             return Some(packet);
         }
         None
@@ -264,7 +260,7 @@ impl TripleFair {
         let mut best = (self.held.packets, None);
         for (end, hosts) in self.ends.iter().enumerate() {
             let mut packets = [0_u32; hosts::HOSTS];
-            for queue in &self.queues {
+            for queue in &self.queues[..] {
                 if let Some(count) = packets.get_mut(usize::from(queue.hosts[end])) {
                     *count += queue.packets.tally().packets as u32;
                 }

@@ -32,12 +32,11 @@ impl TripleFair {
 
     /// Loads the memory that `place` will need.
     pub(super) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
-        if let Some(at) = self.flows.find(cx.keys.hash(packet, KeyKind::Flow)) {
-            black_box(self.queues[at].packets.tally());
-        }
+        black_box(cx.keys.hash(packet, KeyKind::Flow));
     }
 
     /// The queue of a packet whose flow has none of its own.
+    #[inline(never)] // so that the others need not save as many registers
     fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> usize {
         let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_address(packet, kind));
         let hashes = [hash(self.kinds[0]), hash(self.kinds[1])];
@@ -47,16 +46,10 @@ impl TripleFair {
             find(&self.ends[1], hashes[1]),
         ];
         // Packets of the flow may wait in a shared queue. It stays there, so that it keeps its order.
-        for (end, host) in known.into_iter().enumerate() {
-            if let Some(at) = self.shared_by(end, host)
-                && self.sketches[at - FLOWS].has(flow)
-            {
-                return self.join(at, flow);
-            }
-        }
-        let bin = FIRST_BIN + Bins::place(hashes[0].or(hashes[1]).unwrap_or(flow), BINS);
-        if self.sketches[bin - FLOWS].has(flow) {
-            return self.join(bin, flow);
+        if self.busy > self.busy_flows
+            && let Some(at) = self.waits_in(flow, hashes, known)
+        {
+            return self.join(at, flow);
         }
         let at = match self.crowding(known) {
             Some((end, host)) => self.share(end, host),
@@ -65,8 +58,21 @@ impl TripleFair {
         match at {
             Some(at) if at < FLOWS => at,
             Some(at) => self.join(at, flow),
-            None => self.join(bin, flow),
+            None => self.join(bin(flow, hashes), flow),
         }
+    }
+
+    /// The shared queue or bin in which packets of this flow may wait.
+    fn waits_in(
+        &self,
+        flow: u64,
+        hashes: [Option<u64>; 2],
+        known: [Option<u16>; 2],
+    ) -> Option<usize> {
+        let shared = [0, 1].map(|end| self.shared_by(end, known[end]));
+        let all = [shared[0], shared[1], Some(bin(flow, hashes))];
+        let mut all = all.into_iter().flatten();
+        all.find(|at| self.queues[*at].waits && self.sketches[at - FLOWS].has(flow))
     }
 
     /// The queue that the flows of a host share.
@@ -91,7 +97,6 @@ impl TripleFair {
         if self.busy_flows < PRESSURE {
             return None;
         }
-        let part = |end: usize| (DIVIDED / self.ends[end].active()).max(PART_MIN);
         let host = |end: usize| known[end].and_then(|at| self.ends[end].get(at));
         let (source, destination) = (host(0), host(1));
         let queues = source.map_or(0, |host| u32::from(host.busy));
@@ -100,14 +105,16 @@ impl TripleFair {
             true => 0,
             false => destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32),
         };
-        let parts = [part(0), part(1)];
-        let end = usize::from(shares * parts[0] > queues * parts[1]);
-        let beyond = [queues, shares][end] >= parts[end];
-        if beyond {
-            Some((end, known[end]?))
-        } else {
-            None
+        let active = self.ends.each_ref().map(Hosts::active);
+        // Without a division, as a rule: `count` is its part, `DIVIDED / active`, or more.
+        let is_beyond =
+            |count: u32, active: u32| count >= PART_MIN && (count + 1) * active > DIVIDED;
+        if !is_beyond(queues, active[0]) && !is_beyond(shares, active[1]) {
+            return None;
         }
+        let parts = active.map(|hosts| (DIVIDED / hosts).max(PART_MIN));
+        let end = usize::from(shares * parts[0] > queues * parts[1]);
+        Some((end, known[end]?))
     }
 
     /// The queue that the flows of this host share from now on; none if all are taken.
@@ -169,4 +176,9 @@ impl TripleFair {
     pub(super) fn is_shared(at: usize) -> bool {
         (FIRST_SHARED..FIRST_BIN).contains(&at)
     }
+}
+
+/// The bin of a flow, by its source, or else its destination.
+fn bin(flow: u64, hashes: [Option<u64>; 2]) -> usize {
+    FIRST_BIN + Bins::place(hashes[0].or(hashes[1]).unwrap_or(flow), BINS)
 }

@@ -18,7 +18,7 @@ use weir_base::Span;
 use super::TripleFair;
 use super::hosts::{self, Host, Hosts, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
-use super::turns::TAG_MAX;
+use super::turns::{TAG_MAX, Turn};
 
 /// Full frames that a host may be ahead of its share.
 const ALLOWANCE: u64 = 8;
@@ -119,9 +119,10 @@ impl TripleFair {
         }
     }
 
-    /// A queue had its turn, by `tag`, and sent this many bytes; returns its next tag.
+    /// A queue had its turn, and sent this many bytes: it waits for another one, or leaves.
     #[inline]
-    pub(super) fn serve(&mut self, at: usize, tag: u64, bytes: u64) -> u64 {
+    pub(super) fn serve(&mut self, turn: Turn, bytes: u64) {
+        let (at, tag) = (turn.queue, turn.tag);
         self.now = self.now.max(tag);
         let queue = &mut self.queues[at];
         let price = reckon(queue, &mut self.ends);
@@ -152,29 +153,41 @@ impl TripleFair {
         }
         queue.tag = tag + divided(cost * u64::from(flows), in_queue);
         self.finish = self.finish.max(queue.tag);
+        let queue = &mut self.queues[at];
+        if queue.packets.is_empty() {
+            self.turns.pop(turn);
+            self.leave(at);
+            return;
+        }
+        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
+        let earliest = if ahead == 0 { 0 } else { self.now + ahead };
+        queue.tag = queue.tag.max(earliest);
+        self.turns.again(turn, queue.tag);
+    }
+
+    /// The virtual times begin anew near zero, if they have become great; a walk over all queues and hosts, once in many
+    /// millions of packets.
+    #[inline]
+    pub(super) fn renew(&mut self) {
         if self.now > REBASE {
             self.rebase();
         }
-        let queue = &self.queues[at];
-        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
-        queue.tag.max(if ahead == 0 { 0 } else { self.now + ahead })
     }
 
     /// Called when nothing is queued: service beyond the queues' shares is forgotten.
     pub(super) fn settle(&mut self) {
-        while let Some((_, at)) = self.turns.first() {
-            self.turns.pop();
-            self.leave(at);
+        while let Some(turn) = self.turns.first() {
+            self.turns.pop(turn);
+            self.leave(turn.queue);
         }
         self.now = self.finish.max(self.now);
     }
 
-    /// The virtual times begin anew near zero; a walk over all queues and hosts, once in many millions of packets.
     fn rebase(&mut self) {
         let from = self.now - KEPT;
         self.now -= from;
         self.finish -= from;
-        for queue in &mut self.queues {
+        for queue in &mut self.queues[..] {
             queue.tag = queue.tag.saturating_sub(from);
         }
         self.turns.rebase(from);

@@ -29,6 +29,14 @@ pub(super) struct Turns {
     count: usize,
 }
 
+/// The turn of a queue, until the order changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) tag: u64,
+    pub(super) queue: usize,
+    is_new: bool,
+}
+
 impl Turns {
     /// Nobody waits. Memory for `queues` queues is allocated now.
     pub(super) fn new(queues: usize) -> Self {
@@ -40,11 +48,14 @@ impl Turns {
         }
     }
 
-    /// Tag and number of the queue whose turn it is.
+    /// Whose turn it is.
     #[inline]
-    pub(super) fn first(&self) -> Option<(u64, usize)> {
-        let word = self.first_new().min(self.first_of_heap());
-        (word != LAST).then(|| unpack(word))
+    pub(super) fn first(&self) -> Option<Turn> {
+        let (new, other) = (self.first_new(), self.first_of_heap());
+        let is_new = new <= other;
+        let word = if is_new { new } else { other };
+        let (tag, queue) = unpack(word);
+        (word != LAST).then_some(Turn { tag, queue, is_new })
     }
 
     /// A queue waits for a turn, with a tag that is not less than that of any other one that came this way.
@@ -77,8 +88,8 @@ impl Turns {
 
     /// The queue whose turn it was no longer waits.
     #[inline]
-    pub(super) fn pop(&mut self) {
-        if self.first_new() <= self.first_of_heap() {
+    pub(super) fn pop(&mut self, turn: Turn) {
+        if turn.is_new {
             self.pop_new();
         } else if let Some(last) = self.heap.pop()
             && !self.heap.is_empty()
@@ -89,12 +100,12 @@ impl Turns {
 
     /// The queue whose turn it was waits for another one, with this tag.
     #[inline]
-    pub(super) fn again(&mut self, tag: u64, queue: usize) {
-        if self.first_new() <= self.first_of_heap() {
+    pub(super) fn again(&mut self, turn: Turn, tag: u64) {
+        if turn.is_new {
             self.pop_new();
-            self.push(tag, queue);
+            self.push(tag, turn.queue);
         } else {
-            self.sink(pack(tag, queue));
+            self.sink(pack(tag, turn.queue));
         }
     }
 
@@ -200,15 +211,15 @@ mod tests {
                         number = (number + 1) % QUEUES_MAX;
                     }
                     7..9 if !list.is_empty() => {
-                        let first = turns.first().unwrap().1;
-                        turns.pop();
-                        list.retain(|(_, queue)| *queue != first);
+                        let first = turns.first().unwrap();
+                        turns.pop(first);
+                        list.retain(|(_, queue)| *queue != first.queue);
                     }
                     9..11 if !list.is_empty() => {
-                        let queue = turns.first().unwrap().1;
-                        turns.again(tag, queue);
-                        list.retain(|(_, other)| *other != queue);
-                        list.push((tag, queue));
+                        let first = turns.first().unwrap();
+                        turns.again(first, tag);
+                        list.retain(|(_, other)| *other != first.queue);
+                        list.push((tag, first.queue));
                     }
                     11 => {
                         turns.rebase(tag);
@@ -217,7 +228,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                let first = turns.first();
+                let first = turns.first().map(|first| (first.tag, first.queue));
                 prop_assert_eq!(first.map(|(tag, _)| tag), list.iter().map(|(tag, _)| *tag).min());
                 prop_assert!(first.is_none_or(|first| list.contains(&first)));
             }
@@ -228,8 +239,9 @@ mod tests {
             let mut turns = Turns::new(QUEUES_MAX);
             queues.iter().for_each(|queue| turns.push_new(3, *queue));
             for queue in queues {
-                prop_assert_eq!(turns.first(), Some((3, queue)));
-                turns.pop();
+                let first = turns.first().unwrap();
+                prop_assert_eq!((first.tag, first.queue), (3, queue));
+                turns.pop(first);
             }
         }
     }
