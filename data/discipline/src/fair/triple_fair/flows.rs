@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn who_has_been_idle_for_long_is_evicted_first() {
         let mut flows = Flows::new();
-        let hash = |flow: u64| 2 * flow << 32 | flow;
+        let hash = |flow: u64| flow.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for flow in 0..FLOWS as u64 {
             let (queue, evicted) = flows.claim(hash(flow)).unwrap();
             assert!(!evicted);
@@ -177,7 +177,7 @@ mod tests {
             let mut flows = Flows::new();
             let mut holds = BTreeMap::new();
             for (flow, rests) in calls {
-                let hash = 2 * flow << 32 | flow % sets;
+                let hash = 2 * flow << 32 | (flow % sets) << 24;
                 let found = flows.find(hash);
                 if let Some(queue) = holds.get(&hash) {
                     prop_assert_eq!(found, Some(*queue));
@@ -187,7 +187,8 @@ mod tests {
                     }
                     continue;
                 }
-                let of_set = holds.keys().filter(|other| *other % 128 == hash % 128).count();
+                let set = Ways::<SETS>::set;
+                let of_set = holds.keys().filter(|other| set(**other) == set(hash)).count();
                 match found.or_else(|| Some(flows.claim(hash)?.0)) {
                     Some(queue) => {
                         prop_assert!(holds.values().all(|other| *other != queue));

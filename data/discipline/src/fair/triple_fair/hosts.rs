@@ -13,7 +13,7 @@ use super::queue::FIRST_SHARED;
 use super::ways::{WAYS, Ways};
 
 /// Hosts of one end that are known at a time: so many more than there are queues that hardly any set is ever full.
-pub(super) const HOSTS: usize = 1024;
+pub(super) const HOSTS: usize = 384;
 /// Sets of them.
 const SETS: usize = HOSTS / WAYS;
 /// No host.

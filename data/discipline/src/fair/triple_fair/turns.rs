@@ -15,6 +15,8 @@ const NUMBER_BITS: u32 = 9;
 pub(super) const TAG_MAX: u64 = u64::MAX >> NUMBER_BITS;
 /// Queues that can be told apart.
 pub(super) const QUEUES_MAX: usize = 1 << NUMBER_BITS;
+/// Room for new ones; when it is full, they go to the heap, too.
+const NEW: usize = 128;
 /// A word after all others.
 const LAST: u64 = u64::MAX;
 
@@ -23,7 +25,7 @@ const LAST: u64 = u64::MAX;
 pub(super) struct Turns {
     heap: Vec<u64>,
     /// A ring.
-    new: Box<[u64]>,
+    new: Box<[u64; NEW]>,
     /// Where the first new one is, and their number.
     head: usize,
     count: usize,
@@ -42,7 +44,7 @@ impl Turns {
     pub(super) fn new(queues: usize) -> Self {
         Self {
             heap: Vec::with_capacity(queues),
-            new: vec![LAST; queues].into_boxed_slice(),
+            new: Box::new([LAST; NEW]),
             head: 0,
             count: 0,
         }
@@ -61,11 +63,10 @@ impl Turns {
     /// A queue waits for a turn, with a tag that is not less than that of any other one that came this way.
     #[inline]
     pub(super) fn push_new(&mut self, tag: u64, queue: usize) {
-        let mut end = self.head + self.count;
-        if end >= self.new.len() {
-            end -= self.new.len();
+        if self.count == NEW {
+            return self.push(tag, queue);
         }
-        self.new[end] = pack(tag, queue);
+        self.new[(self.head + self.count) % NEW] = pack(tag, queue);
         self.count += 1;
     }
 
@@ -133,7 +134,7 @@ impl Turns {
         if self.count == 0 {
             LAST
         } else {
-            self.new[self.head]
+            self.new[self.head % NEW]
         }
     }
 
@@ -145,10 +146,7 @@ impl Turns {
     #[inline]
     fn pop_new(&mut self) {
         self.count -= 1;
-        self.head += 1;
-        if self.head == self.new.len() {
-            self.head = 0;
-        }
+        self.head = (self.head + 1) % NEW;
     }
 
     /// Puts a word in the place of the first one, and moves it down.
@@ -235,7 +233,7 @@ mod tests {
         }
 
         #[test]
-        fn new_ones_with_equal_tags_take_turns_as_they_came(queues in prop::collection::vec(0_usize..300, 1..100)) {
+        fn new_ones_with_equal_tags_take_turns_as_they_came(queues in prop::collection::vec(0_usize..300, 1..NEW)) {
             let mut turns = Turns::new(QUEUES_MAX);
             queues.iter().for_each(|queue| turns.push_new(3, *queue));
             for queue in queues {

@@ -20,9 +20,8 @@ pub(super) struct Ways<const SETS: usize> {
 }
 
 impl<const SETS: usize> Ways<SETS> {
-    /// Empty sets. Their number is a power of two, up to 2^24.
+    /// Empty sets.
     pub(super) fn new() -> Self {
-        const { assert!(SETS.is_power_of_two() && SETS <= 1 << 24) };
         Self {
             bytes: Box::new([[0; WAYS]; SETS]),
             words: Box::new([[0; WAYS]; SETS]),
@@ -32,7 +31,7 @@ impl<const SETS: usize> Ways<SETS> {
     /// The set of a hash.
     #[inline]
     pub(super) fn set(hash: u64) -> usize {
-        hash as usize % SETS
+        ((hash as u32 as u64 * SETS as u64) >> 32) as usize
     }
 
     /// The place of the entry with this hash, among all ways of all sets.
@@ -85,7 +84,7 @@ fn zero_bytes(bytes: u64) -> u64 {
 
 #[inline]
 fn byte(hash: u64) -> u8 {
-    (hash >> 24) as u8
+    hash as u8
 }
 
 /// It is never that of an empty place.
@@ -107,7 +106,7 @@ mod tests {
             let mut ways = Ways::<2>::new();
             let mut map: BTreeMap<usize, u64> = BTreeMap::new();
             for (word, byte, set, way) in calls {
-                let hash = (2 * word) << 32 | byte << 24 | set;
+                let hash = (2 * word) << 32 | set << 31 | byte;
                 let place = set as usize * WAYS + way;
                 match ways.find(hash) {
                     Some(found) => {
