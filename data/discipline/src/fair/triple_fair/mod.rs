@@ -154,6 +154,7 @@ impl TripleFair {
     }
 
     /// Takes the packet at the head of a queue.
+    #[inline]
     fn pop(&mut self, at: usize) -> Option<Packet> {
         let packet = self.slab.pop(&mut self.queues[at].packets)?;
         self.held.uncount(packet.bytes());
@@ -163,28 +164,33 @@ impl TripleFair {
         Some(packet)
     }
 
-    /// Takes the next packet that the control law lets pass from a queue.
+    /// Serves the next packet, if it has waited for less than the least target, in the queue of a flow: then the control
+    /// law has nothing to say. Returns the queue, from which the packet is still to be taken.
     #[inline]
-    fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let front = self.slab.front(&self.queues[at].packets)?;
-        if cx.now.since(front.enqueued) >= self.params.control.target {
-            return self.judged_late(cx, at);
-        }
-        // No target is shorter, so the control law has nothing to say.
-        let packet = self.pop(at);
+    fn punctual(&mut self, now: Instant) -> Option<usize> {
+        let turn = self.turns.first()?;
+        let at = turn.queue;
         let queue = &self.queues[at];
+        let head = self.slab.front(&queue.packets)?;
+        if at >= FLOWS || now.since(head.enqueued) >= self.params.control.target {
+            return None;
+        }
+        let bytes = head.bytes();
+        let is_last = queue.packets.tally().packets == 1;
         if queue.was_late {
             let law = &mut self.laws[at];
             law.codel.calm();
-            if at < FLOWS && queue.packets.is_empty() {
-                law.ran_empty(cx.now);
+            if is_last {
+                law.ran_empty(now);
             }
         }
-        packet
+        self.serve(turn, bytes, is_last);
+        self.held.uncount(bytes);
+        Some(at)
     }
 
-    /// The same, if the packet at the head has waited for longer than the least target.
-    fn judged_late(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+    /// Takes the next packet that the control law lets pass from a queue.
+    fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
         let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let is_flow = at < FLOWS;
         let least = self.params.control.target;
@@ -226,6 +232,7 @@ impl TripleFair {
     }
 
     /// Takes the next packet; `take` takes it from the queue whose turn it is.
+    #[inline(never)] // so that `punctual` need not save as many registers
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
         // Each step takes a packet, or finds an empty queue, which then leaves.
         while let Some(turn) = self.turns.first() {
@@ -234,8 +241,8 @@ impl TripleFair {
                 self.leave(turn.queue);
                 continue;
             };
-            self.serve(turn, packet.bytes());
-            self.renew();
+            let is_empty = self.queues[turn.queue].packets.is_empty();
+            self.serve(turn, packet.bytes(), is_empty);
             return Some(packet);
         }
         None
@@ -327,6 +334,7 @@ impl Discipline for TripleFair {
         if self.held.packets == 0 {
             self.settle();
         }
+        self.renew();
         let at = self.place(cx, &packet);
         self.held.count(packet.bytes());
         let queue = &mut self.queues[at];
@@ -345,14 +353,13 @@ impl Discipline for TripleFair {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.pop_aside() {
-            return Some(packet);
+        if !self.aside.is_empty() {
+            return self.pop_aside();
         }
-        self.next(|this, at| this.judged(cx, at))
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.touch(cx, packet);
+        match self.punctual(cx.now) {
+            Some(at) => self.slab.pop_whole(&mut self.queues[at].packets),
+            None => self.next(|this, at| this.judged(cx, at)),
+        }
     }
 
     fn has_room(&self, _class: Class) -> bool {

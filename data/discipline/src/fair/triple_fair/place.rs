@@ -1,7 +1,5 @@
 //! Which queue a packet comes to.
 
-use std::hint::black_box;
-
 use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
@@ -28,11 +26,6 @@ impl TripleFair {
             Some(at) => at,
             None => self.place_new(cx, packet, hash),
         }
-    }
-
-    /// Loads the memory that `place` will need.
-    pub(super) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
-        black_box(cx.keys.hash(packet, KeyKind::Flow));
     }
 
     /// The queue of a packet whose flow has none of its own.

@@ -119,9 +119,9 @@ impl TripleFair {
         }
     }
 
-    /// A queue had its turn, and sent this many bytes: it waits for another one, or leaves.
+    /// A queue had its turn, and sends this many bytes: it waits for another one, or leaves.
     #[inline]
-    pub(super) fn serve(&mut self, turn: Turn, bytes: u64) {
+    pub(super) fn serve(&mut self, turn: Turn, bytes: u64, leaves: bool) {
         let (at, tag) = (turn.queue, turn.tag);
         self.now = self.now.max(tag);
         let queue = &mut self.queues[at];
@@ -151,10 +151,16 @@ impl TripleFair {
             host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
             destinations.now = before + divided(bytes * ONE, active);
         }
-        queue.tag = tag + divided(cost * u64::from(flows), in_queue);
+        let cost = cost * u64::from(flows);
+        queue.tag = tag
+            + if at < FLOWS {
+                cost
+            } else {
+                divided(cost, in_queue)
+            };
         self.finish = self.finish.max(queue.tag);
         let queue = &mut self.queues[at];
-        if queue.packets.is_empty() {
+        if leaves {
             self.turns.pop(turn);
             self.leave(at);
             return;
@@ -213,6 +219,14 @@ fn reckon(queue: &mut Queue, [sources, destinations]: &mut [Hosts; 2]) -> Price 
         };
     };
     let share = divided(ONE, flows).max(1) as u16;
+    if (share, is_trusted) == (queue.share, queue.is_trusted) {
+        let (trusted, strangers) = (destination.trusted, destination.strangers);
+        return Price {
+            flows,
+            load: hosts::price(trusted, strangers, is_trusted),
+            is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
+        };
+    }
     // In registers: what was just written in halves is slow to read as one.
     let [before, after] = [
         parts(queue.share, queue.is_trusted),
