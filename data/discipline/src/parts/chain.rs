@@ -70,22 +70,26 @@ impl Slab {
     /// Queues a packet at the end of `chain`.
     pub(crate) fn push(&mut self, chain: &mut Chain, packet: Packet) {
         chain.tally.count(packet.bytes());
+        if self.spare == NONE {
+            self.add_spare();
+        }
         let at = self.spare;
-        let at = if at == NONE {
-            self.cells.push(Some(packet));
-            self.links.push(NONE);
-            (self.cells.len() - 1) as u32
-        } else {
-            self.cells[at as usize] = Some(packet);
-            self.spare = std::mem::replace(&mut self.links[at as usize], NONE);
-            at
-        };
+        self.cells[at as usize] = Some(packet);
+        self.spare = std::mem::replace(&mut self.links[at as usize], NONE);
         if chain.head == NONE {
             chain.head = at;
         } else {
             self.links[chain.tail as usize] = at;
         }
         chain.tail = at;
+    }
+
+    /// One more cell, which is the only spare one.
+    #[cold]
+    fn add_spare(&mut self) {
+        self.spare = self.cells.len() as u32;
+        self.cells.push(None);
+        self.links.push(NONE);
     }
 
     /// Takes the packet at the head of `chain`.

@@ -66,6 +66,16 @@ impl Host {
         self.seen >= TRUSTED
     }
 
+    /// A packet of it was served; returns whether it has lasted now, and had not before.
+    #[inline]
+    pub(super) fn saw(&mut self) -> bool {
+        if self.is_trusted() {
+            return false;
+        }
+        self.seen += 1;
+        self.is_trusted()
+    }
+
     /// The queue that its flows share, if any.
     #[inline]
     pub(super) fn shared(&self) -> Option<usize> {
@@ -103,7 +113,7 @@ pub(super) struct Hosts {
     sets: Box<[Set; SETS]>,
     hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
-    active: u32,
+    pub(super) active: u32,
     /// The virtual time.
     pub(super) now: u64,
 }
@@ -190,11 +200,11 @@ impl Hosts {
 
     /// A queue of this host begins to wait for a turn.
     #[inline]
-    pub(super) fn enter(&mut self, at: u16) {
-        if let Some(host) = self.hosts.get_mut(usize::from(at)) {
-            self.active += u32::from(host.busy == 0);
-            host.busy += 1;
-        }
+    pub(super) fn enter(&mut self, at: u16) -> Option<&mut Host> {
+        let host = self.hosts.get_mut(usize::from(at))?;
+        self.active += u32::from(host.busy == 0);
+        host.busy += 1;
+        Some(host)
     }
 
     /// A queue of this host no longer waits.
@@ -206,15 +216,9 @@ impl Hosts {
         }
     }
 
-    /// A packet of this host was served.
-    #[inline]
-    pub(super) fn saw(&mut self, at: u16) {
-        let host = &mut self.hosts[usize::from(at)];
-        if host.seen < TRUSTED {
-            host.seen += 1;
-            let trusted = u8::from(host.is_trusted()) << (usize::from(at) % WAYS);
-            self.sets[usize::from(at) / WAYS].trusted |= trusted;
-        }
+    /// A host has become trusted.
+    pub(super) fn trust(&mut self, at: u16) {
+        self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
     }
 
     /// Hosts with a queue that waits, at least one.

@@ -16,7 +16,7 @@
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, Hosts, ONE};
+use super::hosts::{self, Host, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
 use super::turns::{TAG_MAX, Turn};
 
@@ -35,7 +35,8 @@ pub(super) const REBASE: u64 = TAG_MAX / 4;
 /// How much of the past they keep then.
 const KEPT: u64 = REBASE / 4;
 
-/// Reciprocals of small numbers, scaled: a division for every packet would cost more than all else here.
+/// Reciprocals of small numbers, scaled: a division for every packet would cost more than all else here. That of zero is
+/// the same as that of one.
 const SCALE: u32 = 20;
 const RECIPROCALS: [u32; QUEUES + 1] = {
     let mut table = [1 << SCALE; QUEUES + 1];
@@ -46,8 +47,22 @@ const RECIPROCALS: [u32; QUEUES + 1] = {
     }
     table
 };
+/// The share of the link that a queue asks of its destination, by the flows of its source.
+const SHARES: [u16; QUEUES + 1] = {
+    let mut table = [ONE as u16; QUEUES + 1];
+    let mut n = 1;
+    while n <= QUEUES {
+        table[n] = if n < ONE as usize {
+            ONE as u16 / n as u16
+        } else {
+            1
+        };
+        n += 1;
+    }
+    table
+};
 
-/// `value / n`, for `n` up to the number of queues.
+/// `value / n`, for `n` up to the number of queues; `value` if `n` is zero.
 #[inline]
 fn divided(value: u64, n: u32) -> u64 {
     (value * u64::from(RECIPROCALS[(n as usize).min(QUEUES)])) >> SCALE
@@ -80,12 +95,17 @@ impl TripleFair {
         }
         let queue = &mut self.queues[at];
         queue.waits = true;
-        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
-            hosts.enter(host);
-        }
-        let price = reckon(queue, &mut self.ends);
+        let [sources, destinations] = &mut self.ends;
+        let nows = [sources.now, destinations.now];
+        let source = sources.enter(queue.hosts[0]);
+        let mut destination = destinations.enter(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let tags = [
+            source.map(|host| host.tag),
+            destination.map(|host| host.tag),
+        ];
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let boosted = self.now.saturating_sub(BOOST * ONE);
-        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
         let earliest = if ahead == 0 { 0 } else { self.now + ahead };
         queue.tag = queue.tag.max(boosted).max(earliest);
         if queue.tag == boosted {
@@ -125,49 +145,58 @@ impl TripleFair {
         let (at, tag) = (turn.queue, turn.tag);
         self.now = self.now.max(tag);
         let queue = &mut self.queues[at];
-        let price = reckon(queue, &mut self.ends);
-        let Price { flows, load, .. } = price;
-        let cost = bytes * load;
+        let [sources, destinations] = &mut self.ends;
+        let mut nows = [sources.now, destinations.now];
+        let actives = [sources.active, destinations.active];
+        let source = sources.get_mut(queue.hosts[0]);
+        let mut destination = destinations.get_mut(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let (load, cost) = (price.load, bytes * price.load);
         let debt = DEBT_MAX * self.bytes_max;
-        let [source, destination] = queue.hosts;
         let in_queue = match at {
             0..FLOWS => 1,
             FIRST_BIN.. => self.sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
             _ => self.sketches[at - FLOWS].flows(),
         };
-        let [sources, destinations] = &mut self.ends;
-        let (before, active) = (sources.now, sources.active());
-        if let Some(host) = sources.get_mut(source) {
-            let now = before + divided(cost, active);
-            host.tag = (host.tag.max(before) + cost).min(now + debt * load);
+        let mut tags = [None; 2];
+        if let Some(host) = source {
+            let before = nows[0];
+            nows[0] = before + divided(cost, actives[0]);
+            host.tag = (host.tag.max(before) + cost).min(nows[0] + debt * load);
+            tags[0] = Some(host.tag);
             if Self::is_shared(at) {
                 host.crowd = in_queue as u16;
             }
-            sources.now = now;
-            sources.saw(source);
+            let is_trusted_now = host.saw();
+            sources.now = nows[0];
+            if is_trusted_now {
+                sources.trust(queue.hosts[0]);
+            }
         }
-        let (before, active) = (destinations.now, destinations.active());
-        if let Some(host) = destinations.get_mut(destination) {
+        if let Some(host) = destination {
+            let before = nows[1];
+            nows[1] = before + divided(bytes * ONE, actives[1]);
             host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
-            destinations.now = before + divided(bytes * ONE, active);
+            tags[1] = Some(host.tag);
+            destinations.now = nows[1];
         }
-        let cost = cost * u64::from(flows);
-        queue.tag = tag
-            + if at < FLOWS {
-                cost
-            } else {
-                divided(cost, in_queue)
-            };
+        let cost = cost * u64::from(price.flows);
+        let cost = if at < FLOWS {
+            cost
+        } else {
+            divided(cost, in_queue)
+        };
+        queue.tag = tag + cost;
         self.finish = self.finish.max(queue.tag);
-        let queue = &mut self.queues[at];
         if leaves {
             self.turns.pop(turn);
             self.leave(at);
             return;
         }
-        let ahead = ahead(queue, &self.ends, &price, self.bytes_max);
-        let earliest = if ahead == 0 { 0 } else { self.now + ahead };
-        queue.tag = queue.tag.max(earliest);
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
+        if ahead > 0 {
+            queue.tag = queue.tag.max(self.now + ahead);
+        }
         self.turns.again(turn, queue.tag);
     }
 
@@ -206,36 +235,28 @@ impl TripleFair {
 
 /// Renews a queue's part of its destination's load.
 #[inline]
-fn reckon(queue: &mut Queue, [sources, destinations]: &mut [Hosts; 2]) -> Price {
-    let [source, destination] = queue.hosts;
-    let source = sources.get(source);
-    let flows = source.map_or(1, |host| host.flows());
+fn reckon(queue: &mut Queue, source: Option<&Host>, destination: Option<&mut Host>) -> Price {
+    let flows = source.map_or(1, Host::flows);
     let is_trusted = source.is_some_and(Host::is_trusted);
-    let Some(destination) = destinations.get_mut(destination) else {
+    let Some(destination) = destination else {
         return Price {
             flows,
             load: ONE,
             is_delayed: false,
         };
     };
-    let share = divided(ONE, flows).max(1) as u16;
-    if (share, is_trusted) == (queue.share, queue.is_trusted) {
-        let (trusted, strangers) = (destination.trusted, destination.strangers);
-        return Price {
-            flows,
-            load: hosts::price(trusted, strangers, is_trusted),
-            is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
-        };
+    let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
+    let share = SHARES[(flows as usize).min(QUEUES)];
+    if (share, is_trusted) != (queue.share, queue.is_trusted) {
+        let [before, after] = [
+            parts(queue.share, queue.is_trusted),
+            parts(share, is_trusted),
+        ];
+        trusted = trusted - before[0] + after[0];
+        strangers = strangers - before[1] + after[1];
+        (destination.trusted, destination.strangers) = (trusted, strangers);
+        (queue.share, queue.is_trusted) = (share, is_trusted);
     }
-    // In registers: what was just written in halves is slow to read as one.
-    let [before, after] = [
-        parts(queue.share, queue.is_trusted),
-        parts(share, is_trusted),
-    ];
-    let trusted = destination.trusted - before[0] + after[0];
-    let strangers = destination.strangers - before[1] + after[1];
-    (destination.trusted, destination.strangers) = (trusted, strangers);
-    (queue.share, queue.is_trusted) = (share, is_trusted);
     Price {
         flows,
         load: hosts::price(trusted, strangers, is_trusted),
@@ -250,24 +271,16 @@ fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
     [share * trusted, share * (1 - trusted)]
 }
 
-/// How far the hosts of a queue are ahead of their share, beyond an allowance: so much later it begins. A source that
-/// has lasted is not delayed by its destination, unless many send there.
+/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of bytes: so much later it
+/// begins. A source that has lasted is not delayed by its destination, unless many send there.
 #[inline]
-fn ahead(
-    queue: &Queue,
-    [sources, destinations]: &[Hosts; 2],
-    price: &Price,
-    bytes_max: u64,
-) -> u64 {
-    let frames = ALLOWANCE * bytes_max;
-    let source = sources.get(queue.hosts[0]);
-    let ahead = source.map_or(0, |host| {
-        host.tag.saturating_sub(sources.now + frames * price.load)
+fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, allowance: u64) -> u64 {
+    let [source, destination] = tags;
+    let ahead = source.map_or(0, |tag| {
+        tag.saturating_sub(nows[0] + allowance * price.load)
     });
-    match destinations.get(queue.hosts[1]) {
-        Some(host) if price.is_delayed => {
-            ahead.max(host.tag.saturating_sub(destinations.now + frames * ONE))
-        }
+    match destination {
+        Some(tag) if price.is_delayed => ahead.max(tag.saturating_sub(nows[1] + allowance * ONE)),
         _ => ahead,
     }
 }
