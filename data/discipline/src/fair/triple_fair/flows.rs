@@ -10,8 +10,8 @@
 //! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
 //! that have been empty since it passed them last. Flows that are mistaken for one share a queue, in order.
 
+use super::places::{Places, WAYS};
 use super::queue::FLOWS;
-use super::ways::{WAYS, Ways};
 
 /// Sets: a flow finds its set full with a probability of 1 in 4000 when all queues are taken.
 const SETS: usize = 4 * FLOWS / WAYS;
@@ -23,7 +23,7 @@ const NONE: u16 = u16::MAX;
 /// The flows with queues.
 #[derive(Debug)]
 pub(super) struct Flows {
-    ways: Ways<SETS>,
+    index: Places<SETS>,
     /// The ways in use of each set, a bit for each.
     taken: Box<[u8; SETS]>,
     /// The queue of the flow at each place.
@@ -40,7 +40,7 @@ impl Flows {
     /// No flow is known; all queues are idle.
     pub(super) fn new() -> Self {
         Self {
-            ways: Ways::new(),
+            index: Places::new(),
             taken: Box::new([0; SETS]),
             queues: Box::new([0; SETS * WAYS]),
             places: Box::new([NONE; FLOWS]),
@@ -53,14 +53,14 @@ impl Flows {
     /// The queue of the flow with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<usize> {
-        let place = self.ways.find(hash)?;
+        let place = self.index.find(hash)?;
         Some(usize::from(self.queues[place]))
     }
 
     /// Gives an idle queue to the flow with this hash, which has none; returns the queue, and whether another flow had
     /// it. None if all hold packets, or all of this flow's set.
     pub(super) fn claim(&mut self, hash: u64) -> Option<(usize, bool)> {
-        let set = Ways::<SETS>::set(hash);
+        let set = Places::<SETS>::set(hash);
         let queue = match self.taken[set] {
             u8::MAX => self.idle_of(set)?,
             _ => self.oldest()?,
@@ -68,13 +68,13 @@ impl Flows {
         let before = usize::from(self.places[queue]);
         let evicted = before != usize::from(NONE);
         if evicted {
-            self.ways.remove(before);
+            self.index.remove(before);
             self.taken[before / WAYS] &= !(1 << (before % WAYS));
         }
         let way = self.taken[set].trailing_ones() as usize % WAYS;
         let place = set * WAYS + way;
         self.taken[set] |= 1 << way;
-        self.ways.put(place, hash);
+        self.index.put(place, hash);
         self.queues[place] = queue as u8;
         self.places[queue] = place as u16;
         Some((queue, evicted))
@@ -126,7 +126,7 @@ impl Flows {
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        self.ways.state_bytes()
+        self.index.state_bytes()
             + size_of_val(&*self.taken)
             + size_of_val(&*self.queues)
             + size_of_val(&*self.places)
@@ -177,7 +177,7 @@ mod tests {
             let mut flows = Flows::new();
             let mut holds = BTreeMap::new();
             for (flow, rests) in calls {
-                let hash = 2 * flow << 32 | (flow % sets) << 24;
+                let hash = (2 * flow) << 32 | (flow % sets) << 24;
                 let found = flows.find(hash);
                 if let Some(queue) = holds.get(&hash) {
                     prop_assert_eq!(found, Some(*queue));
@@ -187,7 +187,7 @@ mod tests {
                     }
                     continue;
                 }
-                let set = Ways::<SETS>::set;
+                let set = Places::<SETS>::set;
                 let of_set = holds.keys().filter(|other| set(**other) == set(hash)).count();
                 match found.or_else(|| Some(flows.claim(hash)?.0)) {
                     Some(queue) => {

@@ -6,13 +6,16 @@
 //!    trusted     0   1   0   1   0   0   0   1
 //! ```
 //!
+//! Of 48 sets at each end, one is read for each packet whose flow has no queue.
+//!
 //! A host's tag is when its next packet would start if the hosts of this end took turns by bytes. A host whose tag is
 //! ahead of the virtual time has had more than its share lately, whatever became of its flows.
 
+use super::places::{Places, WAYS};
 use super::queue::FIRST_SHARED;
-use super::ways::{WAYS, Ways};
 
-/// Hosts of one end that are known at a time: so many more than there are queues that hardly any set is ever full.
+/// Hosts of one end that are known at a time. There is no room for more in 256 kB. A set is full for one in ten hosts, if
+/// each of the 256 flows has another source: such a host counts as one with a single flow, which has not lasted.
 pub(super) const HOSTS: usize = 384;
 /// Sets of them.
 const SETS: usize = HOSTS / WAYS;
@@ -109,7 +112,7 @@ pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
 /// The hosts of one end.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    ways: Ways<SETS>,
+    index: Places<SETS>,
     sets: Box<[Set; SETS]>,
     hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
@@ -131,7 +134,7 @@ impl Hosts {
     /// Nobody is known. All memory is allocated now.
     pub(super) fn new() -> Self {
         Self {
-            ways: Ways::new(),
+            index: Places::new(),
             sets: Box::new([Set::default(); SETS]),
             hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
@@ -142,7 +145,7 @@ impl Hosts {
     /// The host with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<u16> {
-        self.ways.find(hash).map(|place| place as u16)
+        self.index.find(hash).map(|place| place as u16)
     }
 
     /// The host at this place.
@@ -160,7 +163,7 @@ impl Hosts {
     /// A queue refers to the host with this hash, which takes the place of one that is forgotten; none if queues refer
     /// to all hosts of its set.
     pub(super) fn refer_new(&mut self, hash: u64) -> u16 {
-        let set = Ways::<SETS>::set(hash);
+        let set = Places::<SETS>::set(hash);
         let ways = &mut self.sets[set];
         let free = !ways.referred;
         let strangers = free & !ways.trusted;
@@ -172,7 +175,7 @@ impl Hosts {
         ways.referred |= 1 << way;
         ways.trusted &= !(1 << way);
         let at = set * WAYS + way;
-        self.ways.put(at, hash);
+        self.index.put(at, hash);
         self.hosts[at] = Host {
             referrers: 1,
             ..Host::NEW
@@ -242,6 +245,6 @@ impl Hosts {
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        self.ways.state_bytes() + size_of_val(&*self.sets) + size_of_val(&*self.hosts)
+        self.index.state_bytes() + size_of_val(&*self.sets) + size_of_val(&*self.hosts)
     }
 }

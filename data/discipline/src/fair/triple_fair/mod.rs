@@ -15,7 +15,7 @@
 //! | `manual` | manual page and parameters |
 //! | `queue` | one queue, and how many there are |
 //! | `flows` | which flow has which queue |
-//! | `ways` | which entry of a set has a hash |
+//! | `places` | which entry of a set has a hash |
 //! | `hosts` | the hosts at one end, and their virtual time |
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
@@ -39,11 +39,11 @@ mod flows;
 mod hosts;
 mod manual;
 mod place;
+mod places;
 mod queue;
 mod share;
 mod sketch;
 mod turns;
-mod ways;
 
 pub use self::manual::{MANUAL, Params};
 

@@ -148,19 +148,21 @@ impl TripleFair {
         let (at, evicted) = self.flows.claim(flow)?;
         self.stats.evicted += u64::from(evicted);
         let queue = &mut self.queues[at];
-        let before = queue.hosts;
-        *queue = Queue::NOBODYS;
+        // It is empty, and does not wait: the rest is as in a new one.
+        (queue.tag, queue.was_late) = (0, false);
         for end in 0..2 {
-            let hosts = &mut self.ends[end];
-            queue.hosts[end] = match (known[end], hashes[end]) {
+            let (before, hosts) = (queue.hosts[end], &mut self.ends[end]);
+            let host = match (known[end], hashes[end]) {
+                (Some(host), _) if host == before => continue,
                 (Some(host), _) => {
                     hosts.refer(host);
                     host
                 }
                 (None, Some(hash)) => hosts.refer_new(hash),
-                (None, None) => NONE,
+                (None, None) => continue,
             };
-            hosts.release(before[end]);
+            hosts.release(before);
+            queue.hosts[end] = host;
         }
         Some(at)
     }

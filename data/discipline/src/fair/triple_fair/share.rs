@@ -74,7 +74,7 @@ pub(super) fn part(span: Span, queues: u32) -> Span {
     Span::from_nanos(divided(span.as_nanos(), queues))
 }
 
-/// What a packet of a queue costs now.
+/// The cost of a packet of a queue now.
 struct Price {
     /// The flows of its source.
     flows: u32,

@@ -14,12 +14,12 @@ pub(super) const WAYS: usize = 8;
 
 /// A byte of each entry of a set, and a word of each.
 #[derive(Debug)]
-pub(super) struct Ways<const SETS: usize> {
+pub(super) struct Places<const SETS: usize> {
     bytes: Box<[[u8; WAYS]; SETS]>,
     words: Box<[[u32; WAYS]; SETS]>,
 }
 
-impl<const SETS: usize> Ways<SETS> {
+impl<const SETS: usize> Places<SETS> {
     /// Empty sets.
     pub(super) fn new() -> Self {
         Self {
@@ -39,7 +39,7 @@ impl<const SETS: usize> Ways<SETS> {
     pub(super) fn find(&self, hash: u64) -> Option<usize> {
         let set = Self::set(hash);
         let mut same =
-            zero_bytes(u64::from_le_bytes(self.bytes[set]) ^ LOW * u64::from(byte(hash)));
+            zero_bytes(u64::from_le_bytes(self.bytes[set]) ^ (LOW * u64::from(byte(hash))));
         while same != 0 {
             let way = same.trailing_zeros() as usize / 8;
             if self.words[set][way] == word(hash) {
@@ -79,7 +79,7 @@ const LOW: u64 = u64::MAX / 0xff;
 #[inline]
 fn zero_bytes(bytes: u64) -> u64 {
     let lower = LOW * 0x7f;
-    !((bytes & lower) + lower | bytes | lower)
+    !(((bytes & lower) + lower) | bytes | lower)
 }
 
 #[inline]
@@ -103,22 +103,22 @@ mod tests {
         /// Compares with a map, with hashes that share bytes, or words, or sets.
         #[test]
         fn an_entry_is_where_it_was_put(calls in prop::collection::vec((0_u64..3, 0_u64..3, 0_u64..2, 0_usize..8), 0..300)) {
-            let mut ways = Ways::<2>::new();
+            let mut places = Places::<2>::new();
             let mut map: BTreeMap<usize, u64> = BTreeMap::new();
             for (word, byte, set, way) in calls {
                 let hash = (2 * word) << 32 | set << 31 | byte;
                 let place = set as usize * WAYS + way;
-                match ways.find(hash) {
+                match places.find(hash) {
                     Some(found) => {
                         prop_assert_eq!(map.remove(&found), Some(hash));
-                        ways.remove(found);
-                        prop_assert_eq!(ways.find(hash), None);
+                        places.remove(found);
+                        prop_assert_eq!(places.find(hash), None);
                     }
                     None => {
                         prop_assert!(map.values().all(|other| *other != hash));
-                        ways.put(place, hash);
+                        places.put(place, hash);
                         map.insert(place, hash);
-                        prop_assert_eq!(ways.find(hash), Some(place));
+                        prop_assert_eq!(places.find(hash), Some(place));
                     }
                 }
             }
