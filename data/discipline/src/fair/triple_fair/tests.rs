@@ -176,6 +176,15 @@ fn a_host_whose_queue_is_always_empty_has_no_more_than_its_share() {
 }
 
 #[test]
+fn all_state_is_in_256_kb() {
+    assert!(
+        queues().state_bytes() <= 256_000,
+        "{}",
+        queues().state_bytes()
+    );
+}
+
+#[test]
 fn the_fullest_host_makes_room() {
     let mut rig = rig(30, |flow| (flow.saturating_sub(20) as u32, flow as u32));
     let mut discipline = TripleFair::new(Params {
