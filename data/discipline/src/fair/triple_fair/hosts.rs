@@ -2,18 +2,27 @@
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]   a host to which queues refer stays; of the others a stranger
-//!                                                   makes room first, then a trusted host
+//!    referred    1   0   0   1   0   0   0   1     makes room first, then a trusted host
+//!    trusted     0   1   0   1   0   0   0   1
 //! ```
+//!
+//! Of 48 sets at each end, one is read for each packet whose flow has no queue.
 //!
 //! A host's tag is when its next packet would start if the hosts of this end took turns by bytes. A host whose tag is
 //! ahead of the virtual time has had more than its share lately, whatever became of its flows.
 
-/// Hosts of one end that are known at a time: so much more than there are queues that hardly any set is ever full.
-pub(super) const HOSTS: usize = 1024;
-/// Hosts of a set.
-const WAYS: usize = 8;
-/// No host, or no queue.
+use super::places::{Places, WAYS};
+use super::queue::FIRST_SHARED;
+
+/// Hosts of one end that are known at a time. There is no room for more in 256 kB. A set is full for one in ten hosts, if
+/// each of the 256 flows has another source: such a host counts as one with a single flow, which has not lasted.
+pub(super) const HOSTS: usize = 384;
+/// Sets of them.
+const SETS: usize = HOSTS / WAYS;
+/// No host.
 pub(super) const NONE: u16 = u16::MAX;
+/// No shared queue.
+const NO_QUEUE: u8 = u8::MAX;
 /// Packets of a source after which it is trusted.
 const TRUSTED: u8 = 64;
 /// All strangers at a destination together count as this many sources at most.
@@ -36,10 +45,10 @@ pub(super) struct Host {
     referrers: u16,
     /// Flows in its shared queue, about.
     pub(super) crowd: u16,
-    /// The queue that its flows share, if any.
-    pub(super) shared: u16,
-    /// Packets served, up to 255.
-    pub(super) seen: u8,
+    /// The queue that its flows share, among the shared ones.
+    shared: u8,
+    /// Packets served, up to [`TRUSTED`].
+    seen: u8,
 }
 
 impl Host {
@@ -50,7 +59,7 @@ impl Host {
         busy: 0,
         referrers: 0,
         crowd: 0,
-        shared: NONE,
+        shared: NO_QUEUE,
         seen: 0,
     };
 
@@ -58,6 +67,27 @@ impl Host {
     #[inline]
     pub(super) fn is_trusted(&self) -> bool {
         self.seen >= TRUSTED
+    }
+
+    /// A packet of it was served; returns whether it has lasted now, and had not before.
+    #[inline]
+    pub(super) fn saw(&mut self) -> bool {
+        if self.is_trusted() {
+            return false;
+        }
+        self.seen += 1;
+        self.is_trusted()
+    }
+
+    /// The queue that its flows share, if any.
+    #[inline]
+    pub(super) fn shared(&self) -> Option<usize> {
+        (self.shared != NO_QUEUE).then(|| FIRST_SHARED + usize::from(self.shared))
+    }
+
+    /// Its flows share this queue from now on, or none.
+    pub(super) fn share(&mut self, queue: Option<usize>) {
+        self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u8);
     }
 
     /// The flows for which it wants turns: at least one.
@@ -82,21 +112,31 @@ pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
 /// The hosts of one end.
 #[derive(Debug)]
 pub(super) struct Hosts {
-    /// The high half of each host's hash.
-    tags: Box<[u32]>,
-    hosts: Box<[Host]>,
+    index: Places<SETS>,
+    sets: Box<[Set; SETS]>,
+    hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
-    active: u32,
+    pub(super) active: u32,
     /// The virtual time.
     pub(super) now: u64,
+}
+
+/// Hosts with hashes alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Set {
+    /// The hosts to which queues refer, a bit for each.
+    referred: u8,
+    /// The trusted hosts.
+    trusted: u8,
 }
 
 impl Hosts {
     /// Nobody is known. All memory is allocated now.
     pub(super) fn new() -> Self {
         Self {
-            tags: vec![0; HOSTS].into_boxed_slice(),
-            hosts: vec![Host::NEW; HOSTS].into_boxed_slice(),
+            index: Places::new(),
+            sets: Box::new([Set::default(); SETS]),
+            hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
             now: 0,
         }
@@ -105,14 +145,7 @@ impl Hosts {
     /// The host with this hash.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<u16> {
-        let (first, tag) = place(hash);
-        let set = &self.tags[first..first + WAYS];
-        // Without a branch for each: the eight are compared at once.
-        let same = set.iter().enumerate();
-        let same = same.fold(0_u32, |same, (way, other)| {
-            same | u32::from(*other == tag) << way
-        });
-        (same != 0).then(|| (first + same.trailing_zeros() as usize) as u16)
+        self.index.find(hash).map(|place| place as u16)
     }
 
     /// The host at this place.
@@ -127,24 +160,22 @@ impl Hosts {
         self.hosts.get_mut(usize::from(at))
     }
 
-    /// A queue refers to the host with this hash, which is `found`, or takes the place of one that is forgotten; none
-    /// if queues refer to all hosts of its set.
-    pub(super) fn refer(&mut self, hash: u64, found: Option<u16>) -> u16 {
-        if let Some(at) = found {
-            self.refer_again(at);
-            return at;
-        }
-        let (first, tag) = place(hash);
-        let set = &self.hosts[first..first + WAYS];
-        let is_free = |host: &&Host| host.referrers == 0;
-        let stranger = set
-            .iter()
-            .position(|host| is_free(&host) && !host.is_trusted());
-        let Some(way) = stranger.or_else(|| set.iter().position(|host| is_free(&host))) else {
+    /// A queue refers to the host with this hash, which takes the place of one that is forgotten; none if queues refer
+    /// to all hosts of its set.
+    pub(super) fn refer_new(&mut self, hash: u64) -> u16 {
+        let set = Places::<SETS>::set(hash);
+        let ways = &mut self.sets[set];
+        let free = !ways.referred;
+        let strangers = free & !ways.trusted;
+        let victims = if strangers == 0 { free } else { strangers };
+        if victims == 0 {
             return NONE;
-        };
-        let at = first + way;
-        self.tags[at] = tag;
+        }
+        let way = victims.trailing_zeros() as usize % WAYS;
+        ways.referred |= 1 << way;
+        ways.trusted &= !(1 << way);
+        let at = set * WAYS + way;
+        self.index.put(at, hash);
         self.hosts[at] = Host {
             referrers: 1,
             ..Host::NEW
@@ -154,8 +185,10 @@ impl Hosts {
 
     /// One more queue refers to this host.
     #[inline]
-    pub(super) fn refer_again(&mut self, at: u16) {
-        self.hosts[usize::from(at)].referrers += 1;
+    pub(super) fn refer(&mut self, at: u16) {
+        let host = &mut self.hosts[usize::from(at)];
+        host.referrers += 1;
+        self.sets[usize::from(at) / WAYS].referred |= 1 << (usize::from(at) % WAYS);
     }
 
     /// A queue no longer refers to this host.
@@ -163,22 +196,32 @@ impl Hosts {
     pub(super) fn release(&mut self, at: u16) {
         if let Some(host) = self.hosts.get_mut(usize::from(at)) {
             host.referrers -= 1;
+            let last = u8::from(host.referrers == 0) << (usize::from(at) % WAYS);
+            self.sets[usize::from(at) / WAYS].referred &= !last;
         }
     }
 
-    /// A queue of this host waits for a turn, or no longer does.
+    /// A queue of this host begins to wait for a turn.
     #[inline]
-    pub(super) fn set_busy(&mut self, at: u16, waits: bool) {
-        let Some(host) = self.hosts.get_mut(usize::from(at)) else {
-            return;
-        };
-        if waits {
-            self.active += u32::from(host.busy == 0);
-            host.busy += 1;
-        } else {
+    pub(super) fn enter(&mut self, at: u16) -> Option<&mut Host> {
+        let host = self.hosts.get_mut(usize::from(at))?;
+        self.active += u32::from(host.busy == 0);
+        host.busy += 1;
+        Some(host)
+    }
+
+    /// A queue of this host no longer waits.
+    #[inline]
+    pub(super) fn leave(&mut self, at: u16) {
+        if let Some(host) = self.hosts.get_mut(usize::from(at)) {
             host.busy -= 1;
             self.active -= u32::from(host.busy == 0);
         }
+    }
+
+    /// A host has become trusted.
+    pub(super) fn trust(&mut self, at: u16) {
+        self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
     }
 
     /// Hosts with a queue that waits, at least one.
@@ -195,18 +238,13 @@ impl Hosts {
     /// The virtual time begins anew near zero; what hosts had of it, down to zero.
     pub(super) fn rebase(&mut self, from: u64) {
         self.now -= from;
-        for host in &mut self.hosts {
+        for host in &mut self.hosts[..] {
             host.tag = host.tag.saturating_sub(from);
         }
     }
 
     /// Bytes of memory allocated.
     pub(super) fn state_bytes(&self) -> usize {
-        size_of_val(&*self.tags) + size_of_val(&*self.hosts)
+        self.index.state_bytes() + size_of_val(&*self.sets) + size_of_val(&*self.hosts)
     }
-}
-
-/// The first place of the set in which a hash is, and its tag, which is never that of an empty place.
-fn place(hash: u64) -> (usize, u32) {
-    (hash as usize % HOSTS / WAYS * WAYS, (hash >> 32) as u32 | 1)
 }

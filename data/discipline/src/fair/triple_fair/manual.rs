@@ -25,7 +25,7 @@ a single source.
        +----- its host has too many of the queues ---> [ | | | ] 32 queues of hosts
        +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 8 bins
 
-A flow's queue stays its own until it is the one that has been empty for longest when another flow needs
+A flow's queue stays its own until it is one of those that have been empty for longest when another flow needs
 one. While most of the queues are busy, a source with more than its part of them, or a destination to which
 too many sources send, gets one queue for all its further flows, whose turns count for as many flows as seem
 to wait in it. A new flow never waits for a lottery or a threshold, and its first 15 kB go before others.
@@ -43,7 +43,7 @@ reached, the host with most packets (times the active hosts of its end) loses up
 longest queue.
 
 Defaults. Target and interval are RFC 8290's. The limit is 0.5 s of full frames at 100 Mbit/s. The number of
-queues is fixed.
+queues is fixed; with this limit all state is in 256 kB.
 
 Behind a NAT all hosts of a home have one address, and share one source's part: say `hosts =
 \"destination\"` there, or \"source\" on the way in. With IPv6 a host has addresses enough without
@@ -52,7 +52,8 @@ forging: the words with `prefix` count a /56 (a /24 of IPv4) as one host.
 Deviations: it is no published algorithm. LRU-FQ gave the fixed cache of flows, but its lottery is gone, since
 it delays honest flows; CAKE gave the isolation of both ends, but takes the greater load, not the product.
 
-An attacker with one address has one source's share, whatever it opens; with forged addresses it has what
+An attacker with one address has one source's share, whatever it opens, and also if it sends a packet whenever
+its queue has run empty; with forged addresses it has what
 its destination has. Whom it attacks shares that part with the attack: trusted sources keep a third of it or
 more. An attacker with a thousand real addresses and destinations gets a thousand shares. A flood that fills
 `limit` loses its own packets.",

@@ -14,6 +14,8 @@
 //! |---|---|
 //! | `manual` | manual page and parameters |
 //! | `queue` | one queue, and how many there are |
+//! | `flows` | which flow has which queue |
+//! | `places` | which entry of a set has a hash |
 //! | `hosts` | the hosts at one end, and their virtual time |
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
@@ -24,19 +26,20 @@ use weir_base::setting::Settings;
 use weir_base::{Instant, Span, Tally};
 use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
+use self::flows::Flows;
 use self::hosts::Hosts;
-use self::queue::{BINS, FIRST_SHARED, FLOWS, QUEUES, Queue, SHARED};
+use self::queue::{BINS, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED};
 use self::sketch::Sketch;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
 use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chain::{Chain, Slab};
-use crate::parts::index::Index;
-use crate::parts::lists::Lists;
 
+mod flows;
 mod hosts;
 mod manual;
 mod place;
+mod places;
 mod queue;
 mod share;
 mod sketch;
@@ -79,15 +82,12 @@ pub struct TripleFair {
     /// Packets from before a change of `hosts`: they leave first.
     aside: Chain,
     held: Tally,
-    queues: Box<[Queue]>,
-    /// Queues of flows, by hash.
-    index: Index,
-    /// Those of them that do not wait, the latest on top.
-    idle: Lists,
-    /// Those of them that have had a flow.
-    used: usize,
+    queues: Box<[Queue; QUEUES]>,
+    /// The control law of each.
+    laws: Box<[Law; QUEUES]>,
+    flows: Flows,
     /// Of each queue that many flows may share.
-    sketches: Box<[Sketch]>,
+    sketches: Box<[Sketch; SHARED + BINS]>,
     /// Shared queues that no host has.
     spare: Vec<u16>,
     /// Sources and destinations.
@@ -128,16 +128,15 @@ impl codel::Source for One<'_> {
 impl TripleFair {
     /// Empty queues. All memory that they will ever use is allocated now.
     pub fn new(params: Params) -> Self {
-        let nobodys = Queue::nobodys(params.control.target);
+        let law = Law::new(params.control.target);
         Self {
             slab: Slab::new(params.limit + 1), // a packet is queued before another one makes room for it
             aside: Chain::EMPTY,
             held: Tally::ZERO,
-            queues: vec![nobodys; QUEUES].into_boxed_slice(),
-            index: Index::new(FLOWS),
-            idle: Lists::new(FLOWS, 1),
-            used: 0,
-            sketches: vec![Sketch::default(); SHARED + BINS].into_boxed_slice(),
+            queues: Box::new([Queue::NOBODYS; QUEUES]),
+            laws: Box::new([law; QUEUES]),
+            flows: Flows::new(),
+            sketches: Box::new([Sketch::default(); SHARED + BINS]),
             spare: (FIRST_SHARED..FIRST_SHARED + SHARED)
                 .map(|at| at as u16)
                 .collect(),
@@ -155,6 +154,7 @@ impl TripleFair {
     }
 
     /// Takes the packet at the head of a queue.
+    #[inline]
     fn pop(&mut self, at: usize) -> Option<Packet> {
         let packet = self.slab.pop(&mut self.queues[at].packets)?;
         self.held.uncount(packet.bytes());
@@ -164,30 +164,42 @@ impl TripleFair {
         Some(packet)
     }
 
-    /// Takes the next packet that the control law lets pass from a queue.
+    /// Serves the next packet, if it has waited for less than the least target, in the queue of a flow: then the control
+    /// law has nothing to say. Returns the queue, from which the packet is still to be taken.
     #[inline]
-    fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let queue = &mut self.queues[at];
-        let front = self.slab.front(&queue.packets)?;
-        if cx.now.since(front.enqueued) >= self.params.control.target {
-            return self.judged_late(cx, at);
+    fn punctual(&mut self, now: Instant) -> Option<usize> {
+        let turn = self.turns.first()?;
+        let at = turn.queue;
+        let queue = &self.queues[at];
+        let head = self.slab.front(&queue.packets)?;
+        if at >= FLOWS || now.since(head.enqueued) >= self.params.control.target {
+            return None;
         }
-        // No target is shorter, so the control law has nothing to say.
-        queue.codel.calm();
-        let packet = self.pop(at);
-        if at < FLOWS && self.queues[at].packets.is_empty() {
-            self.queues[at].ran_empty(cx.now);
+        let bytes = head.bytes();
+        let is_last = queue.packets.tally().packets == 1;
+        if queue.was_late {
+            let law = &mut self.laws[at];
+            law.codel.calm();
+            if is_last {
+                law.ran_empty(now);
+            }
         }
-        packet
+        self.serve(turn, bytes, is_last);
+        self.held.uncount(bytes);
+        Some(at)
     }
 
-    /// The same, if the packet at the head has waited for longer than the least target.
-    fn judged_late(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let queue = &mut self.queues[at];
+    /// Takes the next packet that the control law lets pass from a queue.
+    fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+        let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let is_flow = at < FLOWS;
         let least = self.params.control.target;
+        if !queue.was_late {
+            queue.was_late = true;
+            *law = Law::new(least);
+        }
         let (target, flows) = match is_flow {
-            true => (queue.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
+            true => (law.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
             false => (least, u64::from(self.sketches[at - FLOWS].flows())),
         };
         let control = Control {
@@ -204,14 +216,14 @@ impl TripleFair {
             taken: 0,
         };
         let stats = &mut self.stats.control;
-        let packet = codel::dequeue(&mut queue.codel, &control, cx, &mut source, spared, stats);
+        let packet = codel::dequeue(&mut law.codel, &control, cx, &mut source, spared, stats);
         let taken = source.taken;
         if is_flow {
             if before != (stats.dropped, stats.marked) {
-                queue.dropped(cx.now, least);
+                law.dropped(cx.now, least);
             }
             if queue.packets.is_empty() {
-                queue.ran_empty(cx.now);
+                law.ran_empty(cx.now);
             }
         } else if taken > 0 {
             self.sketches[at - FLOWS].leave(taken);
@@ -220,23 +232,17 @@ impl TripleFair {
     }
 
     /// Takes the next packet; `take` takes it from the queue whose turn it is.
+    #[inline(never)] // so that `punctual` need not save as many registers
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
         // Each step takes a packet, or finds an empty queue, which then leaves.
-        while let Some((tag, at)) = self.turns.first() {
-            let Some(packet) = take(self, at) else {
-                self.turns.pop();
-                self.leave(at);
+        while let Some(turn) = self.turns.first() {
+            let Some(packet) = take(self, turn.queue) else {
+                self.turns.pop(turn);
+                self.leave(turn.queue);
                 continue;
             };
-            self.serve(at, tag, packet.bytes());
-            if self.queues[at].packets.is_empty() {
-                self.turns.pop();
-                self.leave(at);
-            } else {
-                let tag = self.queues[at].tag.max(self.earliest(at));
-                self.queues[at].tag = tag;
-                self.turns.again(tag, at);
-            }
+            let is_empty = self.queues[turn.queue].packets.is_empty();
+            self.serve(turn, packet.bytes(), is_empty);
             return Some(packet);
         }
         None
@@ -261,7 +267,7 @@ impl TripleFair {
         let mut best = (self.held.packets, None);
         for (end, hosts) in self.ends.iter().enumerate() {
             let mut packets = [0_u32; hosts::HOSTS];
-            for queue in &self.queues {
+            for queue in &self.queues[..] {
                 if let Some(count) = packets.get_mut(usize::from(queue.hosts[end])) {
                     *count += queue.packets.tally().packets as u32;
                 }
@@ -328,6 +334,7 @@ impl Discipline for TripleFair {
         if self.held.packets == 0 {
             self.settle();
         }
+        self.renew();
         let at = self.place(cx, &packet);
         self.held.count(packet.bytes());
         let queue = &mut self.queues[at];
@@ -346,14 +353,13 @@ impl Discipline for TripleFair {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.pop_aside() {
-            return Some(packet);
+        if !self.aside.is_empty() {
+            return self.pop_aside();
         }
-        self.next(|this, at| this.judged(cx, at))
-    }
-
-    fn prefetch(&self, cx: &Cx<'_>, packet: &Packet) {
-        self.touch(cx, packet);
+        match self.punctual(cx.now) {
+            Some(at) => self.slab.pop_whole(&mut self.queues[at].packets),
+            None => self.next(|this, at| this.judged(cx, at)),
+        }
     }
 
     fn has_room(&self, _class: Class) -> bool {
@@ -372,8 +378,8 @@ impl Discipline for TripleFair {
         size_of_val(self)
             + self.slab.state_bytes()
             + size_of_val(&*self.queues)
-            + self.index.state_bytes()
-            + self.idle.state_bytes()
+            + size_of_val(&*self.laws)
+            + self.flows.state_bytes()
             + size_of_val(&*self.sketches)
             + self.spare.capacity() * size_of::<u16>()
             + self.ends.iter().map(Hosts::state_bytes).sum::<usize>()

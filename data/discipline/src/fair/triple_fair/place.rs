@@ -1,12 +1,10 @@
 //! Which queue a packet comes to.
 
-use std::hint::black_box;
-
 use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
 use super::hosts::{Host, Hosts, NONE, ONE};
-use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Queue};
+use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
 
@@ -24,26 +22,14 @@ impl TripleFair {
     #[inline]
     pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
         let hash = cx.keys.hash(packet, KeyKind::Flow);
-        match self.own(hash) {
+        match self.flows.find(hash) {
             Some(at) => at,
             None => self.place_new(cx, packet, hash),
         }
     }
 
-    /// The queue of the flow with this hash, if it has one.
-    #[inline]
-    fn own(&self, hash: u64) -> Option<usize> {
-        self.index.find(hash, |at| self.queues[at].hash == hash)
-    }
-
-    /// Loads the memory that `place` will need.
-    pub(super) fn touch(&self, cx: &Cx<'_>, packet: &Packet) {
-        if let Some(at) = self.own(cx.keys.hash(packet, KeyKind::Flow)) {
-            black_box(self.queues[at].packets.tally());
-        }
-    }
-
     /// The queue of a packet whose flow has none of its own.
+    #[inline(never)] // so that the others need not save as many registers
     fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> usize {
         let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_address(packet, kind));
         let hashes = [hash(self.kinds[0]), hash(self.kinds[1])];
@@ -53,16 +39,10 @@ impl TripleFair {
             find(&self.ends[1], hashes[1]),
         ];
         // Packets of the flow may wait in a shared queue. It stays there, so that it keeps its order.
-        for (end, host) in known.into_iter().enumerate() {
-            if let Some(at) = self.shared_by(end, host)
-                && self.sketches[at - FLOWS].has(flow)
-            {
-                return self.join(at, flow);
-            }
-        }
-        let bin = FIRST_BIN + Bins::place(hashes[0].or(hashes[1]).unwrap_or(flow), BINS);
-        if self.sketches[bin - FLOWS].has(flow) {
-            return self.join(bin, flow);
+        if self.busy > self.busy_flows
+            && let Some(at) = self.waits_in(flow, hashes, known)
+        {
+            return self.join(at, flow);
         }
         let at = match self.crowding(known) {
             Some((end, host)) => self.share(end, host),
@@ -71,14 +51,26 @@ impl TripleFair {
         match at {
             Some(at) if at < FLOWS => at,
             Some(at) => self.join(at, flow),
-            None => self.join(bin, flow),
+            None => self.join(bin(flow, hashes), flow),
         }
+    }
+
+    /// The shared queue or bin in which packets of this flow may wait.
+    fn waits_in(
+        &self,
+        flow: u64,
+        hashes: [Option<u64>; 2],
+        known: [Option<u16>; 2],
+    ) -> Option<usize> {
+        let shared = [0, 1].map(|end| self.shared_by(end, known[end]));
+        let all = [shared[0], shared[1], Some(bin(flow, hashes))];
+        let mut all = all.into_iter().flatten();
+        all.find(|at| self.queues[*at].waits && self.sketches[at - FLOWS].has(flow))
     }
 
     /// The queue that the flows of a host share.
     fn shared_by(&self, end: usize, host: Option<u16>) -> Option<usize> {
-        let shared = self.ends[end].get(host?)?.shared;
-        (shared != NONE).then_some(usize::from(shared))
+        self.ends[end].get(host?)?.shared()
     }
 
     /// A packet of a flow comes to a queue of many.
@@ -98,7 +90,6 @@ impl TripleFair {
         if self.busy_flows < PRESSURE {
             return None;
         }
-        let part = |end: usize| (DIVIDED / self.ends[end].active()).max(PART_MIN);
         let host = |end: usize| known[end].and_then(|at| self.ends[end].get(at));
         let (source, destination) = (host(0), host(1));
         let queues = source.map_or(0, |host| u32::from(host.busy));
@@ -107,14 +98,16 @@ impl TripleFair {
             true => 0,
             false => destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32),
         };
-        let parts = [part(0), part(1)];
-        let end = usize::from(shares * parts[0] > queues * parts[1]);
-        let beyond = [queues, shares][end] >= parts[end];
-        if beyond {
-            Some((end, known[end]?))
-        } else {
-            None
+        let active = self.ends.each_ref().map(Hosts::active);
+        // Without a division, as a rule: `count` is its part, `DIVIDED / active`, or more.
+        let is_beyond =
+            |count: u32, active: u32| count >= PART_MIN && (count + 1) * active > DIVIDED;
+        if !is_beyond(queues, active[0]) && !is_beyond(shares, active[1]) {
+            return None;
         }
+        let parts = active.map(|hosts| (DIVIDED / hosts).max(PART_MIN));
+        let end = usize::from(shares * parts[0] > queues * parts[1]);
+        Some((end, known[end]?))
     }
 
     /// The queue that the flows of this host share from now on; none if all are taken.
@@ -123,11 +116,11 @@ impl TripleFair {
             return Some(at);
         }
         let at = usize::from(self.spare.pop()?);
-        self.ends[end].refer_again(host);
-        self.ends[end].get_mut(host)?.shared = at as u16;
-        let queue = &mut self.queues[at];
-        *queue = Queue::nobodys(self.params.control.target);
-        queue.hosts[end] = host;
+        self.ends[end].refer(host);
+        self.ends[end].get_mut(host)?.share(Some(at));
+        self.laws[at] = Law::new(self.params.control.target);
+        self.queues[at] = Queue::NOBODYS;
+        self.queues[at].hosts[end] = host;
         Some(at)
     }
 
@@ -136,7 +129,8 @@ impl TripleFair {
         let end = usize::from(self.queues[at].hosts[0] == NONE);
         let host = self.queues[at].hosts[end];
         if let Some(host) = self.ends[end].get_mut(host) {
-            (host.shared, host.crowd) = (NONE, 0);
+            host.share(None);
+            host.crowd = 0;
         }
         self.ends[end].release(host);
         self.queues[at].hosts = [NONE; 2];
@@ -144,36 +138,32 @@ impl TripleFair {
         self.spare.push(at as u16);
     }
 
-    /// A queue of its own for a flow: one that has had none, or the one that has been empty for longest; none if all
-    /// hold packets.
+    /// A queue of its own for a flow: one that has been empty for long; none if all hold packets.
     fn claim(
         &mut self,
         flow: u64,
         hashes: [Option<u64>; 2],
         known: [Option<u16>; 2],
     ) -> Option<usize> {
-        let fresh = self.used < FLOWS;
-        let at = match fresh {
-            true => self.used,
-            false => self.idle.bottom(0)?,
-        };
-        let mut hosts = [NONE; 2];
+        let (at, evicted) = self.flows.claim(flow)?;
+        self.stats.evicted += u64::from(evicted);
+        let queue = &mut self.queues[at];
+        // It is empty, and does not wait: the rest is as in a new one.
+        (queue.tag, queue.was_late) = (0, false);
         for end in 0..2 {
-            // First the new one, so that it is not forgotten to make room for itself.
-            if let Some(hash) = hashes[end] {
-                hosts[end] = self.ends[end].refer(hash, known[end]);
-            }
-            self.ends[end].release(self.queues[at].hosts[end]);
+            let (before, hosts) = (queue.hosts[end], &mut self.ends[end]);
+            let host = match (known[end], hashes[end]) {
+                (Some(host), _) if host == before => continue,
+                (Some(host), _) => {
+                    hosts.refer(host);
+                    host
+                }
+                (None, Some(hash)) => hosts.refer_new(hash),
+                (None, None) => continue,
+            };
+            hosts.release(before);
+            queue.hosts[end] = host;
         }
-        if fresh {
-            self.used += 1;
-            self.idle.put(at, 0);
-        } else {
-            self.index.remove(self.queues[at].hash, at);
-            self.stats.evicted += 1;
-        }
-        self.index.insert(flow, at);
-        self.queues[at] = Queue::new(flow, hosts, self.params.control.target);
         Some(at)
     }
 
@@ -181,4 +171,9 @@ impl TripleFair {
     pub(super) fn is_shared(at: usize) -> bool {
         (FIRST_SHARED..FIRST_BIN).contains(&at)
     }
+}
+
+/// The bin of a flow, by its source, or else its destination.
+fn bin(flow: u64, hashes: [Option<u64>; 2]) -> usize {
+    FIRST_BIN + Bins::place(hashes[0].or(hashes[1]).unwrap_or(flow), BINS)
 }

@@ -24,15 +24,12 @@ const TARGET_MAX: Span = Span::from_millis(40);
 /// A queue that runs empty within this time after a drop had a target that was too short.
 const SOON: Span = Span::from_secs(1);
 
-/// One queue: what every packet needs is in one cache line, the control law in the next.
+/// One queue: what every packet needs.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
 pub(super) struct Queue {
     pub(super) packets: Chain,
     /// When its next packet starts, in virtual time.
     pub(super) tag: u64,
-    /// The flow, of a queue of a single one.
-    pub(super) hash: u64,
     /// Its hosts, by their places: source, destination.
     pub(super) hosts: [u16; 2],
     /// Its part of its destination's load.
@@ -41,52 +38,64 @@ pub(super) struct Queue {
     pub(super) is_trusted: bool,
     /// Whether it waits for a turn.
     pub(super) waits: bool,
-    pub(super) codel: codel::State,
-    /// Its own target.
-    pub(super) target: Span,
-    /// The latest drop, if the queue has not run empty since.
-    dropped: Option<Instant>,
+    /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
+    pub(super) was_late: bool,
 }
 
 impl Queue {
+    /// An empty queue of nobody.
+    pub(super) const NOBODYS: Self = Self::new([NONE; 2]);
+
     /// An empty queue.
-    pub(super) const fn new(hash: u64, hosts: [u16; 2], target: Span) -> Self {
+    pub(super) const fn new(hosts: [u16; 2]) -> Self {
         Self {
             packets: Chain::EMPTY,
             tag: 0,
-            hash,
             hosts,
             share: 0,
             is_trusted: true,
             waits: false,
-            codel: codel::State::FRESH,
-            target,
-            dropped: None,
+            was_late: false,
         }
     }
+}
 
-    /// An empty queue of nobody.
-    pub(super) const fn nobodys(target: Span) -> Self {
-        Self::new(0, [NONE; 2], target)
+/// The control law of a queue: apart from the queues, because few packets need it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Law {
+    pub(super) codel: codel::State,
+    /// The queue's own target.
+    pub(super) target: Span,
+    /// The latest drop, if the queue has not run empty since; otherwise [`Instant::ZERO`].
+    dropped: Instant,
+}
+
+impl Law {
+    /// The law of a queue in which no packet has waited for longer than the least target.
+    pub(super) const fn new(least: Span) -> Self {
+        Self {
+            codel: codel::State::FRESH,
+            target: least,
+            dropped: Instant::ZERO,
+        }
     }
 
     /// The control law dropped or marked packets. If the queue did not run empty after the drop before, a little less
     /// than its target is long enough.
     pub(super) fn dropped(&mut self, now: Instant, least: Span) {
-        if self.dropped.is_some() {
+        if self.dropped != Instant::ZERO {
             let [target, least] = [self.target, least].map(Span::as_nanos);
             self.target = Span::from_nanos(target - target.saturating_sub(least) / 16);
         }
-        self.dropped = Some(now);
+        self.dropped = now;
     }
 
     /// It ran empty. If that was soon after a drop, one sender with a long round trip has the link for itself, and
     /// drops made it pause: the target doubles.
     #[inline]
     pub(super) fn ran_empty(&mut self, now: Instant) {
-        if let Some(since) = self.dropped.take()
-            && now.since(since) < SOON
-        {
+        let since = std::mem::replace(&mut self.dropped, Instant::ZERO);
+        if since != Instant::ZERO && now.since(since) < SOON {
             self.target = self.target.times(2).min(TARGET_MAX.max(self.target));
         }
     }

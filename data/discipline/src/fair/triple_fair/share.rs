@@ -18,7 +18,7 @@ use weir_base::Span;
 use super::TripleFair;
 use super::hosts::{self, Host, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
-use super::turns::TAG_MAX;
+use super::turns::{TAG_MAX, Turn};
 
 /// Full frames that a host may be ahead of its share.
 const ALLOWANCE: u64 = 8;
@@ -35,7 +35,8 @@ pub(super) const REBASE: u64 = TAG_MAX / 4;
 /// How much of the past they keep then.
 const KEPT: u64 = REBASE / 4;
 
-/// Reciprocals of small numbers, scaled: a division for every packet would cost more than all else here.
+/// Reciprocals of small numbers, scaled: a division for every packet would cost more than all else here. That of zero is
+/// the same as that of one.
 const SCALE: u32 = 20;
 const RECIPROCALS: [u32; QUEUES + 1] = {
     let mut table = [1 << SCALE; QUEUES + 1];
@@ -46,8 +47,22 @@ const RECIPROCALS: [u32; QUEUES + 1] = {
     }
     table
 };
+/// The share of the link that a queue asks of its destination, by the flows of its source.
+const SHARES: [u16; QUEUES + 1] = {
+    let mut table = [ONE as u16; QUEUES + 1];
+    let mut n = 1;
+    while n <= QUEUES {
+        table[n] = if n < ONE as usize {
+            ONE as u16 / n as u16
+        } else {
+            1
+        };
+        n += 1;
+    }
+    table
+};
 
-/// `value / n`, for `n` up to the number of queues.
+/// `value / n`, for `n` up to the number of queues; `value` if `n` is zero.
 #[inline]
 fn divided(value: u64, n: u32) -> u64 {
     (value * u64::from(RECIPROCALS[(n as usize).min(QUEUES)])) >> SCALE
@@ -59,134 +74,136 @@ pub(super) fn part(span: Span, queues: u32) -> Span {
     Span::from_nanos(divided(span.as_nanos(), queues))
 }
 
+/// The cost of a packet of a queue now.
+struct Price {
+    /// The flows of its source.
+    flows: u32,
+    /// The load of its destination, in 256ths.
+    load: u64,
+    /// Whether its destination may delay it.
+    is_delayed: bool,
+}
+
 impl TripleFair {
     /// A queue begins to wait for a turn.
+    #[inline]
     pub(super) fn enter(&mut self, at: usize) {
-        self.set_waits(at, true);
+        self.busy += 1;
+        if at < FLOWS {
+            self.busy_flows += 1;
+            self.flows.wakes(at);
+        }
+        let queue = &mut self.queues[at];
+        queue.waits = true;
+        let [sources, destinations] = &mut self.ends;
+        let nows = [sources.now, destinations.now];
+        let source = sources.enter(queue.hosts[0]);
+        let mut destination = destinations.enter(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let tags = [
+            source.map(|host| host.tag),
+            destination.map(|host| host.tag),
+        ];
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let boosted = self.now.saturating_sub(BOOST * ONE);
-        let tag = self.queues[at].tag.max(boosted).max(self.earliest(at));
-        self.queues[at].tag = tag;
-        self.turns.push(tag, at);
+        let earliest = if ahead == 0 { 0 } else { self.now + ahead };
+        queue.tag = queue.tag.max(boosted).max(earliest);
+        if queue.tag == boosted {
+            self.turns.push_new(boosted, at);
+        } else {
+            self.turns.push(queue.tag, at);
+        }
     }
 
     /// A queue no longer waits.
+    #[inline]
     pub(super) fn leave(&mut self, at: usize) {
-        self.set_waits(at, false);
+        self.busy -= 1;
+        if at < FLOWS {
+            self.busy_flows -= 1;
+            self.flows.rests(at);
+        }
+        let queue = &mut self.queues[at];
+        queue.waits = false;
+        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
+            hosts.leave(host);
+        }
+        if let Some(destination) = self.ends[1].get_mut(queue.hosts[1]) {
+            let [trusted, strangers] = parts(queue.share, queue.is_trusted);
+            destination.trusted -= trusted;
+            destination.strangers -= strangers;
+        }
+        queue.share = 0;
         if Self::is_shared(at) {
             self.give_back(at);
         }
     }
 
-    fn set_waits(&mut self, at: usize, waits: bool) {
-        let queue = &mut self.queues[at];
-        queue.waits = waits;
-        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
-            hosts.set_busy(host, waits);
-        }
-        self.busy = if waits { self.busy + 1 } else { self.busy - 1 };
-        if at < FLOWS {
-            if waits {
-                self.busy_flows += 1;
-                self.idle.take(at);
-            } else {
-                self.busy_flows -= 1;
-                self.idle.put(at, 0);
-            }
-        }
-        self.reckon(at);
-    }
-
-    /// Renews a queue's part of its destination's load; returns the flows of its source, and the load.
+    /// A queue had its turn, and sends this many bytes: it waits for another one, or leaves.
     #[inline]
-    fn reckon(&mut self, at: usize) -> (u32, u64) {
-        let queue = &mut self.queues[at];
-        let [source, destination] = queue.hosts;
-        let source = self.ends[0].get(source);
-        let flows = source.map_or(1, |host| host.flows());
-        let is_trusted = source.is_some_and(Host::is_trusted);
-        let Some(destination) = self.ends[1].get_mut(destination) else {
-            return (flows, ONE);
-        };
-        let share = if queue.waits {
-            divided(ONE, flows).max(1) as u16
-        } else {
-            0
-        };
-        // In registers: what was just written in halves is slow to read as one.
-        let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
-        match queue.is_trusted {
-            true => trusted -= u32::from(queue.share),
-            false => strangers -= u32::from(queue.share),
-        }
-        match is_trusted {
-            true => trusted += u32::from(share),
-            false => strangers += u32::from(share),
-        }
-        (destination.trusted, destination.strangers) = (trusted, strangers);
-        (queue.share, queue.is_trusted) = (share, is_trusted);
-        (flows, hosts::price(trusted, strangers, is_trusted))
-    }
-
-    /// The least tag with which a queue may wait, by what its hosts have had: zero if they have had no more than their
-    /// share. A source that has lasted is not delayed by its destination, unless many send there.
-    #[inline]
-    pub(super) fn earliest(&self, at: usize) -> u64 {
-        let Queue {
-            hosts: [source, destination],
-            is_trusted,
-            ..
-        } = self.queues[at];
-        let source = self.ends[0].get(source);
-        let destination = self.ends[1].get(destination);
-        let frames = ALLOWANCE * self.bytes_max;
-        let load = destination.map_or(ONE, |host| {
-            hosts::price(host.trusted, host.strangers, is_trusted)
-        });
-        let ahead = source.map_or(0, |host| {
-            host.tag.saturating_sub(self.ends[0].now + frames * load)
-        });
-        let ahead = match destination {
-            Some(host) if is_trusted && host.trusted < CROWD * ONE as u32 => ahead,
-            Some(host) => ahead.max(host.tag.saturating_sub(self.ends[1].now + frames * ONE)),
-            None => ahead,
-        };
-        if ahead == 0 { 0 } else { self.now + ahead }
-    }
-
-    /// A queue had its turn, by `tag`, and sent this many bytes.
-    pub(super) fn serve(&mut self, at: usize, tag: u64, bytes: u64) {
+    pub(super) fn serve(&mut self, turn: Turn, bytes: u64, leaves: bool) {
+        let (at, tag) = (turn.queue, turn.tag);
         self.now = self.now.max(tag);
-        let (flows, load) = self.reckon(at);
-        let cost = bytes * load;
-        let debt = DEBT_MAX * self.bytes_max;
-        let [source, destination] = self.queues[at].hosts;
-        let active = self.ends.each_ref().map(|hosts| hosts.active());
+        let queue = &mut self.queues[at];
         let [sources, destinations] = &mut self.ends;
-        let before = sources.now;
-        if let Some(host) = sources.get_mut(source) {
-            let now = before + divided(cost, active[0]);
-            host.seen = host.seen.saturating_add(1);
-            host.tag = (host.tag.max(before) + cost).min(now + debt * load);
-            sources.now = now;
-        }
-        let before = destinations.now;
-        if let Some(host) = destinations.get_mut(destination) {
-            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
-            destinations.now = before + divided(bytes * ONE, active[1]);
-        }
+        let mut nows = [sources.now, destinations.now];
+        let actives = [sources.active, destinations.active];
+        let source = sources.get_mut(queue.hosts[0]);
+        let mut destination = destinations.get_mut(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let (load, cost) = (price.load, bytes * price.load);
+        let debt = DEBT_MAX * self.bytes_max;
         let in_queue = match at {
             0..FLOWS => 1,
             FIRST_BIN.. => self.sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
             _ => self.sketches[at - FLOWS].flows(),
         };
-        if Self::is_shared(at)
-            && let Some(host) = self.ends[0].get_mut(source)
-        {
-            host.crowd = in_queue as u16;
+        let mut tags = [None; 2];
+        if let Some(host) = source {
+            let before = nows[0];
+            nows[0] = before + divided(cost, actives[0]);
+            host.tag = (host.tag.max(before) + cost).min(nows[0] + debt * load);
+            tags[0] = Some(host.tag);
+            if Self::is_shared(at) {
+                host.crowd = in_queue as u16;
+            }
+            let is_trusted_now = host.saw();
+            sources.now = nows[0];
+            if is_trusted_now {
+                sources.trust(queue.hosts[0]);
+            }
         }
-        let queue = &mut self.queues[at];
-        queue.tag = tag + divided(cost * u64::from(flows), in_queue);
+        if let Some(host) = destination {
+            let before = nows[1];
+            nows[1] = before + divided(bytes * ONE, actives[1]);
+            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
+            tags[1] = Some(host.tag);
+            destinations.now = nows[1];
+        }
+        let cost = cost * u64::from(price.flows);
+        let cost = if at < FLOWS {
+            cost
+        } else {
+            divided(cost, in_queue)
+        };
+        queue.tag = tag + cost;
         self.finish = self.finish.max(queue.tag);
+        if leaves {
+            self.turns.pop(turn);
+            self.leave(at);
+            return;
+        }
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
+        if ahead > 0 {
+            queue.tag = queue.tag.max(self.now + ahead);
+        }
+        self.turns.again(turn, queue.tag);
+    }
+
+    /// The virtual times begin anew near zero, if they have become great; a walk over all queues and hosts, once in many
+    /// millions of packets.
+    #[inline]
+    pub(super) fn renew(&mut self) {
         if self.now > REBASE {
             self.rebase();
         }
@@ -194,19 +211,18 @@ impl TripleFair {
 
     /// Called when nothing is queued: service beyond the queues' shares is forgotten.
     pub(super) fn settle(&mut self) {
-        while let Some((_, at)) = self.turns.first() {
-            self.turns.pop();
-            self.leave(at);
+        while let Some(turn) = self.turns.first() {
+            self.turns.pop(turn);
+            self.leave(turn.queue);
         }
         self.now = self.finish.max(self.now);
     }
 
-    /// The virtual times begin anew near zero; a walk over all queues and hosts, once in many millions of packets.
     fn rebase(&mut self) {
         let from = self.now - KEPT;
         self.now -= from;
         self.finish -= from;
-        for queue in &mut self.queues {
+        for queue in &mut self.queues[..] {
             queue.tag = queue.tag.saturating_sub(from);
         }
         self.turns.rebase(from);
@@ -214,5 +230,57 @@ impl TripleFair {
             let from = hosts.now.saturating_sub(KEPT);
             hosts.rebase(from);
         }
+    }
+}
+
+/// Renews a queue's part of its destination's load.
+#[inline]
+fn reckon(queue: &mut Queue, source: Option<&Host>, destination: Option<&mut Host>) -> Price {
+    let flows = source.map_or(1, Host::flows);
+    let is_trusted = source.is_some_and(Host::is_trusted);
+    let Some(destination) = destination else {
+        return Price {
+            flows,
+            load: ONE,
+            is_delayed: false,
+        };
+    };
+    let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
+    let share = SHARES[(flows as usize).min(QUEUES)];
+    if (share, is_trusted) != (queue.share, queue.is_trusted) {
+        let [before, after] = [
+            parts(queue.share, queue.is_trusted),
+            parts(share, is_trusted),
+        ];
+        trusted = trusted - before[0] + after[0];
+        strangers = strangers - before[1] + after[1];
+        (destination.trusted, destination.strangers) = (trusted, strangers);
+        (queue.share, queue.is_trusted) = (share, is_trusted);
+    }
+    Price {
+        flows,
+        load: hosts::price(trusted, strangers, is_trusted),
+        is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
+    }
+}
+
+/// A share as parts of trusted sources and of strangers.
+#[inline]
+fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
+    let (share, trusted) = (u32::from(share), u32::from(is_trusted));
+    [share * trusted, share * (1 - trusted)]
+}
+
+/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of bytes: so much later it
+/// begins. A source that has lasted is not delayed by its destination, unless many send there.
+#[inline]
+fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, allowance: u64) -> u64 {
+    let [source, destination] = tags;
+    let ahead = source.map_or(0, |tag| {
+        tag.saturating_sub(nows[0] + allowance * price.load)
+    });
+    match destination {
+        Some(tag) if price.is_delayed => ahead.max(tag.saturating_sub(nows[1] + allowance * ONE)),
+        _ => ahead,
     }
 }

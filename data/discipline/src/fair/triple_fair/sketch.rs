@@ -20,34 +20,33 @@ pub(super) struct Sketch {
     new: [u64; WORDS],
     old: [u64; WORDS],
     /// Bits set in each.
-    set: [u32; 2],
-    /// Packets that came and left.
-    came: u64,
-    left: u64,
-    /// The number of packets that had come when the generations changed last.
-    change: u64,
+    set: [u16; 2],
+    /// Packets in the queue.
+    held: u32,
+    /// Those of them that came before the generations changed last.
+    old_held: u32,
 }
 
 impl Sketch {
     /// A packet of the flow with this hash comes to the queue.
     pub(super) fn come(&mut self, hash: u64) {
         let (word, bit) = place(hash);
-        self.set[0] += u32::from(self.new[word] & bit == 0);
+        self.set[0] += u16::from(self.new[word] & bit == 0);
         self.new[word] |= bit;
-        self.came += 1;
+        self.held += 1;
     }
 
     /// Packets leave the queue, at its head.
     pub(super) fn leave(&mut self, packets: u64) {
-        self.left += packets;
-        let empty = self.left == self.came;
-        if self.left >= self.change || empty {
+        self.held -= packets as u32;
+        self.old_held = self.old_held.saturating_sub(packets as u32);
+        if self.old_held == 0 {
             // All packets that set the old bits have left.
             (self.old, self.set[1]) = (self.new, self.set[0]);
             (self.new, self.set[0]) = ([0; WORDS], 0);
-            self.change = self.came;
+            self.old_held = self.held;
         }
-        if empty {
+        if self.held == 0 {
             self.old = [0; WORDS]; // their number stays, as an estimate for what comes next
         }
     }

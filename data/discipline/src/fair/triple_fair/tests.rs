@@ -147,6 +147,44 @@ fn a_packet_now_and_then_does_not_wait() {
 }
 
 #[test]
+fn a_host_whose_queue_is_always_empty_has_no_more_than_its_share() {
+    // Ten hosts have three packets queued each. Another one sends one whenever its latest has left, so that its queue
+    // is always a new one: of the same flow, or of a new flow for each packet.
+    for flows in [1, 3000] {
+        let mut rig = rig(10 + flows, |flow| (flow.min(10) as u32, flow as u32));
+        let mut discipline = queues();
+        for flow in 0..30 {
+            rig.offer(&mut discipline, flow % 10, 1000);
+        }
+        let (mut sent, mut wait, mut longest) = (0, 0, 0);
+        rig.offer(&mut discipline, 10, 1000);
+        for _ in 0..22_000 {
+            let flow = rig.take(&mut discipline).unwrap().slot.0 as usize;
+            let next = if flow < 10 { flow } else { 10 + sent % flows };
+            (sent, wait) = if flow < 10 {
+                (sent, wait + 1)
+            } else {
+                (sent + 1, 0)
+            };
+            longest = longest.max(wait);
+            rig.offer(&mut discipline, next, 1000);
+        }
+        // A part of eleven, and at first the allowance of its host.
+        assert!((1700..2030).contains(&sent), "{flows} flows: {sent}");
+        assert!(longest < 40, "{flows} flows: {longest}");
+    }
+}
+
+#[test]
+fn all_state_is_in_256_kb() {
+    assert!(
+        queues().state_bytes() <= 256_000,
+        "{}",
+        queues().state_bytes()
+    );
+}
+
+#[test]
 fn the_fullest_host_makes_room() {
     let mut rig = rig(30, |flow| (flow.saturating_sub(20) as u32, flow as u32));
     let mut discipline = TripleFair::new(Params {
@@ -170,7 +208,7 @@ fn the_fullest_host_makes_room() {
 #[test]
 fn one_sender_gets_a_longer_target_and_many_get_more_packets() {
     let least = Span::from_millis(5);
-    let mut queue = Queue::nobodys(least);
+    let mut queue = Law::new(least);
     let at = |ms: u64| Instant::ZERO + Span::from_millis(ms);
     queue.ran_empty(at(10));
     assert_eq!(queue.target, least, "nothing was dropped before");
@@ -292,10 +330,10 @@ fn check(discipline: &TripleFair) -> Result<(), TestCaseError> {
     for (at, queue) in discipline.queues.iter().enumerate() {
         prop_assert!(queue.waits || queue.packets.is_empty());
         if at < FLOWS && queue.waits {
-            let found = discipline
-                .index
-                .find(queue.hash, |at| discipline.queues[at].hash == queue.hash);
-            prop_assert_eq!(found, Some(at), "a queue with packets keeps its flow");
+            prop_assert!(
+                discipline.flows.has(at),
+                "a queue with packets keeps its flow"
+            );
         }
     }
     for (end, hosts) in discipline.ends.iter().enumerate() {

@@ -1,0 +1,204 @@
+//! Which flow has which queue, and which queue another flow may have.
+//!
+//! ```text
+//!  hash --> set [ a | b | - | c | - | - | - | d ]     128 sets of 8 flows: four times as many places as queues
+//!                 |       |
+//!  queues       [ 17 ]  [ 4 ]    idle    0 1 1 0 1 ..    a bit for each queue: it is empty
+//!                                recent  0 0 1 0 1 ..    it became empty after the hand had passed its word
+//! ```
+//!
+//! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
+//! that have been empty since it passed them last. Flows that are mistaken for one share a queue, in order.
+
+use super::places::{Places, WAYS};
+use super::queue::FLOWS;
+
+/// Sets: a flow finds its set full with a probability of 1 in 4000 when all queues are taken.
+const SETS: usize = 4 * FLOWS / WAYS;
+/// Words of a bit for each queue.
+const WORDS: usize = FLOWS / 64;
+/// No place.
+const NONE: u16 = u16::MAX;
+
+/// The flows with queues.
+#[derive(Debug)]
+pub(super) struct Flows {
+    index: Places<SETS>,
+    /// The ways in use of each set, a bit for each.
+    taken: Box<[u8; SETS]>,
+    /// The queue of the flow at each place.
+    queues: Box<[u8; SETS * WAYS]>,
+    /// The place of each queue's flow, among all ways of all sets.
+    places: Box<[u16; FLOWS]>,
+    idle: [u64; WORDS],
+    recent: [u64; WORDS],
+    /// The word where the hand is.
+    hand: usize,
+}
+
+impl Flows {
+    /// No flow is known; all queues are idle.
+    pub(super) fn new() -> Self {
+        Self {
+            index: Places::new(),
+            taken: Box::new([0; SETS]),
+            queues: Box::new([0; SETS * WAYS]),
+            places: Box::new([NONE; FLOWS]),
+            idle: [u64::MAX; WORDS],
+            recent: [0; WORDS],
+            hand: 0,
+        }
+    }
+
+    /// The queue of the flow with this hash.
+    #[inline]
+    pub(super) fn find(&self, hash: u64) -> Option<usize> {
+        let place = self.index.find(hash)?;
+        Some(usize::from(self.queues[place]))
+    }
+
+    /// Gives an idle queue to the flow with this hash, which has none; returns the queue, and whether another flow had
+    /// it. None if all hold packets, or all of this flow's set.
+    pub(super) fn claim(&mut self, hash: u64) -> Option<(usize, bool)> {
+        let set = Places::<SETS>::set(hash);
+        let queue = match self.taken[set] {
+            u8::MAX => self.idle_of(set)?,
+            _ => self.oldest()?,
+        };
+        let before = usize::from(self.places[queue]);
+        let evicted = before != usize::from(NONE);
+        if evicted {
+            self.index.remove(before);
+            self.taken[before / WAYS] &= !(1 << (before % WAYS));
+        }
+        let way = self.taken[set].trailing_ones() as usize % WAYS;
+        let place = set * WAYS + way;
+        self.taken[set] |= 1 << way;
+        self.index.put(place, hash);
+        self.queues[place] = queue as u8;
+        self.places[queue] = place as u16;
+        Some((queue, evicted))
+    }
+
+    /// A queue holds packets from now on.
+    #[inline]
+    pub(super) fn wakes(&mut self, queue: usize) {
+        self.idle[queue / 64 % WORDS] &= !(1 << (queue % 64));
+    }
+
+    /// A queue is empty from now on.
+    #[inline]
+    pub(super) fn rests(&mut self, queue: usize) {
+        self.idle[queue / 64 % WORDS] |= 1 << (queue % 64);
+        self.recent[queue / 64 % WORDS] |= 1 << (queue % 64);
+    }
+
+    /// An idle queue that has been so for long.
+    fn oldest(&mut self) -> Option<usize> {
+        // In the second round nothing is recent.
+        for _ in 0..=2 * WORDS {
+            let word = self.hand;
+            let old = self.idle[word] & !self.recent[word];
+            if old != 0 {
+                return Some(64 * word + old.trailing_zeros() as usize);
+            }
+            self.recent[word] = 0;
+            self.hand = (word + 1) % WORDS;
+        }
+        None
+    }
+
+    /// An idle queue of a flow in a full set.
+    #[cold]
+    fn idle_of(&self, set: usize) -> Option<usize> {
+        let queues = &self.queues[set * WAYS..][..WAYS];
+        let mut queues = queues.iter().map(|queue| usize::from(*queue));
+        queues.find(|queue| self.idle[queue / 64] >> (queue % 64) & 1 == 1)
+    }
+
+    /// Whether a flow has this queue.
+    #[cfg(test)]
+    pub(super) fn has(&self, queue: usize) -> bool {
+        let place = usize::from(self.places[queue]);
+        self.taken[place / WAYS] >> (place % WAYS) & 1 == 1
+            && usize::from(self.queues[place]) == queue
+    }
+
+    /// Bytes of memory allocated.
+    pub(super) fn state_bytes(&self) -> usize {
+        self.index.state_bytes()
+            + size_of_val(&*self.taken)
+            + size_of_val(&*self.queues)
+            + size_of_val(&*self.places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn who_has_been_idle_for_long_is_evicted_first() {
+        let mut flows = Flows::new();
+        let hash = |flow: u64| flow.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for flow in 0..FLOWS as u64 {
+            let (queue, evicted) = flows.claim(hash(flow)).unwrap();
+            assert!(!evicted);
+            flows.wakes(queue);
+        }
+        assert_eq!(flows.claim(hash(999)), None, "all hold packets");
+        for flow in 0..FLOWS as u64 {
+            flows.rests(flows.find(hash(flow)).unwrap());
+        }
+        // One flow sends again and again while others come and go: it is not evicted.
+        for other in 1000..3000 {
+            let queue = flows
+                .find(hash(7))
+                .expect("a flow that sends keeps its queue");
+            flows.wakes(queue);
+            flows.rests(queue);
+            let (queue, evicted) = flows.claim(hash(other)).unwrap();
+            assert!(evicted);
+            flows.wakes(queue);
+            flows.rests(queue);
+        }
+    }
+
+    proptest! {
+        /// Compares with a map: whoever holds packets keeps its queue, and no queue has two flows. Few sets are
+        /// used, so that some are full.
+        #[test]
+        fn whoever_holds_packets_keeps_its_queue(
+            calls in prop::collection::vec((0_u64..400, any::<bool>()), 0..2000),
+            sets in 1_u64..200,
+        ) {
+            let mut flows = Flows::new();
+            let mut holds = BTreeMap::new();
+            for (flow, rests) in calls {
+                let hash = (2 * flow) << 32 | (flow % sets) << 24;
+                let found = flows.find(hash);
+                if let Some(queue) = holds.get(&hash) {
+                    prop_assert_eq!(found, Some(*queue));
+                    if rests {
+                        flows.rests(*queue);
+                        holds.remove(&hash);
+                    }
+                    continue;
+                }
+                let set = Places::<SETS>::set;
+                let of_set = holds.keys().filter(|other| set(**other) == set(hash)).count();
+                match found.or_else(|| Some(flows.claim(hash)?.0)) {
+                    Some(queue) => {
+                        prop_assert!(holds.values().all(|other| *other != queue));
+                        prop_assert_eq!(flows.find(hash), Some(queue));
+                        flows.wakes(queue);
+                        holds.insert(hash, queue);
+                    }
+                    None => prop_assert!(holds.len() == FLOWS || of_set == WAYS),
+                }
+            }
+        }
+    }
+}
