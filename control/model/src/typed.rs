@@ -43,7 +43,7 @@ pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
 pub fn scalar(parameter: &Parameter, value: &Value) -> Result<Scalar, SettingError> {
     let text = |text: String| Some(Scalar::Text(text));
     let written = match (parameter.kind, value) {
-        (Kind::Rate(..), Value::Whole(bits)) => text(format!("{bits} bit")),
+        (Kind::Rate(..) | Kind::RateOrWord(..), Value::Whole(bits)) => text(format!("{bits} bit")),
         (Kind::Span(..), Value::Whole(nanos)) => text(format!("{nanos} ns")),
         (Kind::Bytes(..), Value::Whole(bytes)) => text(format!("{bytes} B")),
         (Kind::Rate(..) | Kind::Span(..) | Kind::Bytes(..), _) => None,

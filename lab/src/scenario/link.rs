@@ -9,8 +9,9 @@
 //! `buffer` are things of the first end, `reverse_shaper` and `reverse_buffer` of the second one, as disciplines are.
 //! Rates and delays have a [`Varying`]: they may change during the run.
 
-use weir_base::setting::Scalar;
+use weir_base::setting::{Scalar, Setting};
 use weir_base::{Bytes, Instant, Rate, Span, Varying};
+use weir_controller::autorate::REFLECTORS_MAX;
 
 use super::ScenarioError;
 use super::checked::Discipline;
@@ -58,7 +59,78 @@ pub struct Modem {
     /// Maximum bytes that wait in it.
     pub buffer: Bytes,
     /// The rate at which the port sends to it; as fast as it can if absent.
-    pub shaper: Option<Rate>,
+    pub shaper: Option<Shaper>,
+}
+
+/// The rate at which a port sends to a modem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shaper {
+    /// Always this one.
+    Fixed(Rate),
+    /// One that it finds.
+    Auto(Auto),
+}
+
+impl Shaper {
+    /// The rate at the start.
+    pub fn first(&self) -> Rate {
+        match self {
+            Self::Fixed(rate) => *rate,
+            Self::Auto(auto) => auto.base,
+        }
+    }
+}
+
+/// A shaper that finds its rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auto {
+    /// Whether it has the law of cake-autorate, or ours.
+    pub is_cake: bool,
+    /// The least, the first and the greatest rate.
+    pub least: Rate,
+    pub base: Rate,
+    pub most: Rate,
+    /// Delay that counts as a queue.
+    pub threshold: Span,
+    /// Time between two probes.
+    pub interval: Span,
+    /// The hosts that answer.
+    pub reflectors: Vec<String>,
+}
+
+impl Auto {
+    fn check(section: &Section<'_>, is_cake: bool) -> Result<Self, ScenarioError> {
+        let least = section.optional_rate(&SHAPER_LEAST)?;
+        let most = section.optional_rate(&SHAPER_MOST)?;
+        let least = least.unwrap_or(Rate::from_mbps(1));
+        let most = most.unwrap_or(Rate::from_mbps(1_000));
+        let base = section.optional_rate(&SHAPER_BASE)?.unwrap_or(least);
+        for (key, wrong, above) in [
+            (&SHAPER_MOST, most < least, least),
+            (&SHAPER_BASE, base < least || base > most, least),
+        ] {
+            if wrong {
+                let why = format!("must be between `shaper_least` (\"{above}\") and `shaper_most` (\"{most}\")");
+                return Err(section.error(key.name, why));
+            }
+        }
+        let reflectors = section.names(&REFLECTORS)?.unwrap_or_default();
+        if !(1..=REFLECTORS_MAX).contains(&reflectors.len()) {
+            let why = format!(
+                "must name from 1 to {REFLECTORS_MAX} hosts behind the link, like [\"server\"]: their answers show the delay"
+            );
+            return Err(section.error(REFLECTORS.name, why));
+        }
+        Ok(Self {
+            is_cake,
+            least,
+            base,
+            most,
+            threshold: section.span(&SHAPER_THRESHOLD)?,
+            interval: section.span(&SHAPER_INTERVAL)?,
+            reflectors,
+        })
+    }
 }
 
 impl Direction {
@@ -135,22 +207,30 @@ fn modem(
     has_rate: bool,
 ) -> Result<Option<Modem>, ScenarioError> {
     let bytes = section.optional_bytes(buffer)?;
-    let rate = section.optional_rate(shaper)?;
+    let shaper_at = shaper;
+    let shaper = match section.optional(shaper)? {
+        None => None,
+        Some(Setting::Rate(rate)) => Some(Shaper::Fixed(rate)),
+        Some(word) => {
+            let is_cake = word.to_string() == CAKE_AUTORATE;
+            Some(Shaper::Auto(Auto::check(section, is_cake)?))
+        }
+    };
     match bytes {
         Some(_) if !has_rate => {
             let why = "is the modem's, which sends at the link's rate: give the link a `rate`";
             Err(section.error(buffer.name, why))
         }
-        None if rate.is_some() => {
+        None if shaper.is_some() => {
             let why = format!(
                 "needs the modem that the port sends to: give it a `{}`, like \"64 kB\"",
                 buffer.name
             );
-            Err(section.error(shaper.name, why))
+            Err(section.error(shaper_at.name, why))
         }
         bytes => Ok(bytes.map(|buffer| Modem {
             buffer,
-            shaper: rate,
+            shaper,
         })),
     }
 }
@@ -191,7 +271,7 @@ mod tests {
         assert_eq!(delays, [0, 30, 10].map(Span::from_millis));
         let modem = Modem {
             buffer: Bytes(64_000),
-            shaper: Some(Rate::from_mbps(18)),
+            shaper: Some(Shaper::Fixed(Rate::from_mbps(18))),
         };
         assert_eq!((there.modem, back.modem), (Some(modem), None));
     }

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
+//! - `probe`: probes of ports to reflectors
 //!
 //! # The order at one instant
 //!
@@ -16,17 +17,20 @@
 //! exactly as in a live router that is late and replays a whole batch.
 
 mod fpf;
+mod probe;
 mod process;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_base::Instant;
+use weir_base::{Instant, Rate};
 use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Ecn, Fates, FlowKey, Reason};
 
 use self::fpf::Elements;
+pub use self::probe::{Echo, ProberId};
+pub(crate) use self::probe::{NO_TRAFFIC, PROBE_BYTES, Prober};
 use crate::EndpointId;
 use crate::endpoint::Route;
 use crate::event::Queue;
@@ -131,6 +135,7 @@ pub struct Fabric {
     pub(crate) fates: Fates,
     pub(crate) meters: Meters,
     elements: Elements,
+    probers: Vec<Prober>,
     routes: Routes,
     hops: Hops,
     touched: Vec<PortId>,
@@ -157,6 +162,7 @@ impl Fabric {
             fates: Fates::default(),
             meters: Meters::default(),
             elements: Elements::new(secret),
+            probers: Vec::new(),
             routes,
             hops: Hops::default(),
             touched: Vec::new(),
@@ -178,6 +184,12 @@ impl Fabric {
             wire: &self.wires[port.0 as usize],
             now: self.now,
         }
+    }
+
+    /// Paces a port with a line to another rate.
+    pub fn pace(&mut self, port: PortId, rate: Rate) {
+        self.wires[port.0 as usize].pace(rate, self.now);
+        self.touch(port);
     }
 
     /// Puts other parameters of its discipline in force at a port, as a controller does.
@@ -326,8 +338,10 @@ impl Fabric {
             }
             Sender::Stepped(stepped) => {
                 let packet = self.flights.packet(&frame, self.now);
-                if let Some(watch) = &mut stepped.watch {
-                    let flight = self.flights.get(packet.slot);
+                let flight = self.flights.get(packet.slot);
+                if let Some(watch) = &mut stepped.watch
+                    && flight.content.counts()
+                {
                     watch.offered(flight, self.flights.keys.key(&packet), self.now);
                 }
                 stepped.port.offer(packet);
@@ -480,8 +494,12 @@ impl Fabric {
         }
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);
-            self.meters.lost(flight, self.now, port, reason);
-            if let Some((_, watch)) = self.wires[port.0 as usize].watched() {
+            let counts = flight.content.counts();
+            if counts {
+                self.meters.lost(flight, self.now, port, reason);
+            }
+            if counts
+                && let Some((_, watch)) = self.wires[port.0 as usize].watched() {
                 let key = self.flights.keys.key_at(slot);
                 watch.lost(flight, key, self.now, reason);
             }

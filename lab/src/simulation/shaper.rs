@@ -1,0 +1,101 @@
+//! Shapers that find their rate, in virtual time: an actor that sends their probes and paces their port.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_base::{Instant, Rate};
+use weir_controller::autorate::{Autorate, Params, Probe};
+use weir_sim::{Actor, Fabric, PortId, ProberId};
+
+use super::build::World;
+use crate::results::Curve;
+use crate::scenario::{Auto, Scenario};
+
+/// The rates of a shaper, each from its time on, which can be read after the run.
+pub(super) type SharedCourse = Arc<Mutex<Vec<(Instant, Rate)>>>;
+
+/// A shaper that finds its rate.
+pub(super) struct ShaperActor {
+    law: Autorate,
+    port: PortId,
+    reflectors: Vec<ProberId>,
+    record: SharedCourse,
+}
+
+impl ShaperActor {
+    /// The shaper of a port with these reflectors.
+    pub(super) fn new(auto: &Auto, port: PortId, reflectors: Vec<ProberId>) -> Self {
+        let params = Params {
+            least: auto.least,
+            base: auto.base,
+            most: auto.most,
+            threshold: auto.threshold,
+            interval: auto.interval,
+            reflectors: reflectors.len(),
+        };
+        Self {
+            law: Autorate::new(params, Instant::ZERO, 0),
+            port,
+            reflectors,
+            record: Arc::new(Mutex::new(vec![(Instant::ZERO, auto.base)])),
+        }
+    }
+
+    /// Its record.
+    pub(super) fn record(&self) -> SharedCourse {
+        Arc::clone(&self.record)
+    }
+}
+
+impl Actor for ShaperActor {
+    fn act(&mut self, fabric: &mut Fabric) -> Option<Instant> {
+        let now = fabric.now();
+        for (reflector, prober) in self.reflectors.iter().enumerate() {
+            for echo in fabric.echoes(*prober) {
+                let number = echo.number;
+                self.law.handle_answer(echo.at, Probe { reflector, number });
+            }
+        }
+        let port = fabric.port(self.port);
+        let (sent, overhead) = (port.sent(), port.link().overhead);
+        let before = port.link().rate;
+        let framing = sent.packets as i64 * i64::from(overhead);
+        self.law.handle_timeout(now, sent.bytes.saturating_add_signed(framing));
+        while let Some(probe) = self.law.poll_probe() {
+            fabric.probe(self.reflectors[probe.reflector], probe.number);
+        }
+        let rate = self.law.rate();
+        if before != Some(rate) {
+            fabric.pace(self.port, rate);
+            let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+            record.push((now, rate));
+        }
+        Some(self.law.poll_timeout())
+    }
+}
+
+/// Adds the curve `shaper_rate_mbps` of each shaper: its mean over each step.
+pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
+    let step = scenario.sample;
+    let steps = (scenario.duration.as_nanos() / step.as_nanos()).max(1);
+    for (name, record) in &world.shapers {
+        let record = record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = vec![0.0; steps as usize];
+        let end = Instant::ZERO + scenario.duration;
+        let ends = record.iter().skip(1).map(|(at, _)| *at).chain([end]);
+        for ((from, rate), until) in record.iter().zip(ends) {
+            let mut from = *from;
+            while from < until {
+                let place = from.as_nanos() / step.as_nanos();
+                let next = until.min(Instant::ZERO + step.times(place + 1));
+                if let Some(value) = values.get_mut(place as usize) {
+                    let part = next.since(from).as_secs_f64() / step.as_secs_f64();
+                    *value += rate.as_bps() as f64 / 1e6 * part;
+                }
+                from = next;
+            }
+        }
+        let step_s = step.as_secs_f64();
+        curves.insert(format!("shaper_rate_mbps.{name}"), Curve { step_s, values });
+    }
+}
