@@ -86,9 +86,11 @@ impl Shaper {
 pub struct Auto {
     /// Whether it has the law of cake-autorate, or ours.
     pub is_cake: bool,
-    /// The least, the first and the greatest rate.
+    /// The least rate.
     pub least: Rate,
+    /// The rate at the start, and without load.
     pub base: Rate,
+    /// The greatest rate.
     pub most: Rate,
     /// Delay that counts as a queue.
     pub threshold: Span,
@@ -99,37 +101,41 @@ pub struct Auto {
 }
 
 impl Auto {
-    fn check(section: &Section<'_>, is_cake: bool) -> Result<Self, ScenarioError> {
-        let least = section.optional_rate(&SHAPER_LEAST)?;
-        let most = section.optional_rate(&SHAPER_MOST)?;
-        let least = least.unwrap_or(Rate::from_mbps(1));
-        let most = most.unwrap_or(Rate::from_mbps(1_000));
-        let base = section.optional_rate(&SHAPER_BASE)?.unwrap_or(least);
-        for (key, wrong, above) in [
-            (&SHAPER_MOST, most < least, least),
-            (&SHAPER_BASE, base < least || base > most, least),
-        ] {
-            if wrong {
-                let why = format!("must be between `shaper_least` (\"{above}\") and `shaper_most` (\"{most}\")");
-                return Err(section.error(key.name, why));
-            }
+    /// Reads the keys of a shaper that finds its rate, whether there is one or not.
+    fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        let rate = |key| section.setting(key).map(|setting| match setting {
+            Setting::Rate(rate) => rate,
+            other => unreachable!("{} is {other:?}", key.name),
+        });
+        let least = rate(&SHAPER_LEAST)?;
+        Ok(Self {
+            is_cake: false,
+            least,
+            base: section.optional_rate(&SHAPER_BASE)?.unwrap_or(least),
+            most: rate(&SHAPER_MOST)?,
+            threshold: section.span(&SHAPER_THRESHOLD)?,
+            interval: section.span(&SHAPER_INTERVAL)?,
+            reflectors: section.names(&REFLECTORS)?.unwrap_or_default(),
+        })
+    }
+
+    fn check(self, section: &Section<'_>) -> Result<Self, ScenarioError> {
+        let Self { least, base, most, .. } = self;
+        if least > most {
+            let why = format!("is \"{most}\", below `shaper_least`, \"{least}\"");
+            return Err(section.error(SHAPER_MOST.name, why));
         }
-        let reflectors = section.names(&REFLECTORS)?.unwrap_or_default();
-        if !(1..=REFLECTORS_MAX).contains(&reflectors.len()) {
+        if base < least || base > most {
+            let why = format!("is \"{base}\", but must be from \"{least}\" to \"{most}\"");
+            return Err(section.error(SHAPER_BASE.name, why));
+        }
+        if !(1..=REFLECTORS_MAX).contains(&self.reflectors.len()) {
             let why = format!(
                 "must name from 1 to {REFLECTORS_MAX} hosts behind the link, like [\"server\"]: their answers show the delay"
             );
             return Err(section.error(REFLECTORS.name, why));
         }
-        Ok(Self {
-            is_cake,
-            least,
-            base,
-            most,
-            threshold: section.span(&SHAPER_THRESHOLD)?,
-            interval: section.span(&SHAPER_INTERVAL)?,
-            reflectors,
-        })
+        Ok(self)
     }
 }
 
@@ -155,10 +161,11 @@ impl Direction {
         let delay = delay.unwrap_or_else(|| Varying::constant(Span::ZERO));
         let reverse = self::rate(section, &REVERSE_RATE, files)?;
         let reverse_rate = reverse.or_else(|| rate.clone());
+        let auto = Auto::read(section)?;
         let reverse_delay = section.span_course(&REVERSE_DELAY)?;
         Ok([
             Self {
-                modem: modem(section, &BUFFER, &SHAPER, rate.is_some())?,
+                modem: modem(section, &BUFFER, &SHAPER, rate.is_some(), auto.clone())?,
                 rate,
                 delay: delay.clone(),
             },
@@ -168,6 +175,7 @@ impl Direction {
                     &REVERSE_BUFFER,
                     &REVERSE_SHAPER,
                     reverse_rate.is_some(),
+                    auto,
                 )?,
                 rate: reverse_rate,
                 delay: reverse_delay.unwrap_or(delay),
@@ -205,16 +213,17 @@ fn modem(
     buffer: &'static Key,
     shaper: &'static Key,
     has_rate: bool,
+    auto: Auto,
 ) -> Result<Option<Modem>, ScenarioError> {
     let bytes = section.optional_bytes(buffer)?;
     let shaper_at = shaper;
     let shaper = match section.optional(shaper)? {
         None => None,
         Some(Setting::Rate(rate)) => Some(Shaper::Fixed(rate)),
-        Some(word) => {
-            let is_cake = word.to_string() == CAKE_AUTORATE;
-            Some(Shaper::Auto(Auto::check(section, is_cake)?))
-        }
+        Some(word) => Some(Shaper::Auto(Auto {
+            is_cake: word.to_string() == CAKE_AUTORATE,
+            ..auto.check(section)?
+        })),
     };
     match bytes {
         Some(_) if !has_rate => {
