@@ -330,7 +330,9 @@ impl Kind {
                 max.min(min.max(0.5)).to_string()
             }
             Self::Span(min, max) => format!("\"{}\"", Span::from_millis(5).clamp(*min, *max)),
-            Self::Rate(min, max) | Self::RateOrWord(min, max, _) => format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max)),
+            Self::Rate(min, max) | Self::RateOrWord(min, max, _) => {
+                format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max))
+            }
             Self::Bytes(min, max) => format!("\"{}\"", Bytes(1514).clamp(*min, *max)),
             Self::Flag => "true".to_owned(),
             Self::Word(words) => format!("\"{}\"", words.first().copied().unwrap_or_default()),
@@ -420,7 +422,9 @@ impl Kind {
             }
             (Self::Bytes(min, max), Setting::Bytes(b)) => (min..=max).contains(&b),
             (Self::Flag, Setting::Flag(_)) => true,
-            (Self::Word(_) | Self::RatioOrWord(..) | Self::RateOrWord(..), Setting::Word(_)) => true,
+            (Self::Word(_) | Self::RatioOrWord(..) | Self::RateOrWord(..), Setting::Word(_)) => {
+                true
+            }
             (Self::PacketsRateOrShare(max, _), Setting::Count(n)) => n <= max,
             (Self::PacketsRateOrShare(_, max), Setting::Rate(r)) => r <= max,
             (Self::PacketsRateOrShare(..), Setting::Ratio(x)) => 0.0 < *x && *x < 1.0,

@@ -215,7 +215,12 @@ impl Simulation {
             }
             Some(Endpoint::Sink(sink)) => sink.receive(flight, &mut self.fabric),
             Some(Endpoint::Reflector(route)) => {
-                route.send(&mut self.fabric, flight.content, PROBE_BYTES, Ecn::NotCapable);
+                route.send(
+                    &mut self.fabric,
+                    flight.content,
+                    PROBE_BYTES,
+                    Ecn::NotCapable,
+                );
             }
             Some(Endpoint::Prober(prober)) => self.fabric.answered(*prober, flight),
             Some(Endpoint::Source(_)) | None => {} // for a connection that is gone

@@ -103,10 +103,12 @@ pub struct Auto {
 impl Auto {
     /// Reads the keys of a shaper that finds its rate, whether there is one or not.
     fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
-        let rate = |key| section.setting(key).map(|setting| match setting {
-            Setting::Rate(rate) => rate,
-            other => unreachable!("{} is {other:?}", key.name),
-        });
+        let rate = |key| {
+            section.setting(key).map(|setting| match setting {
+                Setting::Rate(rate) => rate,
+                other => unreachable!("{} is {other:?}", key.name),
+            })
+        };
         let least = rate(&SHAPER_LEAST)?;
         Ok(Self {
             is_cake: false,
@@ -120,7 +122,9 @@ impl Auto {
     }
 
     fn check(self, section: &Section<'_>) -> Result<Self, ScenarioError> {
-        let Self { least, base, most, .. } = self;
+        let Self {
+            least, base, most, ..
+        } = self;
         if least > most {
             let why = format!("is \"{most}\", below `shaper_least`, \"{least}\"");
             return Err(section.error(SHAPER_MOST.name, why));
@@ -237,10 +241,7 @@ fn modem(
             );
             Err(section.error(shaper_at.name, why))
         }
-        bytes => Ok(bytes.map(|buffer| Modem {
-            buffer,
-            shaper,
-        })),
+        bytes => Ok(bytes.map(|buffer| Modem { buffer, shaper })),
     }
 }
 

@@ -16,15 +16,15 @@ use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
 use super::fpf;
-use super::shaper::{SharedCourse, ShaperActor};
+use super::shaper::{ShaperActor, SharedCourse};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
 use crate::options::Habitat;
 use crate::scenario::forwarding::Medium;
 use crate::scenario::{
-    Congestion, Direction, Discipline, Forwarding, Scenario, Shaper, TcpOptions, Traffic, TrafficKind,
-    flow_name,
+    Congestion, Direction, Discipline, Forwarding, Scenario, Shaper, TcpOptions, Traffic,
+    TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
@@ -206,8 +206,11 @@ impl World {
                 };
                 let port = ports[number][place];
                 let reflectors = auto.reflectors.iter().map(|name| {
-                    let host = topology.node(name).ok_or_else(|| {
-                        let why = format!("the reflector {name:?} is no host");
+                    let host = topology.node(name).filter(|n| !topology.nodes[*n].is_router);
+                    let host = host.ok_or_else(|| {
+                        let why = format!(
+                            "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
+                        );
                         Error::unsupported(Habitat::Sim, why)
                     })?;
                     let router = NodeId(number as u32);

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! - [`build`]: a scenario as a simulation
+//! - [`cake_autorate`]: a model of that program's law, for comparison
 //! - [`control`]: its controllers as actors
 //! - [`fpf`]: flexible packet forwarding, and events
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
@@ -16,6 +17,7 @@
 //! A run depends on its scenario and its seed only, so results are independent of `--jobs`.
 
 mod build;
+mod cake_autorate;
 mod control;
 mod fpf;
 mod observe;

@@ -8,15 +8,31 @@ use weir_controller::autorate::{Autorate, Params, Probe};
 use weir_sim::{Actor, Fabric, PortId, ProberId};
 
 use super::build::World;
+use super::cake_autorate::CakeAutorate;
 use crate::results::Curve;
 use crate::scenario::{Auto, Scenario};
 
 /// The rates of a shaper, each from its time on, which can be read after the run.
 pub(super) type SharedCourse = Arc<Mutex<Vec<(Instant, Rate)>>>;
 
+enum Law {
+    Ours(Box<Autorate>),
+    Cake(CakeAutorate),
+}
+
+/// The same call for either law.
+macro_rules! either {
+    ($law:expr, $call:ident($($argument:expr),*)) => {
+        match &mut $law {
+            Law::Ours(law) => law.$call($($argument),*),
+            Law::Cake(law) => law.$call($($argument),*),
+        }
+    };
+}
+
 /// A shaper that finds its rate.
 pub(super) struct ShaperActor {
-    law: Autorate,
+    law: Law,
     port: PortId,
     reflectors: Vec<ProberId>,
     record: SharedCourse,
@@ -34,7 +50,10 @@ impl ShaperActor {
             reflectors: reflectors.len(),
         };
         Self {
-            law: Autorate::new(params, Instant::ZERO, 0),
+            law: match auto.is_cake {
+                true => Law::Cake(CakeAutorate::new(params)),
+                false => Law::Ours(Box::new(Autorate::new(params, Instant::ZERO, 0))),
+            },
             port,
             reflectors,
             record: Arc::new(Mutex::new(vec![(Instant::ZERO, auto.base)])),
@@ -53,24 +72,28 @@ impl Actor for ShaperActor {
         for (reflector, prober) in self.reflectors.iter().enumerate() {
             for echo in fabric.echoes(*prober) {
                 let number = echo.number;
-                self.law.handle_answer(echo.at, Probe { reflector, number });
+                either!(
+                    self.law,
+                    handle_answer(echo.at, Probe { reflector, number })
+                );
             }
         }
         let port = fabric.port(self.port);
         let (sent, overhead) = (port.sent(), port.link().overhead);
         let before = port.link().rate;
         let framing = sent.packets as i64 * i64::from(overhead);
-        self.law.handle_timeout(now, sent.bytes.saturating_add_signed(framing));
-        while let Some(probe) = self.law.poll_probe() {
+        let sent = sent.bytes.saturating_add_signed(framing);
+        either!(self.law, handle_timeout(now, sent));
+        while let Some(probe) = either!(self.law, poll_probe()) {
             fabric.probe(self.reflectors[probe.reflector], probe.number);
         }
-        let rate = self.law.rate();
+        let rate = either!(self.law, rate());
         if before != Some(rate) {
             fabric.pace(self.port, rate);
             let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
             record.push((now, rate));
         }
-        Some(self.law.poll_timeout())
+        Some(either!(self.law, poll_timeout()))
     }
 }
 

@@ -44,7 +44,11 @@ impl Course {
     /// order is left out.
     pub(super) fn take(&mut self, at: Instant, sent: u64, delay: Span) {
         let at = at + delay;
-        if self.passed.back().is_some_and(|last| last.sent > sent || last.at >= at) {
+        if self
+            .passed
+            .back()
+            .is_some_and(|last| last.sent > sent || last.at >= at)
+        {
             return;
         }
         if self.passed.len() == KEPT {
@@ -102,9 +106,9 @@ mod tests {
         }
         let rate = course.delivered(Span::from_millis(1)).unwrap();
         assert!((3.99e6..4.01e6).contains(&rate), "{rate}");
-        // 2500 B/ms for 40 ms less 500 B/ms for 40 ms.
-        let behind = course.behind(ms(40), 2500 * 40, rate).unwrap();
-        assert!((behind - 640_000.0).abs() < 1_000.0, "{behind}");
+        // 2500 B/ms for 160 ms less 500 B/ms for 160 ms.
+        let behind = course.behind(ms(160), 2500 * 160, rate).unwrap();
+        assert!((behind - 2_560_000.0).abs() < 1_000.0, "{behind}");
     }
 
     #[test]
@@ -114,6 +118,9 @@ mod tests {
             course.take(ms(t), 2500 * t, Span::ZERO);
         }
         assert_eq!(course.delivered(Span::from_millis(1)), None);
-        assert!(course.behind(ms(5000), 1, 1e6).is_none(), "the last answer is old");
+        assert!(
+            course.behind(ms(5000), 1, 1e6).is_none(),
+            "the last answer is old"
+        );
     }
 }

@@ -6,7 +6,7 @@ use weir_base::{Instant, Rate, Span};
 
 use super::course::Course;
 use super::load::Load;
-use super::reflectors::{Answer, Probe, Reflectors};
+use super::reflectors::{Answer, Overdue, Probe, Reflectors};
 
 /// What a person wants of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +62,9 @@ const PROBE_SHARE: f64 = 0.01;
 /// Bits of a full frame on the wire: a probe may wait behind one that is being sent.
 const FRAME_BITS: f64 = 12_304.0;
 /// Delays whose mean is compared for a touch.
-const MEAN_OF: usize = 3;
+const MEAN_OF: usize = 2;
 /// A touch is the mean above this part of the threshold.
-const TOUCH: f64 = 0.25;
+const TOUCH: f64 = 0.15;
 /// Share of the measured rate that the port sends at after a drain.
 const BELOW: f64 = 0.97;
 /// Growth a second: at the start of an ascent, what it gains a second, and the most.
@@ -84,9 +84,12 @@ const LOAD_HIGH: f64 = 0.8;
 const LOAD_IDLE: f64 = 0.2;
 /// What an idle rate moves towards the base in a second.
 const DECAY: f64 = 0.01;
-/// Shortest drain that can show that the delay is not the port's, and the part of the time by which it must fall.
-const PROOF: Span = Span::from_millis(150);
-const FALLS: f64 = 0.2;
+/// Shortest drain that can show that the delay is not the port's, the part of the time by which that must fall then,
+/// and by which it must not rise; and the longest drain.
+const PROOF: Span = Span::from_millis(200);
+const FALLS: f64 = 0.05;
+const RISES: f64 = 0.2;
+const DRAIN_MAX: Span = Span::from_secs(2);
 /// A delay within this time after a drain is drained until an answer says that the queue is gone.
 const AGAIN: Span = Span::from_millis(150);
 /// For how long a delay that was not ours is left alone: at first, and at most.
@@ -185,8 +188,14 @@ impl Autorate {
             self.phase = Phase::Follow;
             self.judged_from = answer.at;
         }
+        let threshold = self.threshold();
         match &mut self.drain {
-            Some(drain) if answer.at >= drain.since => drain.take(&answer),
+            Some(drain) if answer.at >= drain.since => {
+                drain.take(&answer);
+                if !drain.hard && answer.delay > threshold {
+                    self.begin_drain(now, true); // the link has become slower meanwhile
+                }
+            }
             Some(_) => {}
             None if answer.at >= self.judged_from && now >= self.leave_until => {
                 self.judge(now, &answer);
@@ -205,7 +214,10 @@ impl Autorate {
         if self.reflectors.is_blind(now, BLIND) {
             self.go_blind();
         } else if let Some(drain) = self.drain {
-            self.check_drain(drain);
+            match !drain.hard && self.overdue().is_some() {
+                true => self.begin_drain(now, true), // the link has become slower meanwhile
+                false => self.check_drain(drain),
+            }
         } else if !self.is_late() {
             self.move_rate(passed);
         }
@@ -306,7 +318,10 @@ impl Autorate {
             self.delays.pop_front();
         }
         self.delays.push_back(answer.delay);
-        let sum = self.delays.iter().fold(Span::ZERO, |sum, delay| sum + *delay);
+        let sum = self
+            .delays
+            .iter()
+            .fold(Span::ZERO, |sum, delay| sum + *delay);
         if self.delays.len() == MEAN_OF && sum > self.touch().times(MEAN_OF as u64) {
             self.begin_drain(now, false);
         }
@@ -314,14 +329,19 @@ impl Autorate {
 
     /// Whether a probe is overdue; this then has its consequence.
     fn is_late(&mut self) -> bool {
-        let now = self.now;
+        match self.overdue().filter(|_| self.now >= self.leave_until) {
+            Some(overdue) => {
+                self.suspect(self.now, overdue.probe, overdue.probes > 1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn overdue(&self) -> Option<Overdue> {
         let threshold = self.threshold();
-        let overdue = self.reflectors.overdue(now, self.judged_from, threshold);
-        let Some(overdue) = overdue.filter(|_| now >= self.leave_until) else {
-            return false;
-        };
-        self.suspect(now, overdue.probe, overdue.probes > 1);
-        true
+        self.reflectors
+            .overdue(self.now, self.judged_from, threshold)
     }
 
     /// The delay of this probe is high. It is confirmed by one to another reflector, or, if there is only one, by another
@@ -349,6 +369,9 @@ impl Autorate {
         self.suspect = None;
         self.ascent = None;
         self.delays.clear();
+        if hard {
+            self.course.clear(); // of what the link was before
+        }
         self.phase = Phase::Drain;
         self.drain = Some(Drain {
             since: now,
@@ -370,7 +393,7 @@ impl Autorate {
         let low = drain.first.is_some() && drain.last.1 <= self.touch();
         if low || !drain.until_seen && gone.is_some() {
             self.end_drain(gone.or(rate));
-        } else if drain.is_in_vain() {
+        } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
             self.give_up(drain);
         }
     }
@@ -379,7 +402,9 @@ impl Autorate {
     fn end_drain(&mut self, measured: Option<f64>) {
         let now = self.now;
         let link = measured.unwrap_or(self.rate).min(self.rate * 1.05);
-        let is_same = self.known.is_some_and(|known| (link / known - 1.0).abs() < SAME);
+        let is_same = self
+            .known
+            .is_some_and(|known| (link / known - 1.0).abs() < SAME);
         self.hold = match is_same {
             true => self.hold.times(2).min(HOLD_MAX),
             false => HOLD,
@@ -455,7 +480,7 @@ impl Drain {
             return false;
         };
         let lasted = self.last.0.since(at);
-        let falls = Span::from_secs_f64(lasted.as_secs_f64() * FALLS);
-        lasted >= PROOF && self.last.1 + falls > delay
+        let part = |share| Span::from_secs_f64(lasted.as_secs_f64() * share);
+        lasted >= PROOF && self.last.1 + part(FALLS) > delay && self.last.1 < delay + part(RISES)
     }
 }

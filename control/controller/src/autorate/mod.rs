@@ -17,7 +17,7 @@
 //! the link has a queue, that is its rate.
 //!
 //! - **Follow.** While the port is busy and the delay low, the rate grows: slowly at first, then faster.
-//! - **Touch.** The mean of a few delays is above a quarter of `threshold`: the rate has reached the link's. The port
+//! - **Touch.** The mean of two delays is above a small part of `threshold`: the rate has reached the link's. The port
 //!   sends at half of what the link delivers until the queue is gone, and then at just below of it.
 //! - **Suspicion.** One delay is above `threshold`, or one probe is not answered in that time, which says the same
 //!   earlier. The rate is halved until the next probe, which denies it or confirms it.
@@ -59,3 +59,5 @@ mod reflectors;
 pub use law::{Autorate, Params, Phase};
 pub use reflectors::{Probe, REFLECTORS_MAX};
 
+#[cfg(test)]
+mod tests;

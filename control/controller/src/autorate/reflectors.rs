@@ -192,14 +192,17 @@ impl Reflectors {
     pub(super) fn live(&self, now: Instant) -> usize {
         let live = |place: &usize| {
             let reflector = &self.all[*place];
-            !reflector.is_silent() && reflector.baseline.value().is_some() && self.believed(now, *place)
+            !reflector.is_silent()
+                && reflector.baseline.value().is_some()
+                && self.believed(now, *place)
         };
         (0..self.all.len()).filter(live).count()
     }
 
     /// A liar is not believed as long as there is another reflector.
     fn believed(&self, now: Instant, place: usize) -> bool {
-        let honest = |reflector: &Reflector| !reflector.is_silent() && reflector.disbelieved_until <= now;
+        let honest =
+            |reflector: &Reflector| !reflector.is_silent() && reflector.disbelieved_until <= now;
         honest(&self.all[place]) || !self.all.iter().any(honest)
     }
 

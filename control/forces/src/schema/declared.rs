@@ -129,7 +129,9 @@ fn unit(kind: &Type) -> String {
         Type::Gauge(unit) | Type::Counter(unit) | Type::Real(unit) => {
             unit.to_string().trim_start_matches(", ").to_owned()
         }
-        Type::Setting(Some(SettingKind::Rate(..) | SettingKind::RateOrWord(..))) => "bit/s".to_owned(),
+        Type::Setting(Some(SettingKind::Rate(..) | SettingKind::RateOrWord(..))) => {
+            "bit/s".to_owned()
+        }
         Type::Setting(Some(SettingKind::Span(..))) => "nanoseconds".to_owned(),
         Type::Setting(Some(SettingKind::Bytes(..))) => "bytes".to_owned(),
         Type::Setting(Some(
@@ -175,9 +177,14 @@ fn of_setting(kind: &SettingKind) -> Kind {
         // A word is a number above all rates.
         SettingKind::RateOrWord(least, most, words) => {
             let words = words.iter().zip(most.as_bps() + 1..);
-            let names: Vec<_> = words.map(|(word, at)| Named::new(at.into(), word)).collect();
+            let names: Vec<_> = words
+                .map(|(word, at)| Named::new(at.into(), word))
+                .collect();
             Kind::Number(Number {
-                ranges: vec![(least.as_bps().into(), most.as_bps() as i128 + names.len() as i128)],
+                ranges: vec![(
+                    least.as_bps().into(),
+                    most.as_bps() as i128 + names.len() as i128,
+                )],
                 names,
                 ..Integer::Uint64.into()
             })

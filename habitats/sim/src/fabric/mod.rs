@@ -498,8 +498,7 @@ impl Fabric {
             if counts {
                 self.meters.lost(flight, self.now, port, reason);
             }
-            if counts
-                && let Some((_, watch)) = self.wires[port.0 as usize].watched() {
+            if counts && let Some((_, watch)) = self.wires[port.0 as usize].watched() {
                 let key = self.flights.keys.key_at(slot);
                 watch.lost(flight, key, self.now, reason);
             }

@@ -126,14 +126,14 @@ key!(
     SHAPER_THRESHOLD,
     "shaper_threshold",
     Form::Setting(Kind::Span(Span::from_millis(1), Span::from_secs(1))),
-    "10 ms",
+    "8 ms",
     "with shaper auto: delay above the baseline that counts as a queue in the modem"
 );
 key!(
     SHAPER_INTERVAL,
     "shaper_interval",
     Form::Setting(Kind::Span(Span::from_millis(5), Span::from_secs(1))),
-    "25 ms",
+    "20 ms",
     "with shaper auto: time between two probes while the port is busy"
 );
 key!(
