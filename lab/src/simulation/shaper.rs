@@ -122,3 +122,57 @@ pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeM
         curves.insert(format!("shaper_rate_mbps.{name}"), Curve { step_s, values });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::run;
+    use crate::options::RunOptions;
+    use crate::scenario::plan::{Choices, load_built_in};
+
+    /// Means over three runs of a variant: p99 of the call's delay in ms, and the link's utilisation.
+    fn measured(scenario: &str, variant: &str) -> [f64; 2] {
+        let variants = [variant.to_owned()];
+        let choices = Choices {
+            variants: &variants,
+            ..Choices::default()
+        };
+        let plan = load_built_in(scenario, choices).unwrap();
+        let options = RunOptions {
+            runs: Some(3),
+            ..RunOptions::default()
+        };
+        let runs = run(&plan, &options).unwrap().points.remove(0).runs;
+        ["delay_ms_p99.voice", "utilisation_ratio.wan"]
+            .map(|metric| runs.iter().map(|run| run.metrics[metric]).sum::<f64>() / 3.0)
+    }
+
+    #[test]
+    fn a_shaper_that_finds_the_rate_is_nearly_as_good_as_one_that_knows_it() {
+        for (scenario, longer, of_known) in [
+            ("varying/shaper-step", 1.2, 0.9),
+            ("varying/shaper-sawtooth", 1.25, 0.9),
+            ("varying/shaper-trace", 1.2, 0.75),
+        ] {
+            let [known, auto] = ["known", "auto"].map(|variant| measured(scenario, variant));
+            assert!(
+                auto[0] < longer * known[0],
+                "{scenario}: {auto:?} {known:?}"
+            );
+            assert!(
+                auto[1] > of_known * known[1],
+                "{scenario}: {auto:?} {known:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_model_of_cake_autorate_follows_the_link_more_slowly() {
+        let [auto, cake] =
+            ["auto", "cake_autorate"].map(|variant| measured("varying/shaper-sawtooth", variant));
+        assert!(
+            cake[0] > 5.0 * auto[0] && cake[1] < auto[1],
+            "{cake:?} {auto:?}"
+        );
+        assert!(cake[1] > 0.8, "it does find a rate: {cake:?}");
+    }
+}

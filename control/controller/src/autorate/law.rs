@@ -126,8 +126,9 @@ pub struct Autorate {
     drain: Option<Drain>,
     /// The probe that raised the suspicion.
     suspect: Option<Probe>,
-    /// Delays of probes before this time have had their consequence.
+    /// High delays of probes before this time have had their consequence; and all delays before that time.
     judged_from: Instant,
+    calm_from: Instant,
     delays: VecDeque<Span>,
     delay: Span,
     /// The link's rate by the latest drain.
@@ -159,6 +160,7 @@ impl Autorate {
             drain: None,
             suspect: None,
             judged_from: now,
+            calm_from: now,
             delays: VecDeque::with_capacity(MEAN_OF),
             delay: Span::ZERO,
             known: None,
@@ -314,6 +316,9 @@ impl Autorate {
         } else {
             self.reflectors.was_right(answer.probe.reflector);
         }
+        if answer.at < self.calm_from {
+            return;
+        }
         if self.delays.len() == MEAN_OF {
             self.delays.pop_front();
         }
@@ -392,14 +397,14 @@ impl Autorate {
         });
         let low = drain.first.is_some() && drain.last.1 <= self.touch();
         if low || !drain.until_seen && gone.is_some() {
-            self.end_drain(gone.or(rate));
+            self.end_drain(gone.or(rate), drain.hard);
         } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
             self.give_up(drain);
         }
     }
 
     /// The queue is gone; the link delivered at `measured`, if that is known.
-    fn end_drain(&mut self, measured: Option<f64>) {
+    fn end_drain(&mut self, measured: Option<f64>, hard: bool) {
         let now = self.now;
         let link = measured.unwrap_or(self.rate).min(self.rate * 1.05);
         let is_same = self
@@ -414,7 +419,10 @@ impl Autorate {
         self.phase = Phase::Follow;
         self.drain = None;
         self.drained = now;
-        self.judged_from = now;
+        self.calm_from = now;
+        if hard {
+            self.judged_from = now;
+        }
         self.hold_until = now + self.hold;
     }
 
