@@ -553,6 +553,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_may_be_a_word() {
+        let kind = Kind::RateOrWord(Rate::from_bps(1), Rate::from_mbps(10), &["auto", "none"]);
+        let rate = Parameter::new("rate", kind, "auto", "a rate or a word");
+        let check = |text: &str| rate.check(&Scalar::Text(text.into()));
+        assert_eq!(check("none"), Ok(Setting::Word("none")));
+        assert_eq!(check("2 Mbit"), Ok(Setting::Rate(Rate::from_mbps(2))));
+        let error = check("automatic").unwrap_err().to_string();
+        let range = "must be a rate from \"1 bit\" to \"10 Mbit\", or \"auto\", \"none\"";
+        assert!(error.contains(range), "{error}");
+        assert!(check("20 Mbit").is_err());
+    }
+
+    #[test]
     fn a_threshold_may_be_a_rate() {
         let settings = check("threshold", Scalar::Text("2 Mbit".into())).unwrap();
         assert_eq!(

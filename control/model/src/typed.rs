@@ -34,7 +34,9 @@ impl From<&Setting> for Value {
 /// The typed value of a setting of this parameter.
 pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
     match parameter.kind {
-        Kind::PacketsRateOrShare(..) | Kind::RatioOrWord(..) => setting.to_string().into(),
+        Kind::PacketsRateOrShare(..) | Kind::RatioOrWord(..) | Kind::RateOrWord(..) => {
+            setting.to_string().into()
+        }
         _ => setting.into(),
     }
 }
@@ -43,7 +45,7 @@ pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
 pub fn scalar(parameter: &Parameter, value: &Value) -> Result<Scalar, SettingError> {
     let text = |text: String| Some(Scalar::Text(text));
     let written = match (parameter.kind, value) {
-        (Kind::Rate(..) | Kind::RateOrWord(..), Value::Whole(bits)) => text(format!("{bits} bit")),
+        (Kind::Rate(..), Value::Whole(bits)) => text(format!("{bits} bit")),
         (Kind::Span(..), Value::Whole(nanos)) => text(format!("{nanos} ns")),
         (Kind::Bytes(..), Value::Whole(bytes)) => text(format!("{bytes} B")),
         (Kind::Rate(..) | Kind::Span(..) | Kind::Bytes(..), _) => None,
@@ -99,6 +101,9 @@ mod tests {
             round_trip(several, written, written.into());
         }
         round_trip(Kind::RatioOrWord(0.0, 1.0, "auto"), "auto", "auto".into());
+        let rate_or_word = Kind::RateOrWord(Rate::from_bps(0), Rate::from_mbps(10), &["auto"]);
+        round_trip(rate_or_word, "auto", "auto".into());
+        round_trip(rate_or_word, "5 Mbit", "5 Mbit".into());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) type SharedCourse = Arc<Mutex<Vec<(Instant, Rate)>>>;
 
 enum Law {
     Ours(Box<Autorate>),
-    Cake(CakeAutorate),
+    Cake(Box<CakeAutorate>),
 }
 
 /// The same call for either law.
@@ -51,7 +51,7 @@ impl ShaperActor {
         };
         Self {
             law: match auto.is_cake {
-                true => Law::Cake(CakeAutorate::new(params)),
+                true => Law::Cake(Box::new(CakeAutorate::new(params))),
                 false => Law::Ours(Box::new(Autorate::new(params, Instant::ZERO, 0))),
             },
             port,

@@ -129,14 +129,13 @@ fn unit(kind: &Type) -> String {
         Type::Gauge(unit) | Type::Counter(unit) | Type::Real(unit) => {
             unit.to_string().trim_start_matches(", ").to_owned()
         }
-        Type::Setting(Some(SettingKind::Rate(..) | SettingKind::RateOrWord(..))) => {
-            "bit/s".to_owned()
-        }
+        Type::Setting(Some(SettingKind::Rate(..))) => "bit/s".to_owned(),
         Type::Setting(Some(SettingKind::Span(..))) => "nanoseconds".to_owned(),
         Type::Setting(Some(SettingKind::Bytes(..))) => "bytes".to_owned(),
         Type::Setting(Some(
             kind @ (SettingKind::Ratio(..)
             | SettingKind::RatioOrWord(..)
+            | SettingKind::RateOrWord(..)
             | SettingKind::PacketsRateOrShare(..)),
         )) => kind.to_string(),
         _ => String::new(),
@@ -174,21 +173,6 @@ fn of_setting(kind: &SettingKind) -> Kind {
     match kind {
         SettingKind::Count(least, most) => number(*least, *most),
         SettingKind::Rate(least, most) => number(least.as_bps(), most.as_bps()),
-        // A word is a number above all rates.
-        SettingKind::RateOrWord(least, most, words) => {
-            let words = words.iter().zip(most.as_bps() + 1..);
-            let names: Vec<_> = words
-                .map(|(word, at)| Named::new(at.into(), word))
-                .collect();
-            Kind::Number(Number {
-                ranges: vec![(
-                    least.as_bps().into(),
-                    most.as_bps() as i128 + names.len() as i128,
-                )],
-                names,
-                ..Integer::Uint64.into()
-            })
-        }
         SettingKind::Span(least, most) => number(least.as_nanos(), most.as_nanos()),
         SettingKind::Bytes(least, most) => number(least.0, most.0),
         SettingKind::Ratio(..) => Kind::Real64,
@@ -203,7 +187,9 @@ fn of_setting(kind: &SettingKind) -> Kind {
             ..Integer::Uint8.into()
         }),
         SettingKind::Text(most) => Kind::Text(u32::try_from(*most).ok()),
-        SettingKind::PacketsRateOrShare(..) | SettingKind::RatioOrWord(..) => Kind::Text(None),
+        SettingKind::PacketsRateOrShare(..)
+        | SettingKind::RatioOrWord(..)
+        | SettingKind::RateOrWord(..) => Kind::Text(None),
     }
 }
 
