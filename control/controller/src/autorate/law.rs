@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use weir_base::{Instant, Rate, Span};
 
-use super::course::Course;
+use super::deliveries::Deliveries;
 use super::load::Load;
 use super::reflectors::{Answer, Overdue, Probe, Reflectors};
 
-/// What a person wants of it.
+/// The wishes of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// The rate is never below this one, whatever the delay.
@@ -25,7 +25,7 @@ pub struct Params {
     pub reflectors: usize,
 }
 
-/// What it does.
+/// The state of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// No reflector answers: the rate is `base` at most.
@@ -82,7 +82,7 @@ const SAME: f64 = 0.08;
 const LOAD_HIGH: f64 = 0.8;
 /// A load below this share is no load.
 const LOAD_IDLE: f64 = 0.2;
-/// What an idle rate moves towards the base in a second.
+/// The part that an idle rate moves towards the base in a second.
 const DECAY: f64 = 0.01;
 /// Shortest drain that can show that the delay is not the port's, the part of the time by which that must fall then,
 /// and by which it must not rise; and the longest drain.
@@ -118,7 +118,7 @@ struct Drain {
 pub struct Autorate {
     params: Params,
     reflectors: Reflectors,
-    course: Course,
+    deliveries: Deliveries,
     phase: Phase,
     /// The rate in bit/s that it holds to be right, and the one that the port has.
     rate: f64,
@@ -127,7 +127,7 @@ pub struct Autorate {
     /// The probe that raised the suspicion.
     suspect: Option<Probe>,
     /// High delays of probes before this time have had their consequence; and all delays before that time.
-    judged_from: Instant,
+    counts_from: Instant,
     calm_from: Instant,
     delays: VecDeque<Span>,
     delay: Span,
@@ -153,13 +153,13 @@ impl Autorate {
     pub fn new(params: Params, now: Instant, sent: u64) -> Self {
         Self {
             reflectors: Reflectors::new(params.reflectors),
-            course: Course::default(),
+            deliveries: Deliveries::default(),
             phase: Phase::Blind,
             rate: params.base.as_bps() as f64,
             output: params.base,
             drain: None,
             suspect: None,
-            judged_from: now,
+            counts_from: now,
             calm_from: now,
             delays: VecDeque::with_capacity(MEAN_OF),
             delay: Span::ZERO,
@@ -184,11 +184,11 @@ impl Autorate {
         let Some(answer) = answer.filter(|answer| answer.counts) else {
             return;
         };
-        self.course.take(answer.at, answer.sent, answer.delay);
+        self.deliveries.take(answer.at, answer.sent, answer.delay);
         self.delay = answer.delay;
         if self.phase == Phase::Blind {
             self.phase = Phase::Follow;
-            self.judged_from = answer.at;
+            self.counts_from = answer.at;
         }
         let threshold = self.threshold();
         match &mut self.drain {
@@ -199,8 +199,8 @@ impl Autorate {
                 }
             }
             Some(_) => {}
-            None if answer.at >= self.judged_from && now >= self.leave_until => {
-                self.judge(now, &answer);
+            None if answer.at >= self.counts_from && now >= self.leave_until => {
+                self.decide(now, &answer);
             }
             None => {}
         }
@@ -251,7 +251,7 @@ impl Autorate {
         self.output
     }
 
-    /// What it does.
+    /// The state of the law.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -275,7 +275,7 @@ impl Autorate {
     fn put_out(&mut self) {
         let rate = match (self.phase, &self.drain) {
             (Phase::Suspicion, _) => self.rate / 2.0,
-            (Phase::Drain, Some(drain)) => match self.course.delivered(self.frame()) {
+            (Phase::Drain, Some(drain)) => match self.deliveries.delivered(self.frame()) {
                 Some(rate) if drain.hard => rate / 4.0,
                 Some(rate) => rate / 2.0,
                 None if drain.hard => 0.0,
@@ -304,8 +304,8 @@ impl Autorate {
         Span::from_secs_f64(self.params.threshold.as_secs_f64() * TOUCH) + self.frame()
     }
 
-    /// Judges a delay that was measured while the rate was as it is.
-    fn judge(&mut self, now: Instant, answer: &Answer) {
+    /// Decides about a delay that was measured while the rate was as it is.
+    fn decide(&mut self, now: Instant, answer: &Answer) {
         if answer.delay > self.threshold() {
             self.suspect(now, answer.probe, false);
             return;
@@ -346,7 +346,7 @@ impl Autorate {
     fn overdue(&self) -> Option<Overdue> {
         let threshold = self.threshold();
         self.reflectors
-            .overdue(self.now, self.judged_from, threshold)
+            .overdue(self.now, self.counts_from, threshold)
     }
 
     /// The delay of this probe is high. It is confirmed by one to another reflector, or, if there is only one, by another
@@ -375,7 +375,7 @@ impl Autorate {
         self.ascent = None;
         self.delays.clear();
         if hard {
-            self.course.clear(); // of what the link was before
+            self.deliveries.clear(); // of what the link was before
         }
         self.phase = Phase::Drain;
         self.drain = Some(Drain {
@@ -390,9 +390,9 @@ impl Autorate {
     }
 
     fn check_drain(&mut self, drain: Drain) {
-        let rate = self.course.delivered(self.frame());
+        let rate = self.deliveries.delivered(self.frame());
         let gone = rate.and_then(|rate| {
-            let behind = self.course.behind(self.now, self.sent, rate)?;
+            let behind = self.deliveries.behind(self.now, self.sent, rate)?;
             (behind <= 0.0).then_some(rate)
         });
         let low = drain.first.is_some() && drain.last.1 <= self.touch();
@@ -421,7 +421,7 @@ impl Autorate {
         self.drained = now;
         self.calm_from = now;
         if hard {
-            self.judged_from = now;
+            self.counts_from = now;
         }
         self.hold_until = now + self.hold;
     }
@@ -429,7 +429,7 @@ impl Autorate {
     /// The delay is not that of a queue behind this port.
     fn give_up(&mut self, drain: Drain) {
         self.reflectors.raise(drain.least);
-        self.course.clear();
+        self.deliveries.clear();
         self.drain = None;
         self.phase = Phase::Follow;
         let quiet = self.leave_until + self.leave.times(4) < self.now;
@@ -438,7 +438,7 @@ impl Autorate {
             false => self.leave.times(2).min(LEAVE_MAX),
         };
         self.leave_until = self.now + self.leave;
-        self.judged_from = self.now;
+        self.counts_from = self.now;
     }
 
     /// Lets the rate grow under load, and return to the base without.
@@ -468,7 +468,7 @@ impl Autorate {
     fn go_blind(&mut self) {
         self.phase = Phase::Blind;
         (self.drain, self.suspect, self.ascent) = (None, None, None);
-        self.course.clear();
+        self.deliveries.clear();
         self.delays.clear();
         self.rate = self.rate.min(self.params.base.as_bps() as f64);
     }

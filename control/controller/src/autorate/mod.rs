@@ -4,7 +4,7 @@
 //!            poll_probe                                 handle_timeout (bytes that the port has sent)
 //!   probes ◀────────── [ reflectors ] ── delay above ──▶ [ law ] ── rate ──▶ the port
 //!   answers ─────────▶   baselines        baseline         ▲
-//!          handle_answer                [ course ] ────────┘ rate of delivery, bytes still in the modem
+//!          handle_answer                [ deliveries ] ────────┘ rate of delivery, bytes still in the modem
 //! ```
 //!
 //! The link behind a port, a modem's, changes: LTE, cable, satellite. A port that sends faster than it fills the modem's
@@ -13,7 +13,7 @@
 //! # How it works
 //!
 //! Every probe notes how many bytes the port had sent before it. So an answer says two things: how long the queue behind
-//! the port was, and, with the answer before it, *how fast the link took what was sent in between* ([`course`]). While
+//! the port was, and, with the answer before it, *how fast the link took what was sent in between* ([`deliveries`]). While
 //! the link has a queue, that is its rate.
 //!
 //! - **Follow.** While the port is busy and the delay low, the rate grows: slowly at first, then faster.
@@ -51,7 +51,7 @@
 //! one that raises false suspicions is not believed for a minute.
 
 mod baseline;
-mod course;
+mod deliveries;
 mod law;
 mod load;
 mod reflectors;

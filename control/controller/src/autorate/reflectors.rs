@@ -61,7 +61,7 @@ struct UnderWay {
     sent: u64,
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) probe: Probe,

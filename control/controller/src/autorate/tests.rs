@@ -24,13 +24,13 @@ fn ms(n: u64) -> Instant {
     Instant::ZERO + Span::from_millis(n)
 }
 
-/// What surrounds the port, by the millisecond.
+/// The surroundings of the port, by the millisecond.
 struct Around {
     /// Rate of the link in Mbit/s.
     link: fn(u64) -> f64,
     /// The most that the port has to send, in Mbit/s.
     load: fn(u64) -> f64,
-    /// What others send into the same modem, in Mbit/s.
+    /// The load that others send into the same modem, in Mbit/s.
     others: fn(u64) -> f64,
     /// The round trip of a reflector without queue; none if it does not answer.
     way: fn(u64, Probe) -> Option<u64>,

@@ -6,6 +6,7 @@
 //!                                                            └──────▶ host: to an endpoint
 //! ```
 //!
+//! - `change`: changes by actors: rates, parameters, cuts
 //! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
 //! - `probe`: probes of ports to reflectors
 //!
@@ -16,6 +17,7 @@
 //! packets arrive at the same instant. So all arrivals of an instant are queued before a port starts its next frame,
 //! exactly as in a live router that is late and replays a whole batch.
 
+mod change;
 mod fpf;
 mod probe;
 mod process;
@@ -24,8 +26,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_base::{Instant, Rate};
-use weir_discipline::{Spec, SpecMismatch};
+use weir_base::Instant;
 use weir_packet::{Ecn, Fates, FlowKey, Reason};
 
 use self::fpf::Elements;
@@ -186,19 +187,6 @@ impl Fabric {
         }
     }
 
-    /// Paces a port with a line to another rate.
-    pub fn pace(&mut self, port: PortId, rate: Rate) {
-        self.wires[port.0 as usize].pace(rate, self.now);
-        self.touch(port);
-    }
-
-    /// Puts other parameters of its discipline in force at a port, as a controller does.
-    pub fn set(&mut self, port: PortId, spec: Spec) -> Result<(), SpecMismatch> {
-        self.wires[port.0 as usize].set(spec, self.now)?;
-        self.touch(port);
-        Ok(())
-    }
-
     /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.happened
@@ -288,11 +276,6 @@ impl Fabric {
             Some((port, here))
         });
         self.hops.keep(ports)
-    }
-
-    /// Cuts a port's link in the direction from it, or joins it again. What is on its way over a cut link is lost.
-    pub fn cut(&mut self, port: PortId, is_cut: bool) {
-        self.wires[port.0 as usize].is_cut = is_cut;
     }
 
     /// A host sends a packet of `len` bytes (layer 2).

@@ -1,4 +1,4 @@
-//! What the link has taken of what the port has sent, by the answered probes.
+//! The deliveries of the link, of all that the port has sent: by the answered probes.
 //!
 //! ```text
 //!   bytes sent        ╱ sent by the port
@@ -35,11 +35,11 @@ struct Passed {
 
 /// The latest answers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct Deliveries {
     passed: VecDeque<Passed>,
 }
 
-impl Course {
+impl Deliveries {
     /// Takes an answer to a probe that was sent at `at` behind `sent` bytes, and waited for `delay`. What comes out of
     /// order is left out.
     pub(super) fn take(&mut self, at: Instant, sent: u64, delay: Span) {
@@ -100,26 +100,26 @@ mod tests {
     #[test]
     fn the_slope_of_a_busy_link_is_its_rate() {
         // The port sends 20 Mbit/s, 2500 B/ms; the link takes 4 Mbit/s from 0 on: after t ms the queue lasts 4 t ms.
-        let mut course = Course::default();
+        let mut deliveries = Deliveries::default();
         for t in [0, 10, 20, 30] {
-            course.take(ms(t), 2500 * t, Span::from_millis(4 * t));
+            deliveries.take(ms(t), 2500 * t, Span::from_millis(4 * t));
         }
-        let rate = course.delivered(Span::from_millis(1)).unwrap();
+        let rate = deliveries.delivered(Span::from_millis(1)).unwrap();
         assert!((3.99e6..4.01e6).contains(&rate), "{rate}");
         // 2500 B/ms for 160 ms less 500 B/ms for 160 ms.
-        let behind = course.behind(ms(160), 2500 * 160, rate).unwrap();
+        let behind = deliveries.behind(ms(160), 2500 * 160, rate).unwrap();
         assert!((behind - 2_560_000.0).abs() < 1_000.0, "{behind}");
     }
 
     #[test]
     fn without_a_queue_there_is_no_rate_of_the_link() {
-        let mut course = Course::default();
+        let mut deliveries = Deliveries::default();
         for t in [0, 10, 20, 30] {
-            course.take(ms(t), 2500 * t, Span::ZERO);
+            deliveries.take(ms(t), 2500 * t, Span::ZERO);
         }
-        assert_eq!(course.delivered(Span::from_millis(1)), None);
+        assert_eq!(deliveries.delivered(Span::from_millis(1)), None);
         assert!(
-            course.behind(ms(5000), 1, 1e6).is_none(),
+            deliveries.behind(ms(5000), 1, 1e6).is_none(),
             "the last answer is old"
         );
     }
