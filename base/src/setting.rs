@@ -66,6 +66,8 @@ pub enum Kind {
     PacketsRateOrShare(u64, Rate),
     /// Either a real number from the first to the second, or this word.
     RatioOrWord(f64, f64, &'static str),
+    /// Either a rate from the first to the second, or one of these words.
+    RateOrWord(Rate, Rate, &'static [&'static str]),
     /// Any text of at most this many bytes.
     Text(usize),
 }
@@ -244,7 +246,8 @@ impl Settings {
         }
     }
 
-    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`] and [`Kind::RatioOrWord`].
+    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`], [`Kind::RatioOrWord`] and
+    /// [`Kind::RateOrWord`].
     pub fn setting(&self, name: &str) -> &Setting {
         self.get(name)
     }
@@ -312,7 +315,7 @@ impl Kind {
     /// The quantity of a value of this kind, if it has a unit.
     pub fn quantity(&self) -> Option<Quantity> {
         match self {
-            Self::Rate(..) => Some(Quantity::Rate),
+            Self::Rate(..) | Self::RateOrWord(..) => Some(Quantity::Rate),
             Self::Span(..) => Some(Quantity::Time),
             Self::Bytes(..) => Some(Quantity::Size),
             _ => None,
@@ -327,7 +330,9 @@ impl Kind {
                 max.min(min.max(0.5)).to_string()
             }
             Self::Span(min, max) => format!("\"{}\"", Span::from_millis(5).clamp(*min, *max)),
-            Self::Rate(min, max) => format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max)),
+            Self::Rate(min, max) | Self::RateOrWord(min, max, _) => {
+                format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max))
+            }
             Self::Bytes(min, max) => format!("\"{}\"", Bytes(1514).clamp(*min, *max)),
             Self::Flag => "true".to_owned(),
             Self::Word(words) => format!("\"{}\"", words.first().copied().unwrap_or_default()),
@@ -387,7 +392,12 @@ impl Kind {
                 Setting::Ratio(read_ratio(text)?)
             }
             (Self::Span(..), Scalar::Text(text)) => Setting::Span(parsed(text)?),
-            (Self::Rate(..), Scalar::Text(text)) => Setting::Rate(parsed(text)?),
+            (Self::RateOrWord(_, _, words), Scalar::Text(text)) if words.contains(&&**text) => {
+                Setting::Word(words.iter().find(|w| *w == text)?)
+            }
+            (Self::Rate(..) | Self::RateOrWord(..), Scalar::Text(text)) => {
+                Setting::Rate(parsed(text)?)
+            }
             (Self::Bytes(..), Scalar::Text(text)) => Setting::Bytes(parsed(text)?),
             (Self::Flag, Scalar::Flag(on)) => Setting::Flag(*on),
             (Self::Flag, Scalar::Text(text)) => Setting::Flag(text.parse().ok()?),
@@ -407,10 +417,14 @@ impl Kind {
                 (min..=max).contains(&x)
             }
             (Self::Span(min, max), Setting::Span(s)) => (min..=max).contains(&s),
-            (Self::Rate(min, max), Setting::Rate(r)) => (min..=max).contains(&r),
+            (Self::Rate(min, max) | Self::RateOrWord(min, max, _), Setting::Rate(r)) => {
+                (min..=max).contains(&r)
+            }
             (Self::Bytes(min, max), Setting::Bytes(b)) => (min..=max).contains(&b),
             (Self::Flag, Setting::Flag(_)) => true,
-            (Self::Word(_) | Self::RatioOrWord(..), Setting::Word(_)) => true,
+            (Self::Word(_) | Self::RatioOrWord(..) | Self::RateOrWord(..), Setting::Word(_)) => {
+                true
+            }
             (Self::PacketsRateOrShare(max, _), Setting::Count(n)) => n <= max,
             (Self::PacketsRateOrShare(_, max), Setting::Rate(r)) => r <= max,
             (Self::PacketsRateOrShare(..), Setting::Ratio(x)) => 0.0 < *x && *x < 1.0,
@@ -472,6 +486,10 @@ impl fmt::Display for Kind {
             Self::RatioOrWord(min, max, word) => {
                 write!(f, "a number from {min} to {max}, or \"{word}\"")
             }
+            Self::RateOrWord(min, max, words) => {
+                let words = words.join("\", \"");
+                write!(f, "a rate from \"{min}\" to \"{max}\", or \"{words}\"")
+            }
             Self::Text(max) => write!(f, "a text of at most {max} bytes"),
         }
     }
@@ -532,6 +550,19 @@ mod tests {
         }
         let much = format!("`rate` is \"5 Gbit\", {range}");
         assert_eq!(error(Scalar::Text("5 Gbit".into())), much);
+    }
+
+    #[test]
+    fn a_rate_may_be_a_word() {
+        let kind = Kind::RateOrWord(Rate::from_bps(1), Rate::from_mbps(10), &["auto", "none"]);
+        let rate = Parameter::new("rate", kind, "auto", "a rate or a word");
+        let check = |text: &str| rate.check(&Scalar::Text(text.into()));
+        assert_eq!(check("none"), Ok(Setting::Word("none")));
+        assert_eq!(check("2 Mbit"), Ok(Setting::Rate(Rate::from_mbps(2))));
+        let error = check("automatic").unwrap_err().to_string();
+        let range = "must be a rate from \"1 bit\" to \"10 Mbit\", or \"auto\", \"none\"";
+        assert!(error.contains(range), "{error}");
+        assert!(check("20 Mbit").is_err());
     }
 
     #[test]

@@ -16,11 +16,13 @@
 //! - [`spec`]: the closed list of controllers
 //! - [`runner`]: rounds of polls and changes between a controller and elements that come and go
 //! - [`backpressure`]: the controller of RS-RED
+//! - [`autorate`]: a shaper that finds its rate
 //! - [`flow_control`]: what forwarding elements may redirect
 //! - [`told`]: what elements have been given, so that no order is sent twice
 //! - [`paths`]: end-to-end paths of flexible packet forwarding
 //! - [`tml`]: what carrying messages costs, computed
 
+pub mod autorate;
 pub mod backpressure;
 pub mod contract;
 pub mod flow_control;

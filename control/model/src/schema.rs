@@ -116,7 +116,9 @@ fn of_kind(kind: &Kind) -> Schema {
         Kind::PacketsRateOrShare(max, _) => {
             json_schema!({ "type": ["number", "string"], "minimum": 0, "maximum": max })
         }
-        Kind::Span(..) | Kind::Rate(..) | Kind::Bytes(..) => json_schema!({ "type": "string" }),
+        Kind::Span(..) | Kind::Rate(..) | Kind::RateOrWord(..) | Kind::Bytes(..) => {
+            json_schema!({ "type": "string" })
+        }
         Kind::Flag => json_schema!({ "type": "boolean" }),
         Kind::Word(words) => json_schema!({ "enum": words }),
         Kind::Text(max) => json_schema!({ "type": "string", "maxLength": max }),

@@ -34,7 +34,9 @@ impl From<&Setting> for Value {
 /// The typed value of a setting of this parameter.
 pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
     match parameter.kind {
-        Kind::PacketsRateOrShare(..) | Kind::RatioOrWord(..) => setting.to_string().into(),
+        Kind::PacketsRateOrShare(..) | Kind::RatioOrWord(..) | Kind::RateOrWord(..) => {
+            setting.to_string().into()
+        }
         _ => setting.into(),
     }
 }
@@ -99,6 +101,9 @@ mod tests {
             round_trip(several, written, written.into());
         }
         round_trip(Kind::RatioOrWord(0.0, 1.0, "auto"), "auto", "auto".into());
+        let rate_or_word = Kind::RateOrWord(Rate::from_bps(0), Rate::from_mbps(10), &["auto"]);
+        round_trip(rate_or_word, "auto", "auto".into());
+        round_trip(rate_or_word, "5 Mbit", "5 Mbit".into());
     }
 
     #[test]

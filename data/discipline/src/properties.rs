@@ -29,6 +29,7 @@ fn value(kind: Kind, draw: u64) -> Scalar {
         Kind::Ratio(min, max) => Setting::Ratio(min + (max - min) * (small % 1000) as f64 / 1000.0),
         Kind::RatioOrWord(_, _, word) if draw.is_multiple_of(4) => Setting::Word(word),
         Kind::RatioOrWord(min, max, _) => return value(Kind::Ratio(min, max), draw),
+        Kind::RateOrWord(min, max, _) => return value(Kind::Rate(min, max), draw),
         Kind::Span(min, max) => {
             Setting::Span((min + Span::from_nanos(small % 20_000_000)).min(max))
         }
@@ -338,7 +339,9 @@ fn candidates(kind: Kind) -> Vec<Scalar> {
             vec![Setting::Ratio(min), Setting::Ratio(max)]
         }
         Kind::Span(min, max) => vec![Setting::Span(min), Setting::Span(max)],
-        Kind::Rate(min, max) => vec![Setting::Rate(min), Setting::Rate(max)],
+        Kind::Rate(min, max) | Kind::RateOrWord(min, max, _) => {
+            vec![Setting::Rate(min), Setting::Rate(max)]
+        }
         Kind::Bytes(min, max) => vec![Setting::Bytes(min), Setting::Bytes(max)],
         Kind::PacketsRateOrShare(packets, rate) => {
             vec![Setting::Count(packets), Setting::Rate(rate)]

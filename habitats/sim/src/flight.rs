@@ -34,14 +34,25 @@ pub enum Content {
         /// Bytes of payload.
         payload: u32,
     },
+    /// A probe of a port to a reflector, or the answer to it. Meters and watches do not count it.
+    Probe {
+        /// Its number.
+        number: u64,
+    },
 }
 
 impl Content {
+    /// Whether it is traffic, and not a probe.
+    pub fn counts(&self) -> bool {
+        !matches!(self, Self::Probe { .. })
+    }
+
     /// Bytes of payload.
     pub fn payload(&self) -> u32 {
         match self {
             Self::Tcp(segment) => segment.payload,
             Self::Datagram { payload } => *payload,
+            Self::Probe { .. } => 0,
         }
     }
 }

@@ -14,7 +14,7 @@
 //!   elements of flexible packet forwarding
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
-//! - `multicast`: datagrams to many hosts
+//! - `multicast`: datagrams to many hosts; `probe`: reflectors of a port's probes
 //! - [`line`]: a link whose rate and delay change with time, and a modem's buffer in front of it
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
@@ -42,6 +42,7 @@ pub mod network;
 mod observe;
 pub mod passage;
 mod plain;
+mod probe;
 mod route;
 pub mod simulation;
 pub mod tcp;
@@ -51,7 +52,7 @@ pub mod wire;
 
 pub use actor::Actor;
 pub use endpoint::EndpointId;
-pub use fabric::Fabric;
+pub use fabric::{Echo, Fabric, ProberId};
 pub use flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
 pub use line::LineSpec;
 pub use meter::Meters;

@@ -10,7 +10,7 @@ use crate::actor::{Actor, Housekeeper};
 use crate::endpoint::tcp::{Application, Progress, Tcp};
 use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
-use crate::fabric::{Event, Fabric};
+use crate::fabric::{Event, Fabric, PROBE_BYTES};
 use crate::flight::Content;
 use crate::flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
 use crate::frame::Frame;
@@ -214,6 +214,15 @@ impl Simulation {
                 }
             }
             Some(Endpoint::Sink(sink)) => sink.receive(flight, &mut self.fabric),
+            Some(Endpoint::Reflector(route)) => {
+                route.send(
+                    &mut self.fabric,
+                    flight.content,
+                    PROBE_BYTES,
+                    Ecn::NotCapable,
+                );
+            }
+            Some(Endpoint::Prober(prober)) => self.fabric.answered(*prober, flight),
             Some(Endpoint::Source(_)) | None => {} // for a connection that is gone
         }
     }

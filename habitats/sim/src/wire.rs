@@ -1,6 +1,6 @@
 //! One direction of a link: its sender and its frames.
 
-use weir_base::{Instant, Span, Streams, Tally};
+use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::metered::Ledger;
 use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Fates, Packet, Reason};
@@ -79,8 +79,10 @@ impl Stepped {
         }
         let watch = &mut self.watch;
         let mut departed = |packet: Packet, sending: Transmission| {
-            if let Some(watch) = watch {
-                let flight = flights.get(packet.slot);
+            let flight = flights.get(packet.slot);
+            if let Some(watch) = watch
+                && flight.content.counts()
+            {
                 let key = flights.keys.key(&packet);
                 watch.passed(&packet, flight, key, sending.start);
             }
@@ -110,8 +112,10 @@ impl Stepped {
         let room = line.room(now);
         let mut departed = |packet: Packet, sending: Transmission| {
             let at = sending.start;
-            if let Some(watch) = watch {
-                let flight = flights.get(packet.slot);
+            let flight = flights.get(packet.slot);
+            if let Some(watch) = watch
+                && flight.content.counts()
+            {
                 watch.passed(&packet, flight, flights.keys.key(&packet), at);
             }
             let Some((sending, arrival)) = line.send(packet.bytes(), at) else {
@@ -231,6 +235,11 @@ impl Wire {
             Sender::Plain(_) => None,
             Sender::Stepped(stepped) => Some((&stepped.port, stepped.watch.as_deref_mut()?)),
         }
+    }
+
+    /// Paces the port in front of its line's modem to another rate.
+    pub(crate) fn pace(&mut self, rate: Rate, now: Instant) {
+        self.stepped().port.pace(Some(rate), now);
     }
 
     /// Puts other parameters of its discipline in force.

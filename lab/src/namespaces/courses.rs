@@ -24,7 +24,7 @@ use super::window::RunWindow;
 use super::wire::{CHANGE_MIN, Emulated, Long, PORTS};
 use crate::error::Error;
 use crate::lines;
-use crate::scenario::Direction;
+use crate::scenario::{Direction, Shaper};
 use crate::topology::Topology;
 
 /// The slowest rate of a port, which stands for an outage: there the bridge stops the link.
@@ -70,7 +70,7 @@ impl Target {
 /// The rate at which a port begins; as fast as it can if none.
 pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
     match (&direction.modem, &direction.rate) {
-        (Some(modem), _) => modem.shaper,
+        (Some(modem), _) => modem.shaper.as_ref().map(Shaper::first),
         (None, Some(rate)) => Some(port_rate(rate, Instant::ZERO).0),
         (None, None) => None,
     }

@@ -9,7 +9,9 @@ use super::traffic;
 use super::wire::{CHANGE_MIN, DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
-use crate::scenario::{Direction, Link, Scenario, Starts, TcpOptions, Traffic, TrafficKind};
+use crate::scenario::{
+    Direction, Link, Scenario, Shaper, Starts, TcpOptions, Traffic, TrafficKind,
+};
 use crate::topology::Topology;
 
 /// Maximum number of hosts and routers: each is a namespace with its own processes.
@@ -141,6 +143,12 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
     for end in 0..2 {
         let Direction { rate, modem, .. } = &link.directions[end];
         let changes = rate.as_ref().is_some_and(|rate| !rate.is_constant());
+        let shaper = modem.as_ref().and_then(|modem| modem.shaper.as_ref());
+        if let Some(Shaper::Auto(_)) = shaper {
+            return refuse(format!(
+                "link {name} has a shaper that finds its rate, which only the simulator has; try --on sim"
+            ));
+        }
         if changes && modem.is_none() && is_host[end] {
             return refuse(format!(
                 "link {name} has a rate that changes at host {}, where the kernel's own queue is, \
@@ -338,6 +346,13 @@ rate = "1 Mbit"
                 link,
                 format!("{link}\nrate = \"2 Mbit, 1 Mbit from 1 s\""),
                 "a rate that changes at host left, where the kernel's own queue is, and no modem: give it a `buffer`; try",
+            ),
+            (
+                link,
+                format!(
+                    "{link}\nrate = \"2 Mbit\"\nbuffer = \"64 kB\"\nshaper = \"auto\"\nreflectors = [\"right\"]"
+                ),
+                "a shaper that finds its rate",
             ),
             (
                 "\"tcp\"",

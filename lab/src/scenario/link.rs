@@ -9,8 +9,9 @@
 //! `buffer` are things of the first end, `reverse_shaper` and `reverse_buffer` of the second one, as disciplines are.
 //! Rates and delays have a [`Varying`]: they may change during the run.
 
-use weir_base::setting::Scalar;
+use weir_base::setting::{Scalar, Setting};
 use weir_base::{Bytes, Instant, Rate, Span, Varying};
+use weir_controller::autorate::REFLECTORS_MAX;
 
 use super::ScenarioError;
 use super::checked::Discipline;
@@ -58,7 +59,88 @@ pub struct Modem {
     /// Maximum bytes that wait in it.
     pub buffer: Bytes,
     /// The rate at which the port sends to it; as fast as it can if absent.
-    pub shaper: Option<Rate>,
+    pub shaper: Option<Shaper>,
+}
+
+/// The rate at which a port sends to a modem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shaper {
+    /// Always this one.
+    Fixed(Rate),
+    /// One that it finds.
+    Auto(Auto),
+}
+
+impl Shaper {
+    /// The rate at the start.
+    pub fn first(&self) -> Rate {
+        match self {
+            Self::Fixed(rate) => *rate,
+            Self::Auto(auto) => auto.base,
+        }
+    }
+}
+
+/// A shaper that finds its rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auto {
+    /// Whether it has the law of cake-autorate, or ours.
+    pub is_cake: bool,
+    /// The least rate.
+    pub least: Rate,
+    /// The rate at the start, and without load.
+    pub base: Rate,
+    /// The greatest rate.
+    pub most: Rate,
+    /// Delay that counts as a queue.
+    pub threshold: Span,
+    /// Time between two probes.
+    pub interval: Span,
+    /// The hosts that answer.
+    pub reflectors: Vec<String>,
+}
+
+impl Auto {
+    /// Reads the keys of a shaper that finds its rate, whether there is one or not.
+    fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        let rate = |key| {
+            section.setting(key).map(|setting| match setting {
+                Setting::Rate(rate) => rate,
+                other => unreachable!("{} is {other:?}", key.name),
+            })
+        };
+        let least = rate(&SHAPER_LEAST)?;
+        Ok(Self {
+            is_cake: false,
+            least,
+            base: section.optional_rate(&SHAPER_BASE)?.unwrap_or(least),
+            most: rate(&SHAPER_MOST)?,
+            threshold: section.span(&SHAPER_THRESHOLD)?,
+            interval: section.span(&SHAPER_INTERVAL)?,
+            reflectors: section.names(&REFLECTORS)?.unwrap_or_default(),
+        })
+    }
+
+    fn check(self, section: &Section<'_>) -> Result<Self, ScenarioError> {
+        let Self {
+            least, base, most, ..
+        } = self;
+        if least > most {
+            let why = format!("is \"{most}\", below `shaper_least`, \"{least}\"");
+            return Err(section.error(SHAPER_MOST.name, why));
+        }
+        if base < least || base > most {
+            let why = format!("is \"{base}\", but must be from \"{least}\" to \"{most}\"");
+            return Err(section.error(SHAPER_BASE.name, why));
+        }
+        if !(1..=REFLECTORS_MAX).contains(&self.reflectors.len()) {
+            let why = format!(
+                "must name from 1 to {REFLECTORS_MAX} hosts behind the link, like [\"server\"]: their answers show the delay"
+            );
+            return Err(section.error(REFLECTORS.name, why));
+        }
+        Ok(self)
+    }
 }
 
 impl Direction {
@@ -83,10 +165,11 @@ impl Direction {
         let delay = delay.unwrap_or_else(|| Varying::constant(Span::ZERO));
         let reverse = self::rate(section, &REVERSE_RATE, files)?;
         let reverse_rate = reverse.or_else(|| rate.clone());
+        let auto = Auto::read(section)?;
         let reverse_delay = section.span_course(&REVERSE_DELAY)?;
         Ok([
             Self {
-                modem: modem(section, &BUFFER, &SHAPER, rate.is_some())?,
+                modem: modem(section, &BUFFER, &SHAPER, rate.is_some(), auto.clone())?,
                 rate,
                 delay: delay.clone(),
             },
@@ -96,6 +179,7 @@ impl Direction {
                     &REVERSE_BUFFER,
                     &REVERSE_SHAPER,
                     reverse_rate.is_some(),
+                    auto,
                 )?,
                 rate: reverse_rate,
                 delay: reverse_delay.unwrap_or(delay),
@@ -133,25 +217,31 @@ fn modem(
     buffer: &'static Key,
     shaper: &'static Key,
     has_rate: bool,
+    auto: Auto,
 ) -> Result<Option<Modem>, ScenarioError> {
     let bytes = section.optional_bytes(buffer)?;
-    let rate = section.optional_rate(shaper)?;
+    let shaper_at = shaper;
+    let shaper = match section.optional(shaper)? {
+        None => None,
+        Some(Setting::Rate(rate)) => Some(Shaper::Fixed(rate)),
+        Some(word) => Some(Shaper::Auto(Auto {
+            is_cake: word.to_string() == CAKE_AUTORATE,
+            ..auto.check(section)?
+        })),
+    };
     match bytes {
         Some(_) if !has_rate => {
             let why = "is the modem's, which sends at the link's rate: give the link a `rate`";
             Err(section.error(buffer.name, why))
         }
-        None if rate.is_some() => {
+        None if shaper.is_some() => {
             let why = format!(
                 "needs the modem that the port sends to: give it a `{}`, like \"64 kB\"",
                 buffer.name
             );
-            Err(section.error(shaper.name, why))
+            Err(section.error(shaper_at.name, why))
         }
-        bytes => Ok(bytes.map(|buffer| Modem {
-            buffer,
-            shaper: rate,
-        })),
+        bytes => Ok(bytes.map(|buffer| Modem { buffer, shaper })),
     }
 }
 
@@ -191,7 +281,7 @@ mod tests {
         assert_eq!(delays, [0, 30, 10].map(Span::from_millis));
         let modem = Modem {
             buffer: Bytes(64_000),
-            shaper: Some(Rate::from_mbps(18)),
+            shaper: Some(Shaper::Fixed(Rate::from_mbps(18))),
         };
         assert_eq!((there.modem, back.modem), (Some(modem), None));
     }

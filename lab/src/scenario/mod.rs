@@ -128,7 +128,7 @@ pub use checked::{Discipline, HostGroup, Scenario};
 pub use controller::{Controller, Wire};
 pub use forwarding::Forwarding;
 pub use key::{Form, Key};
-pub use link::{Direction, Link, Modem};
+pub use link::{Auto, Direction, Link, Modem, Shaper};
 pub use plan::{Choices, Given, Override, Plan, Point, Sweep, load, load_built_in, load_text};
 pub use raw::{Origin, Reading};
 pub use schema::schema;

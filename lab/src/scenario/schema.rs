@@ -256,6 +256,10 @@ fn kind(kind: &Kind) -> Value {
             { "type": "number", "minimum": min, "maximum": max },
             text(&format!("({word}|{NUMBER}( */ *{NUMBER})?)"), kind),
         ] }),
+        Kind::RateOrWord(_, _, words) => {
+            let pattern = format!("({}|{})", words.join("|"), quantity(RATE_UNITS));
+            text(&pattern, kind)
+        }
         Kind::Span(..) => text(&quantity(TIME_UNITS), kind),
         Kind::Rate(..) => text(&quantity(RATE_UNITS), kind),
         Kind::Bytes(..) => text(&quantity(SIZE_UNITS), kind),

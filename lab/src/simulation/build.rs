@@ -16,14 +16,15 @@ use weir_sim::{Network, NodeId, PortId};
 
 use super::control::{ControllerActor, SharedRecord};
 use super::fpf;
+use super::shaper::{ShaperActor, SharedCourse};
 use crate::control::{self, ControlledQueue};
 use crate::error::Error;
 use crate::forwarding::Changed;
 use crate::options::Habitat;
 use crate::scenario::forwarding::Medium;
 use crate::scenario::{
-    Congestion, Direction, Discipline, Forwarding, Scenario, TcpOptions, Traffic, TrafficKind,
-    flow_name,
+    Congestion, Direction, Discipline, Forwarding, Scenario, Shaper, TcpOptions, Traffic,
+    TrafficKind, flow_name,
 };
 use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
@@ -78,6 +79,8 @@ pub(super) struct World {
     pub(super) ports: Vec<String>,
     /// The record of each controller.
     pub(super) records: Vec<SharedRecord>,
+    /// The record of each shaper that finds its rate, by the name of its port.
+    pub(super) shapers: Vec<(String, SharedCourse)>,
     /// The changes by events.
     pub(super) changed: Arc<Mutex<Changed>>,
 }
@@ -147,6 +150,7 @@ impl World {
             watched,
             ports: all.into_iter().map(|(name, _)| name).collect(),
             records: Vec::new(),
+            shapers: Vec::new(),
             changed: Arc::default(),
         };
         let ids: Vec<_> = world.watched.iter().map(|(_, id)| *id).collect();
@@ -159,6 +163,7 @@ impl World {
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }
+        world.add_shapers(&topology, &ports)?;
         for controller in &scenario.controllers {
             let queues = control::queues(&topology, scenario, controller);
             let port = |queue: &ControlledQueue| ports[queue.place.node][queue.place.port];
@@ -187,6 +192,37 @@ impl World {
         self.changed = controller.changed();
         if let Some(first) = controller.next_event() {
             self.simulation.actor(Box::new(controller), first);
+        }
+        Ok(())
+    }
+
+    /// Adds the controllers of shapers that find their rate.
+    fn add_shapers(&mut self, topology: &Topology, ports: &[Vec<PortId>]) -> Result<(), Error> {
+        for (number, node) in topology.nodes.iter().enumerate() {
+            for (place, interface) in node.interfaces.iter().enumerate() {
+                let modem = interface.direction.modem.as_ref();
+                let Some(Shaper::Auto(auto)) = modem.and_then(|modem| modem.shaper.as_ref()) else {
+                    continue;
+                };
+                let port = ports[number][place];
+                let reflectors = auto.reflectors.iter().map(|name| {
+                    let host = topology.node(name).filter(|n| !topology.nodes[*n].is_router);
+                    let host = host.ok_or_else(|| {
+                        let why = format!(
+                            "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
+                        );
+                        Error::unsupported(Habitat::Sim, why)
+                    })?;
+                    let router = NodeId(number as u32);
+                    let host = NodeId(host as u32);
+                    self.simulation.reflect(router, port, host).map_err(impossible)
+                });
+                let reflectors = reflectors.collect::<Result<Vec<_>, Error>>()?;
+                let name = self.ports[port.0 as usize].clone();
+                let actor = ShaperActor::new(auto, port, reflectors);
+                self.shapers.push((name, actor.record()));
+                self.simulation.actor(Box::new(actor), Instant::ZERO);
+            }
         }
         Ok(())
     }
@@ -329,8 +365,9 @@ fn add_link(
                 delay: direction.delay.clone(),
                 buffer: direction.modem.as_ref().map(|modem| modem.buffer),
             };
-            let shaper = direction.modem.as_ref().and_then(|modem| modem.shaper);
-            network.line(port, line, shaper);
+            let modem = direction.modem.as_ref();
+            let shaper = modem.and_then(|modem| modem.shaper.as_ref());
+            network.line(port, line, shaper.map(Shaper::first));
         }
     }
     made

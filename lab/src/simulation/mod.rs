@@ -6,19 +6,23 @@
 //! ```
 //!
 //! - [`build`]: a scenario as a simulation
+//! - [`cake_autorate`]: a model of that program's law, for comparison
 //! - [`control`]: its controllers as actors
 //! - [`fpf`]: flexible packet forwarding, and events
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
+//! - [`shaper`]: shapers that find their rate
 //! - [`trace`]: captures of links
 //!
 //! A run depends on its scenario and its seed only, so results are independent of `--jobs`.
 
 mod build;
+mod cake_autorate;
 mod control;
 mod fpf;
 mod observe;
 mod passage;
+mod shaper;
 mod trace;
 
 use std::sync::Mutex;
@@ -126,6 +130,7 @@ fn run_one(
     fpf::add_metrics(scenario, &world, &mut metrics);
     observe::add_curves(scenario, &world, &mut series);
     lines::add_curves(scenario, &mut series);
+    shaper::add_curves(scenario, &world, &mut series);
     let mut distributions = distributions(scenario, &reported);
     observe::add_distributions(scenario, &world, &mut distributions);
     crate::control::add(

@@ -193,6 +193,7 @@ fn key(path: &str, kind: Option<&str>, p: &Parameter) -> Value {
         Kind::Word(_) => "word",
         Kind::PacketsRateOrShare(..) => "packets, rate or share",
         Kind::RatioOrWord(..) => "ratio or word",
+        Kind::RateOrWord(..) => "rate or word",
         Kind::Text(_) => "text",
     };
     json!({

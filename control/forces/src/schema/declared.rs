@@ -135,6 +135,7 @@ fn unit(kind: &Type) -> String {
         Type::Setting(Some(
             kind @ (SettingKind::Ratio(..)
             | SettingKind::RatioOrWord(..)
+            | SettingKind::RateOrWord(..)
             | SettingKind::PacketsRateOrShare(..)),
         )) => kind.to_string(),
         _ => String::new(),
@@ -186,7 +187,9 @@ fn of_setting(kind: &SettingKind) -> Kind {
             ..Integer::Uint8.into()
         }),
         SettingKind::Text(most) => Kind::Text(u32::try_from(*most).ok()),
-        SettingKind::PacketsRateOrShare(..) | SettingKind::RatioOrWord(..) => Kind::Text(None),
+        SettingKind::PacketsRateOrShare(..)
+        | SettingKind::RatioOrWord(..)
+        | SettingKind::RateOrWord(..) => Kind::Text(None),
     }
 }
 

@@ -148,17 +148,30 @@ impl Port {
         streams: &Streams,
     ) {
         self.clock = self.clock.max(now);
+        self.set_link(link);
         let mut cx = Cx {
             now: self.clock,
             keys,
             fates,
         };
+        self.queue.reconfigure(&mut cx, spec, streams);
+    }
+
+    /// Paces the link to another rate. Neither the discipline nor its state changes.
+    pub fn pace(&mut self, rate: Option<Rate>, now: Instant) {
+        self.clock = self.clock.max(now);
+        self.set_link(Link {
+            rate,
+            ..*self.link()
+        });
+    }
+
+    fn set_link(&mut self, link: Link) {
         if link != *self.link() {
             self.transmitter.replace(link, self.clock);
             self.queue.set_link_rate(link.rate);
             self.lag_max = link.lag_max();
         }
-        self.queue.reconfigure(&mut cx, spec, streams);
     }
 
     /// Puts new parameters of the same discipline in force. It keeps its state, and the link does not change.

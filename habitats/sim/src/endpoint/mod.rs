@@ -6,7 +6,7 @@ pub(crate) mod udp;
 use weir_packet::Ecn;
 use weir_packet::Shared;
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, ProberId};
 use crate::flight::{Content, Flight};
 use crate::network::PortId;
 use crate::route::Hop;
@@ -67,6 +67,10 @@ pub(crate) enum Endpoint {
     Source(Box<udp::Source>),
     /// A receiver of datagrams.
     Sink(udp::Sink),
+    /// Answers probes.
+    Reflector(Route),
+    /// Takes the answers to a port's probes.
+    Prober(ProberId),
 }
 
 /// All endpoints, by place.

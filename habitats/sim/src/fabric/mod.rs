@@ -6,7 +6,9 @@
 //!                                                            └──────▶ host: to an endpoint
 //! ```
 //!
+//! - `change`: changes by actors: rates, parameters, cuts
 //! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
+//! - `probe`: probes of ports to reflectors
 //!
 //! # The order at one instant
 //!
@@ -15,7 +17,9 @@
 //! packets arrive at the same instant. So all arrivals of an instant are queued before a port starts its next frame,
 //! exactly as in a live router that is late and replays a whole batch.
 
+mod change;
 mod fpf;
+mod probe;
 mod process;
 
 use std::collections::BTreeMap;
@@ -23,10 +27,11 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::Instant;
-use weir_discipline::{Spec, SpecMismatch};
 use weir_packet::{Ecn, Fates, FlowKey, Reason};
 
 use self::fpf::Elements;
+pub use self::probe::{Echo, ProberId};
+pub(crate) use self::probe::{NO_TRAFFIC, PROBE_BYTES, Prober};
 use crate::EndpointId;
 use crate::endpoint::Route;
 use crate::event::Queue;
@@ -131,6 +136,7 @@ pub struct Fabric {
     pub(crate) fates: Fates,
     pub(crate) meters: Meters,
     elements: Elements,
+    probers: Vec<Prober>,
     routes: Routes,
     hops: Hops,
     touched: Vec<PortId>,
@@ -157,6 +163,7 @@ impl Fabric {
             fates: Fates::default(),
             meters: Meters::default(),
             elements: Elements::new(secret),
+            probers: Vec::new(),
             routes,
             hops: Hops::default(),
             touched: Vec::new(),
@@ -178,13 +185,6 @@ impl Fabric {
             wire: &self.wires[port.0 as usize],
             now: self.now,
         }
-    }
-
-    /// Puts other parameters of its discipline in force at a port, as a controller does.
-    pub fn set(&mut self, port: PortId, spec: Spec) -> Result<(), SpecMismatch> {
-        self.wires[port.0 as usize].set(spec, self.now)?;
-        self.touch(port);
-        Ok(())
     }
 
     /// Number of events so far.
@@ -278,11 +278,6 @@ impl Fabric {
         self.hops.keep(ports)
     }
 
-    /// Cuts a port's link in the direction from it, or joins it again. What is on its way over a cut link is lost.
-    pub fn cut(&mut self, port: PortId, is_cut: bool) {
-        self.wires[port.0 as usize].is_cut = is_cut;
-    }
-
     /// A host sends a packet of `len` bytes (layer 2).
     #[inline]
     pub(crate) fn send(&mut self, route: &Route, flight: Flight, len: u32, ecn: Ecn) {
@@ -326,8 +321,10 @@ impl Fabric {
             }
             Sender::Stepped(stepped) => {
                 let packet = self.flights.packet(&frame, self.now);
-                if let Some(watch) = &mut stepped.watch {
-                    let flight = self.flights.get(packet.slot);
+                let flight = self.flights.get(packet.slot);
+                if let Some(watch) = &mut stepped.watch
+                    && flight.content.counts()
+                {
                     watch.offered(flight, self.flights.keys.key(&packet), self.now);
                 }
                 stepped.port.offer(packet);
@@ -480,8 +477,11 @@ impl Fabric {
         }
         for (slot, reason) in self.fates.freed() {
             let flight = self.flights.get(slot);
-            self.meters.lost(flight, self.now, port, reason);
-            if let Some((_, watch)) = self.wires[port.0 as usize].watched() {
+            let counts = flight.content.counts();
+            if counts {
+                self.meters.lost(flight, self.now, port, reason);
+            }
+            if counts && let Some((_, watch)) = self.wires[port.0 as usize].watched() {
                 let key = self.flights.keys.key_at(slot);
                 watch.lost(flight, key, self.now, reason);
             }

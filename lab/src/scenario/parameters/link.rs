@@ -14,6 +14,12 @@ pub const LINK: &[&Key] = &[
     &REVERSE_DELAY,
     &BUFFER,
     &SHAPER,
+    &SHAPER_LEAST,
+    &SHAPER_BASE,
+    &SHAPER_MOST,
+    &SHAPER_THRESHOLD,
+    &SHAPER_INTERVAL,
+    &REFLECTORS,
     &REVERSE_BUFFER,
     &REVERSE_SHAPER,
     &FRAMING,
@@ -21,6 +27,10 @@ pub const LINK: &[&Key] = &[
     &DISCIPLINE,
     &REVERSE_DISCIPLINE,
 ];
+
+/// The words of a shaper that finds its rate.
+pub(in crate::scenario) const AUTO: &str = "auto";
+pub(in crate::scenario) const CAKE_AUTORATE: &str = "cake-autorate";
 
 macro_rules! key {
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
@@ -79,9 +89,52 @@ key!(
 key!(
     SHAPER,
     "shaper",
+    Form::Setting(Kind::RateOrWord(RATE_MIN, RATE_MAX, &[AUTO, CAKE_AUTORATE])),
+    "",
+    "rate at which the first end's port sends to the modem; as fast as it goes if absent; auto: it finds the rate, by \
+     probes to reflectors; cake-autorate: the same by the law of that program, for comparison (simulation only)"
+);
+key!(
+    SHAPER_LEAST,
+    "shaper_least",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "1 Mbit",
+    "with shaper auto: the least rate, whatever the delay"
+);
+key!(
+    SHAPER_BASE,
+    "shaper_base",
     Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
     "",
-    "rate at which the first end's port sends to the modem; as fast as it goes if absent"
+    "with shaper auto: the rate at the start, without load and without reflectors; the least one if absent"
+);
+key!(
+    SHAPER_MOST,
+    "shaper_most",
+    Form::Setting(Kind::Rate(RATE_MIN, RATE_MAX)),
+    "1 Gbit",
+    "with shaper auto: the greatest rate"
+);
+key!(
+    REFLECTORS,
+    "reflectors",
+    Form::Names,
+    "",
+    "with shaper auto: the hosts whose answers show the delay, from 1 to 8"
+);
+key!(
+    SHAPER_THRESHOLD,
+    "shaper_threshold",
+    Form::Setting(Kind::Span(Span::from_millis(1), Span::from_secs(1))),
+    "8 ms",
+    "with shaper auto: delay above the baseline that counts as a queue in the modem"
+);
+key!(
+    SHAPER_INTERVAL,
+    "shaper_interval",
+    Form::Setting(Kind::Span(Span::from_millis(5), Span::from_secs(1))),
+    "20 ms",
+    "with shaper auto: time between two probes while the port is busy"
 );
 key!(
     REVERSE_BUFFER,

@@ -1,0 +1,494 @@
+//! The law: delays and rates of delivery in, the port's rate out. [`super`] has the manual page.
+
+use std::collections::VecDeque;
+
+use weir_base::{Instant, Rate, Span};
+
+use super::deliveries::Deliveries;
+use super::load::Load;
+use super::reflectors::{Answer, Overdue, Probe, Reflectors};
+
+/// The wishes of a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// The rate is never below this one, whatever the delay.
+    pub least: Rate,
+    /// The rate at the start, after a while without load, and at most while no reflector answers.
+    pub base: Rate,
+    /// The rate is never above this one.
+    pub most: Rate,
+    /// Delay above the baseline that makes it drain the queue behind the port.
+    pub threshold: Span,
+    /// Time between two probes while the port is busy.
+    pub interval: Span,
+    /// How many reflectors there are.
+    pub reflectors: usize,
+}
+
+/// The state of the law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No reflector answers: the rate is `base` at most.
+    Blind,
+    /// The delay is low.
+    Follow,
+    /// One delay was high.
+    Suspicion,
+    /// The queue behind the port is emptied.
+    Drain,
+}
+
+impl Phase {
+    /// Its word for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Blind => "blind",
+            Self::Follow => "follow",
+            Self::Suspicion => "suspicion",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// Longest time between two turns.
+const TURN: Span = Span::from_millis(5);
+/// Time without an answer after which it is blind.
+const BLIND: Span = Span::from_secs(2);
+/// Between two probes while the port is idle.
+const IDLE_INTERVAL: Span = Span::from_millis(200);
+/// Bits of a probe on the wire, about; probes take a hundredth of the rate at most.
+const PROBE_BITS: f64 = 800.0;
+const PROBE_SHARE: f64 = 0.01;
+/// Bits of a full frame on the wire: a probe may wait behind one that is being sent.
+const FRAME_BITS: f64 = 12_304.0;
+/// Delays whose mean is compared for a touch.
+const MEAN_OF: usize = 2;
+/// A touch is the mean above this part of the threshold.
+const TOUCH: f64 = 0.15;
+/// Share of the measured rate that the port sends at after a drain.
+const BELOW: f64 = 0.97;
+/// Growth a second: at the start of an ascent, what it gains a second, and the most.
+const GROWTH_FIRST: f64 = 0.1;
+const GROWTH_GAIN: f64 = 1.0;
+const GROWTH_MAX: f64 = 0.7;
+/// The most while the rate of the link has never been measured.
+const GROWTH_UNKNOWN: f64 = 2.0;
+/// Time after a drain before the next ascent; it doubles while ascents end where they began.
+const HOLD: Span = Span::from_millis(200);
+const HOLD_MAX: Span = Span::from_millis(800);
+/// Ends of two ascents that are this close are the same.
+const SAME: f64 = 0.08;
+/// The share of what the port could have sent that is a high load.
+const LOAD_HIGH: f64 = 0.8;
+/// A load below this share is no load.
+const LOAD_IDLE: f64 = 0.2;
+/// The part that an idle rate moves towards the base in a second.
+const DECAY: f64 = 0.01;
+/// Shortest drain that can show that the delay is not the port's, the part of the time by which that must fall then,
+/// and by which it must not rise; and the longest drain.
+const PROOF: Span = Span::from_millis(200);
+const FALLS: f64 = 0.05;
+const RISES: f64 = 0.2;
+const DRAIN_MAX: Span = Span::from_secs(2);
+/// A delay within this time after a drain is drained until an answer says that the queue is gone.
+const AGAIN: Span = Span::from_millis(150);
+/// For how long a delay that was not ours is left alone: at first, and at most.
+const LEAVE: Span = Span::from_secs(1);
+const LEAVE_MAX: Span = Span::from_secs(32);
+
+/// A drain.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    since: Instant,
+    /// Whether the port sends as little as it may, or half of what the link delivers.
+    hard: bool,
+    /// Whether only an answer ends it.
+    until_seen: bool,
+    /// The first and the last probe that was sent in it: when, and its delay; and the least delay of all of them.
+    first: Option<(Instant, Span)>,
+    last: (Instant, Span),
+    least: Span,
+}
+
+/// The controller of one port's rate.
+///
+/// At the time of `poll_timeout`: `handle_timeout`, then `poll_probe`, then [`rate`](Self::rate). `handle_answer` at any
+/// time.
+#[derive(Clone, Debug)]
+pub struct Autorate {
+    params: Params,
+    reflectors: Reflectors,
+    deliveries: Deliveries,
+    phase: Phase,
+    /// The rate in bit/s that it holds to be right, and the one that the port has.
+    rate: f64,
+    output: Rate,
+    drain: Option<Drain>,
+    /// The probe that raised the suspicion.
+    suspect: Option<Probe>,
+    /// High delays of probes before this time have had their consequence; and all delays before that time.
+    counts_from: Instant,
+    calm_from: Instant,
+    delays: VecDeque<Span>,
+    delay: Span,
+    /// The link's rate by the latest drain.
+    known: Option<f64>,
+    /// Ascents begin after this time; how long the last wait was, and since when the current one lasts.
+    hold_until: Instant,
+    hold: Span,
+    ascent: Option<Instant>,
+    /// The end of the latest drain.
+    drained: Instant,
+    /// Delays are left alone until then, since they were not ours, and how long that lasts.
+    leave_until: Instant,
+    leave: Span,
+    load: Load,
+    now: Instant,
+    sent: u64,
+    probe_at: Instant,
+}
+
+impl Autorate {
+    /// A controller at `now`, whose port has sent `sent` bytes on the wire.
+    pub fn new(params: Params, now: Instant, sent: u64) -> Self {
+        Self {
+            reflectors: Reflectors::new(params.reflectors),
+            deliveries: Deliveries::default(),
+            phase: Phase::Blind,
+            rate: params.base.as_bps() as f64,
+            output: params.base,
+            drain: None,
+            suspect: None,
+            counts_from: now,
+            calm_from: now,
+            delays: VecDeque::with_capacity(MEAN_OF),
+            delay: Span::ZERO,
+            known: None,
+            hold_until: now,
+            hold: HOLD,
+            ascent: None,
+            drained: now,
+            leave_until: now,
+            leave: LEAVE,
+            load: Load::new(now, sent),
+            now,
+            sent,
+            probe_at: now,
+            params,
+        }
+    }
+
+    /// Takes the answer to a probe, which came at `now`.
+    pub fn handle_answer(&mut self, now: Instant, probe: Probe) {
+        let answer = self.reflectors.take(probe, now);
+        let Some(answer) = answer.filter(|answer| answer.counts) else {
+            return;
+        };
+        self.deliveries.take(answer.at, answer.sent, answer.delay);
+        self.delay = answer.delay;
+        if self.phase == Phase::Blind {
+            self.phase = Phase::Follow;
+            self.counts_from = answer.at;
+        }
+        let threshold = self.threshold();
+        match &mut self.drain {
+            Some(drain) if answer.at >= drain.since => {
+                drain.take(&answer);
+                if !drain.hard && answer.delay > threshold {
+                    self.begin_drain(now, true); // the link has become slower meanwhile
+                }
+            }
+            Some(_) => {}
+            None if answer.at >= self.counts_from && now >= self.leave_until => {
+                self.decide(now, &answer);
+            }
+            None => {}
+        }
+        self.put_out();
+    }
+
+    /// Takes the time, and the bytes on the wire that the port has sent so far.
+    pub fn handle_timeout(&mut self, now: Instant, sent: u64) {
+        let passed = now.since(self.now).as_secs_f64();
+        self.load.take(now, sent, self.output.as_bps() as f64);
+        (self.now, self.sent) = (now, sent);
+        self.reflectors.give_up(now);
+        if self.reflectors.is_blind(now, BLIND) {
+            self.go_blind();
+        } else if let Some(drain) = self.drain {
+            match !drain.hard && self.overdue().is_some() {
+                true => self.begin_drain(now, true), // the link has become slower meanwhile
+                false => self.check_drain(drain),
+            }
+        } else if !self.is_late() {
+            self.move_rate(passed);
+        }
+        self.put_out();
+    }
+
+    /// The next probe that is due; it is sent now.
+    pub fn poll_probe(&mut self) -> Option<Probe> {
+        if self.probe_at > self.now {
+            return None;
+        }
+        let is_busy = self.load.share() > LOAD_IDLE || self.phase != Phase::Follow;
+        let interval = match is_busy {
+            true => self.params.interval,
+            false => self.params.interval.max(IDLE_INTERVAL),
+        };
+        let share = Span::from_secs_f64(PROBE_BITS / (PROBE_SHARE * self.rate));
+        self.probe_at = self.now + interval.max(share);
+        self.reflectors.next(self.now, self.sent)
+    }
+
+    /// When the next turn is due.
+    pub fn poll_timeout(&self) -> Instant {
+        self.probe_at.min(self.now + TURN)
+    }
+
+    /// The rate for the port.
+    pub fn rate(&self) -> Rate {
+        self.output
+    }
+
+    /// The state of the law.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The latest delay above the baseline.
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+
+    /// The mean baseline of the reflectors, a round trip; none before an answer.
+    pub fn baseline(&self) -> Option<Span> {
+        self.reflectors.baseline()
+    }
+
+    /// Answers that were not asked for, or that came twice.
+    pub fn strange(&self) -> u64 {
+        self.reflectors.strange
+    }
+
+    /// Sets the port's rate by the phase.
+    fn put_out(&mut self) {
+        let rate = match (self.phase, &self.drain) {
+            (Phase::Suspicion, _) => self.rate / 2.0,
+            (Phase::Drain, Some(drain)) => match self.deliveries.delivered(self.frame()) {
+                Some(rate) if drain.hard => rate / 4.0,
+                Some(rate) => rate / 2.0,
+                None if drain.hard => 0.0,
+                None => self.rate / 2.0,
+            },
+            _ => self.rate,
+        };
+        self.output = self.within(rate);
+    }
+
+    fn within(&self, rate: f64) -> Rate {
+        let Params { least, most, .. } = self.params;
+        Rate::from_bps(rate as u64).max(least).min(most)
+    }
+
+    /// The time of a full frame on the link, as far as its rate is known.
+    fn frame(&self) -> Span {
+        Span::from_secs_f64(FRAME_BITS / self.rate.max(1.0))
+    }
+
+    fn threshold(&self) -> Span {
+        self.params.threshold + self.frame()
+    }
+
+    fn touch(&self) -> Span {
+        Span::from_secs_f64(self.params.threshold.as_secs_f64() * TOUCH) + self.frame()
+    }
+
+    /// Decides about a delay that was measured while the rate was as it is.
+    fn decide(&mut self, now: Instant, answer: &Answer) {
+        if answer.delay > self.threshold() {
+            self.suspect(now, answer.probe, false);
+            return;
+        }
+        if let Some(suspect) = self.suspect.take() {
+            self.phase = Phase::Follow;
+            self.reflectors.was_wrong(suspect.reflector, now);
+        } else {
+            self.reflectors.was_right(answer.probe.reflector);
+        }
+        if answer.at < self.calm_from {
+            return;
+        }
+        if self.delays.len() == MEAN_OF {
+            self.delays.pop_front();
+        }
+        self.delays.push_back(answer.delay);
+        let sum = self
+            .delays
+            .iter()
+            .fold(Span::ZERO, |sum, delay| sum + *delay);
+        if self.delays.len() == MEAN_OF && sum > self.touch().times(MEAN_OF as u64) {
+            self.begin_drain(now, false);
+        }
+    }
+
+    /// Whether a probe is overdue; this then has its consequence.
+    fn is_late(&mut self) -> bool {
+        match self.overdue().filter(|_| self.now >= self.leave_until) {
+            Some(overdue) => {
+                self.suspect(self.now, overdue.probe, overdue.probes > 1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn overdue(&self) -> Option<Overdue> {
+        let threshold = self.threshold();
+        self.reflectors
+            .overdue(self.now, self.counts_from, threshold)
+    }
+
+    /// The delay of this probe is high. It is confirmed by one to another reflector, or, if there is only one, by another
+    /// one; or by several that are overdue.
+    fn suspect(&mut self, now: Instant, probe: Probe, several: bool) {
+        let Some(before) = self.suspect else {
+            self.suspect = Some(probe);
+            self.phase = Phase::Suspicion;
+            if several {
+                self.begin_drain(now, true);
+            }
+            return;
+        };
+        let others = self.reflectors.live(now) > 1;
+        let confirms = match others {
+            true => before.reflector != probe.reflector,
+            false => before.number != probe.number,
+        };
+        if several || confirms {
+            self.begin_drain(now, true);
+        }
+    }
+
+    fn begin_drain(&mut self, now: Instant, hard: bool) {
+        self.suspect = None;
+        self.ascent = None;
+        self.delays.clear();
+        if hard {
+            self.deliveries.clear(); // of what the link was before
+        }
+        self.phase = Phase::Drain;
+        self.drain = Some(Drain {
+            since: now,
+            hard,
+            until_seen: now < self.drained + AGAIN,
+            first: None,
+            last: (now, Span::MAX),
+            least: Span::MAX,
+        });
+        self.probe_at = self.probe_at.min(now + self.params.interval);
+    }
+
+    fn check_drain(&mut self, drain: Drain) {
+        let rate = self.deliveries.delivered(self.frame());
+        let gone = rate.and_then(|rate| {
+            let behind = self.deliveries.behind(self.now, self.sent, rate)?;
+            (behind <= 0.0).then_some(rate)
+        });
+        let low = drain.first.is_some() && drain.last.1 <= self.touch();
+        if low || !drain.until_seen && gone.is_some() {
+            self.end_drain(gone.or(rate), drain.hard);
+        } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
+            self.give_up(drain);
+        }
+    }
+
+    /// The queue is gone; the link delivered at `measured`, if that is known.
+    fn end_drain(&mut self, measured: Option<f64>, hard: bool) {
+        let now = self.now;
+        let link = measured.unwrap_or(self.rate).min(self.rate * 1.05);
+        let is_same = self
+            .known
+            .is_some_and(|known| (link / known - 1.0).abs() < SAME);
+        self.hold = match is_same {
+            true => self.hold.times(2).min(HOLD_MAX),
+            false => HOLD,
+        };
+        self.known = Some(link);
+        self.rate = (link * BELOW).max(self.params.least.as_bps() as f64);
+        self.phase = Phase::Follow;
+        self.drain = None;
+        self.drained = now;
+        self.calm_from = now;
+        if hard {
+            self.counts_from = now;
+        }
+        self.hold_until = now + self.hold;
+    }
+
+    /// The delay is not that of a queue behind this port.
+    fn give_up(&mut self, drain: Drain) {
+        self.reflectors.raise(drain.least);
+        self.deliveries.clear();
+        self.drain = None;
+        self.phase = Phase::Follow;
+        let quiet = self.leave_until + self.leave.times(4) < self.now;
+        self.leave = match quiet {
+            true => LEAVE,
+            false => self.leave.times(2).min(LEAVE_MAX),
+        };
+        self.leave_until = self.now + self.leave;
+        self.counts_from = self.now;
+    }
+
+    /// Lets the rate grow under load, and return to the base without.
+    fn move_rate(&mut self, passed: f64) {
+        let load = self.load.share();
+        let is_idle = load < LOAD_IDLE;
+        if is_idle {
+            let base = self.params.base.as_bps() as f64;
+            self.rate += (base - self.rate) * (DECAY * passed).min(1.0);
+        }
+        let may = load >= LOAD_HIGH && self.now >= self.hold_until && self.phase == Phase::Follow;
+        if !may {
+            self.ascent = None;
+            return;
+        }
+        let since = *self.ascent.get_or_insert(self.now);
+        let lasted = self.now.since(since).as_secs_f64();
+        let most = match self.known {
+            Some(_) => GROWTH_MAX,
+            None => GROWTH_UNKNOWN,
+        };
+        let growth = (GROWTH_FIRST + GROWTH_GAIN * lasted).min(most);
+        let limit = self.params.most.as_bps() as f64;
+        self.rate = (self.rate * (1.0 + growth * passed)).min(limit);
+    }
+
+    fn go_blind(&mut self) {
+        self.phase = Phase::Blind;
+        (self.drain, self.suspect, self.ascent) = (None, None, None);
+        self.deliveries.clear();
+        self.delays.clear();
+        self.rate = self.rate.min(self.params.base.as_bps() as f64);
+    }
+}
+
+impl Drain {
+    /// Takes the delay of a probe that was sent in it.
+    fn take(&mut self, answer: &Answer) {
+        self.first.get_or_insert((answer.at, answer.delay));
+        self.last = (answer.at, answer.delay);
+        self.least = self.least.min(answer.delay);
+    }
+
+    /// Whether the delay has not fallen as that of a queue would have.
+    fn is_in_vain(&self) -> bool {
+        let Some((at, delay)) = self.first else {
+            return false;
+        };
+        let lasted = self.last.0.since(at);
+        let part = |share| Span::from_secs_f64(lasted.as_secs_f64() * share);
+        lasted >= PROOF && self.last.1 + part(FALLS) > delay && self.last.1 < delay + part(RISES)
+    }
+}

@@ -1,0 +1,253 @@
+//! Probes and their answers: which are under way, whom they were sent to, and what an answer says.
+
+use std::collections::VecDeque;
+
+use weir_base::{Instant, Span};
+
+use super::baseline::Baseline;
+
+/// Reflectors of a port at most.
+pub const REFLECTORS_MAX: usize = 8;
+/// A probe without an answer after this time is lost.
+const LOST: Span = Span::from_secs(2);
+/// Probes under way at most: more than are sent before one of them is lost.
+const UNDER_WAY_MAX: usize = 512;
+/// Lost probes in a row after which a reflector counts as silent.
+const SILENT: u32 = 8;
+/// Time between two probes to a silent reflector.
+const RETRY: Span = Span::from_secs(2);
+/// False suspicions in a row after which a reflector's baseline is moved: its way has changed.
+const FALSE_IN_A_ROW: u32 = 4;
+/// Suspicion that a reflector must not reach: a false one adds 1, and a second takes a tenth.
+const FALSE_MAX: f64 = 6.0;
+/// Time for which a reflector is not believed.
+const DISBELIEF: Span = Span::from_secs(60);
+
+/// A probe that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Whom it goes to: the place in the list of reflectors.
+    pub reflector: usize,
+    /// Its number, which the answer repeats.
+    pub number: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Reflector {
+    baseline: Baseline,
+    /// Probes lost since its last answer.
+    lost: u32,
+    /// When it is asked again, if it is silent.
+    retry: Instant,
+    /// False suspicions in a row, their weighted number, and the time of that.
+    false_in_a_row: u32,
+    falsehood: f64,
+    weighed: Instant,
+    disbelieved_until: Instant,
+    /// The least round trip of the last few.
+    recent: [Option<Span>; 4],
+}
+
+impl Reflector {
+    fn is_silent(&self) -> bool {
+        self.lost >= SILENT
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    probe: Probe,
+    at: Instant,
+    sent: u64,
+}
+
+/// The content of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) probe: Probe,
+    /// When its probe was sent, and the bytes that the port had sent before it.
+    pub(super) at: Instant,
+    pub(super) sent: u64,
+    /// Its delay above the baseline.
+    pub(super) delay: Span,
+    /// Whether the reflector is believed.
+    pub(super) counts: bool,
+}
+
+/// Probes that should have been answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overdue {
+    /// The oldest one.
+    pub(super) probe: Probe,
+    /// How many there are.
+    pub(super) probes: usize,
+}
+
+/// The reflectors of a port.
+#[derive(Clone, Debug)]
+pub(super) struct Reflectors {
+    all: Vec<Reflector>,
+    under_way: VecDeque<UnderWay>,
+    number: u64,
+    /// The place before the next one.
+    turn: usize,
+    /// Number of the latest probe that was answered.
+    answered: u64,
+    pub(super) last_answer: Option<Instant>,
+    /// Answers that nobody had asked for.
+    pub(super) strange: u64,
+}
+
+impl Reflectors {
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            all: vec![Reflector::default(); count.min(REFLECTORS_MAX)],
+            under_way: VecDeque::new(),
+            number: 0,
+            turn: 0,
+            answered: 0,
+            last_answer: None,
+            strange: 0,
+        }
+    }
+
+    /// The next probe, in turn; none if all are silent and it is not yet time to ask one again.
+    pub(super) fn next(&mut self, now: Instant, sent: u64) -> Option<Probe> {
+        let count = self.all.len();
+        let may = |reflector: &Reflector| !reflector.is_silent() || reflector.retry <= now;
+        let turn = (1..=count).map(|step| (self.turn + step) % count);
+        let reflector = turn.into_iter().find(|place| may(&self.all[*place]))?;
+        self.all[reflector].retry = now + RETRY;
+        self.turn = reflector;
+        self.number += 1;
+        let probe = Probe {
+            reflector,
+            number: self.number,
+        };
+        if self.under_way.len() == UNDER_WAY_MAX {
+            self.under_way.pop_front();
+        }
+        self.under_way.push_back(UnderWay {
+            probe,
+            at: now,
+            sent,
+        });
+        Some(probe)
+    }
+
+    /// Takes an answer that came at `now`; none if nobody had asked.
+    pub(super) fn take(&mut self, probe: Probe, now: Instant) -> Option<Answer> {
+        let place = self.under_way.iter().position(|p| p.probe == probe);
+        let Some(asked) = place.and_then(|place| self.under_way.remove(place)) else {
+            self.strange += 1;
+            return None;
+        };
+        let reflector = &mut self.all[probe.reflector];
+        let rtt = now.since(asked.at);
+        reflector.lost = 0;
+        reflector.recent.rotate_right(1);
+        reflector.recent[0] = Some(rtt);
+        let baseline = reflector.baseline.take(rtt, now);
+        self.answered = self.answered.max(probe.number);
+        self.last_answer = Some(now);
+        Some(Answer {
+            probe,
+            at: asked.at,
+            sent: asked.sent,
+            delay: rtt - baseline,
+            counts: self.believed(now, probe.reflector),
+        })
+    }
+
+    /// Probes that were sent after `from`, and whose delay is above `threshold` already. A link keeps the order: a probe
+    /// before one that was answered is lost, not late.
+    pub(super) fn overdue(&self, now: Instant, from: Instant, threshold: Span) -> Option<Overdue> {
+        let is_late = |probe: &&UnderWay| {
+            let baseline = self.all[probe.probe.reflector].baseline.value();
+            baseline.is_some_and(|baseline| now.since(probe.at) - baseline > threshold)
+        };
+        let counts = |probe: &&UnderWay| {
+            probe.at >= from
+                && probe.probe.number > self.answered
+                && !self.all[probe.probe.reflector].is_silent()
+                && self.believed(now, probe.probe.reflector)
+        };
+        let mut late = self.under_way.iter().filter(counts).filter(is_late);
+        let first = late.next()?;
+        Some(Overdue {
+            probe: first.probe,
+            probes: 1 + late.count(),
+        })
+    }
+
+    /// Gives up probes that were lost.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        while let Some(lost) = self.under_way.pop_front_if(|p| p.at + LOST <= now) {
+            let reflector = &mut self.all[lost.probe.reflector];
+            reflector.lost = reflector.lost.saturating_add(1);
+        }
+    }
+
+    /// Number of reflectors that answer and are believed.
+    pub(super) fn live(&self, now: Instant) -> usize {
+        let live = |place: &usize| {
+            let reflector = &self.all[*place];
+            !reflector.is_silent()
+                && reflector.baseline.value().is_some()
+                && self.believed(now, *place)
+        };
+        (0..self.all.len()).filter(live).count()
+    }
+
+    /// A liar is not believed as long as there is another reflector.
+    fn believed(&self, now: Instant, place: usize) -> bool {
+        let honest =
+            |reflector: &Reflector| !reflector.is_silent() && reflector.disbelieved_until <= now;
+        honest(&self.all[place]) || !self.all.iter().any(honest)
+    }
+
+    /// A suspicion that this one raised was denied by another answer.
+    pub(super) fn was_wrong(&mut self, place: usize, now: Instant) {
+        let reflector = &mut self.all[place];
+        let passed = now.since(reflector.weighed).as_secs_f64();
+        reflector.falsehood = (reflector.falsehood - passed / 10.0).max(0.0) + 1.0;
+        reflector.weighed = now;
+        if reflector.falsehood >= FALSE_MAX {
+            reflector.disbelieved_until = now + DISBELIEF;
+            reflector.falsehood = 0.0;
+        }
+        reflector.false_in_a_row += 1;
+        if reflector.false_in_a_row >= FALSE_IN_A_ROW {
+            reflector.false_in_a_row = 0;
+            if let Some(least) = reflector.recent.iter().flatten().min() {
+                reflector.baseline.raise(*least);
+            }
+        }
+    }
+
+    /// It raised no suspicion, or a right one.
+    pub(super) fn was_right(&mut self, place: usize) {
+        self.all[place].false_in_a_row = 0;
+    }
+
+    /// All ways are longer by this much.
+    pub(super) fn raise(&mut self, by: Span) {
+        for reflector in &mut self.all {
+            if let Some(baseline) = reflector.baseline.value() {
+                reflector.baseline.raise(baseline + by);
+            }
+        }
+    }
+
+    /// The mean baseline of those that have one.
+    pub(super) fn baseline(&self) -> Option<Span> {
+        let all: Vec<Span> = self.all.iter().filter_map(|r| r.baseline.value()).collect();
+        let sum = all.iter().map(|span| span.as_nanos()).sum::<u64>();
+        sum.checked_div(all.len() as u64).map(Span::from_nanos)
+    }
+
+    /// Whether nothing has been answered for `time`.
+    pub(super) fn is_blind(&self, now: Instant, time: Span) -> bool {
+        self.last_answer.is_none_or(|at| at + time <= now)
+    }
+}
