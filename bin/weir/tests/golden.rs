@@ -395,10 +395,17 @@ fn golden_readme() {
         let [one, many] = [1, 200].map(|flows| goodput(variant, flows));
         format!("| `{variant}` | {one:.0} | {many:.0} |\n")
     };
-    let rows: String = ["fifo", "fq_codel", "host_fair", "lru_fq"]
-        .iter()
-        .map(row)
-        .collect();
+    let rows: String = [
+        "fifo",
+        "fq_codel",
+        "cake",
+        "host_fair",
+        "lru_fq",
+        "triple_fair",
+    ]
+    .iter()
+    .map(row)
+    .collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let (before, rest) = readme.split_once("`weir run readme/uplink`; ").unwrap();
