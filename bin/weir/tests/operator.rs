@@ -249,7 +249,7 @@ fn a_deleted_component_has_its_default_and_a_deleted_port_is_gone() {
         answer.contains("~ port.wan.rate: 1 Mbit -> 0 bit"),
         "{answer}"
     );
-    let kind = "~ port.wan.discipline.kind: lru_fq -> fq_codel";
+    let kind = "~ port.wan.discipline.kind: lru_fq -> triple_fair";
     assert!(answer.contains(kind), "{answer}");
     let refused = bench.weir(&["unset", "port.lan", "port.wann"]);
     assert_eq!(refused.status.code(), Some(2));
