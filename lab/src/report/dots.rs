@@ -39,8 +39,8 @@ const COLOURS: [RGBColor; NAMES_MAX] = [
 const INK: RGBColor = RGBColor(29, 35, 43);
 const FAINT: RGBColor = RGBColor(211, 216, 222);
 /// Sizes, in units of the drawing.
-const WIDTH: i32 = 860;
-const LEFT: i32 = 300;
+const WIDTH: i32 = 900;
+const LEFT: i32 = 340;
 const RIGHT: i32 = WIDTH - 30;
 const TOP: i32 = 52;
 const LANE: i32 = 7;
