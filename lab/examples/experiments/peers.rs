@@ -1,5 +1,6 @@
 //! Our simulator compared with ns-3 and ns-2, and with the queues of Debian's kernel: the same scenarios, the same
-//! number of seeds, a verdict for each measure, and the processor time of the simulators. The results are discussed in docs/agreement.md.
+//! number of seeds, a verdict for each measure, and the processor time of the simulators. The results are discussed in
+//! docs/agreement.md.
 //!
 //! The peers' programs are not part of this repository. They are searched for in `../shared/peers`, or in the folder
 //! given with `--peers`: `ns3` with a Makefile, and `ns2` with scripts.

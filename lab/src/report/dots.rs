@@ -13,6 +13,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
+use super::plot::{FAINT, INK};
 
 /// The picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +37,6 @@ const COLOURS: [RGBColor; NAMES_MAX] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 70, 140),
 ];
-const INK: RGBColor = RGBColor(29, 35, 43);
-const FAINT: RGBColor = RGBColor(211, 216, 222);
 /// Sizes, in units of the drawing.
 const WIDTH: i32 = 900;
 const LEFT: i32 = 340;

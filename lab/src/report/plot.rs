@@ -74,8 +74,8 @@ const COLOURS: [(RGBColor, &str); LINES_MAX] = [
 ];
 /// Maximum number of lines of a plot.
 pub(crate) const LINES_MAX: usize = 8;
-const INK: RGBColor = RGBColor(29, 35, 43);
-const FAINT: RGBColor = RGBColor(211, 216, 222);
+pub(super) const INK: RGBColor = RGBColor(29, 35, 43);
+pub(super) const FAINT: RGBColor = RGBColor(211, 216, 222);
 /// Pixels of a bitmap for each unit of a drawing.
 const PIXELS: u32 = 2;
 /// The axis of a sweep or a distribution is logarithmic if its ends have at least this ratio.

@@ -299,7 +299,8 @@ fn bneck(seconds: f64) -> Vec<Case> {
     [("Sack1", "sack"), ("Newreno", "newreno")].map(case).into()
 }
 
-/// Both queues under four loads of UDP and two of TCP. A load is the words of the three senders; the scenario's variants have the same.
+/// Both queues under four loads of UDP and two of TCP. A load is the words of the three senders; the scenario's variants
+/// have the same.
 fn linux() -> Vec<Case> {
     let hosts = [
         "udp 10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=1000",

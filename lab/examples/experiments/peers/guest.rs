@@ -33,7 +33,7 @@ const MODULES: [&str; 4] = [
 ];
 /// Seconds at the start that no measure counts: the same as the scenario's `warm_up`.
 const WARM_UP_S: f64 = 5.0;
-/// Time of this machine after which a guest is stopped: one needs a tenth of it.
+/// Seconds of this machine's time after which a guest is stopped: one needs about a minute, if nothing else runs.
 const SECONDS_MAX: &str = "300";
 /// The senders of the scenario, with the ports of their receivers.
 const SENDERS: [(&str, u64); 3] = [("one", 9001), ("two", 9002), ("three", 9003)];

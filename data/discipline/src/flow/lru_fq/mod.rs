@@ -179,8 +179,14 @@ impl LruFq {
         judged
     }
 
-    /// The next packet of a queue that the control law, if there is one, lets pass.
+    /// The next packet of a queue that the control law, if there is one, lets pass. No gate is closed before the first.
     fn take(&mut self, which: usize, cx: &mut Cx<'_>) -> Option<Packet> {
+        let Some(control) = &self.params.control else {
+            if which == HIT {
+                self.gates.leave(self.queues[HIT].left() + 1);
+            }
+            return self.queues[which].pop();
+        };
         let [hit, miss] = &mut self.queues;
         let left = miss.left();
         let (queue, gates) = match which {
@@ -189,9 +195,6 @@ impl LruFq {
         };
         let mut state = queue.codel;
         let mut leaving = Leaving { queue, gates };
-        let Some(control) = &self.params.control else {
-            return codel::Source::pop(&mut leaving);
-        };
         let stats = &mut self.stats.control;
         let packet = codel::dequeue(&mut state, control, cx, &mut leaving, self.bytes_max, stats);
         leaving.queue.codel = state;
