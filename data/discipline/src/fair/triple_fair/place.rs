@@ -3,7 +3,7 @@
 use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
-use super::hosts::{Host, Hosts, NONE, ONE};
+use super::hosts::{self, Host, Hosts, NONE, ONE};
 use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
@@ -42,7 +42,7 @@ impl TripleFair {
         if self.busy > self.busy_flows
             && let Some(at) = self.waits_in(flow, hashes, known)
         {
-            return self.join(at, flow);
+            return self.join(at, flow, known, packet);
         }
         let at = match self.crowding(known) {
             Some((end, host)) => self.share(end, host),
@@ -50,8 +50,8 @@ impl TripleFair {
         };
         match at {
             Some(at) if at < FLOWS => at,
-            Some(at) => self.join(at, flow),
-            None => self.join(bin(flow, hashes), flow),
+            Some(at) => self.join(at, flow, known, packet),
+            None => self.join(bin(flow, hashes), flow, known, packet),
         }
     }
 
@@ -73,9 +73,16 @@ impl TripleFair {
         self.ends[end].get(host?)?.shared()
     }
 
-    /// A packet of a flow comes to a queue of many.
-    fn join(&mut self, at: usize, flow: u64) -> usize {
+    /// A packet of a flow comes to a queue of many. A source's shared queue has no destination that could set its price:
+    /// it pays for those of its packets.
+    fn join(&mut self, at: usize, flow: u64, known: [Option<u16>; 2], packet: &Packet) -> usize {
         self.sketches[at - FLOWS].come(flow);
+        let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(known[end]?));
+        if let Some(destination) = destination {
+            let is_trusted = source.is_some_and(Host::is_trusted);
+            let load = hosts::price(destination.trusted, destination.strangers, is_trusted);
+            self.queues[at].mix(load, packet.bytes());
+        }
         match at < FIRST_BIN {
             true => self.stats.shared += 1,
             false => self.stats.bins += 1,

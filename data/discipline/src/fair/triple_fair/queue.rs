@@ -2,7 +2,7 @@
 
 use weir_base::{Instant, Span};
 
-use super::hosts::NONE;
+use super::hosts::{NONE, ONE};
 use crate::aqm::codel;
 use crate::parts::chain::Chain;
 
@@ -24,6 +24,9 @@ const TARGET_MAX: Span = Span::from_millis(40);
 /// A queue that runs empty within this time after a drop had a target that was too short.
 const SOON: Span = Span::from_secs(1);
 
+/// Bytes over which a shared queue takes the mean of its destinations' loads.
+const LOAD_MEMORY: u64 = 32_768;
+
 /// One queue: what every packet needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
@@ -34,6 +37,8 @@ pub(super) struct Queue {
     pub(super) hosts: [u16; 2],
     /// Its part of its destination's load.
     pub(super) share: u16,
+    /// Of a queue that all flows of a source share: the load of their destinations, in 256ths, its mean by bytes.
+    pub(super) load: u16,
     /// Whether its source was trusted when this part was reckoned.
     pub(super) is_trusted: bool,
     /// Whether it waits for a turn.
@@ -43,6 +48,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// A packet of this many bytes came to it, to a destination with this load.
+    pub(super) fn mix(&mut self, load: u64, bytes: u64) {
+        let (before, load) = (i64::from(self.load), load.min(u64::from(u16::MAX)) as i64);
+        let weight = bytes.min(LOAD_MEMORY) as i64;
+        let after = before + (load - before) * weight / LOAD_MEMORY as i64;
+        self.load = after as u16; // between two that have room
+    }
+
     /// An empty queue of nobody.
     pub(super) const NOBODYS: Self = Self::new([NONE; 2]);
 
@@ -53,6 +66,7 @@ impl Queue {
             tag: 0,
             hosts,
             share: 0,
+            load: ONE as u16,
             is_trusted: true,
             waits: false,
             was_late: false,

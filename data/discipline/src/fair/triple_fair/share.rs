@@ -241,7 +241,7 @@ fn reckon(queue: &mut Queue, source: Option<&Host>, destination: Option<&mut Hos
     let Some(destination) = destination else {
         return Price {
             flows,
-            load: ONE,
+            load: u64::from(queue.load),
             is_delayed: false,
         };
     };

@@ -84,8 +84,27 @@ fn flows_of_a_source_share() {
 
 #[test]
 fn a_source_with_more_flows_than_its_part_of_the_queues_has_one_share() {
-    // 400 flows of one source and ten others, all to places of their own.
-    let mut rig = rig(410, |flow| (flow.saturating_sub(399) as u32, flow as u32));
+    // 400 flows of one source and ten others, each to a place of its own, or all to the same one.
+    for places in [410, 1] {
+        let of = |flow: usize| (flow.saturating_sub(399) as u32, (flow % places) as u32);
+        let mut rig = rig(410, of);
+        let mut discipline = queues();
+        let served = shares(&mut rig, &mut discipline, 410, 20_000);
+        let crowd = sum(&served, |flow| flow < 400);
+        let each = sum(&served, |flow| flow >= 400) / 10.0;
+        assert!(gauge(&discipline, "shared") > 0);
+        let ratio = crowd / each;
+        assert!(
+            (0.8..1.25).contains(&ratio),
+            "{places} places: {crowd} {each}"
+        );
+    }
+}
+
+#[test]
+fn a_destination_of_more_sources_than_its_part_of_the_queues_has_one_share() {
+    // 400 sources send to one destination, ten others to places of their own.
+    let mut rig = rig(410, |flow| (flow as u32, flow.saturating_sub(399) as u32));
     let mut discipline = queues();
     let served = shares(&mut rig, &mut discipline, 410, 20_000);
     let crowd = sum(&served, |flow| flow < 400);
