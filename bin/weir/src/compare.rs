@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use weir_base::Rate;
 use weir_lab::compare::{self, Candidate, Chosen, Options, candidate, chosen};
-use weir_lab::{Habitat, RunOptions};
 
-use crate::lab::{On, check_writable, failure, jobs, source};
+use crate::lab::{On, RunsArguments, check_writable, failure, source};
 use crate::output::{note, print, print_json};
 use crate::scenarios::Source;
 use crate::{Failure, complete};
@@ -29,21 +28,8 @@ pub(crate) struct CompareArguments {
     /// Rate of the bottleneck, instead of each load's own: "50 Mbit"
     #[arg(long)]
     rate: Option<Rate>,
-    /// Where
-    #[arg(long, default_value = "sim")]
-    on: On,
-    /// Seed of the first run, instead of each load's
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Runs of each discipline under each load: 5 in simulation, 3 in the lab and with --quick
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    runs: Option<u64>,
-    /// Simulations side by side; as many as there are processors if not given
-    #[arg(long, value_parser = jobs)]
-    jobs: Option<usize>,
-    /// Runs as short as each load's `[quick]` says: a look, not a result
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    runs: RunsArguments,
     /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -59,24 +45,12 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let options = Options {
         candidates: disciplines(&arguments.disciplines)?,
         loads: match loads.is_empty() {
-            true => chosen::defaults(arguments.on != On::Sim),
+            true => chosen::defaults(arguments.runs.on != On::Sim),
             false => loads,
         },
         rate: arguments.rate,
-        both: arguments.on == On::Both,
-        run: RunOptions {
-            on: match arguments.on {
-                On::Lab => Habitat::Lab,
-                On::Sim | On::Both => Habitat::Sim,
-            },
-            quick: arguments.quick,
-            seed: arguments.seed,
-            runs: arguments.runs,
-            jobs: arguments.jobs,
-            progress: true,
-            interrupt: weir_lab::interrupt_flag().map_err(failure)?,
-            ..RunOptions::default()
-        },
+        both: arguments.runs.on == On::Both,
+        run: arguments.runs.options()?,
     };
     if let Some(folder) = &arguments.out {
         check_writable(folder)?;

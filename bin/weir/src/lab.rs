@@ -1,7 +1,6 @@
 //! `weir run` and `weir traffic`: arguments of the lab.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use weir_lab::scenario::{Override, Reading, Sweep};
 use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
@@ -17,24 +16,11 @@ pub(crate) struct RunArguments {
     /// The scenario's file, or the name of one that `weir list scenarios` has; several make one report
     #[arg(required = true, add = complete::scenarios())]
     scenarios: Vec<PathBuf>,
-    /// Where
-    #[arg(long, default_value = "sim")]
-    on: On,
-    /// Seed of the first run, instead of the scenario's
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Runs of each point, instead of the scenario's
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    runs: Option<u64>,
-    /// Simulations side by side; as many as there are processors if not given
-    #[arg(long, value_parser = jobs)]
-    jobs: Option<usize>,
+    #[command(flatten)]
+    runs: RunsArguments,
     /// The values that a paper prints, where the scenario has calibrated ones beside them
     #[arg(long)]
     as_printed: bool,
-    /// Runs as short as the scenario's `[quick]` says: a look, not a result
-    #[arg(long)]
-    quick: bool,
     /// Only this variant; may be given several times
     #[arg(long)]
     variant: Vec<String>,
@@ -58,6 +44,45 @@ pub(crate) struct RunArguments {
     json: bool,
 }
 
+/// Where and how often: what `weir run` and `weir compare` share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArguments {
+    /// Where
+    #[arg(long, default_value = "sim")]
+    pub(crate) on: On,
+    /// Seed of the first run, instead of the scenario's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Runs of each point, instead of the scenario's; `compare` makes 5 in simulation, 3 in the lab and with --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
+    /// Simulations side by side; as many as there are processors if not given
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<usize>,
+    /// Runs as short as the scenario's `[quick]` says: a look, not a result
+    #[arg(long)]
+    quick: bool,
+}
+
+impl RunsArguments {
+    /// As options of the lab, which shows progress and ends at a signal.
+    pub(crate) fn options(&self) -> Result<RunOptions, Failure> {
+        Ok(RunOptions {
+            on: match self.on {
+                On::Lab => Habitat::Lab,
+                On::Sim | On::Both => Habitat::Sim,
+            },
+            quick: self.quick,
+            seed: self.seed,
+            runs: self.runs,
+            jobs: self.jobs,
+            progress: true,
+            interrupt: weir_lab::interrupt_flag().map_err(failure)?,
+            ..RunOptions::default()
+        })
+    }
+}
+
 /// Where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum On {
@@ -78,7 +103,7 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
 
 /// `weir run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let interrupt = weir_lab::interrupt_flag().map_err(failure)?;
+    let common = arguments.runs.options()?;
     let sources = arguments.scenarios.iter().map(|given| source(given));
     let sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
     if let Some(folder) = &arguments.out {
@@ -93,24 +118,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
                 true => Reading::Printed,
                 false => Reading::Calibrated,
             },
-            quick: arguments.quick,
-            on: match arguments.on {
-                On::Lab => Habitat::Lab,
-                On::Sim | On::Both => Habitat::Sim,
-            },
             overrides: arguments.set.clone(),
             sweeps: arguments.sweep.clone(),
             variants: arguments.variant.clone(),
-            given: Vec::new(),
-            seed: arguments.seed,
-            runs: arguments.runs,
-            jobs: arguments.jobs,
             captures: arguments.capture.clone(),
-            executable: None,
-            progress: true,
-            interrupt: Arc::clone(&interrupt),
+            ..common.clone()
         };
-        let ran = match arguments.on {
+        let ran = match arguments.runs.on {
             On::Both => weir_lab::run_both(&options).map(|both| Ran::Both(Box::new(both))),
             On::Sim | On::Lab => weir_lab::run(&options).map(Ran::from),
         };
