@@ -28,7 +28,8 @@ a single source.
 A flow's queue stays its own until it is one of those that have been empty for longest when another flow needs
 one. While most of the queues are busy, a source with more than its part of them, or a destination to which
 too many sources send, gets one queue for all its further flows, whose turns count for as many flows as seem
-to wait in it; a source's pays the mean of its destinations' loads. A new flow never waits for a lottery or a threshold, and its first 15 kB go before others.
+to wait in it; a source's pays the mean of its destinations' loads. A new flow never waits for a lottery or a
+threshold, and its first 15 kB go before others.
 
 Sources and destinations have tags of their own, because a host of which only single packets wait would
 never be charged. Whoever is ahead of its share by more than eight full frames begins as much later. A source
@@ -53,11 +54,10 @@ Deviations: it is no published algorithm. LRU-FQ gave the fixed cache of flows, 
 it delays honest flows; CAKE gave the isolation of both ends, but takes the greater load, not the product.
 
 An attacker with one address has one source's share, whatever it opens, and also if it sends a packet whenever
-its queue has run empty; with forged addresses it has what
-its destination has. Whom it attacks shares that part with the attack: trusted sources keep a third of it or
-more. An attacker with a thousand real addresses and destinations gets a thousand shares. A flood that fills
-`limit` loses its own packets. Nobody has less than its share for ignoring drops: such a penalty would be for
-whomever a flood names as its source.",
+its queue has run empty; with forged addresses it has what its destination has. Whom it attacks shares that
+part with the attack: trusted sources keep a third of it or more. An attacker with a thousand real addresses
+and destinations gets a thousand shares. A flood that fills `limit` loses its own packets. Nobody has less
+than its share for ignoring drops: such a penalty would be for whomever a flood names as its source.",
     parameters: &[
         HOSTS.id(1),
         TARGET.id(2),
