@@ -1,14 +1,14 @@
 //! `GET /metrics`: the metrics of all classes in Prometheus's text format (version 0.0.4). The node exporter's textfile
 //! collector can read it too.
 //!
-//! Names and units come from the declarations ([`weir_model::metric`]). The number of series is bounded by the number
-//! of ports and drop reasons: classes with a row for each flow, route or neighbour have no metrics.
+//! Names and units come from the declarations ([`weir_model::metric`]). The number of series is bounded by the
+//! configuration: classes with a row for each flow, route or neighbour have no metrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use weir_model::class::{Mechanisms, Type};
-use weir_model::metric::INFO;
+use weir_model::class::Mechanisms;
+use weir_model::metric::{INFO, Metric};
 use weir_model::{Class, Value};
 
 /// The media type of the text.
@@ -22,25 +22,30 @@ pub fn text(answers: &[(&Class, Value)]) -> String {
             [] => std::slice::from_ref(answer),
             _ => answer.rows(),
         };
+        let label = |row| (labels(class, row, false), row);
+        let mut rows: Vec<_> = rows.iter().map(label).collect();
+        let there: BTreeSet<_> = rows.iter().map(|(labels, _)| labels.clone()).collect();
+        let silent = (class.silent)();
+        let silent = silent.iter().map(label);
+        rows.extend(silent.filter(|(labels, _)| !there.contains(labels)));
         if let Some(name) = class.info() {
-            info(&mut text, class, &name, rows);
+            info(&mut text, class, &name, &rows);
         }
-        let of_rows = rows.iter().map(|row| (labels(class, row, false), row));
-        write_all(&mut text, class, &of_rows.collect::<Vec<_>>());
+        write_all(&mut text, class, &rows);
         if let Some(mechanisms) = class.mechanisms {
-            write_mechanisms(&mut text, class, &mechanisms, rows);
+            write_mechanisms(&mut text, &mechanisms, &rows);
         }
     }
     text
 }
 
 /// The gauges of mechanisms, by class.
-fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, rows: &[Value]) {
+fn write_mechanisms(text: &mut String, mechanisms: &Mechanisms, rows: &[(String, &Value)]) {
     let mut reports: BTreeMap<&str, Vec<(String, &Value)>> = BTreeMap::new();
-    for row in rows {
+    for (labels, row) in rows {
         if let (Some(kind), Some(report)) = (row.text(mechanisms.name), row.get(mechanisms.report))
         {
-            let report = (labels(class, row, false), report);
+            let report = (labels.clone(), report);
             reports.entry(kind).or_default().push(report);
         }
     }
@@ -53,16 +58,25 @@ fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, r
 
 /// Writes all metrics of a class, without those that no row has.
 fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
-    for metric in class.metrics() {
-        let name = &metric.name;
-        let line = |(labels, row): &(String, &Value)| {
+    for family in class.metrics().chunk_by(|a, b| a.name == b.name) {
+        let line = |metric: &Metric, (labels, row): &(String, &Value)| {
             let value = metric.value(row)?;
-            Some(format!("{name}{labels} {value}\n"))
+            let number = metric.number.map(|number| format!("number=\"{number}\""));
+            let labels = braced([Some(labels.clone()), number].into_iter().flatten());
+            Some(format!("{}{labels} {value}\n", metric.name))
         };
-        let lines: String = rows.iter().filter_map(line).collect();
-        if !lines.is_empty() {
-            let kind = if metric.counts { "counter" } else { "gauge" };
-            head(text, name, metric.about, kind);
+        let lines = |metric| rows.iter().filter_map(move |row| line(metric, row));
+        let lines: String = family.iter().flat_map(lines).collect();
+        if let Some(Metric {
+            name,
+            about,
+            counts,
+            ..
+        }) = family.first()
+            && !lines.is_empty()
+        {
+            let kind = if *counts { "counter" } else { "gauge" };
+            head(text, name, about, kind);
             text.push_str(&lines);
         }
     }
@@ -74,35 +88,40 @@ fn head(text: &mut String, name: &str, about: &str, kind: &str) {
 }
 
 /// The texts of each row, as labels of a metric with value 1.
-fn info(text: &mut String, class: &Class, name: &str, rows: &[Value]) {
+fn info(text: &mut String, class: &Class, name: &str, rows: &[(String, &Value)]) {
     if !rows.is_empty() {
         head(text, name, INFO, "gauge");
     }
-    for row in rows {
-        let _ = writeln!(text, "{name}{} 1", labels(class, row, true));
+    for (_, row) in rows {
+        let labels = braced([labels(class, row, true)]);
+        let _ = writeln!(text, "{name}{labels} 1");
     }
 }
 
-/// The key of a row, or all of its texts, as labels.
-fn labels(class: &Class, row: &Value, all_texts: bool) -> String {
-    let components = class.components.iter();
-    let texts = components.filter(|c| matches!(c.kind, Type::Text));
-    let wanted = texts.filter(|c| all_texts || class.key.contains(&c.name));
-    let label = |name: &str| {
-        let value = row.text(name)?.replace('\\', "\\\\").replace('"', "\\\"");
-        Some(format!("{name}=\"{}\"", value.replace('\n', "\\n")))
-    };
-    let labels: Vec<_> = wanted.filter_map(|c| label(c.name)).collect();
+/// Labels as they stand behind the name of a metric.
+fn braced(labels: impl IntoIterator<Item = String>) -> String {
+    let labels: Vec<_> = labels.into_iter().filter(|text| !text.is_empty()).collect();
     match labels.is_empty() {
         true => String::new(),
         false => format!("{{{}}}", labels.join(",")),
     }
 }
 
+/// The key of a row, or all of its texts, as labels with commas between them.
+fn labels(class: &Class, row: &Value, all_texts: bool) -> String {
+    let wanted = class.texts();
+    let wanted = wanted.filter(|name| all_texts || class.key.contains(name));
+    let label = |name: &str| {
+        let value = row.text(name)?.replace('\\', "\\\\").replace('"', "\\\"");
+        Some(format!("{name}=\"{}\"", value.replace('\n', "\\n")))
+    };
+    wanted.filter_map(label).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use weir_model::Component;
-    use weir_model::class::{Gauge, Unit};
+    use weir_model::class::{Gauge, Type, Unit};
 
     use super::*;
 
@@ -149,8 +168,50 @@ weir_fifo_full_packets_total{port=\"wan\"} 3
     }
 
     #[test]
+    fn a_row_without_events_is_there() {
+        let row = |reason: &str, count: u64| {
+            Value::Struct(vec![
+                ("reason".into(), reason.into()),
+                ("why".into(), "differs each time".into()),
+                ("count".into(), count.into()),
+            ])
+        };
+        const DROPS: Class = Class {
+            key: &["reason"],
+            metric: Some("dropped"),
+            components: &[
+                Component::new(1, "reason", Type::Text, ""),
+                Component::new(2, "why", Type::Text, "").varying(),
+                Component::new(3, "count", Type::Counter(Unit::One), "").about("Dropped."),
+            ],
+            ..Class::PLAIN
+        };
+        let drops = Class {
+            silent: || {
+                let reason = |name: &str| {
+                    let row = vec![
+                        ("reason".into(), name.into()),
+                        ("count".into(), 0_u64.into()),
+                    ];
+                    Value::Struct(row)
+                };
+                ["full", "late"].map(reason).to_vec()
+            },
+            ..DROPS
+        };
+        let expected = "\
+# HELP weir_dropped_total Dropped.
+# TYPE weir_dropped_total counter
+weir_dropped_total{reason=\"late\"} 3
+weir_dropped_total{reason=\"full\"} 0
+";
+        let answer = Value::List(vec![row("late", 3)]);
+        assert_eq!(text(&[(&drops, answer)]), expected);
+    }
+
+    #[test]
     fn a_label_is_escaped() {
         let row = Value::Struct(vec![("port".into(), "a\"b\\".into())]);
-        assert_eq!(labels(&QUEUES, &row, false), r#"{port="a\"b\\"}"#);
+        assert_eq!(labels(&QUEUES, &row, false), r#"port="a\"b\\""#);
     }
 }

@@ -9,8 +9,11 @@ use weir_discipline::{Spec, manuals};
 use weir_lfb::class::{self, classes};
 use weir_model::class::{Access, Gauge, Type};
 use weir_model::{Class, Component, capture};
+use weir_packet::Reason;
 
-/// The manual page of the class, discipline or controller `name`.
+use crate::pages;
+
+/// The manual page of the class, discipline, controller or drop reason `name`.
 pub(crate) fn page(name: &str) -> Option<String> {
     let tables = classes().into_iter().chain([&capture::CLASS]);
     if let Some(class) = tables.into_iter().find(|class| class.name == name) {
@@ -19,6 +22,9 @@ pub(crate) fn page(name: &str) -> Option<String> {
     if let Some(m) = manuals().find(|m| m.name == name) {
         let class = class::of_discipline(m);
         return Some(head(&class, m.source, m.text) + &tail(&class));
+    }
+    if let Some(page) = pages::drops::manual(name) {
+        return Some(page);
     }
     let kind = KINDS.iter().find(|kind| kind.manual.name == name)?;
     let m = &kind.manual;
@@ -41,7 +47,7 @@ pub(crate) fn unknown(name: &str) -> String {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
         (_, near) => {
             let hint = did_you_mean(near);
-            format!("there is no table, discipline or controller `{name}`{hint}")
+            format!("there is no table, discipline, controller or drop reason `{name}`{hint}")
         }
     }
 }
@@ -51,7 +57,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let controllers = KINDS.iter().map(|kind| kind.manual.name);
     let tables = classes().into_iter().map(|class| class.name);
     let tables = tables.chain([capture::CLASS.name]);
-    manuals().map(|m| m.name).chain(controllers).chain(tables)
+    let reasons = Reason::ALL.into_iter().map(Reason::name);
+    let mechanisms = manuals().map(|m| m.name).chain(controllers);
+    mechanisms.chain(tables).chain(reasons)
 }
 
 /// A table: its class, and the fields of its rows.

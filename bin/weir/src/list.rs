@@ -7,7 +7,6 @@ use weir_forces::library::write;
 use weir_forces::schema::Class;
 use weir_lab::compare::chosen;
 use weir_lab::reproduce;
-use weir_packet::Reason;
 
 use crate::output::{print, print_json};
 use crate::{Failure, pages, scenarios};
@@ -42,7 +41,7 @@ enum What {
     Results,
     /// The JSON Schema of scenario files
     Schema,
-    /// Every reason for which a packet can be dropped, as a table in Markdown
+    /// Every reason for which a packet can be dropped, and what to do about it, as a page in Markdown
     Drops,
     /// Every key of a router's configuration, as a page in Markdown
     Configuration,
@@ -56,6 +55,8 @@ enum What {
     Metrics,
     /// Every metric that a router has for Prometheus, as a page in Markdown
     Prometheus,
+    /// The dashboard for Grafana over these metrics, as JSON to import
+    Dashboard,
     /// Classes of blocks of a forwarding element (LFBs of ForCES); with --xml as a library (RFC 5812)
     Lfb,
 }
@@ -87,8 +88,9 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Loads => (loads, loads_json),
         What::Results => (|| lines(&results()), || objects(results(), "title")),
         What::Schema => return print_json(&weir_lab::scenario::schema()),
+        What::Dashboard => return print_json(&pages::dashboard::json()),
         What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
-        What::Drops => (drops, drops_json),
+        What::Drops => (pages::drops::markdown, pages::drops::json),
         What::Configuration => (pages::configuration::markdown, pages::configuration::json),
         What::CeConfiguration => (
             pages::configuration::ce_markdown,
@@ -187,19 +189,4 @@ fn blocks_json() -> Value {
 fn library() -> String {
     let about = "Blocks of a forwarding element of weir. Those with a number below 65536 are of RFC 5812, RFC 5810 and RFC 6956.";
     write("Weir", about, &weir_lfb::library::classes())
-}
-
-fn drops() -> String {
-    let head = "| reason | a loss | what it means |\n|---|---|---|\n";
-    let row = |reason: Reason| {
-        let loss = if reason.is_loss() { "yes" } else { "no" };
-        format!("| `{}` | {loss} | {} |\n", reason.name(), reason.sentence())
-    };
-    let rows: String = Reason::ALL.into_iter().map(row).collect();
-    format!("{head}{rows}")
-}
-
-fn drops_json() -> Value {
-    let row = |reason: Reason| json!({ "name": reason.name(), "loss": reason.is_loss(), "meaning": reason.sentence() });
-    Reason::ALL.into_iter().map(row).collect()
 }

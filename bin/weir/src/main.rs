@@ -160,7 +160,7 @@ enum Command {
     ///
     /// The file has the domains, the elements, the links, and the packets whose paths are chosen: docs/fpf.md.
     Paths(paths::PathsArguments),
-    /// Print the manual page of a discipline, a controller or a table of `weir show`
+    /// Print the manual page of a discipline, a controller, a table of `weir show` or a drop reason
     Describe {
         /// Its name; `weir list disciplines`, `controllers` and `tables` have them all
         #[arg(add = complete::mechanisms())]

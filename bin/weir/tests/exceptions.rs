@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
+mod promtool;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -222,6 +223,7 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
         .unwrap()
         .unwrap();
     let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    promtool::check_metrics(&metrics);
     for line in [
         "weir_exception_packets_total{fate=\"icmp\"} 1",
         "weir_fe_info{fe=\"edge1\",state=\"in sync\"} 1",

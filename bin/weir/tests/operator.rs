@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
+mod promtool;
 
 use std::fs;
 use std::io::Write;
@@ -149,6 +150,7 @@ fn tables_say_how_fast_how_long_and_why() {
     assert_eq!(wan["parameters"]["limit"], 50);
     let metrics = client::get_bytes(&bench.socket(), "/metrics").unwrap();
     let metrics = String::from_utf8_lossy(metrics.as_deref().unwrap_or_default()).into_owned();
+    promtool::check_metrics(&metrics);
     let has = |line: &str| metrics.lines().any(|l| l.starts_with(line));
     assert!(has("weir_info{version="), "{metrics}");
     assert!(
@@ -157,6 +159,11 @@ fn tables_say_how_fast_how_long_and_why() {
     );
     assert!(
         has("weir_lru_fq_hits_packets_total{port=\"wan\"} "),
+        "{metrics}"
+    );
+    // A counter is there before its first event, so that a rate sees this event.
+    assert!(
+        has("weir_dropped_packets_total{reason=\"pool-exhausted\"} 0"),
         "{metrics}"
     );
     assert_eq!(wan["parameters"]["rate_window_s"], 0.1);

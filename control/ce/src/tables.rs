@@ -51,6 +51,7 @@ pub static FES: Class = Class {
             .shown(&[Cell::new("DESIRED")]),
         Component::new(7, "why", Type::Text, "the link was lost")
             .optional()
+            .varying()
             .about("Why it is away, or why the desired configuration is refused.")
             .shown(&[Cell::new("WHY").or("")]),
     ],
@@ -94,6 +95,7 @@ pub static ASSOCIATIONS: Class = Class {
             .about("Requests to the FE that wait or are not answered yet.")
             .shown(&[Cell::new("REQUESTS")]),
         Component::new(11, "peer", Type::Text, "192.0.2.7:41234")
+            .varying()
             .about("Transport and address of the FE.")
             .shown(&[Cell::new("PEER")]),
     ],
@@ -227,6 +229,7 @@ pub static CONTROLLERS: Class = Class {
         .shown(&[Cell::new("GAUGE")]),
         Component::new(6, "why", Type::Text, "edge1: no answer in time")
             .optional()
+            .varying()
             .about("What was wrong lately, by element.")
             .shown(&[Cell::new("WHY").or("")]),
     ],
@@ -315,7 +318,7 @@ mod tests {
         let of_routers = weir_lfb::class::all().flat_map(|class| class.metrics());
         let mut names: Vec<_> = metrics
             .chain(of_routers)
-            .map(|metric| metric.name)
+            .map(|metric| (metric.name, metric.number))
             .collect();
         let all = names.len();
         names.sort_unstable();

@@ -40,6 +40,9 @@ pub struct Class {
     pub events: &'static [Event],
     /// The word of its metrics after `weir_`, which may be empty; none if it has no metrics.
     pub metric: Option<&'static str>,
+    /// Rows that it always has, and that an answer leaves out while nothing was counted in them. Metrics have them:
+    /// a counter that appears with its first event hides this event from a rate.
+    pub silent: fn() -> Vec<Value>,
     /// Rows that report the gauges of a mechanism.
     pub mechanisms: Option<Mechanisms>,
     /// The output of `weir show` around the columns.
@@ -77,6 +80,8 @@ pub struct Component {
     pub example: &'static str,
     /// Its columns in `weir show`.
     pub cells: &'static [Cell],
+    /// Whether it is a text that is another one each time (an error, a peer's address): no label of a metric.
+    pub varies: bool,
 }
 
 /// Whether a component can be set, and whether it changes at all.
@@ -218,6 +223,7 @@ impl Component {
             about: "",
             example,
             cells: &[],
+            varies: false,
         }
     }
 
@@ -238,6 +244,14 @@ impl Component {
     pub const fn optional(self) -> Self {
         Self {
             optional: true,
+            ..self
+        }
+    }
+
+    /// The same; it is a text that is another one each time.
+    pub const fn varying(self) -> Self {
+        Self {
+            varies: true,
             ..self
         }
     }
@@ -284,6 +298,7 @@ impl Class {
         components: &[],
         events: &[],
         metric: None,
+        silent: Vec::new,
         mechanisms: None,
         layout: Layout::PLAIN,
     };

@@ -19,6 +19,8 @@ pub struct Metric {
     pub about: &'static str,
     /// Whether it only counts up.
     pub counts: bool,
+    /// The number of the thing that it is about, a label: gauges `class_0` and `class_1` are one metric.
+    pub number: Option<&'static str>,
     /// Where a row has its value: names, with dots between them.
     path: String,
     /// Factor from its unit to the base unit.
@@ -53,11 +55,17 @@ impl Class {
         all
     }
 
+    /// The texts of a row that are labels of [`Self::info`], the key among them.
+    pub fn texts(&self) -> impl Iterator<Item = &'static str> {
+        let is_label = |c: &&Component| matches!(c.kind, Type::Text) && !c.varies;
+        let labels = self.components.iter().filter(is_label);
+        labels.map(|component| component.name)
+    }
+
     /// The name of the metric whose labels are the texts of a row; none if it has no such metric.
     pub fn info(&self) -> Option<String> {
-        let is_text = |c: &&Component| matches!(c.kind, Type::Text) && !self.key.contains(&c.name);
         let word = self.metric?;
-        self.components.iter().find(is_text)?;
+        self.texts().find(|name| !self.key.contains(name))?;
         Some(match word {
             "" => "weir_info".to_owned(),
             word => format!("weir_{word}_info"),
@@ -66,7 +74,7 @@ impl Class {
 }
 
 /// Adds the metrics of a component, those of its members included.
-fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component) {
+fn add(all: &mut Vec<Metric>, words: &[&'static str], above: &str, component: &Component) {
     let Component {
         name, kind, about, ..
     } = component;
@@ -88,6 +96,13 @@ fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component
         Type::Text | Type::Setting(_) | Type::Rows(_) | Type::Map(_) => return,
     };
     let (suffix, base, scale) = base_unit(unit);
+    let (number, words) = match words.split_last() {
+        Some((last, others)) => match numbered(last) {
+            Some((word, number)) => (Some(number), [others, &[word]].concat()),
+            None => (None, words),
+        },
+        None => (None, words),
+    };
     let mut name = words.join("_");
     name.truncate(name.strip_suffix(suffix).map_or(name.len(), str::len));
     if !base.is_empty() && !name.ends_with(base) {
@@ -100,9 +115,17 @@ fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component
         name,
         about,
         counts,
+        number,
         path: format!("{above}{}", component.name),
         scale,
     });
+}
+
+/// The word and the number of a name that ends with one.
+fn numbered(name: &'static str) -> Option<(&'static str, &'static str)> {
+    let (word, number) = name.rsplit_once('_')?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.is_empty();
+    is_number.then_some((word, number))
 }
 
 /// The end that a component's name has for its unit, the base unit, and its factor.
@@ -124,7 +147,26 @@ fn base_unit(unit: Unit) -> (&'static str, &'static str, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::COUNT;
+    use crate::class::{COUNT, Gauge};
+
+    #[test]
+    fn a_number_in_a_name_is_a_label() {
+        const GAUGES: &[Gauge] = &[
+            Gauge::counter(101, "class_0", Unit::Packets, "came"),
+            Gauge::counter(102, "class_15", Unit::Packets, "came"),
+            Gauge::new(103, "p_", Unit::One, "no number"),
+        ];
+        let metrics = Class::mechanism((1, "weights", ""), &[], GAUGES).metrics();
+        let shown: Vec<_> = metrics.iter().map(|m| (&m.name[..], m.number)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("weir_weights_class_packets_total", Some("0")),
+                ("weir_weights_class_packets_total", Some("15")),
+                ("weir_weights_p_", None),
+            ]
+        );
+    }
 
     #[test]
     fn names_end_with_the_base_unit() {

@@ -54,7 +54,7 @@ use measured::{Measured, Wanted};
 use recipe::{Checks, Claim, Column, Line, Paper, Recipe, Table};
 use verdict::{Findings, Verdict};
 
-pub use text::text;
+pub use text::{text, wrap};
 
 /// Embeds a paper's file.
 macro_rules! paper {

@@ -108,7 +108,7 @@ pub(super) fn within(row: &RowReport) -> String {
 }
 
 /// Lines of at most `width` characters, broken between words.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines

@@ -2,6 +2,8 @@
 
 pub(crate) mod api;
 pub(crate) mod configuration;
+pub(crate) mod dashboard;
+pub(crate) mod drops;
 pub(crate) mod metrics;
 pub(crate) mod prometheus;
 

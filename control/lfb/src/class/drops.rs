@@ -14,6 +14,11 @@ pub(super) static DROPS: Block = Block {
         about: "dropped packets, by reason, most first",
         key: &["reason"],
         metric: Some("dropped"),
+        silent: || {
+            rows(COLUMNS, Reason::ALL.map(Ended::nothing))
+                .rows()
+                .to_vec()
+        },
         components: &components::<Ended, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
             empty: "Nothing was dropped.",
@@ -27,6 +32,13 @@ pub(super) static DROPS: Block = Block {
 struct Ended {
     reason: Reason,
     count: Tally,
+}
+
+impl Ended {
+    fn nothing(reason: Reason) -> Self {
+        let count = Tally::ZERO;
+        Self { reason, count }
+    }
 }
 
 impl Row for Ended {

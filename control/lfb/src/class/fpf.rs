@@ -8,8 +8,8 @@ use weir_path::plane::edge::InForce;
 use weir_path::plane::fpf::Stats;
 
 use super::{
-    Block, COUNTER, Column, NUMBER, PACKET_COUNTER, PACKETS, Row, Source, TEXT, component,
-    components, row, rows,
+    Block, COUNTER, Column, NUMBER, PACKET_COUNTER, Row, Source, TEXT, component, components, row,
+    rows,
 };
 use crate::fpf::{PARAMETERS, Part};
 
@@ -94,15 +94,15 @@ const COLUMNS: &[Column<Counted>] = &[
     component(30, "unclassified", COUNTER, "0")
         .about("Flows of a class that stayed on the routes, because `classifier_flows` others were in use.")
         .read(|all| all.classes.ended.refused.into()),
-    component(31, "repaired", PACKETS, "0")
+    component(31, "repaired", PACKET_COUNTER, "0")
         .about("Packets that rules with `xor-decode` repaired.")
         .shown(&[Cell::new("REPAIRED")])
         .read(|all| all.stats.repaired.into()),
-    component(32, "segmented", PACKETS, "0")
+    component(32, "segmented", PACKET_COUNTER, "0")
         .about("Packets that rules with `segment` cut into segments.")
         .shown(&[Cell::new("SEGMENTED")])
         .read(|all| all.stats.segmented.into()),
-    component(33, "reassembled", PACKETS, "0")
+    component(33, "reassembled", PACKET_COUNTER, "0")
         .about("Packets that rules with `reassemble` put together.")
         .shown(&[Cell::new("REASSEMBLED")])
         .read(|all| all.stats.reassembled.into()),

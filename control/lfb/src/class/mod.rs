@@ -322,14 +322,14 @@ mod tests {
     fn a_metric_is_named_once() {
         let mut names: Vec<_> = all()
             .flat_map(|class| class.metrics())
-            .map(|m| m.name)
+            .map(|m| (m.name, m.number))
             .collect();
-        names.extend(all().filter_map(|class| class.info()));
+        names.extend(all().filter_map(|class| Some((class.info()?, None))));
         let all = names.len();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), all);
-        let is_word = |name: &String| {
+        let is_word = |(name, _): &(String, _)| {
             name.chars()
                 .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         };

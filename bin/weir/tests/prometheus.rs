@@ -1,0 +1,126 @@
+//! The dashboard and the alerts ask for metrics that exist, in queries that Prometheus understands; and every metric is
+//! named by Prometheus' conventions.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+mod promtool;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use promtool::{check_metrics, promtool};
+use serde_json::Value;
+
+const RULES: &str = "packaging/prometheus/weir.rules.yml";
+
+fn list(what: &str) -> Value {
+    let program = env!("CARGO_BIN_EXE_weir");
+    let listed = Command::new(program)
+        .args(["list", what, "--json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&listed.stdout).unwrap()
+}
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// The names of all declared metrics.
+fn declared() -> BTreeSet<String> {
+    let listed = list("prometheus");
+    let rows = listed.as_array().unwrap().iter();
+    rows.map(|row| row["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Every query of the dashboard, those of its variables aside.
+fn queries(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            if let Some(query) = members.get("expr") {
+                found.push(query.as_str().unwrap().to_owned());
+            }
+            members.values().for_each(|value| queries(value, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| queries(value, found)),
+        _ => {}
+    }
+}
+
+/// Words of a text that are names of our metrics.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("weir_"))
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_exist() {
+    let dashboard = list("dashboard");
+    let mut all = Vec::new();
+    queries(&dashboard, &mut all);
+    assert!(all.len() > 100, "{all:?}");
+    let declared = declared();
+    let text = dashboard.to_string();
+    for name in names(&text) {
+        assert!(declared.contains(name), "{name} is no metric");
+    }
+    // Prometheus has no command that only parses queries in all versions, but it checks rules that record them.
+    let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
+    for (number, query) in all.iter().enumerate() {
+        let query = query.replace("$__rate_interval", "5m");
+        assert!(!query.contains("{{"), "{query}");
+        rules += &format!("  - record: query_{number}\n    expr: >-\n      {query}\n");
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard.rules.yml");
+    fs::write(&path, rules).unwrap();
+    if let Some(said) = promtool(&["check", "rules", path.to_str().unwrap()], "") {
+        assert!(
+            said.contains(&format!("{} rules found", all.len())),
+            "{said}"
+        );
+    }
+}
+
+/// Whoever uses a discipline finds all of its gauges on the dashboard.
+#[test]
+fn the_dashboard_shows_every_metric_of_a_discipline() {
+    let dashboard = list("dashboard").to_string();
+    let shown: BTreeSet<_> = names(&dashboard).map(str::to_owned).collect();
+    let declared = declared();
+    for discipline in list("disciplines").as_array().unwrap() {
+        let prefix = format!("weir_{}_", discipline["name"].as_str().unwrap());
+        let mut of_discipline = declared.iter().filter(|name| name.starts_with(&prefix));
+        let missing = of_discipline.find(|name| !shown.contains(*name));
+        assert_eq!(missing, None);
+    }
+}
+
+#[test]
+fn alerts_fire_when_they_should() {
+    let rules = fs::read_to_string(file(RULES)).unwrap();
+    let declared = declared();
+    assert!(names(&rules).count() > 10);
+    for name in names(&rules) {
+        assert!(declared.contains(name), "{name} is no metric");
+    }
+    let tests = file("packaging/prometheus/weir.rules.test.yml");
+    promtool(&["check", "rules", file(RULES).to_str().unwrap()], "");
+    promtool(&["test", "rules", tests.to_str().unwrap()], "");
+}
+
+/// Those of a running router and of a control element are checked where one runs: `operator`, `exceptions`.
+#[test]
+fn every_declared_metric_is_named_by_the_conventions() {
+    let listed = list("prometheus");
+    let mut text = String::new();
+    for row in listed.as_array().unwrap() {
+        let cell = |column: &str| row[column].as_str().unwrap();
+        let (name, kind, about) = (cell("name"), cell("type"), cell("about"));
+        text += &format!("# HELP {name} {about}\n# TYPE {name} {kind}\n{name} 1\n");
+    }
+    check_metrics(&text);
+}
