@@ -219,11 +219,18 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
         .map(|row| row["fate"].as_str().unwrap())
         .collect();
     assert_eq!(named, ["kernel", "icmp"], "{fates:?}");
-    let metrics = client::get_bytes(&elements.socket(), "/metrics")
-        .unwrap()
-        .unwrap();
-    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
-    promtool::check_metrics(&metrics);
+    let metrics_at = |socket: &PathBuf| {
+        let metrics = client::get_bytes(socket, "/metrics").unwrap().unwrap();
+        let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+        promtool::check_metrics(&metrics);
+        metrics
+    };
+    let of_fe = metrics_at(&elements.hosts.socket("fe"));
+    assert!(
+        of_fe.contains("weir_redirect_redirected_packets_total "),
+        "{of_fe}"
+    );
+    let metrics = metrics_at(&elements.socket());
     for line in [
         "weir_exception_packets_total{fate=\"icmp\"} 1",
         "weir_fe_info{fe=\"edge1\",state=\"in sync\"} 1",

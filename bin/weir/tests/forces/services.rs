@@ -221,6 +221,11 @@ fn the_page_is_for_this_machine_and_changes_need_the_token() {
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     assert!(page.contains("<!doctype html>") && page.contains("frame-ancestors 'none'"));
     assert!(ask("GET /v1/channels", own, "", "").contains("\"fe\":\"edge1\""));
+    let metrics = ask("GET /metrics", own, "", "");
+    assert!(
+        metrics.contains("version=0.0.4") && metrics.contains("weir_fe_info{fe=\"edge1\""),
+        "{metrics}"
+    );
     let status = |answer: String| answer.split(' ').nth(1).unwrap_or("").to_owned();
     assert_eq!(
         status(ask("GET /v1/fes", "evil.example:8080", "", "")),
