@@ -154,7 +154,7 @@ mod tests {
         const GAUGES: &[Gauge] = &[
             Gauge::counter(101, "class_0", Unit::Packets, "came"),
             Gauge::counter(102, "class_15", Unit::Packets, "came"),
-            Gauge::new(103, "p_", Unit::One, "no number"),
+            Gauge::level(103, "p_", Unit::One, "no number"),
         ];
         let metrics = Class::mechanism((1, "weights", ""), &[], GAUGES).metrics();
         let shown: Vec<_> = metrics.iter().map(|m| (&m.name[..], m.number)).collect();

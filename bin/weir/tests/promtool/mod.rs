@@ -5,12 +5,17 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Only one test fetches the program.
+static FETCH: Mutex<()> = Mutex::new(());
 
 /// `promtool` with these arguments and this input: its output if it finds no fault, else the test fails. Where it cannot
 /// be had, the test goes on without it, and says so.
 pub(crate) fn promtool(arguments: &[&str], input: &str) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/promtool");
+    let fetching = FETCH.lock().unwrap_or_else(PoisonError::into_inner);
     if !Command::new(script)
         .arg(&folder)
         .status()
@@ -20,6 +25,7 @@ pub(crate) fn promtool(arguments: &[&str], input: &str) -> Option<String> {
         println!("skipped: promtool {}", arguments.join(" "));
         return None;
     }
+    drop(fetching);
     let mut child = Command::new(folder.join("promtool"))
         .args(arguments)
         .stdin(Stdio::piped())

@@ -41,7 +41,7 @@ pub(super) fn health() -> Vec<Panel> {
             "Packets in all queues, as a share of those that the router can hold.",
             "percentunit",
             (
-                "sum by (instance) (weir_queue_backlog_packets{{i}}) / weir_pool_packets",
+                "sum by (instance) (weir_queue_backlog_packets{{i}}) / on (instance) weir_pool_packets",
                 "{{instance}}",
             ),
         ),
