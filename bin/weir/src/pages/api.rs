@@ -31,8 +31,11 @@ curl --unix-socket /run/weir/weir.sock -X DELETE -H 'content-type: application/j
 
 Answers are JSON. Every quantity is a number with its unit in the name; counters count from the start of the router
 (or from when the port was made), so a rate is the difference of two answers. An error has a sentence as its text.
-At most 16 connections are served at once, each for at most 10 seconds. `GET /v1/openapi.json` and
-`weir list api --json` describe the same for programs.
+At most 16 connections are served at once, each for at most 10 seconds.
+
+Programs get the same description as an OpenAPI 3.1 document: `curl --unix-socket /run/weir/weir.sock
+http://weir/v1/openapi.json`, or `weir list api --json` without a router. Generators of clients and viewers like Swagger UI
+read it.
 
 A table of `weir show` is a *class* with *components*. Their IDs never change their meaning. Behind the path of a
 table may stand the key of a row, a component of it, and a member of that, by name or by ID (`/v1/ports/wan/7/1`);

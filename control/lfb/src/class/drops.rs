@@ -21,6 +21,7 @@ pub(super) static DROPS: Block = Block {
         },
         components: &components::<Ended, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
+            head: "`weir describe REASON` says what usually causes a reason, and what to do about it.",
             empty: "Nothing was dropped.",
             ..Layout::PLAIN
         },

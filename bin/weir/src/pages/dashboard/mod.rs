@@ -23,6 +23,8 @@ struct Panel {
     unit: &'static str,
     /// Whether it shows the latest value instead of a curve.
     is_number: bool,
+    /// Value from which a number is red.
+    alarm: Option<f64>,
     /// Queries with the names of their curves.
     queries: Vec<(String, String)>,
 }
@@ -34,6 +36,7 @@ fn curves(title: &str, about: &str, unit: &'static str, queries: &[(&str, &str)]
         about: about.to_owned(),
         unit,
         is_number: false,
+        alarm: None,
         queries: queries
             .iter()
             .map(|(query, name)| ((*query).to_owned(), (*name).to_owned()))
@@ -42,9 +45,15 @@ fn curves(title: &str, about: &str, unit: &'static str, queries: &[(&str, &str)]
 }
 
 /// A panel with a number.
-fn number(title: &str, about: &str, unit: &'static str, query: (&str, &str)) -> Panel {
+fn number(
+    title: &str,
+    about: &str,
+    (unit, alarm): (&'static str, Option<f64>),
+    query: (&str, &str),
+) -> Panel {
     Panel {
         is_number: true,
+        alarm,
         ..curves(title, about, unit, &[query])
     }
 }
@@ -204,6 +213,14 @@ impl Panel {
                 json!({ "legend": { "displayMode": "table", "placement": "bottom", "calcs": ["mean", "max"] } })
             }
         };
+        let mut steps = vec![json!({ "color": "green", "value": null })];
+        steps.extend(
+            self.alarm
+                .map(|from| json!({ "color": "red", "value": from })),
+        );
+        let defaults = json!({
+            "unit": self.unit, "min": 0, "thresholds": { "mode": "absolute", "steps": steps },
+        });
         json!({
             "id": id,
             "type": if self.is_number { "stat" } else { "timeseries" },
@@ -212,7 +229,7 @@ impl Panel {
             "datasource": source(),
             "gridPos": place,
             "options": options,
-            "fieldConfig": { "defaults": { "unit": self.unit, "min": 0 }, "overrides": [] },
+            "fieldConfig": { "defaults": defaults, "overrides": [] },
             "targets": targets.collect::<Vec<_>>(),
         })
     }
@@ -250,9 +267,8 @@ fn of_discipline(class: &Class) -> Vec<Panel> {
                 let panel = Panel {
                     title,
                     about,
-                    unit,
-                    is_number: false,
                     queries,
+                    ..curves("", "", unit, &[])
                 };
                 panels.push((kind, panel));
             }

@@ -9,7 +9,7 @@ pub(super) fn health() -> Vec<Panel> {
         number(
             "Uptime",
             "Time since the start. It begins again after a crash or a restart; the router's log says why.",
-            "s",
+            ("s", None),
             (
                 "weir_uptime_seconds{{i}} * on (instance) group_left (version, mode) weir_info",
                 "{{version}}, {{mode}}",
@@ -18,7 +18,7 @@ pub(super) fn health() -> Vec<Panel> {
         number(
             "Ports that do not work",
             "Ports without a working interface or without a link.",
-            "none",
+            ("none", Some(1.0)),
             (
                 "count((weir_port_up{{p}} * weir_port_carrier) == 0) or vector(0)",
                 "",
@@ -27,19 +27,19 @@ pub(super) fn health() -> Vec<Panel> {
         number(
             "Restarts in an hour",
             "How often the router began anew: crashes, the watchdog, and restarts by an operator.",
-            "none",
+            ("none", Some(1.0)),
             ("sum(resets(weir_uptime_seconds{{i}}[1h]))", ""),
         ),
         number(
             "Netfilter chains bypassed",
             "Rules of the machine that forwarded packets do not pass; `weir show netfilter` lists them.",
-            "none",
+            ("none", Some(1.0)),
             ("count(weir_netfilter_bypassed_info{{i}}) or vector(0)", ""),
         ),
         number(
             "Pool in use",
             "Packets in all queues, as a share of those that the router can hold.",
-            "percentunit",
+            ("percentunit", Some(0.8)),
             (
                 "sum by (instance) (weir_queue_backlog_packets{{i}}) / on (instance) weir_pool_packets",
                 "{{instance}}",
