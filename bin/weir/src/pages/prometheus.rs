@@ -102,6 +102,7 @@ pub(crate) fn json() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use weir_base::{Instant, Streams};
@@ -124,7 +125,7 @@ mod tests {
     /// A router with ten ports, all with this discipline. Whatever it forwards leaves by the second.
     fn router(kind: &str) -> Plane {
         let spec = Spec::check(kind, []).unwrap();
-        let mut plane = Plane::new(4096, 1518, Streams::new(1));
+        let mut plane = Plane::new(16_384, 1518, Streams::new(1));
         let mut tables = Tables::default();
         for number in 0..PORTS {
             let name = format!("port{number}");
@@ -204,7 +205,7 @@ mod tests {
     }
 
     /// The time series of a router.
-    fn series(plane: &Plane) -> Vec<String> {
+    fn series(plane: &Plane) -> BTreeSet<String> {
         let devices = [Device::default(); PORTS];
         let answer = |source: &Source| match source {
             Source::Plane(read) => Some(read(plane)),
@@ -241,7 +242,9 @@ mod tests {
             forward(&mut plane, 1000..flows);
             let sent = plane.ports()[1].port.sent().packets;
             assert!(sent > 10, "{}: {sent} sent", manual.name);
-            assert_eq!(series(&plane), few, "{}", manual.name);
+            let many = series(&plane);
+            let new: Vec<_> = many.symmetric_difference(&few).collect();
+            assert!(new.is_empty(), "{}: {new:?}", manual.name);
             let most = PORTS * (of_tables + manual.gauges.len()) + 4 * Reason::COUNT;
             assert!(few.len() < most, "{}: {} series", manual.name, few.len());
             println!("{}: {} series", manual.name, few.len());
