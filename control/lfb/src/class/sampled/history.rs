@@ -33,6 +33,12 @@ pub(in crate::class) static HISTORY: Block = Block {
                 "10",
                 "maximum number of records of each port, the latest ones",
             ),
+            Parameter::new(
+                "port",
+                Kind::Text(64),
+                "",
+                "only those of this port; empty: of all",
+            ),
         ],
         components: &components::<HistoryRow, { COLUMNS.len() }>(COLUMNS),
         layout: Layout {
@@ -60,12 +66,14 @@ impl Row for HistoryRow {
 /// Of each port the latest ones, the latest first.
 fn records(sampled: &Sampled, query: &Settings) -> Vec<HistoryView> {
     let most = query.count("records") as usize;
+    let port = query.text("port");
     let by_minute = query.word("step") == "minute";
     let Some(latest) = &sampled.latest else {
         return Vec::new();
     };
     let mut all = Vec::new();
-    for port in &sampled.records.ports {
+    let ports = sampled.records.ports.iter();
+    for port in ports.filter(|of| port.is_empty() || *of.name == *port) {
         let ring = if by_minute {
             &port.minutes
         } else {
@@ -111,6 +119,10 @@ const COLUMNS: &[Column<HistoryRow>] = &[
         .about("Mean rate of the frames that were sent.")
         .shown(&[Cell::new("OUT MBIT/S").form(Form::Megabits)])
         .read(|view| rate(view.record.sent, view.record.span).into()),
+    component(14, "offered_bps", RATE_BPS, "310000000")
+        .about("Mean rate of the packets that were offered to its queue.")
+        .shown(&[Cell::new("OFFERED MBIT/S").form(Form::Megabits)])
+        .read(|view| rate(view.record.offered, view.record.span).into()),
     component(6, "received_packets", PACKETS, "25000")
         .about("Frames that were received.")
         .read(|view| view.record.received.packets.into()),

@@ -23,7 +23,7 @@ pub(super) mod waiting;
 
 use self::records::Records;
 pub use self::sample::Sample;
-use super::Block;
+use super::{Block, Source};
 
 /// The latest sample, and the records of those before it.
 #[derive(Debug, Default)]
@@ -40,6 +40,17 @@ impl Sampled {
         self.records.take(&sample);
         self.latest = Some(sample);
         self.others = others;
+    }
+
+    /// Whether samples have a table: those with metrics, whose rows are few, and those that are made from samples.
+    pub fn has(block: &Block) -> bool {
+        match block.source {
+            Source::Sampled(_) => true,
+            Source::Plane(_) | Source::Redirect(_) | Source::Ports(_) | Source::Status(_) => {
+                block.class.metric.is_some()
+            }
+            Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
+        }
     }
 
     /// A table as it was in the latest sample; none if samples do not have it, or there is none yet.

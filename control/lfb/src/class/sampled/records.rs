@@ -30,6 +30,8 @@ pub(super) struct Record {
     pub(super) at: Instant,
     pub(super) span: Span,
     pub(super) received: Tally,
+    /// To the queue.
+    pub(super) offered: Tally,
     pub(super) sent: Tally,
     /// Time on the link as a share of all time; none if the port is not paced.
     pub(super) utilisation: Option<f32>,
@@ -55,6 +57,7 @@ pub(super) struct Drops {
 struct Counters {
     at: Instant,
     received: Tally,
+    offered: Tally,
     sent: Tally,
     /// Bytes that its link has carried, with what a frame costs beside its bytes.
     on_wire: u64,
@@ -149,6 +152,7 @@ impl Counters {
         Self {
             at,
             received: port.received,
+            offered: port.offered,
             sent: port.sent,
             on_wire: on_wire.bytes.saturating_add_signed(overhead),
             dropped: port.dropped,
@@ -159,7 +163,15 @@ impl Counters {
 
     /// Whether these are less than earlier ones, so they count something else.
     fn is_before(&self, earlier: &Self) -> bool {
-        let counts = |of: &Self| [of.received.bytes, of.sent.bytes, of.on_wire, of.dropped];
+        let counts = |of: &Self| {
+            [
+                of.received.bytes,
+                of.offered.bytes,
+                of.sent.bytes,
+                of.on_wire,
+                of.dropped,
+            ]
+        };
         counts(self)
             .iter()
             .zip(counts(earlier))
@@ -178,6 +190,7 @@ impl Counters {
             at: self.at,
             span,
             received: self.received - earlier.received,
+            offered: self.offered - earlier.offered,
             sent: self.sent - earlier.sent,
             utilisation: capacity.map(|capacity| (on_wire / capacity.max(1.0)) as f32),
             dropped: self.dropped - earlier.dropped,
@@ -221,6 +234,7 @@ mod tests {
                 rate: Some(Rate::from_bps(16_384)),
                 overhead: 24,
                 received: sent,
+                offered: sent,
                 sent,
                 charged: sent,
                 dropped: seconds,
@@ -236,7 +250,9 @@ mod tests {
     #[test]
     fn a_record_is_the_difference_between_two_samples() {
         let mut records = Records::default();
-        [1, 2, 4].map(|seconds| records.take(&sample(seconds)));
+        [1, 2, 4]
+            .iter()
+            .for_each(|seconds| records.take(&sample(*seconds)));
         let [port] = &records.ports[..] else {
             panic!("{records:?}")
         };
@@ -270,7 +286,9 @@ mod tests {
     #[test]
     fn another_port_of_the_same_name_begins_anew() {
         let mut records = Records::default();
-        [5, 6, 1, 2].map(|seconds| records.take(&sample(seconds)));
+        [5, 6, 1, 2]
+            .iter()
+            .for_each(|seconds| records.take(&sample(*seconds)));
         assert_eq!(records.ports[0].seconds.len(), 1);
         let gone = Sample {
             ports: Vec::new(),

@@ -9,6 +9,7 @@ use weir_model::Value;
 use weir_packet::{FlowKey, KeyKind, Reason};
 use weir_path::plane::{Plane, PlanePort};
 
+use super::Sampled;
 use crate::class::ports::Device;
 use crate::class::{BLOCKS, ControlSent, Source};
 
@@ -34,6 +35,8 @@ pub(super) struct PortSample {
     pub(super) rate: Option<Rate>,
     pub(super) overhead: i32,
     pub(super) received: Tally,
+    /// To its queue.
+    pub(super) offered: Tally,
     pub(super) sent: Tally,
     /// Frames of the kernel itself, which take their part of the rate.
     pub(super) charged: Tally,
@@ -61,7 +64,7 @@ impl Sample {
     /// bounded by the number of ports and the queues of their disciplines.
     pub fn collect(plane: &Plane, devices: &[Device], control: ControlSent, now: Instant) -> Self {
         let mut tables = BTreeMap::new();
-        for block in BLOCKS.iter().filter(|block| block.class.metric.is_some()) {
+        for block in BLOCKS.iter().filter(|block| Sampled::has(block)) {
             let value = match block.source {
                 Source::Plane(read) => read(plane),
                 Source::Redirect(read) => read(plane, now, control),
@@ -103,6 +106,7 @@ impl Sample {
             rate: link.rate,
             overhead: link.overhead,
             received: slot.received,
+            offered: ledger.received,
             sent: ledger.sent,
             charged: slot.charged,
             dropped: ledger.dropped.packets,
