@@ -9,9 +9,9 @@ const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Sin
 heads(at("port-heads"), PORT); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
 
 // The spans that charts can show: milliseconds, and the step of their records.
-const SPANS = { "1 minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
+const SPANS = { "minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
 const STEPS = ["second", "minute"];
-let span = "1 minute", chosen = null, latest = null, lastGood = 0;
+let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
 
 // ---- words for numbers
@@ -62,7 +62,7 @@ function showWaiting() {
   at("waiting-about").textContent = all.length === 0 ? ""
     : "By source, those with most bytes in the queue first. \u201cOf the link\u201d is the share that they get while the others wait, too.";
   fill(at("waiting"), WAITING, all.map(row => ({ key: row.who, cells: [row.who, count(row.flows),
-    [`${count(row.held.packets)} packets`, el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
+    [el("span", { class: "whole" }, `${count(row.held.packets)} packet${row.held.packets === 1 ? "" : "s"}`), el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
     row.link_share_ratio === null ? "\u2013" : bar(row.link_share_ratio), millis(row.waited_s), row.why] })));
   at("waiting-empty").hidden = all.length > 0;
   at("waiting-empty").textContent = queue && queue.backlog.packets > 0
@@ -127,13 +127,14 @@ function path(rows, x, y, value) {
 }
 function draw(chart) {
   const [length, step] = SPANS[span], end = latest.t, rows = history[step].filter(row => row.t >= end - length);
-  const width = Math.max(220, chart.box.clientWidth), height = 150, left = 66, right = 10, top = 10, bottom = 24;
+  const width = Math.max(220, chart.box.clientWidth), height = 150, left = 80, right = 10, top = 10, bottom = 24;
   const limit = chart.limit && rows.length ? chart.limit(rows[rows.length - 1]) : null;
   const values = rows.flatMap(row => chart.lines.map(([, , value]) => value(row))).filter(v => v !== null && v !== undefined);
   const most = ceiling(Math.max(chart.zero, limit || 0, ...values));
   const x = t => left + (width - left - right) * (1 - (end - t) / length), y = v => top + (height - top - bottom) * (1 - v / most);
   const text = (words, attributes) => { const made = svg("text", attributes); made.textContent = words; return made; };
   const parts = [];
+  let named = null;
   for (const share of [0, 0.5, 1]) {
     parts.push(svg("path", { class: "grid", d: `M${left} ${y(share * most).toFixed(1)}H${width - right}` }));
     parts.push(text(share === 0 ? "0" : chart.unit(share * most), { x: left - 8, y: y(share * most) + 4, "text-anchor": "end", class: "where" }));
@@ -143,9 +144,10 @@ function draw(chart) {
       "text-anchor": share === 1 ? "start" : share === 0 ? "end" : "middle" }));
   if (limit) {
     parts.push(svg("path", { class: "limit", d: `M${left} ${y(limit).toFixed(1)}H${width - right}` }));
-    parts.push(text("rate of the link", { x: width - right, y: y(limit) + 14, "text-anchor": "end", class: "where" }));
+    named = text("rate of the link", { x: left + 4, y: y(limit) - 5 < top + 6 ? y(limit) + 14 : y(limit) - 5, class: "where over" });
   }
   for (const [, kind, value] of chart.lines) parts.push(svg("path", { class: `line ${kind}`, d: path(rows, x, y, value) }));
+  if (named) parts.push(named);
   const cursor = svg("path", { class: "cursor", d: "" });
   const shown = rows.length ? rows[rows.length - 1] : null;
   const words = row => row ? `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ") : "no record yet";
@@ -170,7 +172,7 @@ function spark(rows) {
     "aria-label": `most in a second: ${Math.round(most)}` }, svg("path", { d: columns.join(""), "stroke-width": step.toFixed(1) }));
 }
 function showCharts() {
-  at("charts-name").textContent = `${chosen}: the last ${span}`;
+  at("charts-name").textContent = `The last ${span} of ${chosen}`;
   CHARTS.forEach(draw);
 }
 
