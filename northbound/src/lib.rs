@@ -22,4 +22,5 @@ mod stream;
 
 pub use ce::ControlElement;
 pub use page::{Page, Token};
-pub use server::{Live, LiveLine, Operator, Peer, Refusal, Service};
+pub use server::{Operator, Peer, Refusal, Service};
+pub use stream::{Live, LiveLine};

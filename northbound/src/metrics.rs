@@ -134,7 +134,7 @@ mod tests {
             Component::new(1, "port", Type::Text, "wan"),
             Component::new(2, "discipline", Type::Text, "fifo"),
             Component::new(3, "sent", weir_model::class::COUNT, "").about("Sent."),
-            Component::new(5, "delay_s", weir_model::class::TIMES, "").about("Delay."),
+            Component::new(5, "delay_s", weir_model::metric::TIMES, "").about("Delay."),
             Component::new(4, "gauges", Type::Map(&Type::Gauge(Unit::One)), "full=3"),
         ],
         ..Class::PLAIN

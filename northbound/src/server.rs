@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
@@ -20,13 +19,14 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
 use crate::page::guard::{self, Guard};
-use crate::{api, metrics, openapi, page, stream};
+use crate::stream::{self, Live};
+use crate::{api, metrics, openapi, page};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -88,21 +88,6 @@ pub trait Operator: Send + Sync + 'static {
     /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
     fn live(&self) -> Option<Live> {
         None
-    }
-}
-
-/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
-#[derive(Clone, Debug, Default)]
-pub struct LiveLine(pub(crate) Bytes);
-
-/// The latest sample.
-pub type Live = watch::Receiver<LiveLine>;
-
-impl LiveLine {
-    /// From tables by their names.
-    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
-        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
-        Self(line.into())
     }
 }
 

@@ -420,34 +420,7 @@ pub const HELD: Type = Type::Struct(&[
     Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "6000").about(BYTES),
 ]);
 
-/// Times that were counted by their length.
-pub const TIMES: Type = Type::Struct(&[
-    Component::new(1, "count", Type::Counter(Unit::One), "1500").about("How many were counted."),
-    Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Their sum."),
-    Component::new(
-        3,
-        BUCKETS,
-        Type::Rows(&[
-            Component::new(1, BELOW, Type::Real(Unit::Seconds), "0.004194304").about("A length."),
-            Component::new(2, "count", Type::Counter(Unit::One), "1450")
-                .about("How many of the times were shorter."),
-        ]),
-        "",
-    )
-    .about("How many were shorter than some lengths, each twice the one before."),
-]);
-
-/// The members of [`TIMES`] that a histogram is made from.
-pub(crate) const BUCKETS: &str = "buckets";
-/// The length of a bucket.
-pub(crate) const BELOW: &str = "below_s";
-
 impl Type {
-    /// Whether it is [`TIMES`].
-    pub(crate) fn is_histogram(&self) -> bool {
-        matches!(self, Self::Struct([_, _, last]) if last.name == BUCKETS)
-    }
-
     /// Whether a value is of this type.
     pub fn admits(&self, value: &Value) -> bool {
         match (self, value) {

@@ -4,11 +4,38 @@
 //! A class has metrics if it says so ([`Class::metrics`]). Those whose rows are without bound (flows, routes,
 //! neighbours) have none: each row would be a time series of its own.
 
-use crate::class::{BELOW, BUCKETS, Component, Type, Unit};
+use crate::class::{Component, Type, Unit};
 use crate::{Class, Value};
 
 /// The meaning of a metric whose labels are the texts of a row.
 pub const INFO: &str = "Texts as labels; the value is always 1.";
+
+/// Times that were counted by their length.
+pub const TIMES: Type = Type::Struct(&[
+    Component::new(1, "count", Type::Counter(Unit::One), "1500").about("How many were counted."),
+    Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Their sum."),
+    Component::new(
+        3,
+        BUCKETS,
+        Type::Rows(&[
+            Component::new(1, BELOW, Type::Real(Unit::Seconds), "0.004194304").about("A length."),
+            Component::new(2, "count", Type::Counter(Unit::One), "1450")
+                .about("How many of the times were shorter."),
+        ]),
+        "",
+    )
+    .about("How many were shorter than some lengths, each twice the one before."),
+]);
+
+/// The members of [`TIMES`] that a histogram is made from.
+const BUCKETS: &str = "buckets";
+/// The length of a bucket.
+const BELOW: &str = "below_s";
+
+/// Whether a type is [`TIMES`].
+fn is_histogram(kind: &Type) -> bool {
+    matches!(kind, Type::Struct([_, _, last]) if last.name == BUCKETS)
+}
 
 /// A metric: a number of each row.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +158,7 @@ fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component
         Type::Flag => (Unit::One, Kind::Gauge),
         Type::Gauge(unit) | Type::Real(unit) => (*unit, Kind::Gauge),
         Type::Counter(unit) => (*unit, Kind::Counter),
-        times if times.is_histogram() => (Unit::Seconds, Kind::Histogram),
+        times if is_histogram(times) => (Unit::Seconds, Kind::Histogram),
         Type::Struct(members) => {
             for member in *members {
                 let about = Component { about, ..*member };
@@ -178,7 +205,7 @@ fn base_unit(unit: Unit) -> (&'static str, &'static str, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::{COUNT, TIMES};
+    use crate::class::COUNT;
 
     #[test]
     fn names_end_with_the_base_unit() {

@@ -7,8 +7,9 @@ use weir_base::setting::Setting;
 use weir_base::{Delays, Span, Tally};
 use weir_model::Value;
 use weir_model::class::{
-    COUNT, Cell, Class, Condition, Event, Form, HELD, Layout, Mechanisms, TIMES, Type, Unit,
+    COUNT, Cell, Class, Condition, Event, Form, HELD, Layout, Mechanisms, Type, Unit,
 };
+use weir_model::metric::TIMES;
 use weir_path::plane::PlanePort;
 
 use super::{

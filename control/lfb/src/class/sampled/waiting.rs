@@ -66,7 +66,7 @@ impl Row for Holder {
     type View<'a> = Self;
 }
 
-/// What waits at one port.
+/// Waiting packets of one port.
 struct Crowd<'a> {
     all: Vec<&'a Held>,
     bytes: u64,
@@ -334,7 +334,7 @@ mod tests {
         })
     }
 
-    /// The table of what waits, by source or by flow.
+    /// The table of these packets, by source or by flow.
     fn table(waiting: Vec<Held>, by: &str) -> Vec<Value> {
         let sample = super::super::Sample::of_waiting(waiting);
         let mut sampled = Sampled::default();
