@@ -59,24 +59,23 @@ fn write_mechanisms(text: &mut String, mechanisms: &Mechanisms, rows: &[(String,
 /// Writes all metrics of a class, without those that no row has.
 fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
     for family in class.metrics().chunk_by(|a, b| a.name == b.name) {
-        let line = |metric: &Metric, (labels, row): &(String, &Value)| {
-            let value = metric.value(row)?;
-            let number = metric.number.map(|number| format!("number=\"{number}\""));
-            let labels = braced([Some(labels.clone()), number].into_iter().flatten());
-            Some(format!("{}{labels} {value}\n", metric.name))
+        let lines = |metric: &Metric, (labels, row): &(String, &Value)| -> String {
+            let name = &metric.name;
+            let samples = metric.samples(row).into_iter();
+            let line = |(end, label, value): (&str, Option<String>, String)| {
+                let labels = braced([labels.clone()].into_iter().chain(label));
+                format!("{name}{end}{labels} {value}\n")
+            };
+            samples.map(line).collect()
         };
-        let lines = |metric| rows.iter().filter_map(move |row| line(metric, row));
+        let lines = |metric| rows.iter().map(move |row| lines(metric, row));
         let lines: String = family.iter().flat_map(lines).collect();
         if let Some(Metric {
-            name,
-            about,
-            counts,
-            ..
+            name, about, kind, ..
         }) = family.first()
             && !lines.is_empty()
         {
-            let kind = if *counts { "counter" } else { "gauge" };
-            head(text, name, about, kind);
+            head(text, name, about, kind.word());
             text.push_str(&lines);
         }
     }
@@ -141,6 +140,7 @@ mod tests {
             Component::new(1, "port", Type::Text, "wan"),
             Component::new(2, "discipline", Type::Text, "fifo"),
             Component::new(3, "sent", weir_model::class::COUNT, "").about("Sent."),
+            Component::new(5, "delay_s", weir_model::metric::TIMES, "").about("Delay."),
             Component::new(4, "gauges", Type::Map(&Type::Gauge(Unit::One)), "full=3"),
         ],
         ..Class::PLAIN
@@ -158,6 +158,12 @@ weir_queue_sent_packets_total{port=\"wan\"} 15
 # HELP weir_queue_sent_bytes_total Sent.
 # TYPE weir_queue_sent_bytes_total counter
 weir_queue_sent_bytes_total{port=\"wan\"} 9000
+# HELP weir_queue_delay_seconds Delay.
+# TYPE weir_queue_delay_seconds histogram
+weir_queue_delay_seconds_bucket{port=\"wan\",le=\"0.004194304\"} 1450
+weir_queue_delay_seconds_bucket{port=\"wan\",le=\"+Inf\"} 1500
+weir_queue_delay_seconds_sum{port=\"wan\"} 4.5
+weir_queue_delay_seconds_count{port=\"wan\"} 1500
 # HELP weir_fifo_full_packets_total lost
 # TYPE weir_fifo_full_packets_total counter
 weir_fifo_full_packets_total{port=\"wan\"} 3

@@ -14,7 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json, Router, middleware};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,12 +24,14 @@ use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, Capture
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
-use crate::{api, metrics, openapi};
+use crate::page::guard::{self, Guard};
+use crate::stream::{self, Live};
+use crate::{api, metrics, openapi, page};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// Connections with an answer that goes on, beside those.
-const STREAMS_MAX: usize = 256;
+pub(crate) const STREAMS_MAX: usize = 256;
 /// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// The same for the socket of a control element: it waits for its FEs, and routes are many.
@@ -83,6 +85,10 @@ pub trait Operator: Send + Sync + 'static {
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
+    /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
+    fn live(&self) -> Option<Live> {
+        None
+    }
 }
 
 /// The service, before it answers requests.
@@ -113,8 +119,8 @@ impl Service {
 
     /// Answers requests until the returned future is dropped; then the socket is removed.
     pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        self.serve_routes(router(operator), CONNECTION_TIME_MAX)
-            .await
+        let routes = router(operator, Guard::Socket);
+        self.serve_routes(routes, CONNECTION_TIME_MAX).await
     }
 
     /// The same for other routes, with the longest time of a connection.
@@ -124,7 +130,7 @@ impl Service {
 }
 
 async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
-    let places = Places::default();
+    let places = Places::new(STREAMS_MAX);
     loop {
         let lease = places.lease().await?;
         let Some((stream, _)) = accepted(listener.accept().await).await else {
@@ -139,9 +145,13 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
     }
 }
 
-/// The same for browsers on this machine. Nobody knows who they are.
-pub(crate) async fn serve_page(listener: TcpListener, service: Router) -> io::Result<()> {
-    let places = Places::default();
+/// The same for browsers on this machine, with at most `streams` answers that go on. Nobody knows who they are.
+pub(crate) async fn serve_page(
+    listener: TcpListener,
+    service: Router,
+    streams: usize,
+) -> io::Result<()> {
+    let places = Places::new(streams);
     let service = service.layer(Extension(Peer {
         uid: u32::MAX,
         pid: None,
@@ -160,16 +170,14 @@ struct Places {
     streams: Arc<Semaphore>,
 }
 
-impl Default for Places {
-    fn default() -> Self {
+impl Places {
+    fn new(streams: usize) -> Self {
         Self {
             short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Arc::new(Semaphore::new(streams)),
         }
     }
-}
 
-impl Places {
     /// A place for one more connection.
     async fn lease(&self) -> io::Result<Lease> {
         let place = Arc::clone(&self.short).acquire_owned().await;
@@ -282,7 +290,7 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 7] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
             Ok(config) => Json(config).into_response(),
@@ -301,8 +309,10 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
         })
     };
     [
+        ("/", get(page::of_router)),
         ("/v1/openapi.json", get(interface)),
         ("/metrics", get(metrics)),
+        ("/v1/live", get(live)),
         ("/v1/config", config.put(apply).patch(change).delete(delete)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
@@ -352,7 +362,7 @@ pub(crate) fn not_read(refusal: Refusal) -> Response {
     }
 }
 
-pub(crate) fn router(operator: Arc<dyn Operator>) -> Router {
+pub(crate) fn router(operator: Arc<dyn Operator>, guard: Guard) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = operator.classes();
     let tables = tables.into_iter().flat_map(|class| {
@@ -360,12 +370,14 @@ pub(crate) fn router(operator: Arc<dyn Operator>) -> Router {
         let parts = format!("{path}/{{*part}}");
         [(path, table(class)), (parts, part(class))]
     });
-    let others = routes().map(|(path, methods)| (path.to_owned(), methods));
+    let others = routes().into_iter().chain(page::parts());
+    let others = others.map(|(path, methods)| (path.to_owned(), methods));
     tables
         .chain(others)
         .fold(Router::new(), add)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(guard, guard::admit))
         .with_state(operator)
 }
 
@@ -382,6 +394,20 @@ async fn on_a_thread(
     answer.unwrap_or_else(|error| {
         (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
     })
+}
+
+async fn live(State(operator): Shared, Extension(lease): Extension<Lease>) -> Response {
+    let Some(tables) = operator.live() else {
+        let why = "only the router itself makes samples; ask it, not its control element";
+        return (StatusCode::NOT_FOUND, why).into_response();
+    };
+    match lease.extend() {
+        Some(permit) => stream::of_samples(tables, permit),
+        None => {
+            let why = "too many readers follow this router; close one, or ask again later";
+            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        }
+    }
 }
 
 async fn apply(state: Shared, Extension(by): Extension<Peer>, text: String) -> Response {

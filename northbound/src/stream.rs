@@ -1,5 +1,5 @@
-//! The notices of a watch as an answer that goes on: a line of JSON each, as they come, until the reader closes the
-//! connection.
+//! The notices of a watch, or the samples of a router, as an answer that goes on: a line of JSON each, as they come, until
+//! the reader closes the connection.
 //!
 //! ```text
 //!  control element: 1024 notices --fetch--> task --one piece--> connection --> reader
@@ -9,6 +9,7 @@
 //! counts the others: the next line is `{"lost": 3}`. One that does not read for a minute loses its watch. An empty line
 //! shows life when nothing else does; by it a reader that has gone is noticed.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use weir_model::Value;
 use weir_model::watch::WatchReport;
 
@@ -31,6 +32,24 @@ const MEDIA_TYPE: &str = "application/x-ndjson";
 const NOTICE_STEP: Duration = Duration::from_millis(50);
 /// Longest time without a line.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// A reader that takes no sample for this time has gone.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
+#[derive(Clone, Debug, Default)]
+pub struct LiveLine(Bytes);
+
+/// The latest sample.
+pub type Live = watch::Receiver<LiveLine>;
+
+impl LiveLine {
+    /// From tables by their names.
+    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
+        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
+        Self(line.into())
+    }
+}
 
 /// An answer that ends with its connection.
 struct Lines {
@@ -65,12 +84,38 @@ pub(crate) fn answer(
         follow(fetch, sender).await;
         tokio::task::spawn_blocking(end);
     });
+    lines(pieces, permit)
+}
+
+/// An answer of these lines.
+fn lines(pieces: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Response {
     let body = Body::new(Lines {
         pieces,
         _permit: permit,
     });
     let headers = [(CONTENT_TYPE, MEDIA_TYPE), (CONNECTION, "close")];
     (headers, body).into_response()
+}
+
+/// Each sample as a line. A slow reader misses some, and gets the latest one. One that does not read for a while loses its
+/// connection, so that another one has its place.
+pub(crate) fn of_samples(mut samples: Live, permit: OwnedSemaphorePermit) -> Response {
+    let (sender, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        samples.mark_changed(); // the latest one at once
+        loop {
+            let line = match tokio::time::timeout(QUIET_MAX, samples.changed()).await {
+                Ok(Ok(())) => samples.borrow_and_update().0.clone(),
+                Ok(Err(_)) => break, // the router ends
+                Err(_) => Bytes::from_static(b"\n"),
+            };
+            let sent = sender.send_timeout(line, UNREAD_TIME_MAX).await;
+            if sent.is_err() {
+                break;
+            }
+        }
+    });
+    lines(pieces, permit)
 }
 
 async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_base::setting::Settings;
 use weir_lfb::class::{self, Block};
 use weir_lfb::fe::FePlan;
 use weir_live::capture::Captures;
@@ -11,7 +12,7 @@ use weir_live::router::Running;
 use weir_live::router::reader::Reader;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
-use weir_northbound::{Operator, Peer, Refusal};
+use weir_northbound::{Live, Operator, Peer, Refusal};
 
 use crate::{configuration, journal};
 
@@ -20,17 +21,24 @@ pub(crate) struct Console {
     running: Arc<Running>,
     reader: Arc<Reader>,
     captures: Captures,
+    live: Live,
     /// The forwarding element that the router is, if it is one.
     fe: Option<FePlan>,
 }
 
 impl Console {
-    pub(crate) fn new(running: Arc<Running>, reader: Arc<Reader>, fe: Option<FePlan>) -> Self {
+    pub(crate) fn new(
+        running: Arc<Running>,
+        reader: Arc<Reader>,
+        live: Live,
+        fe: Option<FePlan>,
+    ) -> Self {
         let captures = Captures::new(running.handle.clone());
         Self {
             running,
             reader,
             captures,
+            live,
             fe,
         }
     }
@@ -65,13 +73,7 @@ impl Operator for Console {
         class: &'static Class,
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal> {
-        let Some(block) = Block::find(class.name) else {
-            unreachable!("{} is not one of `classes`", class.name)
-        };
-        let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
-        let query = block
-            .query(query)
-            .map_err(|e| Refusal::Wrong(e.to_string()))?;
+        let (block, query) = query_of(class, &query)?;
         self.reader.read(block, &query).map_err(Refusal::Silent)
     }
 
@@ -112,6 +114,25 @@ impl Operator for Console {
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal> {
         self.captures.end(id)
     }
+
+    fn live(&self) -> Option<Live> {
+        Some(self.live.clone())
+    }
+}
+
+/// What is asked for with one of our classes.
+pub(crate) fn query_of(
+    class: &Class,
+    query: &BTreeMap<String, String>,
+) -> Result<(&'static Block, Settings), Refusal> {
+    let Some(block) = Block::find(class.name) else {
+        unreachable!("{} is not one of `classes`", class.name)
+    };
+    let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
+    let query = block
+        .query(query)
+        .map_err(|e| Refusal::Wrong(e.to_string()))?;
+    Ok((block, query))
 }
 
 /// The changes that were put in force, or the reasons why none was.

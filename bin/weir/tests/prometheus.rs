@@ -29,12 +29,21 @@ fn file(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// The names of all declared metrics.
+/// The names of all declared metrics; a histogram has several.
 fn declared() -> BTreeSet<String> {
     let listed = list("prometheus");
     let rows = listed.as_array().unwrap().iter();
-    rows.map(|row| row["name"].as_str().unwrap().to_owned())
-        .collect()
+    let of_row = |row: &Value| {
+        let name = row["name"].as_str().unwrap();
+        let ends: &[&str] = match row["type"] == "histogram" {
+            true => &["_bucket", "_sum", "_count"],
+            false => &[""],
+        };
+        ends.iter()
+            .map(|end| format!("{name}{end}"))
+            .collect::<Vec<_>>()
+    };
+    rows.flat_map(of_row).collect()
 }
 
 /// Every query of the dashboard, those of its variables aside.
@@ -120,7 +129,13 @@ fn every_declared_metric_is_named_by_the_conventions() {
     for row in listed.as_array().unwrap() {
         let cell = |column: &str| row[column].as_str().unwrap();
         let (name, kind, about) = (cell("name"), cell("type"), cell("about"));
-        text += &format!("# HELP {name} {about}\n# TYPE {name} {kind}\n{name} 1\n");
+        text += &format!("# HELP {name} {about}\n# TYPE {name} {kind}\n");
+        text += &match kind {
+            "histogram" => {
+                format!("{name}_bucket{{le=\"+Inf\"}} 1\n{name}_sum 1\n{name}_count 1\n")
+            }
+            _ => format!("{name} 1\n"),
+        };
     }
     check_metrics(&text);
 }

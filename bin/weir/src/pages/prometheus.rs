@@ -76,9 +76,9 @@ fn of_class(class: &Class) -> Vec<Row> {
     let mut metrics = class.metrics();
     metrics.dedup_by(|a, b| a.name == b.name); // the same metric with another number
     let numbers = metrics.into_iter().map(|metric| {
-        let kind = if metric.counts { "counter" } else { "gauge" };
         let labels = key.iter().copied().chain(metric.number.map(|_| "number"));
         let labels: Vec<_> = labels.collect();
+        let kind = metric.kind.word();
         (metric.name, kind, labels.join(", "), metric.about)
     });
     info.into_iter().chain(numbers).collect()

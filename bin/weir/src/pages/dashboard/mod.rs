@@ -8,7 +8,7 @@ mod panels;
 use serde_json::{Value, json};
 use weir_lfb::class::disciplines;
 use weir_model::Class;
-use weir_model::metric::Metric;
+use weir_model::metric::{Kind, Metric};
 
 /// Width of the grid, and height of a panel with a curve and with a number.
 const WIDTH: usize = 24;
@@ -250,9 +250,9 @@ fn of_discipline(class: &Class) -> Vec<Panel> {
             Some(_) => format!("{{{{port}}}} {name} {{{{number}}}}"),
             None => format!("{{{{port}}}} {name}"),
         };
-        let query = match metric.counts {
-            true => format!("rate({}{{{{p}}}}[$__rate_interval])", metric.name),
-            false => format!("{}{{{{p}}}}", metric.name),
+        let query = match metric.kind {
+            Kind::Counter => format!("rate({}{{{{p}}}}[$__rate_interval])", metric.name),
+            Kind::Gauge | Kind::Histogram => format!("{}{{{{p}}}}", metric.name),
         };
         last = metric.name.clone();
         let title = format!("{}: {kind}", class.name);
@@ -289,13 +289,13 @@ fn short(name: &str, discipline: &str) -> String {
 fn unit_of(metric: &Metric) -> (&'static str, &'static str) {
     let name = metric.name.trim_end_matches("_total");
     let ends = |end| name.ends_with(end);
-    match metric.counts {
-        true if ends("_packets") => ("packets a second", "pps"),
-        true => ("events a second", "eps"),
-        false if ends("_ratio") => ("shares", "percentunit"),
-        false if ends("_bytes_per_second") => ("rates", "Bps"),
-        false if ends("_seconds") => ("times", "s"),
-        false if ends("_bytes") => ("bytes", "bytes"),
-        false => ("now", "none"),
+    match metric.kind {
+        Kind::Counter if ends("_packets") => ("packets a second", "pps"),
+        Kind::Counter => ("events a second", "eps"),
+        _ if ends("_ratio") => ("shares", "percentunit"),
+        _ if ends("_bytes_per_second") => ("rates", "Bps"),
+        _ if ends("_seconds") => ("times", "s"),
+        _ if ends("_bytes") => ("bytes", "bytes"),
+        _ => ("now", "none"),
     }
 }

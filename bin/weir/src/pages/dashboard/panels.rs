@@ -130,14 +130,20 @@ pub(super) fn queues() -> Vec<Panel> {
             &[("weir_queue_backlog_bytes{{p}}", "{{port}}")],
         ),
         curves(
-            "Time to empty the queue",
-            "The bytes that wait, divided by the port's rate: how long the last one waits if the queue is a line. Of a \
-             fair queue it is an upper bound for those who send little.",
+            "Delay in the queue",
+            "Time from arrival to departure of the packets that were sent: half of them waited less than p50, one in a \
+             hundred more than p99.",
             "s",
-            &[(
-                "weir_queue_backlog_bytes{{p}} / weir_port_rate_bytes_per_second",
-                "{{port}}",
-            )],
+            &[
+                (
+                    "histogram_quantile(0.5, sum by (port, le) (rate(weir_queue_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "{{port}} p50",
+                ),
+                (
+                    "histogram_quantile(0.99, sum by (port, le) (rate(weir_queue_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "{{port}} p99",
+                ),
+            ],
         ),
         curves(
             "Dropped by the queue",
