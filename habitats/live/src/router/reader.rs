@@ -83,6 +83,7 @@ impl Reader {
 
     fn status(&self) -> Result<Process, String> {
         let in_force = self.running.in_force();
+        let (bypassed, bypassed_new) = bypass::counts(&lock(&self.running.bypassed));
         Ok(Process {
             version: self.version,
             pid: std::process::id(),
@@ -91,6 +92,8 @@ impl Reader {
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),
+            bypassed,
+            bypassed_new,
         })
     }
 }
