@@ -44,8 +44,8 @@ first.
 
 Units are base units: bytes of layer-2 frames, seconds, shares from 0 to 1; a rate is in bytes a second. Counters begin
 at zero with the router, or with the port or discipline. The metrics of a discipline exist while a port has
-it. The configuration bounds the number of time series: ports, paths of FPF, drop reasons, netfilter chains. Flows,
-routes and neighbours have none, and no text that varies (an error, a peer's address) is a label.
+it. The configuration bounds the number of time series: ports, paths of FPF, drop reasons. Flows, routes and
+neighbours have none, and no text that varies (an error, a peer's address) is a label.
 "#;
 
 const COLUMNS: &str = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
@@ -211,7 +211,6 @@ mod tests {
             Source::Plane(read) => Some(read(plane)),
             Source::Redirect(read) => Some(read(plane, Instant::ZERO, ControlSent::default())),
             Source::Ports(read) => Some(read(plane, &devices)),
-            Source::Netfilter(read) => Some(read(&[])),
             _ => None,
         };
         let blocks = BLOCKS.iter().filter(|block| block.class.metric.is_some());

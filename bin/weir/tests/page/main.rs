@@ -7,6 +7,8 @@
 mod browser;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../promtool/mod.rs"]
+mod promtool;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -158,6 +160,18 @@ fn the_page_reads_and_changes_nothing() {
         eventually("there is a sample", || {
             get(&bench, &format!("/v1/{table}")).0 == 200
         });
+    }
+    // Prometheus on this machine needs no other way; one name stands for all that samples have.
+    let (_, metrics) = get(&bench, "/metrics");
+    let (head, metrics) = metrics.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    promtool::check_metrics(metrics);
+    for name in [
+        "weir_uptime_seconds ",
+        "weir_bypassed_chains_new 0",
+        "weir_queue_delay_seconds_bucket{port=",
+    ] {
+        assert!(metrics.contains(&format!("\n{name}")), "{name}: {metrics}");
     }
     // What has a row for each flow, route or neighbour is for the owner of the socket.
     for table in ["flows", "hogs", "routes", "neighbours", "netfilter"] {

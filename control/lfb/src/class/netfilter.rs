@@ -10,7 +10,6 @@ pub(super) static NETFILTER: Block = Block {
         id: 0x00F7_0109,
         about: "chains of this machine's netfilter rules that transit bypasses",
         key: &["family", "table", "chain"],
-        metric: Some("netfilter_bypassed"),
         components: &components::<BypassedRow, { COLUMNS.len() }>(COLUMNS),
         events: &[Event {
             id: 1,

@@ -38,6 +38,10 @@ pub struct Process {
     pub router: RouterPlan,
     /// Number of its ports.
     pub ports: usize,
+    /// Chains of netfilter rules that forwarded packets bypass.
+    pub bypassed: usize,
+    /// Of these, chains that appeared while it ran.
+    pub bypassed_new: usize,
 }
 
 struct ProcessRow;
@@ -91,4 +95,12 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .capability()
         .about("The most changes that one request may have.")
         .read(|_| (CHANGES_MAX as u64).into()),
+    component(10, "bypassed_chains", NUMBER, "0")
+        .about(
+            "Chains of this machine's netfilter rules that forwarded packets bypass; `weir show netfilter` lists them.",
+        )
+        .read(|process| (process.bypassed as u64).into()),
+    component(11, "bypassed_chains_new", NUMBER, "0")
+        .about("Of these, chains that appeared while the router ran.")
+        .read(|process| (process.bypassed_new as u64).into()),
 ];

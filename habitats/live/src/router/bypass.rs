@@ -127,6 +127,12 @@ fn renew(known: &mut Bypassed, chains: Vec<BypassedChain>, at_start: bool) -> Ve
     new
 }
 
+/// The number of bypassed chains, and of those that did not exist at the start.
+pub(super) fn counts(bypassed: &Bypassed) -> (usize, usize) {
+    let new = bypassed.values().filter(|at_start| !**at_start).count();
+    (bypassed.len(), new)
+}
+
 /// The bypassed chains, for an operator.
 pub fn report(bypassed: &Bypassed) -> Vec<netfilter::Bypassed> {
     let row = |(chain, at_start): (&BypassedChain, &bool)| netfilter::Bypassed {

@@ -151,6 +151,7 @@ impl Reader {
 
     fn status(&self, pool_packets: usize) -> Process {
         let in_force = self.running.in_force();
+        let (bypassed, bypassed_new) = bypass::counts(&lock(&self.running.bypassed));
         Process {
             version: self.version,
             pid: std::process::id(),
@@ -159,6 +160,8 @@ impl Reader {
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),
+            bypassed,
+            bypassed_new,
         }
     }
 }

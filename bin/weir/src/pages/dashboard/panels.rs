@@ -34,7 +34,7 @@ pub(super) fn health() -> Vec<Panel> {
             "Netfilter chains bypassed",
             "Rules of the machine that forwarded packets do not pass; `weir show netfilter` lists them.",
             ("none", Some(1.0)),
-            ("count(weir_netfilter_bypassed_info{{i}}) or vector(0)", ""),
+            ("weir_bypassed_chains{{i}}", ""),
         ),
         number(
             "Pool in use",
