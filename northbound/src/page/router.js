@@ -15,13 +15,13 @@ let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
 
 // ---- words for numbers
-const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms`;
+const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : s < 1 ? `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms` : `${Number(s.toPrecision(3))} s`;
 const bits = bps => scaled(bps, "bit/s");
 const percent = x => `${x > 0 && x < 0.0995 ? (100 * x).toFixed(1) : (100 * x).toFixed(0)} %`;
 const count = n => n.toLocaleString("en");
 function bar(share, kind) {
   const part = el("i", { style: `width:${Math.min(100, 100 * share).toFixed(1)}%` });
-  return [el("span", { class: `meter ${kind || ""}`, "aria-hidden": "true" }, part), percent(share)];
+  return el("span", { class: "whole" }, el("span", { class: `meter ${kind || ""}`, "aria-hidden": "true" }, part), percent(share));
 }
 const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
 
@@ -46,11 +46,11 @@ function showPorts() {
 }
 
 function showHeadline() {
-  const rows = latest.history.filter(row => row.utilisation_ratio !== null);
-  const busiest = rows.sort((a, b) => b.utilisation_ratio - a.utilisation_ratio)[0];
-  at("headline").textContent = busiest && busiest.utilisation_ratio >= 0.97
-    ? `The link of ${busiest.port} is full: its packets wait ${millis(busiest.delay_p50_s)}, 99 of 100 below ${millis(busiest.delay_p99_s)}`
-    : latest.history.some(row => row.backlog.packets > 100) ? "Packets wait for their links" : "No link is full";
+  const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
+  const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.delay_p99_s);
+  const waits = row => `its packets wait ${millis(row.delay_p50_s)}, 99 of 100 below ${millis(row.delay_p99_s)}`;
+  at("headline").textContent = fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full: ${waits(fullest)}`
+    : slowest && slowest.delay_p99_s >= 0.01 ? `${slowest.port} has a queue: ${waits(slowest)}` : "No link is full";
   const { mode, version, uptime_s } = latest.status;
   at("router-about").textContent = `weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
 }
@@ -220,7 +220,7 @@ at("ports").addEventListener("click", event => {
 });
 addEventListener("hashchange", () => { chosen = null; show(); });
 for (const name of Object.keys(SPANS)) {
-  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name);
+  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name === "minute" ? "1 minute" : name);
   button.addEventListener("click", () => {
     span = name;
     for (const other of at("spans").children) other.setAttribute("aria-pressed", String(other === button));

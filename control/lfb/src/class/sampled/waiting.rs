@@ -163,7 +163,9 @@ impl<'a> Crowd<'a> {
                 );
             }
             Service::Priced(_) if of.len() == self.all.len() => {
-                return "Nobody else waits: they have the whole link.".to_owned();
+                return "Nobody else waits now: whoever sends less than a fair share passes at once, and these packets get \
+                        the rest of the link."
+                    .to_owned();
             }
             Service::Priced(price) => price,
         };
