@@ -13,7 +13,7 @@ pub mod packet;
 pub mod pool;
 mod sip;
 
-pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
+pub use fate::{Direction, Discarded, Fate, Fates, Freed, MarkReason, Reason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
 pub use packet::{Class, Ecn, Packet, Queue, Slot};
 pub use pool::Pool;
