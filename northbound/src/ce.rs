@@ -267,14 +267,13 @@ async fn watch(
     Json(request): Json<WatchRequest>,
 ) -> Response {
     let Some(permit) = lease.extend() else {
-        let why = "too many watches are open on this socket; end one, or ask again later";
-        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+        return server::too_many_streams();
     };
     let asked = Arc::clone(&ce);
     match tokio::task::spawn_blocking(move || asked.watch(request)).await {
         Ok(Ok(watch)) => {
             let asked = Arc::clone(&ce);
-            let fetch = Arc::new(move || asked.fetch(watch));
+            let fetch = Arc::new(move || asked.fetch(watch).map(Into::into));
             let end = move || drop(ce.end_watch(watch)); // it may have ended by itself
             stream::answer(fetch, end, permit)
         }

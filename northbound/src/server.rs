@@ -21,10 +21,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
-use crate::{api, metrics, openapi};
+use crate::{api, metrics, openapi, stream};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -83,6 +84,12 @@ pub trait Operator: Send + Sync + 'static {
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
+    /// Begins to observe what is dropped, and returns the number of the observer.
+    fn observe(&self, request: ObserveRequest) -> Result<u64, Refusal>;
+    /// What an observer has seen since the last call.
+    fn observed(&self, id: u64) -> Result<ObserveReport, Refusal>;
+    /// Ends an observer.
+    fn end_observer(&self, id: u64);
 }
 
 /// The service, before it answers requests.
@@ -282,7 +289,7 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 6] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
             Ok(config) => Json(config).into_response(),
@@ -306,6 +313,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 5] {
         ("/v1/config", config.put(apply).patch(change).delete(delete)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
+        ("/v1/observe", get(observe)),
     ]
 }
 
@@ -445,6 +453,37 @@ async fn captured(state: Shared, Segment(id): Segment<u64>) -> Response {
 async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
     let end = move |o: &dyn Operator| o.end_capture(id).map(|report| Json(report).into_response());
     on_a_thread(state, move |o| end(o).unwrap_or_else(refused)).await
+}
+
+/// Answers with what is dropped, as long as somebody reads.
+async fn observe(
+    State(operator): Shared,
+    Extension(lease): Extension<Lease>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    let request = match ObserveRequest::from_query(&query) {
+        Ok(request) => request,
+        Err(why) => return not_read(Refusal::Wrong(why)),
+    };
+    let Some(permit) = lease.extend() else {
+        return too_many_streams();
+    };
+    let asked = Arc::clone(&operator);
+    match tokio::task::spawn_blocking(move || asked.observe(request)).await {
+        Ok(Ok(id)) => {
+            let asked = Arc::clone(&operator);
+            let fetch = Arc::new(move || asked.observed(id).map(Into::into));
+            stream::answer(fetch, move || operator.end_observer(id), permit)
+        }
+        Ok(Err(refusal)) => not_read(refusal),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// Refuses one more answer that goes on.
+pub(crate) fn too_many_streams() -> Response {
+    let why = "too many answers that go on are open on this socket; end one, or ask again later";
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
 /// The answer to a refused capture.

@@ -106,7 +106,11 @@ fn sections(
         text += &format!("{}.\n\n", capital(endpoint.about));
         for (what, content) in [("body", endpoint.body), ("answer", endpoint.answer)] {
             text += &line_of(what, content);
-            if let Content::One(shape) | Content::List(shape) = content {
+            if let Content::One(shape)
+            | Content::List(shape)
+            | Content::Query(shape)
+            | Content::Lines(shape) = content
+            {
                 shapes.insert(shape.name, shape);
             }
         }
@@ -129,6 +133,11 @@ fn line_of(what: &str, content: Content) -> String {
         Content::Nothing => String::new(),
         Content::One(shape) => format!("- {what}: {}\n", link(shape)),
         Content::List(shape) => format!("- {what}: a list of {}\n", link(shape)),
+        Content::Query(shape) => format!(
+            "- query: fields of {} as `name=value`, those with several values repeated\n",
+            link(shape)
+        ),
+        Content::Lines(shape) => format!("- {what}: lines, each {}\n", link(shape)),
         Content::Other(words) => format!("- {what}: {words}\n"),
     }
 }
