@@ -12,11 +12,13 @@
 //! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
 //! - [`throughput`]: what passes, and its rate
+//! - [`delays`]: a histogram of times
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: parameters: unit, range, default and a sentence for each
 //! - [`varying`]: a value that changes with time in steps
 //! - [`gauge`]: the numbers that a mechanism reports, with IDs and units
 
+pub mod delays;
 pub mod distribution;
 pub mod early;
 pub mod gauge;
@@ -32,6 +34,7 @@ pub mod time;
 pub mod units;
 pub mod varying;
 
+pub use delays::Delays;
 pub use distribution::{Distribution, Sizes, Times};
 pub use offered::Offered;
 pub use random::{Stream, Streams};

@@ -160,6 +160,14 @@ pub fn path_of(class: &Class) -> String {
 pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
+        path: "/",
+        about: "the page of the router, for a browser",
+        body: Content::Nothing,
+        answer: Content::Other("HTML"),
+        statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
         path: "/v1/openapi.json",
         about: "this interface as an OpenAPI document",
         body: Content::Nothing,
@@ -173,6 +181,20 @@ pub const ENDPOINTS: &[Endpoint] = &[
         body: Content::Nothing,
         answer: Content::Other("the text format of Prometheus, version 0.0.4"),
         statuses: &[],
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/live",
+        about: "the tables `status`, `ports`, `queues`, `drops`, `waiting`, `history` and `drop_history` (of the last two the latest second) once a second, until the connection is closed; the forwarding thread has the same work for any number of readers",
+        body: Content::Nothing,
+        answer: Content::Other(
+            "JSON lines (`application/x-ndjson`), each an object of tables by their names; an empty line if there is no \
+             sample for five seconds; a slow reader misses some lines",
+        ),
+        statuses: &[(
+            503,
+            "too many readers are connected: 256 on the Unix socket, 32 on `page`",
+        )],
     },
     Endpoint {
         method: "GET",

@@ -31,8 +31,10 @@ use weir_model::{
     PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
-use crate::page::{self, Guard, Page};
-use crate::server::{self, Lease, Operator, Refusal, Service, applied, not_read, too_many};
+use crate::operator::{Operator, Refusal};
+use crate::page::guard::{self, Guard};
+use crate::page::{self, Page};
+use crate::server::{self, Lease, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 
 /// Longest body of a request with routes.
@@ -85,7 +87,7 @@ impl Page {
     /// Answers browsers until the returned future is dropped.
     pub async fn serve(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
         let routes = router(ce, Guard::Page(self.token));
-        server::serve_page(self.listener, routes).await
+        server::serve_page(self.listener, routes, server::STREAMS_MAX).await
     }
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>)
         })
     };
     [
-        ("/", get(page::page)),
+        ("/", get(page::of_control_element)),
         ("/v1/openapi.json", get(interface)),
         ("/metrics", get(metrics)),
         ("/v1/component", get(component).patch(set).delete(delete)),
@@ -124,13 +126,14 @@ fn router(ce: Arc<dyn ControlElement>, guard: Guard) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = ce.classes().into_iter();
     let tables = tables.map(|class| (api::path_of(class), table(class)));
-    let others = routes().map(|(path, methods)| (path.to_owned(), methods));
+    let others = routes().into_iter().chain(page::parts());
+    let others = others.map(|(path, methods)| (path.to_owned(), methods));
     tables
         .chain(others)
         .fold(Router::new(), add)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(server::BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(guard, page::admit))
+        .layer(middleware::from_fn_with_state(guard, guard::admit))
         .with_state(ce)
 }
 
@@ -299,7 +302,7 @@ async fn of_fe(
         return (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response();
     };
     *request.uri_mut() = uri;
-    match TowerToHyperService::new(server::router(operator))
+    match TowerToHyperService::new(server::router(operator, Guard::Socket))
         .call(request)
         .await
     {

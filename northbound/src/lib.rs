@@ -6,7 +6,7 @@
 //!
 //! The service answers 503 if the router's forwarding thread does not respond.
 //!
-//! A control element has a [`page`] for browsers.
+//! Routers and control elements have a [`page`] for browsers.
 //!
 //! The service depends on the model only; an [`Operator`] stands between it and the router. Everything is bounded:
 //! connections, time, size of a request, changes in one request. Only the owner can access the socket.
@@ -16,10 +16,12 @@ pub mod ce;
 pub mod client;
 pub mod metrics;
 pub mod openapi;
+pub mod operator;
 pub mod page;
 pub mod server;
 mod stream;
 
 pub use ce::ControlElement;
+pub use operator::{Live, LiveLine, Operator, Peer, Refusal};
 pub use page::{Page, Token};
-pub use server::{Operator, Peer, Refusal, Service};
+pub use server::Service;

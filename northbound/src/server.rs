@@ -14,83 +14,31 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json, Router, middleware};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::observe::{ObserveReport, ObserveRequest};
+use weir_model::capture::{CaptureRefusal, CaptureRequest};
+use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
-use crate::{api, metrics, openapi, stream};
+use crate::operator::{Operator, Peer, Refusal};
+use crate::page::guard::{self, Guard};
+use crate::{api, metrics, openapi, page, stream};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// Connections with an answer that goes on, beside those.
-const STREAMS_MAX: usize = 256;
+pub(crate) const STREAMS_MAX: usize = 256;
 /// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// The same for the socket of a control element: it waits for its FEs, and routes are many.
 pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
 /// Longest permitted request body, which is a configuration file.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// Reason why a table cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its query is wrong.
-    Wrong(String),
-    /// There is no way to do it now, or at all.
-    Impossible(String),
-    /// There is no such thing.
-    NotFound(String),
-    /// The router does not answer.
-    Silent(String),
-}
-
-/// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// Its user ID.
-    pub uid: u32,
-    /// Its process ID; none if the kernel does not know it.
-    pub pid: Option<i32>,
-}
-
-/// The router behind the service. Calls may block until the data plane answers, which takes up to one burst.
-pub trait Operator: Send + Sync + 'static {
-    /// Every class that can be read; each has the path `/v1/NAME`.
-    fn classes(&self) -> Vec<&'static Class>;
-    /// Reads a class; the query is the part of the path after `?`.
-    fn read(
-        &self,
-        class: &'static Class,
-        query: BTreeMap<String, String>,
-    ) -> Result<Value, Refusal>;
-    /// The configuration in force, with every default written out.
-    fn config(&self) -> Result<BTreeMap<String, String>, Refusal>;
-    /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
-    fn apply(&self, text: &str, by: Peer) -> ApplyReport;
-    /// Changes single components of the configuration in force, all of them or none.
-    fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
-    /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
-    fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
-    /// Starts a capture.
-    fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
-    /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
-    fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
-    /// Ends a capture.
-    fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
-    /// Begins to observe what is dropped, and returns the number of the observer.
-    fn observe(&self, request: ObserveRequest) -> Result<u64, Refusal>;
-    /// What an observer has seen since the last call.
-    fn observed(&self, id: u64) -> Result<ObserveReport, Refusal>;
-    /// Ends an observer.
-    fn end_observer(&self, id: u64);
-}
 
 /// The service, before it answers requests.
 pub struct Service {
@@ -120,8 +68,8 @@ impl Service {
 
     /// Answers requests until the returned future is dropped; then the socket is removed.
     pub async fn serve(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        self.serve_routes(router(operator), CONNECTION_TIME_MAX)
-            .await
+        let routes = router(operator, Guard::Socket);
+        self.serve_routes(routes, CONNECTION_TIME_MAX).await
     }
 
     /// The same for other routes, with the longest time of a connection.
@@ -131,7 +79,7 @@ impl Service {
 }
 
 async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
-    let places = Places::default();
+    let places = Places::new(STREAMS_MAX);
     loop {
         let lease = places.lease().await?;
         let Some((stream, _)) = accepted(listener.accept().await).await else {
@@ -146,9 +94,13 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
     }
 }
 
-/// The same for browsers on this machine. Nobody knows who they are.
-pub(crate) async fn serve_page(listener: TcpListener, service: Router) -> io::Result<()> {
-    let places = Places::default();
+/// The same for browsers on this machine, with at most `streams` answers that go on. Nobody knows who they are.
+pub(crate) async fn serve_page(
+    listener: TcpListener,
+    service: Router,
+    streams: usize,
+) -> io::Result<()> {
+    let places = Places::new(streams);
     let service = service.layer(Extension(Peer {
         uid: u32::MAX,
         pid: None,
@@ -167,16 +119,14 @@ struct Places {
     streams: Arc<Semaphore>,
 }
 
-impl Default for Places {
-    fn default() -> Self {
+impl Places {
+    fn new(streams: usize) -> Self {
         Self {
             short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Arc::new(Semaphore::new(streams)),
         }
     }
-}
 
-impl Places {
     /// A place for one more connection.
     async fn lease(&self) -> io::Result<Lease> {
         let place = Arc::clone(&self.short).acquire_owned().await;
@@ -289,7 +239,7 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 6] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 8] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
             Ok(config) => Json(config).into_response(),
@@ -308,8 +258,10 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 6] {
         })
     };
     [
+        ("/", get(page::of_router)),
         ("/v1/openapi.json", get(interface)),
         ("/metrics", get(metrics)),
+        ("/v1/live", get(live)),
         ("/v1/config", config.put(apply).patch(change).delete(delete)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
@@ -360,7 +312,7 @@ pub(crate) fn not_read(refusal: Refusal) -> Response {
     }
 }
 
-pub(crate) fn router(operator: Arc<dyn Operator>) -> Router {
+pub(crate) fn router(operator: Arc<dyn Operator>, guard: Guard) -> Router {
     let add = |router: Router<_>, (path, methods): (String, _)| router.route(&path, methods);
     let tables = operator.classes();
     let tables = tables.into_iter().flat_map(|class| {
@@ -368,12 +320,14 @@ pub(crate) fn router(operator: Arc<dyn Operator>) -> Router {
         let parts = format!("{path}/{{*part}}");
         [(path, table(class)), (parts, part(class))]
     });
-    let others = routes().map(|(path, methods)| (path.to_owned(), methods));
+    let others = routes().into_iter().chain(page::parts());
+    let others = others.map(|(path, methods)| (path.to_owned(), methods));
     tables
         .chain(others)
         .fold(Router::new(), add)
         .fallback(nothing_there)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(guard, guard::admit))
         .with_state(operator)
 }
 
@@ -390,6 +344,17 @@ async fn on_a_thread(
     answer.unwrap_or_else(|error| {
         (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
     })
+}
+
+async fn live(State(operator): Shared, Extension(lease): Extension<Lease>) -> Response {
+    let Some(tables) = operator.live() else {
+        let why = "only the router itself makes samples; ask it, not its control element";
+        return (StatusCode::NOT_FOUND, why).into_response();
+    };
+    match lease.extend() {
+        Some(permit) => stream::of_samples(tables, permit),
+        None => too_many_streams(),
+    }
 }
 
 async fn apply(state: Shared, Extension(by): Extension<Peer>, text: String) -> Response {
@@ -482,7 +447,7 @@ async fn observe(
 
 /// Refuses one more answer that goes on.
 pub(crate) fn too_many_streams() -> Response {
-    let why = "too many answers that go on are open on this socket; end one, or ask again later";
+    let why = "too many readers follow this socket; close one, or ask again later";
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 

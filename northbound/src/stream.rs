@@ -1,5 +1,5 @@
-//! The notices of a watch, or of an observer, as an answer that goes on: a line of JSON each, as they come, until the
-//! reader closes the connection or there will be no more.
+//! The notices of a watch or an observer, or the samples of a router, as an answer that goes on: a line of JSON each, as
+//! they come, until the reader closes the connection or there will be no more.
 //!
 //! ```text
 //!  control element, router: its latest notices --fetch--> task --one piece--> connection --> reader
@@ -26,7 +26,7 @@ use weir_model::Value;
 use weir_model::observe::ObserveReport;
 use weir_model::watch::WatchReport;
 
-use crate::server::Refusal;
+use crate::operator::{Live, Refusal};
 
 /// The media type: lines, each a value as JSON.
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -34,6 +34,9 @@ const MEDIA_TYPE: &str = "application/x-ndjson";
 const NOTICE_STEP: Duration = Duration::from_millis(50);
 /// Longest time without a line.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// A reader that takes no sample for this time has gone.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// An answer that ends with its connection.
 struct Lines {
@@ -104,12 +107,38 @@ pub(crate) fn answer(
         follow(fetch, sender).await;
         tokio::task::spawn_blocking(end);
     });
+    lines(pieces, permit)
+}
+
+/// An answer of these lines.
+fn lines(pieces: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Response {
     let body = Body::new(Lines {
         pieces,
         _permit: permit,
     });
     let headers = [(CONTENT_TYPE, MEDIA_TYPE), (CONNECTION, "close")];
     (headers, body).into_response()
+}
+
+/// Each sample as a line. A slow reader misses some, and gets the latest one. One that does not read for a while loses its
+/// connection, so that another one has its place.
+pub(crate) fn of_samples(mut samples: Live, permit: OwnedSemaphorePermit) -> Response {
+    let (sender, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        samples.mark_changed(); // the latest one at once
+        loop {
+            let line = match tokio::time::timeout(QUIET_MAX, samples.changed()).await {
+                Ok(Ok(())) => samples.borrow_and_update().0.clone(),
+                Ok(Err(_)) => break, // the router ends
+                Err(_) => Bytes::from_static(b"\n"),
+            };
+            let sent = sender.send_timeout(line, UNREAD_TIME_MAX).await;
+            if sent.is_err() {
+                break;
+            }
+        }
+    });
+    lines(pieces, permit)
 }
 
 async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_base::setting::Settings;
 use weir_lfb::class::{self, Block};
 use weir_lfb::fe::FePlan;
 use weir_live::capture::Captures;
@@ -13,7 +14,7 @@ use weir_live::router::reader::Reader;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
-use weir_northbound::{Operator, Peer, Refusal};
+use weir_northbound::{Live, Operator, Peer, Refusal};
 
 use crate::{configuration, journal};
 
@@ -23,12 +24,18 @@ pub(crate) struct Console {
     reader: Arc<Reader>,
     captures: Captures,
     observations: Observations,
+    live: Live,
     /// The forwarding element that the router is, if it is one.
     fe: Option<FePlan>,
 }
 
 impl Console {
-    pub(crate) fn new(running: Arc<Running>, reader: Arc<Reader>, fe: Option<FePlan>) -> Self {
+    pub(crate) fn new(
+        running: Arc<Running>,
+        reader: Arc<Reader>,
+        live: Live,
+        fe: Option<FePlan>,
+    ) -> Self {
         let captures = Captures::new(running.handle.clone());
         let observations = Observations::new(running.handle.clone());
         Self {
@@ -36,6 +43,7 @@ impl Console {
             reader,
             captures,
             observations,
+            live,
             fe,
         }
     }
@@ -70,13 +78,7 @@ impl Operator for Console {
         class: &'static Class,
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal> {
-        let Some(block) = Block::find(class.name) else {
-            unreachable!("{} is not one of `classes`", class.name)
-        };
-        let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
-        let query = block
-            .query(query)
-            .map_err(|e| Refusal::Wrong(e.to_string()))?;
+        let (block, query) = query_of(class, &query)?;
         self.reader.read(block, &query).map_err(Refusal::Silent)
     }
 
@@ -129,6 +131,10 @@ impl Operator for Console {
     fn end_observer(&self, id: u64) {
         self.observations.end(id);
     }
+
+    fn live(&self) -> Option<Live> {
+        Some(self.live.clone())
+    }
 }
 
 fn not_observed(refusal: ObserveRefusal) -> Refusal {
@@ -138,6 +144,21 @@ fn not_observed(refusal: ObserveRefusal) -> Refusal {
         ObserveRefusal::Gone => Refusal::NotFound(why),
         ObserveRefusal::Busy | ObserveRefusal::Silent(_) => Refusal::Silent(why),
     }
+}
+
+/// What is asked for with one of our classes.
+pub(crate) fn query_of(
+    class: &Class,
+    query: &BTreeMap<String, String>,
+) -> Result<(&'static Block, Settings), Refusal> {
+    let Some(block) = Block::find(class.name) else {
+        unreachable!("{} is not one of `classes`", class.name)
+    };
+    let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
+    let query = block
+        .query(query)
+        .map_err(|e| Refusal::Wrong(e.to_string()))?;
+    Ok((block, query))
 }
 
 /// The changes that were put in force, or the reasons why none was.

@@ -17,8 +17,10 @@
 //!
 //! - [`heartbeat`], [`supervisor`]: a hung router is killed, so that the kernel forwards
 //! - [`service_manager`]: notifies systemd
+//! - [`page`]: what browsers see
 
 mod heartbeat;
+mod page;
 mod service_manager;
 mod supervisor;
 
@@ -36,9 +38,10 @@ use weir_live::router::journal::Totals;
 use weir_live::router::reader::Reader;
 use weir_live::router::{self, Running};
 use weir_live::worker::Worker;
-use weir_northbound::Service;
+use weir_northbound::{LiveLine, Service};
 
 use self::heartbeat::Heart;
+use self::page::Viewer;
 use crate::configuration::Admission;
 use crate::operator::Console;
 use crate::{Failure, configuration, journal, release_signals};
@@ -134,7 +137,16 @@ async fn serve(
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
     let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
-    let console = Console::new(Arc::clone(&running), Arc::clone(&reader), fe.clone());
+    let (lines, live) = watch::channel(LiveLine::default());
+    tasks.spawn(Arc::clone(&reader).sample());
+    tasks.spawn(page::make_lines(Arc::clone(&reader), lines));
+    let viewer = Viewer {
+        running: Arc::clone(&running),
+        reader: Arc::clone(&reader),
+        live: live.clone(),
+    };
+    tasks.spawn(page::serve(Arc::clone(&running), viewer));
+    let console = Console::new(Arc::clone(&running), Arc::clone(&reader), live, fe.clone());
     tasks.spawn(serve_northbound(console, service));
     let (end_element, element_ends) = watch::channel(());
     if let Some(element) = element {

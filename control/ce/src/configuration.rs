@@ -34,6 +34,7 @@ use std::net::SocketAddr;
 use weir_base::setting::{Scalar, Settings};
 use weir_forces::wire::Id;
 use weir_lfb::Plan;
+use weir_lfb::router::page_address;
 use weir_model::fault::ResultCode;
 use weir_model::{Change, ComponentPath, Fault};
 
@@ -312,16 +313,13 @@ impl Builder {
             }
             return None;
         }
-        let address = text.parse::<SocketAddr>().ok();
-        let address = address.filter(|address| address.ip().is_loopback());
-        if address.is_none() {
-            let why = format!(
-                "`page` is \"{text}\", but must be an address and port of loopback like \"127.0.0.1:8080\"; \
-                 from another machine use `ssh -L 8080:127.0.0.1:8080`"
-            );
-            self.missing(ComponentPath::new(["page"]), why);
+        match page_address(&text) {
+            Ok(address) => address,
+            Err(why) => {
+                self.missing(ComponentPath::new(["page"]), why);
+                None
+            }
         }
-        address
     }
 
     fn finish(mut self) -> Result<CePlan, Vec<Fault>> {

@@ -170,7 +170,7 @@ fn fits(
     facts: &Facts,
     differences: &[String],
 ) -> Result<(), String> {
-    if from.router != to.router {
+    if !to.router.fits_running(&from.router) {
         return Err(format!(
             "mode, socket, pool, age_max, watchdog, bypass_netfilter and netfilter_change cannot \
              change while the router runs; restart it for: {}",

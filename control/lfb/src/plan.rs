@@ -166,7 +166,14 @@ impl Plan {
                 let before = before.map(|before| &before.router.settings);
                 let root = ComponentPath::default();
                 let given = given.map_or(&[][..], Vec::as_slice);
-                settings(&root, &STATUS.class, before, given, &mut faults).map(RouterPlan::new)
+                let settings = settings(&root, &STATUS.class, before, given, &mut faults);
+                settings.and_then(|settings| match RouterPlan::new(settings) {
+                    Ok(router) => Some(router),
+                    Err(why) => {
+                        faults.push(Fault::new(ComponentPath::new(["page"]), why));
+                        None
+                    }
+                })
             }
         };
         let redirect = before.map(|before| &before.redirect);

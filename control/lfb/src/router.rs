@@ -1,4 +1,6 @@
-//! The box itself: its mode, its socket, its pool.
+//! The box itself: its mode, its socket, its page, its pool.
+
+use std::net::SocketAddr;
 
 use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings};
@@ -55,7 +57,29 @@ pub const PARAMETERS: &[Parameter] = &[
         "what to do when such rules appear while the router runs; warn: log an error and list them in `weir show netfilter`; stop: end, so that the kernel forwards and applies them",
     )
     .id(25),
+    Parameter::new(
+        "page",
+        Kind::Text(64),
+        "",
+        "address and port of loopback for browsers, like \"127.0.0.1:8080\": every local user may read there what passes; empty: only the socket has the page",
+    )
+    .id(26),
 ];
+
+/// The address of a page; none if the text is empty.
+pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address = text.parse::<SocketAddr>().ok();
+    let address = address.filter(|address| address.ip().is_loopback() && address.port() != 0);
+    address.map(Some).ok_or_else(|| {
+        format!(
+            "`page` is \"{text}\", but must be an address and port of loopback like \"127.0.0.1:8080\"; from \
+             another machine use `ssh -L 8080:127.0.0.1:8080`"
+        )
+    })
+}
 
 /// The checked components of the router.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +98,8 @@ pub struct RouterPlan {
     pub bypass_netfilter: bool,
     /// The reaction to netfilter rules that appear while the router runs, and that forwarded packets bypass.
     pub netfilter_change: OnChange,
+    /// The address of the page for browsers; none if only the socket has it.
+    pub page: Option<SocketAddr>,
     /// The components as they were asked for, for showing.
     pub(crate) settings: Settings,
 }
@@ -93,9 +119,9 @@ impl RouterPlan {
         self.settings.word("mode")
     }
 
-    /// From checked settings.
-    pub fn new(settings: Settings) -> Self {
-        Self {
+    /// From checked settings; an error says what is wrong with `page`.
+    pub fn new(settings: Settings) -> Result<Self, String> {
+        Ok(Self {
             mode: match settings.word("mode") {
                 "bridged" => Mode::Bridged,
                 _ => Mode::Routed,
@@ -109,7 +135,44 @@ impl RouterPlan {
                 "stop" => OnChange::Stop,
                 _ => OnChange::Warn,
             },
+            page: page_address(settings.text("page"))?,
             settings,
+        })
+    }
+
+    /// Whether a running router can go over to this plan: all but the page is fixed from its start on.
+    pub fn fits_running(&self, running: &Self) -> bool {
+        let as_running = Self {
+            page: running.page,
+            settings: running.settings.clone(),
+            ..self.clone()
+        };
+        as_running == *running
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_on_loopback() {
+        let good = page_address("127.0.0.1:8080").unwrap().unwrap();
+        assert_eq!(good.port(), 8080);
+        assert!(page_address("[::1]:80").unwrap().is_some());
+        assert_eq!(page_address(""), Ok(None));
+        for wrong in [
+            "8080",
+            "0.0.0.0:8080",
+            "192.0.2.1:8080",
+            "localhost:8080",
+            "127.0.0.1:0",
+        ] {
+            let error = page_address(wrong).unwrap_err();
+            assert!(
+                error.contains("must be an address and port of loopback"),
+                "{error}"
+            );
         }
     }
 }

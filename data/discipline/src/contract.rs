@@ -5,6 +5,8 @@ use weir_base::setting::{Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
+use crate::waiting::Waiting;
+
 /// The context of each call: the time, the flow keys, the counters.
 pub struct Cx<'a> {
     /// The current time.
@@ -115,6 +117,10 @@ pub trait Discipline: Send {
 
     /// The flows for which the discipline keeps state by identity, if it keeps any.
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
+
+    /// What waits, at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if it cannot tell whose packets
+    /// they are.
+    fn waiting(&self, _report: &mut dyn FnMut(Waiting<'_>)) {}
 }
 
 /// State of one flow, which shows an operator why the flow is treated as it is.

@@ -14,6 +14,7 @@ use weir_base::{Instant, Tally};
 use weir_packet::{Packet, Reason};
 
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
+use crate::waiting::{self, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -164,6 +165,10 @@ impl Discipline for Fifo {
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         report("full", self.stats.full);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        waiting::of_one_queue(&self.queue, report);
     }
 }
 

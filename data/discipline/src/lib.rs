@@ -15,8 +15,8 @@
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
 //! | `parts` | building blocks of several rooms: queues in fixed memory, flow tables, rates |
 //!
-//! Around them: [`contract`] (the interface of a discipline), [`spec`] (a checked configuration),
-//! [`metered`] (the accounting). A room uses `parts` and the rooms above it in this table; only
+//! Around them: [`contract`] (the interface of a discipline), [`waiting`] (what waits in one), [`spec`] (a checked
+//! configuration), [`metered`] (the accounting). A room uses `parts` and the rooms above it in this table; only
 //! [`KINDS`] knows all disciplines.
 
 pub mod contract;
@@ -24,6 +24,7 @@ pub mod fifo;
 pub mod impair;
 pub mod metered;
 pub mod spec;
+pub mod waiting;
 
 /// Active queue management: one queue that drops before it is full.
 pub mod aqm {

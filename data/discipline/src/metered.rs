@@ -9,6 +9,7 @@ use weir_packet::{Class, Fates, Packet, Reason};
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
 use crate::fifo::{self, Fifo};
 use crate::spec::Spec;
+use crate::waiting::Waiting;
 
 /// A discipline with its ledger.
 pub struct Metered {
@@ -183,6 +184,11 @@ impl Metered {
     /// Flows that the discipline knows by identity.
     pub fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
         each!(&self.inner, d => d.flows(now, report));
+    }
+
+    /// What waits, and how its turn is decided.
+    pub fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        each!(&self.inner, d => d.waiting(report));
     }
 
     /// Puts new parameters of the same kind in force: all state stays.

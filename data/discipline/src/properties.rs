@@ -115,6 +115,11 @@ fn order(spec: &Spec) -> FlowOrder {
     }
 }
 
+/// Whether a discipline tells whose packets wait.
+fn tells_who_waits(spec: &Spec) -> bool {
+    !["afan", "dppbrb", "fan", "impair", "pdrr", "pfq"].contains(&spec.kind())
+}
+
 /// Watches one run.
 struct Run {
     rig: Rig,
@@ -231,6 +236,10 @@ impl Run {
             _ => (spec.limit() as u64).max(self.held_at_change),
         };
         assert!(backlog.packets <= most, "{backlog:?} of {most}");
+        let mut waiting = 0;
+        self.metered
+            .waiting(&mut |of_queue| waiting += of_queue.held.packets);
+        assert!(waiting == backlog.packets || !tells_who_waits(spec));
         match self.metered.ready(self.rig.now) {
             Ready::Empty => assert_eq!(backlog.packets, 0),
             Ready::Now => assert_ne!(backlog.packets, 0),

@@ -26,6 +26,9 @@ fn parameters() -> BTreeMap<&'static str, Vec<(&'static Class, &'static Paramete
 
 fn option(name: &'static str, takers: &[(&Class, &Parameter)]) -> Arg {
     let is_flag = takers.iter().all(|(_, p)| p.kind == Kind::Flag);
+    let is_number = takers
+        .iter()
+        .all(|(_, p)| matches!(p.kind, Kind::Count(..)));
     let help = |(class, p): &(&Class, &Parameter)| match is_flag {
         true => format!("{}: {}", class.name, p.about),
         false => format!("{}: {} ({} if not given)", class.name, p.about, p.default),
@@ -34,7 +37,7 @@ fn option(name: &'static str, takers: &[(&Class, &Parameter)]) -> Arg {
     let option = Arg::new(name).long(name).help(help.join("; "));
     match is_flag {
         true => option.action(ArgAction::SetTrue),
-        false => option.value_name("NUMBER"),
+        false => option.value_name(if is_number { "NUMBER" } else { "VALUE" }),
     }
 }
 

@@ -16,6 +16,7 @@ use weir_model::{Class, Component, Value, capture};
 use weir_path::ip::tables::Tables;
 use weir_path::plane::Plane;
 
+use self::sampled::Sampled;
 use crate::fpf::Part;
 
 mod drops;
@@ -26,6 +27,7 @@ pub mod ports;
 pub(crate) mod queues;
 pub(crate) mod redirect;
 mod routes;
+pub mod sampled;
 pub mod status;
 mod tracked;
 
@@ -42,6 +44,9 @@ pub static BLOCKS: &[&Block] = &[
     &routes::ROUTES,
     &neighbours::NEIGHBOURS,
     &drops::DROPS,
+    &sampled::waiting::WAITING,
+    &sampled::history::HISTORY,
+    &sampled::drop_history::DROP_HISTORY,
     &redirect::REDIRECT,
     &fpf::FPF,
     &fpf::ENCAPSULATIONS,
@@ -77,6 +82,8 @@ pub enum Source {
     Tables(fn(&Tables) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
+    /// The latest sample, and the records of those before it.
+    Sampled(fn(&Sampled, &Settings) -> Value),
     /// The process.
     Status(fn(&status::Process) -> Value),
 }

@@ -63,6 +63,11 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Where the northbound service listens.")
         .shown(&[Cell::new("SOCKET")])
         .read(|process| process.router.socket.as_str().into()),
+    component(26, "page", TEXT, "127.0.0.1:8080")
+        .optional()
+        .about("Address of the page for browsers; null if only the socket has it.")
+        .shown(&[Cell::new("PAGE").or("on the socket")])
+        .read(|process| process.router.page.map(|page| page.to_string()).into()),
     component(5, "uptime_s", SECONDS, "7.25")
         .about("Time since the start.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])

@@ -20,6 +20,7 @@ use weir_packet::{Class, MarkReason, Packet, Reason};
 
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fifo::LIMIT;
+use crate::waiting::{self, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -418,6 +419,10 @@ impl Discipline for Codel {
         report("marked", self.stats.marked);
         report("count", u64::from(self.state.count));
         report("dropping", u64::from(self.state.dropping));
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        waiting::of_one_queue(&self.queue.packets, report);
     }
 }
 

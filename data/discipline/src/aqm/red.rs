@@ -31,6 +31,7 @@ use crate::fifo::LIMIT;
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
+use crate::waiting::{self, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -406,6 +407,10 @@ impl Discipline for Red {
         report("forced", self.stats.forced);
         report("marked", self.stats.marked);
         report("full", self.stats.full);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        waiting::of_one_queue(&self.queue, report);
     }
 }
 

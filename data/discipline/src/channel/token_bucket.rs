@@ -20,6 +20,7 @@ use weir_packet::{Class, Packet, Reason};
 use crate::channel::channels::{REDIRECT, WHICH};
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::{self, Fifo, LIMIT};
+use crate::waiting::Waiting;
 
 pub use crate::channel::channels::Control;
 
@@ -408,6 +409,10 @@ impl Discipline for TokenBucket {
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         self.gate.inspect(report);
         self.queue.inspect(report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.queue.waiting(report);
     }
 }
 

@@ -18,6 +18,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fair::classes::{CLASSES_MAX, Classes};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::parts::bins::{Bins, Measure};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -278,6 +279,11 @@ impl Discipline for ClassWeights {
         for (name, share) in FULL.iter().zip(&self.shares) {
             report(name, share.full);
         }
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.bins
+            .waiting(None, |_| Service::Arrival("the queue of its class"), report);
     }
 }
 

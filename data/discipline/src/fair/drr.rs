@@ -19,6 +19,7 @@ use weir_packet::{Class, KeyKind, Packet};
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -228,6 +229,11 @@ impl Discipline for Drr {
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         report("longest_flow", self.stats.longest_flow);
         report("active", self.round.len() as u64);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let key = Some(self.params.key);
+        self.bins.waiting(key, |_| Service::EVEN, report);
     }
 }
 

@@ -18,6 +18,7 @@ use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 use crate::aqm::codel::{self, Control, ECN, INTERVAL, TARGET};
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::bins::{Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -320,6 +321,11 @@ impl Discipline for FqCodel {
         report("new_flows", self.stats.new_flows);
         report("new_now", self.new.len() as u64);
         report("old_now", self.old.len() as u64);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let key = Some(self.params.key);
+        self.bins.waiting(key, |_| Service::EVEN, report);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::fair::hosts::{Census, HOSTS, Hosts};
 use crate::fair::sets::{Place, Sets};
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::parts::bins::{Bins, Measure};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -255,11 +256,15 @@ impl HostFair {
         self.busy = if busy { self.busy + 1 } else { self.busy - 1 };
     }
 
-    /// The load of the busier of a queue's hosts; at least one.
+    /// The loads of a queue's hosts, at least one: source and destination.
+    fn loads(&self, bin: usize) -> [u32; 2] {
+        [0, 1].map(|end: usize| self.census[end].load(self.flows[bin].hosts[end]).max(1))
+    }
+
+    /// The load of the busier of them.
     fn load(&self, bin: usize) -> u32 {
-        let hosts = self.census.iter().zip(self.flows[bin].hosts);
-        let loads = hosts.map(|(census, host)| census.load(host));
-        loads.max().unwrap_or(1).max(1)
+        let [source, destination] = self.loads(bin);
+        source.max(destination)
     }
 
     /// Takes the next packet; `take` takes it from the queue that has the turn.
@@ -430,6 +435,11 @@ impl Discipline for HostFair {
         report("shared", self.stats.shared);
         report("active", self.waiting.len() as u64);
         report("busy", self.busy);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let service = |bin| Service::of_busier(self.loads(bin));
+        self.bins.waiting(Some(KeyKind::Flow), service, report);
     }
 }
 

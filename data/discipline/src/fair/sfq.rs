@@ -19,6 +19,7 @@ use weir_packet::{Class, KeyKind, Packet, Reason};
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::{BUCKETS, Bins, KEY, Measure, QUANTUM, key_kind};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -327,6 +328,11 @@ impl Discipline for Sfq {
         report("longest_flow", self.stats.longest_flow);
         report("perturbations", self.stats.perturbations);
         report("active", self.round.len() as u64);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let key = Some(self.params.key);
+        self.bins.waiting(key, |_| Service::EVEN, report);
     }
 }
 

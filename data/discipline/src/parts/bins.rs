@@ -21,6 +21,7 @@ use weir_packet::{KeyKind, Packet, Reason};
 use crate::contract::{Admission, Cx, Ready};
 use crate::parts::chain::{Chain, Slab};
 use crate::parts::longest::Longest;
+use crate::waiting::{REPORTS_MAX, Service, Waiting};
 
 /// The `key` parameter.
 pub(crate) const KEY: Parameter = Parameter::new(
@@ -54,6 +55,9 @@ pub(crate) const QUANTUM: Parameter = Parameter::new(
     "1514 B",
     "bytes that a queue may send in one round; a full frame, or more",
 );
+
+/// Words for what was put aside.
+pub(crate) const ASIDE: &str = "the packets from before a change of parameters";
 
 /// The measure of a bin's length, for finding the longest.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +196,33 @@ impl Bins {
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::holding(self.held.packets as usize)
+    }
+
+    /// Reports the bins that hold packets, and how the turns of each are decided, and what was put aside.
+    pub(crate) fn waiting(
+        &self,
+        common: Option<KeyKind>,
+        service: impl Fn(usize) -> Service,
+        report: &mut dyn FnMut(Waiting<'_>),
+    ) {
+        if let Some(first) = self.slab.front(&self.aside) {
+            report(Waiting {
+                first,
+                held: self.aside.tally(),
+                common: None,
+                service: Service::Arrival(ASIDE),
+            });
+        }
+        let bins = self.chains.iter().enumerate();
+        let held = bins.filter_map(|(bin, chain)| Some((bin, chain, self.slab.front(chain)?)));
+        for (bin, chain, first) in held.take(REPORTS_MAX - 1) {
+            report(Waiting {
+                first,
+                held: chain.tally(),
+                common,
+                service: service(bin),
+            });
+        }
     }
 
     /// Bytes of memory allocated.

@@ -17,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_base::{Delays, Instant, Rate, Span, Streams, Tally};
 use weir_discipline::{Admission, Cx, Metered, Ready, Spec, SpecMismatch};
 use weir_packet::{Fates, Keys, Packet, Reason};
 
@@ -35,6 +35,8 @@ pub struct Port {
     arrivals: VecDeque<Packet>,
     /// All events up to this time have been replayed.
     clock: Instant,
+    /// How long packets were queued; without those that were not.
+    delays: Delays,
 }
 
 impl Port {
@@ -49,6 +51,7 @@ impl Port {
             first: None,
             arrivals: VecDeque::new(),
             clock: now,
+            delays: Delays::default(),
         }
     }
 
@@ -92,6 +95,9 @@ impl Port {
             while room > 0 && self.transmitter.free_at() <= due && ready == Ready::Now {
                 // None: the discipline dropped a packet, and its answer has changed.
                 if let Some(packet) = self.queue.dequeue(&mut cx) {
+                    if due > packet.enqueued {
+                        self.delays.count(due.since(packet.enqueued));
+                    }
                     let sending = self.transmitter.send(packet.bytes(), due);
                     room -= 1;
                     departed(packet, sending);
@@ -218,6 +224,13 @@ impl Port {
         self.queue.ledger().sent
     }
 
+    /// How long the packets that were sent had been queued.
+    pub fn delays(&self) -> Delays {
+        let mut delays = self.delays;
+        delays.count_zeros(self.sent().packets - delays.total());
+        delays
+    }
+
     /// Whether nothing is held or waiting to be queued.
     pub fn is_idle(&self) -> bool {
         self.first.is_none() && self.queue.backlog() == Tally::ZERO
@@ -339,6 +352,26 @@ mod tests {
             (2, 1000 + 2 * FRAME_NANOS),
         ];
         assert_eq!(bench.departures, expected);
+    }
+
+    #[test]
+    fn the_delay_of_each_sent_packet_is_counted() {
+        let mut bench = Bench::new(10, Some(Rate::from_mbps(100)));
+        (0..3).for_each(|id| bench.offer(id, 1000));
+        bench.step(1000 + 2 * FRAME_NANOS, 9);
+        bench.offer(3, 10 * FRAME_NANOS);
+        assert!(
+            bench
+                .port
+                .pass(Instant::from_nanos(10 * FRAME_NANOS))
+                .is_some()
+        );
+        let delays = bench.port.delays();
+        // The first and the last did not wait, the others for one frame and two.
+        assert_eq!(delays.total(), 4);
+        assert_eq!(delays.sum(), Span::from_nanos(3 * FRAME_NANOS));
+        let below: Vec<_> = delays.cumulative().map(|(_, count)| count).collect();
+        assert_eq!(below[..6], [2, 2, 2, 3, 4, 4]);
     }
 
     #[test]

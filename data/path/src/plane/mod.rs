@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::{Direction, Fates, Packet, Pool, Reason, Slot};
+use weir_packet::{Direction, Fates, FlowKey, Packet, Pool, Reason, Slot};
 
 use crate::egress::port::{Link, Port};
 use crate::exception::Exceptions;
@@ -353,6 +353,11 @@ impl Plane {
     /// The counters of dropped and marked packets.
     pub fn fates(&self) -> &Fates {
         &self.fates
+    }
+
+    /// The flow key of a packet that a port holds.
+    pub fn key(&self, packet: &Packet) -> &FlowKey {
+        self.pool.keys.key(packet)
     }
 
     /// Packets that wait for a neighbour.

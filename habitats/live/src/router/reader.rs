@@ -1,13 +1,17 @@
 //! Reads the classes of a running router, for whoever asks: a person, a program, a control element.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use weir_base::Span;
 use weir_base::setting::Settings;
 use weir_lfb::class::ports::Device;
+use weir_lfb::class::sampled::{Sample, Sampled};
 use weir_lfb::class::status::Process;
-use weir_lfb::class::{Block, Source};
+use weir_lfb::class::{BLOCKS, Block, Source};
 use weir_model::Value;
 use weir_path::plane::{Plane, PlanePort};
 
@@ -16,11 +20,17 @@ use crate::clock;
 use crate::mutex::lock;
 use crate::worker::{LinkState, Worker};
 
+/// Time between two samples.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+
 /// Reads the classes of a running router.
 pub struct Reader {
     running: Arc<Running>,
     version: &'static str,
     started: Instant,
+    sampled: Mutex<Sampled>,
+    /// Counts the samples, for whoever waits for the next one.
+    samples: watch::Sender<u64>,
 }
 
 impl Reader {
@@ -30,6 +40,56 @@ impl Reader {
             running,
             version,
             started: Instant::now(),
+            sampled: Mutex::default(),
+            samples: watch::Sender::default(),
+        }
+    }
+
+    /// Makes a sample each second until the router does not answer, and returns why. So the forwarding thread does the
+    /// same work for any number of readers.
+    pub async fn sample(self: Arc<Self>) -> String {
+        let mut timer = tokio::time::interval(SAMPLE_PERIOD);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            timer.tick().await;
+            let reader = Arc::clone(&self);
+            let taken = tokio::task::spawn_blocking(move || reader.take_sample()).await;
+            match taken {
+                Ok(Ok(())) => self.samples.send_modify(|count| *count += 1),
+                // A router that does not answer for long is ended by its watchdog.
+                Ok(Err(error)) => tracing::debug!(error, "no sample of the counters"),
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    fn take_sample(&self) -> Result<(), String> {
+        let control = self.running.control_sent(clock::now());
+        let sample = self.with_devices(move |plane, devices| {
+            Sample::collect(plane, devices, control, clock::now())
+        })?;
+        let mut others = BTreeMap::new();
+        for block in BLOCKS {
+            if let Source::Status(read) = block.source {
+                others.insert(block.class.name, read(&self.status(sample.pool_packets)));
+            }
+        }
+        lock(&self.sampled).take(sample, others);
+        Ok(())
+    }
+
+    /// Tells when there is a new sample: the number of samples so far.
+    pub fn samples(&self) -> watch::Receiver<u64> {
+        self.samples.subscribe()
+    }
+
+    /// A table as it was in the latest sample, without asking the forwarding thread; none if samples do not have it, or
+    /// there is none yet.
+    pub fn sampled(&self, block: &Block, query: &Settings) -> Option<Value> {
+        let sampled = lock(&self.sampled);
+        match block.source {
+            Source::Sampled(read) => Some(read(&sampled, query)),
+            _ => sampled.table(block).cloned(),
         }
     }
 
@@ -48,10 +108,14 @@ impl Reader {
                 self.ask(move |worker| collect(&worker.plane, clock::now(), &query))
                     .map(write)
             }
-            Source::Ports(read) => self.ports(read),
+            Source::Ports(read) => self.with_devices(read),
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
+            Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
-            Source::Status(read) => self.status().map(|process| read(&process)),
+            Source::Status(read) => {
+                let pool_packets = self.ask(|worker| worker.plane.pool_packets())?;
+                Ok(read(&self.status(pool_packets)))
+            }
         }
     }
 
@@ -64,7 +128,11 @@ impl Reader {
         answer.map_err(|error| error.to_string())
     }
 
-    fn ports(&self, read: fn(&Plane, &[Device]) -> Value) -> Result<Value, String> {
+    /// The same for a question about the plane and the counters of its ports' devices.
+    fn with_devices<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Plane, &[Device]) -> T + Send + 'static,
+    ) -> Result<T, String> {
         let dropped = lock(&self.running.guard).local_dropped();
         let dropped = dropped.map_err(|e| format!("cannot read the kernel's counters: {e}"))?;
         self.ask(move |worker| {
@@ -77,20 +145,20 @@ impl Reader {
             };
             let devices = links.into_iter().zip(worker.plane.ports()).map(device);
             let devices: Vec<_> = devices.collect();
-            read(&worker.plane, &devices)
+            question(&worker.plane, &devices)
         })
     }
 
-    fn status(&self) -> Result<Process, String> {
+    fn status(&self, pool_packets: usize) -> Process {
         let in_force = self.running.in_force();
-        Ok(Process {
+        Process {
             version: self.version,
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
-            pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
+            pool_packets,
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),
-        })
+        }
     }
 }

@@ -22,6 +22,7 @@ use weir_packet::{Class, Packet, Reason};
 use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::LinkRate;
+use crate::waiting::{self, Waiting};
 
 pub use params::{CountResets, MANUAL, Params};
 
@@ -334,6 +335,10 @@ impl Discipline for Refill {
         report("full", stats.full);
         let mean = stats.area * 1000 / u128::from(stats.time.max(1));
         report("mean", mean as u64);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        waiting::of_one_queue(&self.queue, report);
     }
 }
 

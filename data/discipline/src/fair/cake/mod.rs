@@ -30,6 +30,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::fair::fq_codel::LIMIT;
 use crate::fair::sets::{Place, Sets};
 use crate::parts::bins::{Bins, Measure};
+use crate::waiting::{Service, Waiting};
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -416,6 +417,12 @@ impl Discipline for Cake {
         report("decaying_now", counts.decaying);
         report("unresponsive_now", self.stats.unresponsive);
         report("memory", self.memory);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let key = Some(self.params.isolation.flow());
+        let service = |at| Service::of_busier(self.turns.loads(at));
+        self.bins.waiting(key, service, report);
     }
 }
 

@@ -211,10 +211,17 @@ impl Turns {
 
     /// The bytes of a turn of a flow, in 65536ths.
     fn share(&self, at: usize) -> u64 {
-        let ends = self.hosts.iter().zip(self.isolation.hosts());
-        let fair = ends.zip(self.flows[at].hosts);
-        let loads = fair.filter_map(|((hosts, kind), place)| kind.map(|_| hosts.bulk(place)));
-        self.quantum * (65535 / u64::from(loads.max().unwrap_or(1).max(1)))
+        let [source, destination] = self.loads(at);
+        self.quantum * (65535 / u64::from(source.max(destination)))
+    }
+
+    /// Bulk flows of a flow's hosts, at least one: source and destination.
+    pub(super) fn loads(&self, at: usize) -> [u32; 2] {
+        let kinds = self.isolation.hosts();
+        [0, 1].map(|end: usize| {
+            let bulk = |_| self.hosts[end].bulk(self.flows[at].hosts[end]);
+            u32::from(kinds[end].map_or(1, bulk).max(1))
+        })
     }
 
     fn put_in(&mut self, at: usize, set: Set) {

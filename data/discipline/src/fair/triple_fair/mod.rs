@@ -20,6 +20,7 @@
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
 //! | `place` | which queue a packet comes to |
+//! | `report` | what waits, for an operator |
 //! | `share` | tags: what a turn costs, and when a queue may have one |
 
 use weir_base::setting::Settings;
@@ -34,6 +35,7 @@ use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
 use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chain::{Chain, Slab};
+use crate::waiting::Waiting;
 
 mod flows;
 mod hosts;
@@ -41,6 +43,7 @@ mod manual;
 mod place;
 mod places;
 mod queue;
+mod report;
 mod share;
 mod sketch;
 mod turns;
@@ -406,6 +409,10 @@ impl Discipline for TripleFair {
         report("busy", u64::from(self.busy));
         report("sources", self.ends[0].count());
         report("destinations", self.ends[1].count());
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.report_waiting(report);
     }
 }
 

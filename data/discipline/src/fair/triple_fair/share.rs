@@ -17,7 +17,8 @@ use weir_base::Span;
 
 use super::TripleFair;
 use super::hosts::{self, Host, ONE};
-use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
+use super::queue::{BINS, FIRST_BIN, FLOWS, QUEUES, Queue, SHARED};
+use super::sketch::Sketch;
 use super::turns::{TAG_MAX, Turn};
 
 /// Full frames that a host may be ahead of its share.
@@ -153,11 +154,7 @@ impl TripleFair {
         let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
         let (load, cost) = (price.load, bytes * price.load);
         let debt = DEBT_MAX * self.bytes_max;
-        let in_queue = match at {
-            0..FLOWS => 1,
-            FIRST_BIN.. => self.sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
-            _ => self.sketches[at - FLOWS].flows(),
-        };
+        let in_queue = flows_in(&self.sketches, at);
         let mut tags = [None; 2];
         if let Some(host) = source {
             let before = nows[0];
@@ -200,6 +197,11 @@ impl TripleFair {
         self.turns.again(turn, queue.tag);
     }
 
+    /// The flows in a queue.
+    pub(super) fn flows_in(&self, at: usize) -> u32 {
+        flows_in(&self.sketches, at)
+    }
+
     /// The virtual times begin anew near zero, if they have become great; a walk over all queues and hosts, once in many
     /// millions of packets.
     #[inline]
@@ -230,6 +232,16 @@ impl TripleFair {
             let from = hosts.now.saturating_sub(KEPT);
             hosts.rebase(from);
         }
+    }
+}
+
+/// The flows in a queue, about, for which its turns count.
+#[inline]
+fn flows_in(sketches: &[Sketch; SHARED + BINS], at: usize) -> u32 {
+    match at {
+        0..FLOWS => 1,
+        FIRST_BIN.. => sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
+        _ => sketches[at - FLOWS].flows(),
     }
 }
 

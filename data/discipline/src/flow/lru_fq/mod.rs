@@ -23,6 +23,7 @@ use crate::contract::{self, Admission, Cx, Discipline, FlowReport, Ready, accept
 use crate::fair::stfq::{ByteCost, Clock, Tag};
 use crate::flow::flow_cache::FlowCache;
 use crate::flow::order::{Gates, Progress};
+use crate::waiting::{self, REPORTS_MAX, Waiting};
 
 mod manual;
 
@@ -333,6 +334,13 @@ impl Discipline for LruFq {
         report("dropped", self.stats.control.dropped);
         report("marked", self.stats.control.marked);
         report("stayed", self.stats.stayed);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        const WORDS: [&str; 2] = ["the queue of hogs", "the queue of all flows but hogs"];
+        for (queue, words) in self.queues.iter().zip(WORDS) {
+            waiting::of_queue(&queue.packets, words, REPORTS_MAX / 2, report);
+        }
     }
 
     fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {

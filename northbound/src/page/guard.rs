@@ -1,7 +1,7 @@
-//! The page of a control element, and the way of browsers to its service.
+//! Which requests of a browser are answered.
 //!
 //! ```text
-//!   Unix socket       GET / is the page, too; only the owner of the socket can connect
+//!   Unix socket       only its owner can connect
 //!   page = "127.0.0.1:8080"    every local user may read; a change needs the token
 //! ```
 //!
@@ -14,28 +14,24 @@
 //! - on TCP: it only reads, or has the token in a header, which another site cannot set without permission (CORS),
 //!   and nobody gets that permission here.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, ORIGIN,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
 
-/// The page.
-const PAGE: &str = include_str!("page.html");
 /// The header with the token.
-pub const TOKEN_HEADER: &str = "x-weir-token";
+const TOKEN_HEADER: &str = "x-weir-token";
 /// Shortest token.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Proof that a request to a control element needs.
+/// Proof that a request needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
     /// Nothing more than access to the Unix socket.
@@ -76,35 +72,6 @@ impl Token {
     }
 }
 
-/// The page's listener, before it answers requests.
-#[derive(Debug)]
-pub struct Page {
-    pub(crate) listener: TcpListener,
-    pub(crate) token: Option<Token>,
-}
-
-impl Page {
-    /// Listens at an address of loopback.
-    pub async fn bind(address: SocketAddr, token: Option<Token>) -> io::Result<Self> {
-        if !address.ip().is_loopback() {
-            let why = "the page is plain HTTP, so it listens on loopback only";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, token })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// The page itself.
-pub(crate) async fn page() -> Response {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], PAGE).into_response()
-}
-
 /// Refuses what a browser should not have sent, and tells it to trust nothing else.
 pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let is_page = matches!(guard, Guard::Page(_));
@@ -116,8 +83,8 @@ pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
     const HEADERS: [(HeaderName, &str); 4] = [
         (
             CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'",
         ),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
@@ -157,8 +124,8 @@ impl Guard {
         let token = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
         match self {
             Self::Page(None) if !is_safe => {
-                let why = "changes are not permitted here; set `page_token` in the configuration of the control \
-                           element, or use its Unix socket";
+                let why = "changes are not permitted here; use the Unix socket, or, at a control element, set \
+                           `page_token` in its configuration";
                 Err((StatusCode::FORBIDDEN, why))
             }
             Self::Page(Some(right)) if !is_safe && !token.is_some_and(|given| right.is(given)) => {
@@ -282,24 +249,5 @@ mod tests {
             assert!(Token::new(weak).is_err(), "{weak}");
         }
         assert_eq!(format!("{:?}", Token::new(RIGHT).unwrap()), "Token(..)");
-    }
-
-    /// The page may not fetch anything from elsewhere, and may not put text of an FE into HTML.
-    #[test]
-    fn the_page_is_whole_in_itself() {
-        for word in [
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            "src=",
-            "@import",
-            "url(",
-        ] {
-            assert!(!PAGE.contains(word), "{word}");
-        }
-        let foreign = PAGE.matches("http://").count() + PAGE.matches("https://").count();
-        assert_eq!(foreign, PAGE.matches("http://www.w3.org/2000/svg").count());
     }
 }

@@ -1,0 +1,157 @@
+//! What browsers see: samples as lines, and the page on loopback.
+//!
+//! Everything comes from samples ([`Reader::sampled`]), so a browser costs the forwarding thread nothing. A page that cannot
+//! listen is tried again: it must never stop a router.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use weir_lfb::class::sampled::Sampled;
+use weir_lfb::class::{BLOCKS, Block};
+use weir_live::router::Running;
+use weir_live::router::reader::Reader;
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_northbound::{Live, LiveLine, Operator, Page, Peer, Refusal};
+
+use crate::operator::query_of;
+
+/// Time between two looks at the configuration, and between two attempts to listen.
+const STEP: Duration = Duration::from_secs(1);
+/// The tables of a line, each with its query.
+const TABLES: [(&str, &[(&str, &str)]); 7] = [
+    ("status", &[]),
+    ("ports", &[]),
+    ("queues", &[]),
+    ("drops", &[]),
+    ("waiting", &[("limit", "20")]),
+    ("history", &[("records", "1")]),
+    ("drop_history", &[("records", "1")]),
+];
+
+/// Makes a line of each sample, until the router ends.
+pub(super) async fn make_lines(reader: Arc<Reader>, lines: watch::Sender<LiveLine>) -> String {
+    let mut samples = reader.samples();
+    while samples.changed().await.is_ok() {
+        lines.send_replace(line(&reader));
+    }
+    "the samples have ended".to_owned()
+}
+
+fn line(reader: &Reader) -> LiveLine {
+    let table = |(name, query): (&'static str, &[(&str, &str)])| {
+        let block = Block::find(name)?;
+        let query = block.query(query.iter().copied()).ok()?;
+        Some((name, reader.sampled(block, &query)?))
+    };
+    LiveLine::new(TABLES.into_iter().filter_map(table).collect())
+}
+
+/// Serves the page where the configuration in force says, until the router ends.
+pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
+    let viewer: Arc<dyn Operator> = Arc::new(viewer);
+    let wanted = || running.in_force().plan.router.page;
+    let mut refused = None;
+    loop {
+        let Some(address) = wanted() else {
+            tokio::time::sleep(STEP).await;
+            continue;
+        };
+        let page = match Page::bind(address, None).await {
+            Ok(page) => page,
+            Err(error) => {
+                if refused.replace(address) != Some(address) {
+                    tracing::warn!(%address, %error, "the page cannot listen there, and is tried again; the router forwards");
+                }
+                tokio::time::sleep(STEP).await;
+                continue;
+            }
+        };
+        refused = None;
+        tracing::info!("page: http://{address}/");
+        tokio::select! {
+            ended = page.serve_router(Arc::clone(&viewer)) => {
+                if let Err(error) = ended {
+                    tracing::warn!(%address, %error, "the page has ended, and begins again");
+                }
+            }
+            () = until_other(address, wanted) => {}
+        }
+    }
+}
+
+/// Waits until another address is wanted.
+async fn until_other(address: SocketAddr, wanted: impl Fn() -> Option<SocketAddr>) {
+    while wanted() == Some(address) {
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// The router as every user of this machine may see it: samples, and no changes.
+pub(super) struct Viewer {
+    pub(super) running: Arc<Running>,
+    pub(super) reader: Arc<Reader>,
+    pub(super) live: Live,
+}
+
+/// Why a change is refused; the guard of the page has refused it before.
+const READ_ONLY: &str = "the page only reads; use the Unix socket";
+
+fn read_only() -> ApplyReport {
+    ApplyReport {
+        applied: false,
+        messages: vec![READ_ONLY.to_owned()],
+    }
+}
+
+impl Operator for Viewer {
+    fn classes(&self) -> Vec<&'static Class> {
+        let blocks = BLOCKS.iter().filter(|block| Sampled::has(block));
+        blocks.map(|block| &block.class).collect()
+    }
+
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal> {
+        let (block, query) = query_of(class, &query)?;
+        let table = self.reader.sampled(block, &query);
+        table.ok_or_else(|| Refusal::Silent("there is no sample yet; ask again".to_owned()))
+    }
+
+    fn config(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        Ok(self.running.in_force().plan.shown())
+    }
+
+    fn apply(&self, _: &str, _: Peer) -> ApplyReport {
+        read_only()
+    }
+
+    fn change(&self, _: Vec<ChangeRequest>, _: Peer) -> ApplyReport {
+        read_only()
+    }
+
+    fn delete(&self, _: Vec<DeleteRequest>, _: Peer) -> ApplyReport {
+        read_only()
+    }
+
+    fn capture(&self, _: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
+        Err(CaptureRefusal::Wrong(READ_ONLY.to_owned()))
+    }
+
+    fn captured(&self, _: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
+        Err(CaptureRefusal::Gone)
+    }
+
+    fn end_capture(&self, _: u64) -> Result<CaptureReport, CaptureRefusal> {
+        Err(CaptureRefusal::Gone)
+    }
+
+    fn live(&self) -> Option<Live> {
+        Some(self.live.clone())
+    }
+}

@@ -1,0 +1,162 @@
+//! What happened at each port, second by second and minute by minute.
+
+use std::sync::Arc;
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Rate, Span, Tally};
+use weir_model::Value;
+use weir_model::class::{Cell, Class, Form, HELD, Layout};
+
+use super::Sampled;
+use super::records::{Record, SECONDS};
+use crate::class::{
+    Block, Column, PACKETS, RATE_BPS, RATIO, Row, SECONDS as TIME, Source, TEXT, component,
+    components, rows,
+};
+
+pub(in crate::class) static HISTORY: Block = Block {
+    class: Class {
+        name: "history",
+        id: 0x00F7_0113,
+        about: "what happened at each port: rate, utilisation, queue delay, drops; ten minutes by second, six hours by minute",
+        key: &["port", "age_s"],
+        query: &[
+            Parameter::new(
+                "step",
+                Kind::Word(&["second", "minute"]),
+                "second",
+                "time that a record stands for",
+            ),
+            Parameter::new(
+                "records",
+                Kind::Count(0, SECONDS as u64),
+                "10",
+                "maximum number of records of each port, the latest ones",
+            ),
+            Parameter::new(
+                "port",
+                Kind::Text(64),
+                "",
+                "only those of this port; empty: of all",
+            ),
+        ],
+        components: &components::<HistoryRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "There is no record yet; the first one comes after a second.",
+            ..Layout::PLAIN
+        },
+        ..Class::PLAIN
+    },
+    source: Source::Sampled(|sampled, query| rows(COLUMNS, records(sampled, query))),
+};
+
+struct HistoryRow;
+
+struct HistoryView {
+    port: Arc<str>,
+    /// From the record to the latest sample.
+    age: Span,
+    record: Record,
+}
+
+impl Row for HistoryRow {
+    type View<'a> = HistoryView;
+}
+
+/// Of each port the latest ones, the latest first.
+fn records(sampled: &Sampled, query: &Settings) -> Vec<HistoryView> {
+    let most = query.count("records") as usize;
+    let port = query.text("port");
+    let by_minute = query.word("step") == "minute";
+    let Some(latest) = &sampled.latest else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    let ports = sampled.records.ports.iter();
+    for port in ports.filter(|of| port.is_empty() || *of.name == *port) {
+        let ring = if by_minute {
+            &port.minutes
+        } else {
+            &port.seconds
+        };
+        all.extend(ring.iter().rev().take(most).map(|record| HistoryView {
+            port: port.name.clone(),
+            age: latest.at.since(record.at),
+            record: *record,
+        }));
+    }
+    all
+}
+
+/// The mean rate of what was counted in a time.
+fn rate(tally: Tally, span: Span) -> Rate {
+    let nanos = u128::from(span.as_nanos().max(1));
+    let bits = u128::from(tally.bytes) * 8_000_000_000 / nanos;
+    Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+fn delay(view: &HistoryView, which: usize) -> Value {
+    view.record.delays.map(|delays| delays[which]).into()
+}
+
+const COLUMNS: &[Column<HistoryRow>] = &[
+    component(1, "port", TEXT, "wan")
+        .about("Name of the port.")
+        .shown(&[Cell::new("PORT")])
+        .read(|view| view.port.as_ref().into()),
+    component(2, "age_s", TIME, "3")
+        .about("From the end of the record to the latest sample.")
+        .shown(&[Cell::new("BEFORE S")])
+        .read(|view| view.age.into()),
+    component(3, "span_s", TIME, "1")
+        .about("Time that it stands for.")
+        .read(|view| view.record.span.into()),
+    component(4, "received_bps", RATE_BPS, "310000000")
+        .about("Mean rate of the frames that were received.")
+        .shown(&[Cell::new("IN MBIT/S").form(Form::Megabits)])
+        .read(|view| rate(view.record.received, view.record.span).into()),
+    component(5, "sent_bps", RATE_BPS, "93500000")
+        .about("Mean rate of the frames that were sent.")
+        .shown(&[Cell::new("OUT MBIT/S").form(Form::Megabits)])
+        .read(|view| rate(view.record.sent, view.record.span).into()),
+    component(14, "offered_bps", RATE_BPS, "310000000")
+        .about("Mean rate of the packets that were offered to its queue.")
+        .shown(&[Cell::new("OFFERED MBIT/S").form(Form::Megabits)])
+        .read(|view| rate(view.record.offered, view.record.span).into()),
+    component(6, "received_packets", PACKETS, "25000")
+        .about("Frames that were received.")
+        .read(|view| view.record.received.packets.into()),
+    component(7, "sent_packets", PACKETS, "7800")
+        .about("Frames that were sent.")
+        .read(|view| view.record.sent.packets.into()),
+    component(8, "utilisation_ratio", RATIO, "0.999")
+        .optional()
+        .about(
+            "Share of the time in which the link carried frames, the kernel's own included; null if the port is \
+             not paced.",
+        )
+        .shown(&[Cell::new("BUSY")])
+        .read(|view| view.record.utilisation.map(f64::from).into()),
+    component(9, "backlog", HELD, "")
+        .about("Packets in the queue at the end of the record.")
+        .shown(&[Cell::new("HELD PACKETS").of("packets"), Cell::new("HELD BYTES").of("bytes")])
+        .read(|view| view.record.backlog.into()),
+    component(10, "delay_p50_s", TIME, "0.0041")
+        .optional()
+        .about("Time in the queue that half of the sent packets did not exceed; null if none was sent.")
+        .shown(&[Cell::new("DELAY P50 S")])
+        .read(|view| delay(view, 0)),
+    component(11, "delay_p99_s", TIME, "0.0205")
+        .optional()
+        .about("Time in the queue that 99 of 100 sent packets did not exceed; null if none was sent.")
+        .shown(&[Cell::new("DELAY P99 S")])
+        .read(|view| delay(view, 1)),
+    component(12, "dropped_packets", PACKETS, "3100")
+        .about("Packets that the discipline dropped.")
+        .shown(&[Cell::new("DROPPED")])
+        .read(|view| view.record.dropped.into()),
+    component(13, "marked_packets", PACKETS, "12")
+        .about("Packets that the discipline marked \"congestion experienced\" (ECN).")
+        .shown(&[Cell::new("MARKED")])
+        .read(|view| view.record.marked.into()),
+];

@@ -1,0 +1,62 @@
+//! What a router was at one moment, and before: samples that the forwarding thread makes once a second, for everybody who
+//! looks.
+//!
+//! ```text
+//!   forwarding thread --Sample::collect, once a second--> Sampled::take --> history, in memory of fixed size
+//!                                                            |
+//!     `weir show waiting`, `weir show history`, /v1/live, the page: any number of readers, which ask nobody
+//! ```
+//!
+//! - [`sample`]: what is read at one moment
+//! - [`records`]: the samples of some time, as one ring for each port
+//! - [`waiting`], [`history`], [`drop_history`]: tables made from these
+
+use std::collections::BTreeMap;
+
+use weir_model::Value;
+
+pub(super) mod drop_history;
+pub(super) mod history;
+mod records;
+mod sample;
+pub(super) mod waiting;
+
+use self::records::Records;
+pub use self::sample::Sample;
+use super::{Block, Source};
+
+/// The latest sample, and the records of those before it.
+#[derive(Debug, Default)]
+pub struct Sampled {
+    latest: Option<Sample>,
+    records: Records,
+    /// Tables that the forwarding thread does not make.
+    others: BTreeMap<&'static str, Value>,
+}
+
+impl Sampled {
+    /// Takes a new sample, and tables that belong to it, by the names of their classes.
+    pub fn take(&mut self, sample: Sample, others: BTreeMap<&'static str, Value>) {
+        self.records.take(&sample);
+        self.latest = Some(sample);
+        self.others = others;
+    }
+
+    /// Whether samples have a table: those with metrics, whose rows are few, and those that are made from samples.
+    pub fn has(block: &Block) -> bool {
+        match block.source {
+            Source::Sampled(_) => true,
+            Source::Plane(_) | Source::Redirect(_) | Source::Ports(_) | Source::Status(_) => {
+                block.class.metric.is_some()
+            }
+            Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
+        }
+    }
+
+    /// A table as it was in the latest sample; none if samples do not have it, or there is none yet.
+    pub fn table(&self, block: &Block) -> Option<&Value> {
+        let name = block.class.name;
+        let sample = self.latest.as_ref()?;
+        sample.tables.get(name).or_else(|| self.others.get(name))
+    }
+}

@@ -1,0 +1,118 @@
+//! What is read at one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_base::{Delays, Instant, Rate, Span, Tally};
+use weir_discipline::waiting::Service;
+use weir_model::Value;
+use weir_packet::{FlowKey, KeyKind, Reason};
+use weir_path::plane::{Plane, PlanePort};
+
+use super::Sampled;
+use crate::class::ports::Device;
+use crate::class::{BLOCKS, ControlSent, Source};
+
+/// A router at one moment, as plain values.
+#[derive(Debug)]
+pub struct Sample {
+    pub(super) at: Instant,
+    /// Packets that the pool can hold.
+    pub pool_packets: usize,
+    /// Tables that have metrics, so their rows are few, by the names of their classes.
+    pub(super) tables: BTreeMap<&'static str, Value>,
+    pub(super) ports: Vec<PortSample>,
+    /// Dropped packets, by reason.
+    pub(super) ended: Box<[u64; Reason::COUNT]>,
+    pub(super) waiting: Vec<Held>,
+}
+
+/// The numbers of a port.
+#[derive(Debug)]
+pub(super) struct PortSample {
+    pub(super) name: Arc<str>,
+    /// Its rate, and what a frame costs on the wire beside its bytes.
+    pub(super) rate: Option<Rate>,
+    pub(super) overhead: i32,
+    pub(super) received: Tally,
+    /// To its queue.
+    pub(super) offered: Tally,
+    pub(super) sent: Tally,
+    /// Frames of the kernel itself, which take their part of the rate.
+    pub(super) charged: Tally,
+    pub(super) dropped: u64,
+    pub(super) marked: u64,
+    pub(super) backlog: Tally,
+    pub(super) delays: Box<Delays>,
+}
+
+/// Packets that waited together.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) port: Arc<str>,
+    /// The key of the first of them, and the part of it that they have in common.
+    pub(super) key: FlowKey,
+    pub(super) common: Option<KeyKind>,
+    pub(super) held: Tally,
+    /// How long the first has waited.
+    pub(super) waited: Span,
+    pub(super) service: Service,
+}
+
+impl Sample {
+    /// Reads the plane: its counters, its tables with metrics, and the packet at the head of each queue. The work is
+    /// bounded by the number of ports and the queues of their disciplines.
+    pub fn collect(plane: &Plane, devices: &[Device], control: ControlSent, now: Instant) -> Self {
+        let mut tables = BTreeMap::new();
+        for block in BLOCKS.iter().filter(|block| Sampled::has(block)) {
+            let value = match block.source {
+                Source::Plane(read) => read(plane),
+                Source::Redirect(read) => read(plane, now, control),
+                Source::Ports(read) => read(plane, devices),
+                _ => continue,
+            };
+            tables.insert(block.class.name, value);
+        }
+        let mut sample = Self {
+            at: now,
+            pool_packets: plane.pool_packets(),
+            tables,
+            ports: Vec::with_capacity(plane.ports().len()),
+            ended: Box::new(Reason::ALL.map(|reason| plane.fates().ended(reason).packets)),
+            waiting: Vec::new(),
+        };
+        for slot in plane.ports() {
+            sample.add(plane, slot, now);
+        }
+        sample
+    }
+
+    fn add(&mut self, plane: &Plane, slot: &PlanePort, now: Instant) {
+        let name: Arc<str> = slot.name.as_str().into();
+        let (queue, link) = (slot.port.queue(), slot.port.link());
+        queue.waiting(&mut |waiting| {
+            self.waiting.push(Held {
+                port: name.clone(),
+                key: *plane.key(waiting.first),
+                common: waiting.common,
+                held: waiting.held,
+                waited: now.since(waiting.first.enqueued),
+                service: waiting.service,
+            });
+        });
+        let ledger = queue.ledger();
+        self.ports.push(PortSample {
+            name,
+            rate: link.rate,
+            overhead: link.overhead,
+            received: slot.received,
+            offered: ledger.received,
+            sent: ledger.sent,
+            charged: slot.charged,
+            dropped: ledger.dropped.packets,
+            marked: ledger.marked.packets,
+            backlog: queue.backlog(),
+            delays: Box::new(slot.port.delays()),
+        });
+    }
+}

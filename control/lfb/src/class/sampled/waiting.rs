@@ -1,0 +1,307 @@
+//! Whose packets wait in the queues, and why.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_base::setting::{Kind, Parameter, Settings};
+use weir_base::{Span, Tally};
+use weir_discipline::waiting::{Price, Service};
+use weir_model::class::{Cell, Class, HELD, Layout};
+use weir_packet::{FlowKey, KeyKind};
+
+use super::Sampled;
+use super::sample::Held;
+use crate::class::{
+    Block, Column, NUMBER, RATIO, Row, SECONDS, Source, TEXT, component, components, rows,
+};
+
+/// Rows of each port in one answer at most.
+const ROWS_MAX: u64 = 1024;
+
+pub(in crate::class) static WAITING: Block = Block {
+    class: Class {
+        name: "waiting",
+        id: 0x00F7_0112,
+        about: "whose packets wait in the queues, and why: by source or by flow",
+        key: &["port", "who"],
+        query: &[
+            Parameter::new(
+                "by",
+                Kind::Word(&["source", "flow"]),
+                "source",
+                "what a row stands for",
+            ),
+            Parameter::new(
+                "limit",
+                Kind::Count(0, ROWS_MAX),
+                "50",
+                "maximum number of rows of each port, those with most bytes",
+            ),
+        ],
+        components: &components::<Holder, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "No packet waits in a queue, or its discipline cannot tell whose it is.",
+            ..Layout::PLAIN
+        },
+        ..Class::PLAIN
+    },
+    source: Source::Sampled(|sampled, query| rows(COLUMNS, holders(sampled, query))),
+};
+
+/// Whoever has packets in the queue of a port.
+struct Holder {
+    port: Arc<str>,
+    who: String,
+    /// The first of the packets.
+    key: FlowKey,
+    flows: u32,
+    held: Tally,
+    waited: Span,
+    queue_share: f64,
+    link_share: Option<f64>,
+    why: String,
+}
+
+impl Row for Holder {
+    type View<'a> = Self;
+}
+
+/// What waits at one port.
+struct Crowd<'a> {
+    all: Vec<&'a Held>,
+    bytes: u64,
+    /// The sum of what the queues would get of the link at the least price.
+    turns: f64,
+    /// Queues that take turns, and their sources.
+    queues: usize,
+    sources: usize,
+}
+
+/// Of each port those with most bytes, most first.
+fn holders(sampled: &Sampled, query: &Settings) -> Vec<Holder> {
+    let by_flow = query.word("by") == "flow";
+    let limit = query.count("limit") as usize;
+    let waiting = sampled.latest.iter().flat_map(|sample| &sample.waiting);
+    let mut ports: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
+    for held in waiting {
+        ports.entry(&held.port).or_default().push(held);
+    }
+    let of_port = |all| {
+        let crowd = Crowd::of(all);
+        let mut rows = crowd.rows(by_flow);
+        rows.sort_by_key(|holder| std::cmp::Reverse(holder.held.bytes));
+        rows.truncate(limit);
+        rows
+    };
+    ports.into_values().flat_map(of_port).collect()
+}
+
+impl<'a> Crowd<'a> {
+    fn of(all: Vec<&'a Held>) -> Self {
+        let prices = all.iter().filter_map(|held| held.price());
+        let turns = prices.clone().map(|price| 1.0 / f64::from(price.factor()));
+        let mut sources: Vec<_> = all.iter().map(|held| held.source()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        Self {
+            bytes: all.iter().map(|held| held.held.bytes).sum(),
+            turns: turns.sum(),
+            queues: prices.count(),
+            sources: sources.len(),
+            all,
+        }
+    }
+
+    fn rows(&self, by_flow: bool) -> Vec<Holder> {
+        let mut groups: BTreeMap<String, Vec<&Held>> = BTreeMap::new();
+        for held in &self.all {
+            let who = if by_flow { held.flow() } else { held.source() };
+            groups.entry(who).or_default().push(held);
+        }
+        let groups = groups.into_iter();
+        groups.map(|(who, of)| self.row(who, &of)).collect()
+    }
+
+    fn row(&self, who: String, of: &[&Held]) -> Holder {
+        let first = of[0];
+        let flows = |held: &&Held| held.price().map_or(1, |price| price.flows);
+        let held = of.iter().fold(Tally::ZERO, |all, held| all + held.held);
+        Holder {
+            port: first.port.clone(),
+            key: first.shown_key(),
+            flows: of.iter().map(flows).sum(),
+            held,
+            waited: of.iter().map(|held| held.waited).max().unwrap_or_default(),
+            queue_share: held.bytes as f64 / self.bytes.max(1) as f64,
+            link_share: self.link_share(of, held),
+            why: self.why(of),
+            who,
+        }
+    }
+
+    /// The share of the link that these packets get while the others wait, too; none if that cannot be told.
+    fn link_share(&self, of: &[&Held], held: Tally) -> Option<f64> {
+        if self.queues == self.all.len() {
+            let turns = of.iter().filter_map(|held| held.price());
+            let turns = turns.map(|price| 1.0 / f64::from(price.factor()));
+            return Some(turns.sum::<f64>() / self.turns);
+        }
+        let is_one = self
+            .all
+            .iter()
+            .all(|held| held.service == self.all[0].service);
+        is_one.then(|| held.bytes as f64 / self.bytes.max(1) as f64)
+    }
+
+    /// Why they wait, in a sentence or two.
+    fn why(&self, of: &[&Held]) -> String {
+        let first = of[0];
+        let price = match first.service {
+            Service::Arrival(queue) => {
+                return format!(
+                    "They are in {queue}, which leaves in the order of arrival: who sends more gets more."
+                );
+            }
+            Service::Priced(_) if self.queues == 1 => {
+                return "Nobody else waits: they have the whole link.".to_owned();
+            }
+            Service::Priced(price) => price,
+        };
+        let most = of.iter().filter_map(|held| held.price());
+        let load = most.map(|price| price.destination_load).fold(1.0, f32::max);
+        let mut why = Vec::new();
+        if price.source_flows > 1 {
+            why.push(format!(
+                "The source has {} flows in the queue, which share the turns of one source: each waits {} times as \
+                 long.",
+                price.source_flows, price.source_flows
+            ));
+        }
+        if load >= 1.5 {
+            why.push(format!(
+                "About {load:.0} sources send to the same destination, and share the turns of one: each waits \
+                 {load:.1} times as long."
+            ));
+        }
+        if of
+            .iter()
+            .any(|held| held.price().is_some_and(|price| price.flows > 1))
+        {
+            why.push("Several flows share one queue, because most queues are taken.".to_owned());
+        }
+        if why.is_empty() {
+            why.push(match self.sources {
+                0 | 1 => format!("It takes turns with the other {} queues.", self.queues - 1),
+                sources => format!("It takes turns with {} others.", sources - 1),
+            });
+        }
+        why.join(" ")
+    }
+}
+
+impl Held {
+    fn price(&self) -> Option<Price> {
+        match self.service {
+            Service::Priced(price) => Some(price),
+            Service::Arrival(_) => None,
+        }
+    }
+
+    /// The part of the key that all packets have.
+    fn shown_key(&self) -> FlowKey {
+        self.common
+            .map_or_else(FlowKey::default, |kind| self.key.project(kind))
+    }
+
+    /// The source, or what else is known.
+    fn source(&self) -> String {
+        let key = match self.common {
+            Some(KeyKind::SourcePrefix) => self.key.project(KeyKind::SourcePrefix),
+            Some(KeyKind::Flow | KeyKind::Source | KeyKind::Pair) => {
+                self.key.project(KeyKind::Source)
+            }
+            _ => return self.flow(),
+        };
+        key.address_shown(key.source)
+            .unwrap_or_else(|| "no address".to_owned())
+    }
+
+    /// The flow, or what else is known.
+    fn flow(&self) -> String {
+        let key = self.shown_key();
+        match self.common {
+            None => "several flows".to_owned(),
+            Some(KeyKind::Destination | KeyKind::DestinationPrefix) => {
+                let address = key.address_shown(key.destination);
+                format!("several sources > {}", address.unwrap_or_default())
+            }
+            Some(_) => key.to_string(),
+        }
+    }
+}
+
+/// Zero stands for what is not told apart.
+fn nonzero(number: impl Into<u64>) -> Option<u64> {
+    Some(number.into()).filter(|number| *number != 0)
+}
+
+const COLUMNS: &[Column<Holder>] = &[
+    component(1, "port", TEXT, "wan")
+        .about("Name of the port.")
+        .shown(&[Cell::new("PORT")])
+        .read(|holder| holder.port.as_ref().into()),
+    component(2, "who", TEXT, "10.0.0.2")
+        .about("The source, or the flow in one line; `several flows` where a queue has nothing in common.")
+        .shown(&[Cell::new("WHO")])
+        .read(|holder| holder.who.as_str().into()),
+    component(3, "flows", NUMBER, "40")
+        .about("Flows that wait, about: several of them may share a queue.")
+        .shown(&[Cell::new("FLOWS")])
+        .read(|holder| u64::from(holder.flows).into()),
+    component(4, "held", HELD, "")
+        .about("Packets in the queue; in a long one that all flows share, about.")
+        .shown(&[Cell::new("PACKETS").of("packets"), Cell::new("BYTES").of("bytes")])
+        .read(|holder| holder.held.into()),
+    component(5, "queue_share_ratio", RATIO, "0.61")
+        .about("Their bytes as a share of all that wait at the port.")
+        .shown(&[Cell::new("OF QUEUE")])
+        .read(|holder| holder.queue_share.into()),
+    component(6, "link_share_ratio", RATIO, "0.25")
+        .optional()
+        .about("Share of the link that they get while the others wait, too; null if that cannot be told.")
+        .shown(&[Cell::new("OF LINK")])
+        .read(|holder| holder.link_share.into()),
+    component(7, "waited_s", SECONDS, "0.021")
+        .about("How long the packet at the head of a queue has waited, the longest of them.")
+        .shown(&[Cell::new("WAITED S")])
+        .read(|holder| holder.waited.into()),
+    component(
+        8,
+        "why",
+        TEXT,
+        "The source has 40 flows in the queue, which share the turns of one source: each waits 40 times as long.",
+    )
+    .about("Why they wait, in words.")
+    .shown(&[Cell::new("WHY")])
+    .read(|holder| holder.why.as_str().into()),
+    component(9, "source", TEXT, "10.0.0.2")
+        .optional()
+        .about("Source address of the first packet; null if the packets have several.")
+        .read(|holder| holder.key.address_shown(holder.key.source).into()),
+    component(10, "destination", TEXT, "10.0.1.2")
+        .optional()
+        .about("Destination address of the first packet; null if its queue has several.")
+        .read(|holder| holder.key.address_shown(holder.key.destination).into()),
+    component(11, "protocol", NUMBER, "17")
+        .optional()
+        .about("IP protocol number of the first packet; null if its queue has several.")
+        .read(|holder| nonzero(holder.key.protocol).into()),
+    component(12, "source_port", NUMBER, "40000")
+        .optional()
+        .about("Source port of the first packet.")
+        .read(|holder| nonzero(holder.key.source_port).into()),
+    component(13, "destination_port", NUMBER, "5001")
+        .optional()
+        .about("Destination port of the first packet.")
+        .read(|holder| nonzero(holder.key.destination_port).into()),
+];

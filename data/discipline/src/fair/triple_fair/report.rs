@@ -1,0 +1,63 @@
+//! What waits, and what its turns cost: for an operator.
+
+use weir_base::Tally;
+use weir_packet::KeyKind;
+
+use super::TripleFair;
+use super::hosts::{self, Host, NONE, ONE};
+use super::queue::{FIRST_BIN, FLOWS, Queue};
+use crate::parts::bins::ASIDE;
+use crate::waiting::{Price, Service, Waiting};
+
+impl TripleFair {
+    /// Reports every queue that holds packets, and as one those from before a change of `hosts`.
+    pub(super) fn report_waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        if let Some(first) = self.slab.front(&self.aside) {
+            report(Waiting {
+                first,
+                held: self.aside.tally(),
+                common: None,
+                service: Service::Arrival(ASIDE),
+            });
+        }
+        for (at, queue) in self.queues.iter().enumerate() {
+            if queue.packets.tally() == Tally::ZERO {
+                continue;
+            }
+            let Some(first) = self.slab.front(&queue.packets) else {
+                continue;
+            };
+            report(Waiting {
+                first,
+                held: queue.packets.tally(),
+                common: self.common(at, queue),
+                service: Service::Priced(self.price(at, queue)),
+            });
+        }
+    }
+
+    /// What the packets of a queue have in common.
+    fn common(&self, at: usize, queue: &Queue) -> Option<KeyKind> {
+        match at {
+            0..FLOWS => Some(KeyKind::Flow),
+            FIRST_BIN.. => None,
+            _ if queue.hosts[0] == NONE => self.kinds[1],
+            _ => self.kinds[0],
+        }
+    }
+
+    /// The price of a queue's turn, as it would be charged now.
+    fn price(&self, at: usize, queue: &Queue) -> Price {
+        let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(queue.hosts[end]));
+        let is_trusted = source.is_some_and(Host::is_trusted);
+        let load = match destination {
+            Some(host) => hosts::price(host.trusted, host.strangers, is_trusted),
+            None => u64::from(queue.load),
+        };
+        Price {
+            source_flows: source.map_or(1, Host::flows),
+            destination_load: load as f32 / ONE as f32,
+            flows: self.flows_in(at),
+        }
+    }
+}

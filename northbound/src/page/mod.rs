@@ -1,0 +1,146 @@
+//! Pages for browsers: of a router, and of a control element.
+//!
+//! ```text
+//!   Unix socket                GET / is the page; only the owner of the socket can connect
+//!   page = "127.0.0.1:8080"    the same for every local user
+//! ```
+//!
+//! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses what a browser should not have sent.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use tokio::net::TcpListener;
+
+pub(crate) mod guard;
+
+use self::guard::Guard;
+pub use self::guard::Token;
+use crate::operator::Operator;
+use crate::server;
+
+/// What a page is made of, each file at its path.
+const PARTS: [(&str, &str, &str); 4] = [
+    ("/page/style.css", "text/css", include_str!("style.css")),
+    (
+        "/page/shared.js",
+        "text/javascript",
+        include_str!("shared.js"),
+    ),
+    (
+        "/page/router.js",
+        "text/javascript",
+        include_str!("router.js"),
+    ),
+    ("/page/ce.js", "text/javascript", include_str!("ce.js")),
+];
+/// Browsers that follow a router at the same time.
+const VIEWERS_MAX: usize = 32;
+/// The page of a router.
+const ROUTER: &str = include_str!("router.html");
+/// The page of a control element.
+const CONTROL_ELEMENT: &str = include_str!("ce.html");
+
+/// The page's listener, before it answers requests.
+#[derive(Debug)]
+pub struct Page {
+    pub(crate) listener: TcpListener,
+    pub(crate) token: Option<Token>,
+}
+
+impl Page {
+    /// Listens at an address of loopback.
+    pub async fn bind(address: SocketAddr, token: Option<Token>) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            let why = "the page is plain HTTP, so it listens on loopback only";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, token })
+    }
+
+    /// Answers browsers about a router until the returned future is dropped.
+    pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
+        let routes = server::router(operator, Guard::Page(self.token));
+        server::serve_page(self.listener, routes, VIEWERS_MAX).await
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// The page of a router.
+pub(crate) async fn of_router() -> Response {
+    file("text/html", ROUTER)
+}
+
+/// The page of a control element.
+pub(crate) async fn of_control_element() -> Response {
+    file("text/html", CONTROL_ELEMENT)
+}
+
+/// The paths of what pages are made of.
+pub(crate) fn parts<S: Clone + Send + Sync + 'static>()
+-> impl Iterator<Item = (&'static str, MethodRouter<S>)> {
+    let handler = |(path, kind, text): (&'static str, &'static str, &'static str)| {
+        (path, get(move || async move { file(kind, text) }))
+    };
+    PARTS.into_iter().map(handler)
+}
+
+fn file(kind: &str, text: &'static str) -> Response {
+    ([(CONTENT_TYPE, format!("{kind}; charset=utf-8"))], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pages may not fetch anything from elsewhere, nor run what is not in a file of theirs, and may not put text of
+    /// somebody else into HTML.
+    #[test]
+    fn pages_are_whole_in_themselves() {
+        let parts = PARTS.map(|(path, _, text)| (path, text));
+        for (name, text) in [("router", ROUTER), ("ce", CONTROL_ELEMENT)]
+            .into_iter()
+            .chain(parts)
+        {
+            for word in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "@import",
+                "url(",
+                "<style",
+                " style=",
+                " onclick=",
+            ] {
+                assert!(!text.contains(word), "{name}: {word}");
+            }
+            for (at, _) in text
+                .match_indices("src=")
+                .chain(text.match_indices("href="))
+            {
+                let target = text[at..].split('"').nth(1).unwrap_or_default();
+                assert!(
+                    PARTS.iter().any(|(path, ..)| *path == target),
+                    "{name}: {target}"
+                );
+            }
+            let foreign = text.matches("http://").count() + text.matches("https://").count();
+            assert_eq!(
+                foreign,
+                text.matches("http://www.w3.org/2000/svg").count(),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,287 @@
+"use strict";
+// The page of a router. One answer that goes on, /v1/live, has the tables of each second; what was before comes from
+// /v1/history and /v1/drop_history when the page opens.
+
+const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Packets waiting"],
+  ["Wait in the queue", "word"], ["Dropped"]];
+const WAITING = [["Who", "word"], ["Flows"], ["Waiting"], ["Of the queue", "word"], ["Of the link", "word"], ["Longest wait"], ["Why", "word"]];
+const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Since the start"], ["Last minutes", "word"]];
+heads(at("port-heads"), PORT); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
+
+// The spans that charts can show: milliseconds, and the step of their records.
+const SPANS = { "1 minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
+const STEPS = ["second", "minute"];
+let span = "1 minute", chosen = null, latest = null, lastGood = 0;
+let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
+
+// ---- words for numbers
+const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms`;
+const bits = bps => scaled(bps, "bit/s");
+const percent = x => `${x > 0 && x < 0.0995 ? (100 * x).toFixed(1) : (100 * x).toFixed(0)} %`;
+const count = n => n.toLocaleString("en");
+function bar(share, kind) {
+  const part = el("i", { style: `width:${Math.min(100, 100 * share).toFixed(1)}%` });
+  return [el("span", { class: `meter ${kind || ""}`, "aria-hidden": "true" }, part), percent(share)];
+}
+const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
+
+// ---- tables
+const record = port => latest.history.find(row => row.port === port) || null;
+function showPorts() {
+  const rows = latest.ports.map(port => {
+    const now = record(port.port), full = now && now.utilisation_ratio !== null && now.utilisation_ratio >= 0.97;
+    const queue = latest.queues.find(row => row.port === port.port);
+    const pressed = String(port.port === chosen);
+    return { key: port.port, chosen: port.port === chosen, cells: [
+      [el("button", { class: "name", "data-port": port.port, "aria-pressed": pressed }, port.port), el("small", {}, port.interface)],
+      state(port.state === "up" ? "good" : "bad", port.state),
+      port.rate_bps === null ? "not paced" : bits(port.rate_bps),
+      now ? bits(now.received_bps) : "\u2013", now ? bits(now.sent_bps) : "\u2013",
+      now && now.utilisation_ratio !== null ? bar(now.utilisation_ratio, full ? "full" : "") : "not paced",
+      queue ? count(queue.backlog.packets) : "\u2013",
+      now && now.delay_p50_s !== null ? [millis(now.delay_p50_s), el("small", {}, `99 of 100 below ${millis(now.delay_p99_s)}`)] : "\u2013",
+      now ? [`${count(Math.round(now.dropped_packets / now.span_s))}/s`, queue && queue.dropped.packets ? el("small", {}, `${count(queue.dropped.packets)} in all`) : ""] : "\u2013"] };
+  });
+  fill(at("ports"), PORT, rows);
+}
+
+function showHeadline() {
+  const rows = latest.history.filter(row => row.utilisation_ratio !== null);
+  const busiest = rows.sort((a, b) => b.utilisation_ratio - a.utilisation_ratio)[0];
+  at("headline").textContent = busiest && busiest.utilisation_ratio >= 0.97
+    ? `The link of ${busiest.port} is full: its packets wait ${millis(busiest.delay_p50_s)}, 99 of 100 below ${millis(busiest.delay_p99_s)}`
+    : latest.history.some(row => row.backlog.packets > 100) ? "Packets wait for their links" : "No link is full";
+  const { mode, version, uptime_s } = latest.status;
+  at("router-about").textContent = `weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
+}
+
+function showWaiting() {
+  const queue = latest.queues.find(row => row.port === chosen);
+  at("waiting-name").textContent = `Who is held back at ${chosen}, and why`;
+  const all = latest.waiting.filter(row => row.port === chosen);
+  at("waiting-about").textContent = all.length === 0 ? ""
+    : "By source, those with most bytes in the queue first. \u201cOf the link\u201d is the share that they get while the others wait, too.";
+  fill(at("waiting"), WAITING, all.map(row => ({ key: row.who, cells: [row.who, count(row.flows),
+    [`${count(row.held.packets)} packets`, el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
+    row.link_share_ratio === null ? "\u2013" : bar(row.link_share_ratio), millis(row.waited_s), row.why] })));
+  at("waiting-empty").hidden = all.length > 0;
+  at("waiting-empty").textContent = queue && queue.backlog.packets > 0
+    ? `${count(queue.backlog.packets)} packets wait, but ${queue.discipline} does not tell whose they are. \u201cweir show flows\u201d may.`
+    : "Nobody: no packet waits in its queue now.";
+}
+
+function showDrops() {
+  const now = new Map(latest.drop_history.map(row => [row.reason, row.packets / row.span_s]));
+  fill(at("drops"), DROP, latest.drops.map(row => ({ key: row.reason, cells: [
+    [row.reason, row.loss ? "" : el("small", {}, "no loss")], row.meaning, `${count(Math.round(now.get(row.reason) || 0))}/s`,
+    count(row.count.packets), ""] })));
+  for (const tr of at("drops").children) {
+    const cell = tr.lastElementChild;
+    cell.classList.remove("none");
+    cell.replaceChildren(spark(dropped.get(tr.dataset.key) || []));
+  }
+  at("drops-empty").hidden = latest.drops.length > 0;
+}
+
+function pairs(list, entries) {
+  list.replaceChildren(...entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+function showGauges() {
+  const queue = latest.queues.find(row => row.port === chosen);
+  if (!queue) return;
+  at("gauges-name").textContent = `Inside the queue of ${chosen}: ${queue.discipline}`;
+  at("gauges-about").textContent = `Numbers of the discipline itself; \u201cweir describe ${queue.discipline}\u201d explains them.`;
+  pairs(at("gauges"), [["held packets", count(queue.backlog.packets)], ["held bytes", scaled(queue.backlog.bytes, "B")],
+    ["marked packets", count(queue.marked.packets)], ...Object.entries(queue.gauges).map(([name, value]) => [name, count(value)])]);
+}
+
+// ---- charts
+const CHARTS = [
+  { name: "Wait in the queue", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.delay_p99_s], ["half below", "a", row => row.delay_p50_s]] },
+  { name: "Throughput", unit: bits, zero: 1e3, limit: row => row.limit,
+    lines: [["offered to the queue", "b", row => row.offered_bps], ["sent", "a", row => row.sent_bps]] },
+  { name: "Packets waiting", unit: x => count(Math.round(x)), zero: 4, lines: [["packets", "a", row => row.backlog.packets]] },
+  { name: "Dropped by the queue", unit: x => `${count(Math.round(x))}/s`, zero: 4, lines: [["packets", "b", row => row.dropped_packets / row.span_s]] },
+];
+for (const chart of CHARTS) {
+  chart.said = el("output", {});
+  chart.box = el("div", { class: "chart" });
+  chart.legend = el("span", { class: "legend" }, ...chart.lines.map(([name, kind]) => el("span", { class: `key ${kind}` }, name)));
+  at("charts").append(el("figure", {}, el("figcaption", {}, el("b", {}, chart.name), chart.legend, chart.said), chart.box));
+}
+const ago = ms => ms < 1500 ? "now" : ms < 90e3 ? `${Math.round(ms / 1e3)} s ago` : ms < 5400e3 ? `${Math.round(ms / 60e3)} min ago` : `${(ms / 3600e3).toFixed(1)} h ago`;
+function ceiling(most) {
+  const size = 10 ** Math.floor(Math.log10(most));
+  return size * [1, 2, 4, 5, 10].find(step => step * size >= most * 0.999);
+}
+function path(rows, x, y, value) {
+  let d = "", isDown = false;
+  for (const row of rows) {
+    const v = value(row);
+    if (v === null || v === undefined) { isDown = false; continue; }
+    d += `${isDown ? "L" : "M"}${x(row.t).toFixed(1)} ${y(v).toFixed(1)}`;
+    if (!isDown) d += "h0.1"; // a single point is seen, too
+    isDown = true;
+  }
+  return d;
+}
+function draw(chart) {
+  const [length, step] = SPANS[span], end = latest.t, rows = history[step].filter(row => row.t >= end - length);
+  const width = Math.max(220, chart.box.clientWidth), height = 150, left = 66, right = 10, top = 10, bottom = 24;
+  const limit = chart.limit && rows.length ? chart.limit(rows[rows.length - 1]) : null;
+  const values = rows.flatMap(row => chart.lines.map(([, , value]) => value(row))).filter(v => v !== null && v !== undefined);
+  const most = ceiling(Math.max(chart.zero, limit || 0, ...values));
+  const x = t => left + (width - left - right) * (1 - (end - t) / length), y = v => top + (height - top - bottom) * (1 - v / most);
+  const text = (words, attributes) => { const made = svg("text", attributes); made.textContent = words; return made; };
+  const parts = [];
+  for (const share of [0, 0.5, 1]) {
+    parts.push(svg("path", { class: "grid", d: `M${left} ${y(share * most).toFixed(1)}H${width - right}` }));
+    parts.push(text(share === 0 ? "0" : chart.unit(share * most), { x: left - 8, y: y(share * most) + 4, "text-anchor": "end", class: "where" }));
+  }
+  for (const share of [1, 0.5, 0])
+    parts.push(text(share === 0 ? "now" : ago(share * length), { x: x(end - share * length), y: height - 6, class: "where",
+      "text-anchor": share === 1 ? "start" : share === 0 ? "end" : "middle" }));
+  if (limit) {
+    parts.push(svg("path", { class: "limit", d: `M${left} ${y(limit).toFixed(1)}H${width - right}` }));
+    parts.push(text("rate of the link", { x: width - right, y: y(limit) + 14, "text-anchor": "end", class: "where" }));
+  }
+  for (const [, kind, value] of chart.lines) parts.push(svg("path", { class: `line ${kind}`, d: path(rows, x, y, value) }));
+  const cursor = svg("path", { class: "cursor", d: "" });
+  const shown = rows.length ? rows[rows.length - 1] : null;
+  const words = row => row ? `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ") : "no record yet";
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${chart.name}, ${span}. ${words(shown)}` }, ...parts, cursor);
+  const point = row => {
+    cursor.setAttribute("d", row ? `M${x(row.t).toFixed(1)} ${top}V${height - bottom}` : "");
+    chart.said.textContent = words(row || shown);
+  };
+  const near = px => rows.reduce((best, row) => best && Math.abs(x(best.t) - px) <= Math.abs(x(row.t) - px) ? best : row, null);
+  picture.addEventListener("pointermove", event => { chart.pointer = event.offsetX; point(near(chart.pointer)); });
+  picture.addEventListener("pointerleave", () => { chart.pointer = null; point(null); });
+  chart.box.replaceChildren(picture);
+  point(chart.pointer ? near(chart.pointer) : null);
+}
+// Drops of the last minutes, as small columns.
+function spark(rows) {
+  const length = Math.min(SPANS[span][0], 600e3), width = 120, height = 22, end = latest.t;
+  const inside = rows.filter(row => row.t >= end - length), most = Math.max(1, ...inside.map(row => row.rate));
+  const step = Math.max(1, width * 1000 / length);
+  const columns = inside.map(row => `M${(width * (1 - (end - row.t) / length) - step / 2).toFixed(1)} ${height}v-${Math.max(1, (height - 2) * row.rate / most).toFixed(1)}`);
+  return svg("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": `most in a second: ${Math.round(most)}` }, svg("path", { d: columns.join(""), "stroke-width": step.toFixed(1) }));
+}
+function showCharts() {
+  at("charts-name").textContent = `${chosen}: the last ${span}`;
+  CHARTS.forEach(draw);
+}
+
+// ---- records
+const timed = (row, now) => ({ ...row, t: now - row.age_s * 1e3, limit: latest.ports.find(port => port.port === row.port)?.rate_bps ?? null });
+async function load() {
+  const port = chosen, now = latest.t;
+  loaded = port;
+  const rows = await Promise.all(STEPS.map(step => ask(`/v1/history?port=${encodeURIComponent(port)}&step=${step}&records=600`)));
+  const drops = await ask("/v1/drop_history?records=600");
+  if (chosen !== port) return;
+  STEPS.forEach((step, n) => { history[step] = rows[n].map(row => timed(row, now)).sort((a, b) => a.t - b.t); });
+  dropped = new Map();
+  drops.reverse().forEach(row => addDrop(row, now));
+}
+function addDrop(row, now) {
+  const rows = dropped.get(row.reason) || [];
+  rows.push({ t: now - row.age_s * 1e3, rate: row.packets / row.span_s });
+  while (rows.length > 600) rows.shift();
+  dropped.set(row.reason, rows);
+}
+function add(line) {
+  const row = record(chosen);
+  latest.t = Date.now();
+  if (!row || loaded !== chosen) return;
+  history.second.push(timed(row, latest.t));
+  while (history.second.length > 600) history.second.shift();
+  latest.drop_history.forEach(row => addDrop(row, latest.t));
+}
+
+// ---- choices
+function named() {
+  try { return decodeURIComponent(location.hash.slice(1)) || null; } catch { return null; }
+}
+function choose() {
+  const ports = latest.ports, wanted = named();
+  const paced = ports.filter(port => port.rate_bps !== null);
+  const first = [...paced].sort((a, b) => a.rate_bps - b.rate_bps)[0] || ports[0];
+  const port = ports.find(port => port.port === wanted) || ports.find(port => port.port === chosen) || first;
+  chosen = port ? port.port : null;
+}
+at("ports").addEventListener("click", event => {
+  const port = event.target.dataset.port;
+  if (port) location.hash = encodeURIComponent(port);
+});
+addEventListener("hashchange", () => { chosen = null; show(); });
+for (const name of Object.keys(SPANS)) {
+  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name);
+  button.addEventListener("click", () => {
+    span = name;
+    for (const other of at("spans").children) other.setAttribute("aria-pressed", String(other === button));
+    show();
+  });
+  at("spans").append(button);
+}
+at("config").addEventListener("toggle", async () => {
+  if (!at("config").open) return;
+  try { pairs(at("settings"), Object.entries(await ask("/v1/config"))); } catch (error) { pairs(at("settings"), [["error", error.message]]); }
+});
+
+async function show() {
+  if (!latest) return;
+  choose();
+  if (loaded !== chosen || (SPANS[span][1] === "minute" && Date.now() - (history.minuteAt || 0) > 60e3)) {
+    history.minuteAt = Date.now();
+    try { await load(); } catch (error) { loaded = null; console.warn(error); }
+  }
+  showHeadline(); showPorts(); showCharts(); showWaiting(); showDrops(); showGauges();
+}
+
+// ---- the answer that goes on
+let following = null;
+async function follow() {
+  const stop = new AbortController();
+  following = stop;
+  let text = "";
+  const answer = await fetch("/v1/live", { signal: stop.signal });
+  if (!answer.ok) throw new Error(await answer.text());
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error("the router has ended the answer");
+    const lines = (text + value).split("\n");
+    text = lines.pop();
+    const line = lines.filter(Boolean).pop();
+    if (!line) continue;
+    latest = JSON.parse(line);
+    lastGood = Date.now();
+    add();
+    pulse();
+    await show();
+  }
+}
+function pulse(why) {
+  const silent = lastGood ? Math.round((Date.now() - lastGood) / 1e3) : null;
+  const isLost = silent === null || silent >= 5;
+  at("pulse").textContent = silent === null ? why || "the router does not answer" : silent < 5 ? "live, every second"
+    : `no answer for ${elapsed(silent)}: what you see is old`;
+  at("pulse").classList.toggle("lost", isLost);
+}
+async function keep() {
+  for (;;) {
+    if (document.hidden) { // nobody looks: another reader may have the place
+      await new Promise(seen => document.addEventListener("visibilitychange", seen, { once: true }));
+      continue;
+    }
+    try { await follow(); } catch (error) { pulse(error.message); loaded = null; }
+    await new Promise(passed => setTimeout(passed, 1000));
+  }
+}
+document.addEventListener("visibilitychange", () => { if (document.hidden && following) following.abort(); });
+addEventListener("resize", () => { if (latest && loaded) showCharts(); });
+setInterval(pulse, 2000);
+keep();
