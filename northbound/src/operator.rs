@@ -55,11 +55,16 @@ pub trait Operator: Send + Sync + 'static {
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
     /// Begins to observe what is dropped, and returns the number of the observer.
-    fn observe(&self, request: ObserveRequest) -> Result<u64, Refusal>;
+    fn observe(&self, _request: ObserveRequest) -> Result<u64, Refusal> {
+        let why = "drops are observed on the socket of the router itself: weir observe --socket";
+        Err(Refusal::Impossible(why.to_owned()))
+    }
     /// What an observer has seen since the last call.
-    fn observed(&self, id: u64) -> Result<ObserveReport, Refusal>;
+    fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
+        Err(Refusal::NotFound("there is no such observer".to_owned()))
+    }
     /// Ends an observer.
-    fn end_observer(&self, id: u64);
+    fn end_observer(&self, _id: u64) {}
     /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
     fn live(&self) -> Option<Live> {
         None

@@ -29,6 +29,7 @@ mod router;
 mod scenarios;
 mod show;
 mod table;
+mod top;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -152,6 +153,8 @@ enum Command {
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
+    /// Watch a running router in the terminal: ports, queues, who waits, what is dropped; ? lists the keys
+    Top(top::TopArguments),
     /// Print what a running router drops, as it drops it: which flow, where, why, how many packets
     ///
     /// The drops of a flow for one reason at one port within a quarter of a second are one line, which says how many
@@ -326,6 +329,7 @@ fn run(command: Command) -> Result<(), Failure> {
         } => configuration::unset(&paths, &element, &router),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Observe(arguments) => observe::run(arguments),
         Command::Classify(arguments) => classify::run(&arguments),
         Command::Paths(arguments) => paths::run(&arguments),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use weir_ce::contract::Request;
 use weir_lfb::class;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
-use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Operator, Peer, Refusal};
 
@@ -91,15 +90,4 @@ impl Operator for Remote {
     fn end_capture(&self, _: u64) -> Result<CaptureReport, CaptureRefusal> {
         Err(CaptureRefusal::Gone)
     }
-
-    fn observe(&self, _: ObserveRequest) -> Result<u64, Refusal> {
-        let why = "drops are observed at the FE itself: weir observe --socket";
-        Err(Refusal::Impossible(why.to_owned()))
-    }
-
-    fn observed(&self, _: u64) -> Result<ObserveReport, Refusal> {
-        Ok(ObserveReport::default())
-    }
-
-    fn end_observer(&self, _: u64) {}
 }
