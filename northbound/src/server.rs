@@ -430,18 +430,26 @@ async fn observe(
         Ok(request) => request,
         Err(why) => return not_read(Refusal::Wrong(why)),
     };
-    let Some(permit) = lease.extend() else {
-        return too_many_streams();
+    let asked = Arc::clone(&operator);
+    let begun = tokio::task::spawn_blocking(move || asked.observe(request)).await;
+    let id = match begun {
+        Ok(Ok(id)) => id,
+        Ok(Err(refusal)) => return not_read(refusal),
+        Err(error) => {
+            return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
     };
     let asked = Arc::clone(&operator);
-    match tokio::task::spawn_blocking(move || asked.observe(request)).await {
-        Ok(Ok(id)) => {
-            let asked = Arc::clone(&operator);
-            let fetch = Arc::new(move || asked.observed(id).map(Into::into));
-            stream::answer(fetch, move || operator.end_observer(id), permit)
+    let end = move || asked.end_observer(id);
+    match lease.extend() {
+        Some(permit) => {
+            let fetch = Arc::new(move || operator.observed(id).map(Into::into));
+            stream::answer(fetch, end, permit)
         }
-        Ok(Err(refusal)) => not_read(refusal),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        None => {
+            tokio::task::spawn_blocking(end);
+            too_many_streams()
+        }
     }
 }
 
