@@ -68,7 +68,7 @@ pub(crate) struct ObserveArguments {
     /// Go on with new events until Ctrl-C; the default without --last
     #[arg(short, long)]
     follow: bool,
-    /// End after this time
+    /// End after this time, and what it takes to add up its last drops
     #[arg(long)]
     seconds: Option<f64>,
     /// Print each event as a line of JSON

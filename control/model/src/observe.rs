@@ -67,7 +67,7 @@ pub struct ObserveRequest {
     /// Whether to go on with new events; if not given: unless `last` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<bool>,
-    /// The answer ends after this many seconds.
+    /// The answer ends after this many seconds, and the time that it takes to add up the last drops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }

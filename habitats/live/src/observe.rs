@@ -29,6 +29,9 @@ const READERS_MAX: usize = 16;
 /// Shortest time between two requests to the forwarding thread.
 const ASK_GAP: Duration = Duration::from_millis(200);
 
+/// Time after which the drops of an instant have been fetched.
+const GRACE: Span = Span::from_millis(650); // the interval, and twice the gap
+
 /// Why a reader is refused, or has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObserveRefusal {
@@ -79,7 +82,8 @@ struct Reader {
     lost: u64,
     fetched: Instant,
     follows: bool,
-    until: Option<Instant>,
+    /// The time of its last event.
+    until: Option<weir_base::Instant>,
 }
 
 /// Where new events of a reader come from.
@@ -137,7 +141,7 @@ impl Observations {
             follows: request.follows(),
             until: request
                 .seconds
-                .map(|s| Instant::now() + Duration::from_secs_f64(s)),
+                .map(|s| clock::now() + Span::from_secs_f64(s)),
         };
         let number = state.last;
         state.readers.insert(number, reader);
@@ -149,8 +153,9 @@ impl Observations {
         let mut state = lock(&self.state);
         state.forget(&self.handle);
         let reader = state.readers.get(&number).ok_or(ObserveRefusal::Gone)?;
-        let done = !reader.follows || reader.until.is_some_and(|until| until <= Instant::now());
-        if reader.follows && state.may_ask() {
+        let is_over = |until: weir_base::Instant| clock::now() >= until + GRACE;
+        let done = !reader.follows || reader.until.is_some_and(is_over);
+        if reader.follows && (done || state.may_ask()) {
             state.ask(&self.handle)?;
         }
         let State { readers, past, .. } = &mut *state;
@@ -274,6 +279,9 @@ impl Reader {
 
     /// Adds an event; the oldest one that was not read makes room.
     fn push(&mut self, event: Drops) {
+        if self.until.is_some_and(|until| event.first > until) {
+            return;
+        }
         if self.waiting.len() >= EVENTS_MAX {
             self.waiting.pop_front();
             self.lost += 1;
