@@ -334,3 +334,125 @@ fn observed(event: &Drops, epoch: u64) -> Observed {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::{Streams, Tally};
+    use weir_packet::Reason;
+    use weir_path::plane::Plane;
+
+    /// An event of the history, `number` milliseconds after the start.
+    fn event(number: u64) -> Drops {
+        let at = weir_base::Instant::ZERO + Span::from_millis(number);
+        Drops {
+            first: at,
+            last: at,
+            reason: Reason::QueueFull,
+            count: Tally::one(100),
+            of: None,
+        }
+    }
+
+    fn reader(source: Source) -> Reader {
+        Reader {
+            source,
+            waiting: VecDeque::new(),
+            lost: 0,
+            fetched: Instant::now(),
+            follows: true,
+            until: None,
+        }
+    }
+
+    fn seen(reader: &mut Reader) -> Vec<u64> {
+        let events = reader.waiting.drain(..);
+        events
+            .map(|event| event.first.as_nanos() / 1_000_000)
+            .collect()
+    }
+
+    fn router() -> Handle {
+        let plane = Plane::new(16, 1518, Streams::new(1));
+        Worker::new(plane, Box::new(|_| {})).start().unwrap().0
+    }
+
+    #[test]
+    fn a_reader_gets_every_event_once_or_learns_how_many_it_has_lost() {
+        let mut past = Past::default();
+        past.add(0, (0..10).map(event));
+        let mut early = reader(Source::Past(past.end()));
+        past.add(0, (10..13).map(event));
+        early.follow(&past);
+        assert_eq!((seen(&mut early), early.lost), (vec![10, 11, 12], 0));
+        early.follow(&past);
+        assert_eq!(seen(&mut early), []);
+        // The forwarding thread has overwritten two: what is here is older, and not followed by what comes.
+        past.add(2, (15..17).map(event));
+        early.follow(&past);
+        assert_eq!((seen(&mut early), early.lost), (vec![15, 16], 2));
+        let all = past.last(100, &Want::default());
+        assert_eq!(all.len(), 2);
+        // More than are kept.
+        let many = EVENTS_MAX as u64;
+        past.add(0, (17..17 + many).map(event));
+        early.lost = 0;
+        early.follow(&past);
+        assert_eq!((early.waiting.len(), early.lost), (EVENTS_MAX, 0));
+        past.add(0, (0..many + 7).map(event));
+        early.follow(&past);
+        assert_eq!(early.waiting.len(), EVENTS_MAX);
+        assert_eq!(
+            early.lost,
+            7 + many,
+            "seven are gone, and as many as wait were not read"
+        );
+    }
+
+    #[test]
+    fn events_after_the_end_of_a_reader_are_not_its_own() {
+        let mut past = Past::default();
+        let mut reader = reader(Source::Past(0));
+        reader.until = Some(weir_base::Instant::ZERO + Span::from_millis(2));
+        past.add(0, (0..5).map(event));
+        reader.follow(&past);
+        assert_eq!(seen(&mut reader), [0, 1, 2]);
+    }
+
+    #[test]
+    fn readers_are_few_and_leave_their_places() {
+        let handle = router();
+        let all = Observations::new(handle.clone());
+        let plain = ObserveRequest::default();
+        let mut filtered = ObserveRequest::default();
+        filtered.filter.host = vec!["192.0.2.7".to_owned()];
+        let numbers: Vec<_> = (0..OBSERVERS_MAX)
+            .map(|_| all.start(&filtered).unwrap())
+            .collect();
+        assert_eq!(all.start(&filtered), Err(ObserveRefusal::Busy));
+        for _ in OBSERVERS_MAX..READERS_MAX {
+            all.start(&plain).unwrap();
+        }
+        assert_eq!(all.start(&plain), Err(ObserveRefusal::Busy));
+        let report = all.fetch(numbers[0]).unwrap();
+        assert_eq!(report, ObserveReport::default());
+        all.end(numbers[0]);
+        assert_eq!(all.fetch(numbers[0]), Err(ObserveRefusal::Gone));
+        let again = all.start(&filtered).unwrap();
+        assert!(all.fetch(again).is_ok());
+        all.end(again);
+        let last = ObserveRequest {
+            last: Some(5),
+            ..plain.clone()
+        };
+        let last = all.start(&last).unwrap();
+        assert!(all.fetch(last).unwrap().done);
+        all.end(last);
+        let wrong = ObserveRequest {
+            port: vec!["wan".to_owned()],
+            ..plain
+        };
+        assert!(matches!(all.start(&wrong), Err(ObserveRefusal::Wrong(_))));
+        handle.call(Worker::stop).unwrap();
+    }
+}
