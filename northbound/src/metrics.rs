@@ -55,16 +55,28 @@ fn write_mechanisms(text: &mut String, class: &Class, mechanisms: &Mechanisms, r
 fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
     for metric in class.metrics() {
         let name = &metric.name;
-        let line = |(labels, row): &(String, &Value)| {
-            let value = metric.value(row)?;
-            Some(format!("{name}{labels} {value}\n"))
+        let lines = |(labels, row): &(String, &Value)| -> String {
+            let samples = metric.samples(row).into_iter();
+            let line = |(end, label, value): (&str, Option<String>, String)| {
+                let labels = with(labels, label);
+                format!("{name}{end}{labels} {value}\n")
+            };
+            samples.map(line).collect()
         };
-        let lines: String = rows.iter().filter_map(line).collect();
+        let lines: String = rows.iter().map(lines).collect();
         if !lines.is_empty() {
-            let kind = if metric.counts { "counter" } else { "gauge" };
-            head(text, name, metric.about, kind);
+            head(text, name, metric.about, metric.kind.word());
             text.push_str(&lines);
         }
+    }
+}
+
+/// Labels, and one more.
+fn with(labels: &str, more: Option<String>) -> String {
+    match (labels.strip_suffix('}'), more) {
+        (_, None) => labels.to_owned(),
+        (None, Some(more)) => format!("{{{more}}}"),
+        (Some(labels), Some(more)) => format!("{labels},{more}}}"),
     }
 }
 
@@ -122,6 +134,7 @@ mod tests {
             Component::new(1, "port", Type::Text, "wan"),
             Component::new(2, "discipline", Type::Text, "fifo"),
             Component::new(3, "sent", weir_model::class::COUNT, "").about("Sent."),
+            Component::new(5, "delay_s", weir_model::metric::TIMES, "").about("Delay."),
             Component::new(4, "gauges", Type::Map(&Type::Gauge(Unit::One)), "full=3"),
         ],
         ..Class::PLAIN
@@ -139,6 +152,12 @@ weir_queue_sent_packets_total{port=\"wan\"} 15
 # HELP weir_queue_sent_bytes_total Sent.
 # TYPE weir_queue_sent_bytes_total counter
 weir_queue_sent_bytes_total{port=\"wan\"} 9000
+# HELP weir_queue_delay_seconds Delay.
+# TYPE weir_queue_delay_seconds histogram
+weir_queue_delay_seconds_bucket{port=\"wan\",le=\"0.004194304\"} 1450
+weir_queue_delay_seconds_bucket{port=\"wan\",le=\"+Inf\"} 1500
+weir_queue_delay_seconds_sum{port=\"wan\"} 4.5
+weir_queue_delay_seconds_count{port=\"wan\"} 1500
 # HELP weir_fifo_full_packets_total lost
 # TYPE weir_fifo_full_packets_total counter
 weir_fifo_full_packets_total{port=\"wan\"} 3

@@ -137,17 +137,7 @@ async fn serve(
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
     let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
-    let (lines, live) = watch::channel(LiveLine::default());
-    tasks.spawn(Arc::clone(&reader).sample());
-    tasks.spawn(page::make_lines(Arc::clone(&reader), lines));
-    let viewer = Viewer {
-        running: Arc::clone(&running),
-        reader: Arc::clone(&reader),
-        live: live.clone(),
-    };
-    tasks.spawn(page::serve(Arc::clone(&running), viewer));
-    let console = Console::new(Arc::clone(&running), Arc::clone(&reader), live, fe.clone());
-    tasks.spawn(serve_northbound(console, service));
+    spawn_readers(&running, &reader, fe.clone(), service, &mut tasks);
     let (end_element, element_ends) = watch::channel(());
     if let Some(element) = element {
         let running = Arc::clone(&running);
@@ -223,6 +213,27 @@ fn reload(running: &Arc<Running>, config: &Path, fe: Option<FePlan>) {
         let done = plan.and_then(|plan| running.apply(plan).map_err(configuration::sentences));
         journal::changed("SIGHUP", None, &done);
     });
+}
+
+/// Starts the tasks that show the router: samples, the page, and the northbound service.
+fn spawn_readers(
+    running: &Arc<Running>,
+    reader: &Arc<Reader>,
+    fe: Option<FePlan>,
+    service: Service,
+    tasks: &mut JoinSet<String>,
+) {
+    let (lines, live) = watch::channel(LiveLine::default());
+    tasks.spawn(Arc::clone(reader).sample());
+    tasks.spawn(page::make_lines(Arc::clone(reader), lines));
+    let viewer = Viewer {
+        running: Arc::clone(running),
+        reader: Arc::clone(reader),
+        live: live.clone(),
+    };
+    tasks.spawn(page::serve(Arc::clone(running), viewer));
+    let console = Console::new(Arc::clone(running), Arc::clone(reader), live, fe);
+    tasks.spawn(serve_northbound(console, service));
 }
 
 async fn serve_northbound(console: Console, service: Service) -> String {

@@ -477,6 +477,7 @@ mod tests {
                 "fpf.no_match=forward",
                 "mode=routed",
                 "netfilter_change=warn",
+                "page=",
                 "pool=0",
                 "port.wan.discipline.kind=fifo",
                 "port.wan.discipline.limit=100",

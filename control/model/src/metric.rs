@@ -10,6 +10,33 @@ use crate::{Class, Value};
 /// The meaning of a metric whose labels are the texts of a row.
 pub const INFO: &str = "Texts as labels; the value is always 1.";
 
+/// Times that were counted by their length.
+pub const TIMES: Type = Type::Struct(&[
+    Component::new(1, "count", Type::Counter(Unit::One), "1500").about("How many were counted."),
+    Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Their sum."),
+    Component::new(
+        3,
+        BUCKETS,
+        Type::Rows(&[
+            Component::new(1, BELOW, Type::Real(Unit::Seconds), "0.004194304").about("A length."),
+            Component::new(2, "count", Type::Counter(Unit::One), "1450")
+                .about("How many of the times were shorter."),
+        ]),
+        "",
+    )
+    .about("How many were shorter than some lengths, each twice the one before."),
+]);
+
+/// The members of [`TIMES`] that a histogram is made from.
+const BUCKETS: &str = "buckets";
+/// The length of a bucket.
+const BELOW: &str = "below_s";
+
+/// Whether a type is [`TIMES`].
+fn is_histogram(kind: &Type) -> bool {
+    matches!(kind, Type::Struct([_, _, last]) if last.name == BUCKETS)
+}
+
 /// A metric: a number of each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
@@ -17,17 +44,70 @@ pub struct Metric {
     pub name: String,
     /// Its meaning, in a sentence.
     pub about: &'static str,
-    /// Whether it only counts up.
-    pub counts: bool,
+    /// Its type.
+    pub kind: Kind,
     /// Where a row has its value: names, with dots between them.
     path: String,
     /// Factor from its unit to the base unit.
     scale: f64,
 }
 
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It goes up and down.
+    Gauge,
+    /// It only counts up.
+    Counter,
+    /// Times, counted by their length.
+    Histogram,
+}
+
+impl Kind {
+    /// Its word in the text format.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Gauge => "gauge",
+            Self::Counter => "counter",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
 impl Metric {
+    /// Its samples in a row: the end of the name, a label or none, and the value.
+    pub fn samples(&self, row: &Value) -> Vec<(&'static str, Option<String>, String)> {
+        if self.kind != Kind::Histogram {
+            let value = self.value(row).map(|value| ("", None, value));
+            return value.into_iter().collect();
+        }
+        let Some(times) = row.get(&self.path) else {
+            return Vec::new();
+        };
+        let count = times.whole("count").unwrap_or_default();
+        let bucket = |below: String, count: u64| {
+            (
+                "_bucket",
+                Some(format!("le=\"{below}\"")),
+                count.to_string(),
+            )
+        };
+        let buckets = times.get(BUCKETS).map_or(&[][..], Value::rows).iter();
+        let buckets = buckets.filter_map(|row| {
+            let below = row.real(BELOW)?;
+            Some(bucket(below.to_string(), row.whole("count")?))
+        });
+        let sum = times.real("sum_s").unwrap_or_default();
+        let ends = [
+            bucket("+Inf".to_owned(), count),
+            ("_sum", None, sum.to_string()),
+            ("_count", None, count.to_string()),
+        ];
+        buckets.chain(ends).collect()
+    }
+
     /// Its value in a row, as text; none if the row has none.
-    pub fn value(&self, row: &Value) -> Option<String> {
+    fn value(&self, row: &Value) -> Option<String> {
         match row.get(&self.path)? {
             Value::Flag(on) => Some(u64::from(*on).to_string()),
             Value::Whole(number) if self.scale == 1.0 => Some(number.to_string()),
@@ -74,10 +154,11 @@ fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component
         "count" => words.to_vec(), // its members say what is counted
         name => [words, &[name]].concat(),
     };
-    let (unit, counts) = match kind {
-        Type::Flag => (Unit::One, false),
-        Type::Gauge(unit) | Type::Real(unit) => (*unit, false),
-        Type::Counter(unit) => (*unit, true),
+    let (unit, kind) = match kind {
+        Type::Flag => (Unit::One, Kind::Gauge),
+        Type::Gauge(unit) | Type::Real(unit) => (*unit, Kind::Gauge),
+        Type::Counter(unit) => (*unit, Kind::Counter),
+        times if is_histogram(times) => (Unit::Seconds, Kind::Histogram),
         Type::Struct(members) => {
             for member in *members {
                 let about = Component { about, ..*member };
@@ -93,13 +174,13 @@ fn add(all: &mut Vec<Metric>, words: &[&str], above: &str, component: &Component
     if !base.is_empty() && !name.ends_with(base) {
         name = format!("{name}_{base}");
     }
-    if counts {
+    if kind == Kind::Counter {
         name += "_total";
     }
     all.push(Metric {
         name,
         about,
-        counts,
+        kind,
         path: format!("{above}{}", component.name),
         scale,
     });
@@ -139,13 +220,23 @@ mod tests {
                 Component::new(5, "up", Type::Flag, "true"),
                 Component::new(6, "share", Type::Gauge(Unit::PerMille), "250"),
                 Component::new(7, "age_s", Type::Real(Unit::Seconds), "0.5"),
+                Component::new(8, "delay_s", TIMES, ""),
             ],
             ..Class::PLAIN
         };
         let metrics = CLASS.metrics();
         let row = CLASS.example();
-        let shown = |m: &Metric| format!("{} {}", m.name, m.value(&row).unwrap_or_default());
-        let shown: Vec<_> = metrics.iter().map(shown).collect();
+        let shown = |m: &Metric| {
+            let samples = m.samples(&row).into_iter();
+            let name = m.name.clone();
+            samples.map(move |(end, label, value)| {
+                format!(
+                    "{name}{end} {}{value}",
+                    label.map(|l| l + " ").unwrap_or_default()
+                )
+            })
+        };
+        let shown: Vec<_> = metrics.iter().flat_map(shown).collect();
         assert_eq!(
             shown,
             [
@@ -156,6 +247,10 @@ mod tests {
                 "weir_port_up 1",
                 "weir_port_share_ratio 0.25",
                 "weir_port_age_seconds 0.5",
+                "weir_port_delay_seconds_bucket le=\"0.004194304\" 1450",
+                "weir_port_delay_seconds_bucket le=\"+Inf\" 1500",
+                "weir_port_delay_seconds_sum 4.5",
+                "weir_port_delay_seconds_count 1500",
             ]
         );
         assert_eq!(CLASS.info(), None);

@@ -118,7 +118,7 @@ pub trait Discipline: Send {
     /// The flows for which the discipline keeps state by identity, if it keeps any.
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
 
-    /// What waits, at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if it cannot tell whose packets
+    /// Waiting packets, at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if it cannot tell whose packets
     /// they are.
     fn waiting(&self, _report: &mut dyn FnMut(Waiting<'_>)) {}
 }

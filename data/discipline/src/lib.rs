@@ -15,7 +15,7 @@
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
 //! | `parts` | building blocks of several rooms: queues in fixed memory, flow tables, rates |
 //!
-//! Around them: [`contract`] (the interface of a discipline), [`waiting`] (what waits in one), [`spec`] (a checked
+//! Around them: [`contract`] (the interface of a discipline), [`waiting`] (the packets that wait in one), [`spec`] (a checked
 //! configuration), [`metered`] (the accounting). A room uses `parts` and the rooms above it in this table; only
 //! [`KINDS`] knows all disciplines.
 

@@ -186,7 +186,7 @@ impl Metered {
         each!(&self.inner, d => d.flows(now, report));
     }
 
-    /// What waits, and how its turn is decided.
+    /// Waiting packets, and what decides their turn.
     pub fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
         each!(&self.inner, d => d.waiting(report));
     }

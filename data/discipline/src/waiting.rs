@@ -1,4 +1,4 @@
-//! What waits in a discipline: whose packets, and how its turn is decided. For an operator who asks who holds the link.
+//! Waiting packets of a discipline: whose they are, and what decides their turn. For an operator who asks who holds the link.
 //!
 //! A discipline reports its queues with the packet at the head of each, whose flow key is in the pool. So it keeps
 //! nothing for this, and an answer costs a step for each queue, not for each packet.

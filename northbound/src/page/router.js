@@ -9,19 +9,19 @@ const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Sin
 heads(at("port-heads"), PORT); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
 
 // The spans that charts can show: milliseconds, and the step of their records.
-const SPANS = { "1 minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
+const SPANS = { "minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
 const STEPS = ["second", "minute"];
-let span = "1 minute", chosen = null, latest = null, lastGood = 0;
+let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
 
 // ---- words for numbers
-const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms`;
+const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : s < 1 ? `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms` : `${Number(s.toPrecision(3))} s`;
 const bits = bps => scaled(bps, "bit/s");
 const percent = x => `${x > 0 && x < 0.0995 ? (100 * x).toFixed(1) : (100 * x).toFixed(0)} %`;
 const count = n => n.toLocaleString("en");
 function bar(share, kind) {
   const part = el("i", { style: `width:${Math.min(100, 100 * share).toFixed(1)}%` });
-  return [el("span", { class: `meter ${kind || ""}`, "aria-hidden": "true" }, part), percent(share)];
+  return el("span", { class: "whole" }, el("span", { class: `meter ${kind || ""}`, "aria-hidden": "true" }, part), percent(share));
 }
 const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
 
@@ -46,11 +46,11 @@ function showPorts() {
 }
 
 function showHeadline() {
-  const rows = latest.history.filter(row => row.utilisation_ratio !== null);
-  const busiest = rows.sort((a, b) => b.utilisation_ratio - a.utilisation_ratio)[0];
-  at("headline").textContent = busiest && busiest.utilisation_ratio >= 0.97
-    ? `The link of ${busiest.port} is full: its packets wait ${millis(busiest.delay_p50_s)}, 99 of 100 below ${millis(busiest.delay_p99_s)}`
-    : latest.history.some(row => row.backlog.packets > 100) ? "Packets wait for their links" : "No link is full";
+  const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
+  const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.delay_p99_s);
+  const waits = row => `its packets wait ${millis(row.delay_p50_s)}, 99 of 100 below ${millis(row.delay_p99_s)}`;
+  at("headline").textContent = fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full: ${waits(fullest)}`
+    : slowest && slowest.delay_p99_s >= 0.01 ? `${slowest.port} has a queue: ${waits(slowest)}` : "No link is full";
   const { mode, version, uptime_s } = latest.status;
   at("router-about").textContent = `weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
 }
@@ -62,7 +62,7 @@ function showWaiting() {
   at("waiting-about").textContent = all.length === 0 ? ""
     : "By source, those with most bytes in the queue first. \u201cOf the link\u201d is the share that they get while the others wait, too.";
   fill(at("waiting"), WAITING, all.map(row => ({ key: row.who, cells: [row.who, count(row.flows),
-    [`${count(row.held.packets)} packets`, el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
+    [el("span", { class: "whole" }, `${count(row.held.packets)} packet${row.held.packets === 1 ? "" : "s"}`), el("small", {}, scaled(row.held.bytes, "B"))], bar(row.queue_share_ratio),
     row.link_share_ratio === null ? "\u2013" : bar(row.link_share_ratio), millis(row.waited_s), row.why] })));
   at("waiting-empty").hidden = all.length > 0;
   at("waiting-empty").textContent = queue && queue.backlog.packets > 0
@@ -127,13 +127,14 @@ function path(rows, x, y, value) {
 }
 function draw(chart) {
   const [length, step] = SPANS[span], end = latest.t, rows = history[step].filter(row => row.t >= end - length);
-  const width = Math.max(220, chart.box.clientWidth), height = 150, left = 66, right = 10, top = 10, bottom = 24;
+  const width = Math.max(220, chart.box.clientWidth), height = 150, left = 80, right = 10, top = 10, bottom = 24;
   const limit = chart.limit && rows.length ? chart.limit(rows[rows.length - 1]) : null;
   const values = rows.flatMap(row => chart.lines.map(([, , value]) => value(row))).filter(v => v !== null && v !== undefined);
   const most = ceiling(Math.max(chart.zero, limit || 0, ...values));
   const x = t => left + (width - left - right) * (1 - (end - t) / length), y = v => top + (height - top - bottom) * (1 - v / most);
   const text = (words, attributes) => { const made = svg("text", attributes); made.textContent = words; return made; };
   const parts = [];
+  let named = null;
   for (const share of [0, 0.5, 1]) {
     parts.push(svg("path", { class: "grid", d: `M${left} ${y(share * most).toFixed(1)}H${width - right}` }));
     parts.push(text(share === 0 ? "0" : chart.unit(share * most), { x: left - 8, y: y(share * most) + 4, "text-anchor": "end", class: "where" }));
@@ -143,9 +144,10 @@ function draw(chart) {
       "text-anchor": share === 1 ? "start" : share === 0 ? "end" : "middle" }));
   if (limit) {
     parts.push(svg("path", { class: "limit", d: `M${left} ${y(limit).toFixed(1)}H${width - right}` }));
-    parts.push(text("rate of the link", { x: width - right, y: y(limit) + 14, "text-anchor": "end", class: "where" }));
+    named = text("rate of the link", { x: left + 4, y: y(limit) - 5 < top + 6 ? y(limit) + 14 : y(limit) - 5, class: "where over" });
   }
   for (const [, kind, value] of chart.lines) parts.push(svg("path", { class: `line ${kind}`, d: path(rows, x, y, value) }));
+  if (named) parts.push(named);
   const cursor = svg("path", { class: "cursor", d: "" });
   const shown = rows.length ? rows[rows.length - 1] : null;
   const words = row => row ? `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ") : "no record yet";
@@ -170,7 +172,7 @@ function spark(rows) {
     "aria-label": `most in a second: ${Math.round(most)}` }, svg("path", { d: columns.join(""), "stroke-width": step.toFixed(1) }));
 }
 function showCharts() {
-  at("charts-name").textContent = `${chosen}: the last ${span}`;
+  at("charts-name").textContent = `The last ${span} of ${chosen}`;
   CHARTS.forEach(draw);
 }
 
@@ -218,7 +220,7 @@ at("ports").addEventListener("click", event => {
 });
 addEventListener("hashchange", () => { chosen = null; show(); });
 for (const name of Object.keys(SPANS)) {
-  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name);
+  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name === "minute" ? "1 minute" : name);
   button.addEventListener("click", () => {
     span = name;
     for (const other of at("spans").children) other.setAttribute("aria-pressed", String(other === button));

@@ -55,8 +55,12 @@ fn of_class(class: &Class) -> Vec<Row> {
         .info()
         .map(|name| (name, "gauge", texts.join(", "), INFO));
     let numbers = class.metrics().into_iter().map(|metric| {
-        let kind = if metric.counts { "counter" } else { "gauge" };
-        (metric.name, kind, key.join(", "), metric.about)
+        (
+            metric.name,
+            metric.kind.word(),
+            key.join(", "),
+            metric.about,
+        )
     });
     info.into_iter().chain(numbers).collect()
 }

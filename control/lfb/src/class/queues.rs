@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use weir_base::Tally;
 use weir_base::setting::Setting;
+use weir_base::{Delays, Span, Tally};
 use weir_model::Value;
 use weir_model::class::{
     COUNT, Cell, Class, Condition, Event, Form, HELD, Layout, Mechanisms, Type, Unit,
 };
+use weir_model::metric::TIMES;
 use weir_path::plane::PlanePort;
 
 use super::{
@@ -71,6 +72,24 @@ impl Row for QueueRow {
 /// Dropped packets as a share of the offered ones; none if none was offered.
 fn dropped_ratio(offered: Tally, dropped: Tally) -> Option<f64> {
     (offered.packets > 0).then(|| dropped.packets as f64 / offered.packets as f64)
+}
+
+/// A histogram as [`TIMES`] declares it.
+fn times(delays: &Delays) -> Value {
+    let bucket = |(below, count): (Span, u64)| {
+        Value::Struct(vec![
+            ("below_s".into(), below.into()),
+            ("count".into(), count.into()),
+        ])
+    };
+    Value::Struct(vec![
+        ("count".into(), delays.total().into()),
+        ("sum_s".into(), delays.sum().into()),
+        (
+            "buckets".into(),
+            Value::List(delays.cumulative().map(bucket).collect()),
+        ),
+    ])
 }
 
 /// A parameter for a program: a number where it is one, its unit in the name.
@@ -176,6 +195,9 @@ const COLUMNS: &[Column<QueueRow>] = &[
         let gauge = |(name, value): (&'static str, u64)| (name.into(), value.into());
         Value::Struct(gauges.into_iter().map(gauge).collect())
     }),
+    component(12, "delay_s", TIMES, "")
+        .about("Time that the sent packets had been in the queue.")
+        .read(|slot| times(&slot.port.delays())),
     component(11, "knows_flows", FLAG, "false")
         .capability()
         .about("Whether the discipline knows single flows, which `weir show flows` or `weir show hogs` lists.")

@@ -104,11 +104,11 @@ const COLUMNS: &[Column<HistoryRow>] = &[
         .about("Name of the port.")
         .shown(&[Cell::new("PORT")])
         .read(|view| view.port.as_ref().into()),
-    component(2, "age_s", TIME, "3")
+    component(2, "age_s", TIME, "3.5")
         .about("From the end of the record to the latest sample.")
         .shown(&[Cell::new("BEFORE S")])
         .read(|view| view.age.into()),
-    component(3, "span_s", TIME, "1")
+    component(3, "span_s", TIME, "1.001")
         .about("Time that it stands for.")
         .read(|view| view.record.span.into()),
     component(4, "received_bps", RATE_BPS, "310000000")

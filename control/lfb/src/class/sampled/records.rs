@@ -227,8 +227,6 @@ mod tests {
         ended[Reason::QueueFull as usize] = seconds;
         Sample {
             at: Instant::from_nanos(seconds * 1_000_000_000),
-            pool_packets: 0,
-            tables: Default::default(),
             ports: vec![PortSample {
                 name: "wan".into(),
                 rate: Some(Rate::from_bps(16_384)),
@@ -243,7 +241,7 @@ mod tests {
                 delays: Box::new(delays),
             }],
             ended,
-            waiting: Vec::new(),
+            ..Sample::of_waiting(Vec::new())
         }
     }
 

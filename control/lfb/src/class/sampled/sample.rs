@@ -87,6 +87,19 @@ impl Sample {
         sample
     }
 
+    /// A sample of a router without ports, in which this waits.
+    #[cfg(test)]
+    pub(super) fn of_waiting(waiting: Vec<Held>) -> Self {
+        Self {
+            at: Instant::ZERO,
+            pool_packets: 0,
+            tables: BTreeMap::new(),
+            ports: Vec::new(),
+            ended: Box::new([0; Reason::COUNT]),
+            waiting,
+        }
+    }
+
     fn add(&mut self, plane: &Plane, slot: &PlanePort, now: Instant) {
         let name: Arc<str> = slot.name.as_str().into();
         let (queue, link) = (slot.port.queue(), slot.port.link());

@@ -66,7 +66,7 @@ impl Row for Holder {
     type View<'a> = Self;
 }
 
-/// What waits at one port.
+/// Waiting packets of one port.
 struct Crowd<'a> {
     all: Vec<&'a Held>,
     bytes: u64,
@@ -162,8 +162,10 @@ impl<'a> Crowd<'a> {
                     "They are in {queue}, which leaves in the order of arrival: who sends more gets more."
                 );
             }
-            Service::Priced(_) if self.queues == 1 => {
-                return "Nobody else waits: they have the whole link.".to_owned();
+            Service::Priced(_) if of.len() == self.all.len() => {
+                return "Nobody else waits now: whoever sends less than a fair share passes at once, and these packets get \
+                        the rest of the link."
+                    .to_owned();
             }
             Service::Priced(price) => price,
         };
@@ -305,3 +307,116 @@ const COLUMNS: &[Column<Holder>] = &[
         .about("Destination port of the first packet.")
         .read(|holder| nonzero(holder.key.destination_port).into()),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+    use weir_model::Value;
+
+    const DESTINATION: [u8; 4] = [192, 0, 2, 9];
+
+    fn held(source: u8, port: u16, service: Service) -> Held {
+        let source: IpAddr = [10, 0, 0, source].into();
+        Held {
+            port: "wan".into(),
+            key: FlowKey::ip(source, DESTINATION.into(), 17, port, 53),
+            common: Some(KeyKind::Flow),
+            held: Tally::one(1000),
+            waited: Span::from_millis(u64::from(port)),
+            service,
+        }
+    }
+
+    fn priced(source_flows: u32, destination_load: f32) -> Service {
+        Service::Priced(Price {
+            source_flows,
+            destination_load,
+            flows: 1,
+        })
+    }
+
+    /// The table of these packets, by source or by flow.
+    fn table(waiting: Vec<Held>, by: &str) -> Vec<Value> {
+        let sample = super::super::Sample::of_waiting(waiting);
+        let mut sampled = Sampled::default();
+        sampled.take(sample, BTreeMap::new());
+        let query = WAITING.query([("by", by)]).unwrap();
+        rows(COLUMNS, holders(&sampled, &query)).rows().to_vec()
+    }
+
+    #[test]
+    fn a_source_with_many_flows_has_the_share_of_one_source() {
+        let waiting = || {
+            let flood = (1..=3).map(|port| held(1, port, priced(3, 2.0)));
+            flood.chain([held(2, 9, priced(1, 2.0))]).collect()
+        };
+        let [flood, other] = &table(waiting(), "source")[..] else {
+            panic!("two sources wait")
+        };
+        assert_eq!(flood.text("who"), Some("10.0.0.1"));
+        assert_eq!(
+            (flood.whole("flows"), flood.whole("held.packets")),
+            (Some(3), Some(3))
+        );
+        assert_eq!(flood.real("queue_share_ratio"), Some(0.75));
+        assert_eq!(flood.real("waited_s"), Some(0.003));
+        for row in [flood, other] {
+            assert!((row.real("link_share_ratio").unwrap() - 0.5).abs() < 1e-6);
+            assert!(
+                row.text("why")
+                    .unwrap()
+                    .contains("About 2 sources send to the same destination")
+            );
+        }
+        let why = |row: &Value| row.text("why").unwrap().contains("The source has 3 flows");
+        assert_eq!((why(flood), why(other)), (true, false));
+        let flows = table(waiting(), "flow");
+        assert_eq!(flows.len(), 4);
+        assert_eq!(flows[0].text("who"), Some("10.0.0.1:1 > 192.0.2.9:53 udp"));
+        // Whoever is alone is not held back by anybody.
+        let alone = (1..=3).map(|port| held(1, port, priced(3, 1.0))).collect();
+        let alone = &table(alone, "source")[0];
+        assert_eq!(alone.real("link_share_ratio"), Some(1.0));
+        assert!(alone.text("why").unwrap().starts_with("Nobody else waits"));
+    }
+
+    #[test]
+    fn in_a_queue_for_all_who_sends_more_gets_more() {
+        let arrival = || Service::Arrival("the queue of all packets");
+        let waiting = vec![
+            held(1, 1, arrival()),
+            held(1, 1, arrival()),
+            held(2, 9, arrival()),
+        ];
+        let rows = table(waiting, "flow");
+        assert_eq!(rows[0].whole("held.packets"), Some(2));
+        assert!((rows[0].real("link_share_ratio").unwrap() - 2.0 / 3.0).abs() < 1e-6);
+        assert!(
+            rows[0]
+                .text("why")
+                .unwrap()
+                .contains("in the order of arrival")
+        );
+    }
+
+    #[test]
+    fn packets_without_a_common_flow_have_no_addresses() {
+        let mut bin = held(1, 1, priced(1, 1.0));
+        bin.common = None;
+        let mut receiver = held(1, 1, priced(1, 1.0));
+        receiver.common = Some(KeyKind::Destination);
+        let rows = table(vec![bin, receiver], "source");
+        let named = |who| {
+            rows.iter()
+                .find(|row| row.text("who") == Some(who))
+                .unwrap()
+        };
+        assert_eq!(named("several flows").text("source"), None);
+        let receiver = named("several sources > 192.0.2.9");
+        assert_eq!(
+            (receiver.text("source"), receiver.text("destination")),
+            (None, Some("192.0.2.9"))
+        );
+    }
+}

@@ -20,7 +20,7 @@
 //! | `sketch` | which flows may wait in a shared queue |
 //! | `turns` | the order of the queues by start tag |
 //! | `place` | which queue a packet comes to |
-//! | `report` | what waits, for an operator |
+//! | `report` | waiting packets, for an operator |
 //! | `share` | tags: what a turn costs, and when a queue may have one |
 
 use weir_base::setting::Settings;

@@ -1,4 +1,4 @@
-//! What waits, and what its turns cost: for an operator.
+//! Waiting packets, and what their turns cost: for an operator.
 
 use weir_base::Tally;
 use weir_packet::KeyKind;

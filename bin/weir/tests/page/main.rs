@@ -1,0 +1,379 @@
+//! The router's page: who may read it, how many, and what a browser shows of a flood.
+//!
+//! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips; so does the part
+//! with a browser where Chromium is not installed. `WEIR_PICTURES=FOLDER` keeps pictures of the page.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests fail like tests
+
+mod browser;
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use browser::Browser;
+use common::{Bench, eventually};
+use serde_json::Value;
+use weir_benches::testbed::{SINK, SOURCE, run};
+
+const PAGE: &str = "127.0.0.1:8080";
+/// A slow link, so that a flood needs few packets.
+const CONFIG: &str = "\
+page = \"127.0.0.1:8080\"
+[port.lan]
+interface = \"r0\"
+discipline = { kind = \"fifo\" }
+[port.wan]
+interface = \"r1\"
+rate = \"5 Mbit\"
+";
+/// Readers that the page serves at the same time.
+const VIEWERS_MAX: usize = 32;
+
+/// A router with a page.
+fn bench() -> Option<Bench> {
+    let mut bench = Bench::without_router()?;
+    bench.ip("link set lo up");
+    bench.start(CONFIG);
+    eventually("the page listens", || connect(&bench).is_some());
+    Some(bench)
+}
+
+fn connect(bench: &Bench) -> Option<TcpStream> {
+    bench
+        .bed
+        .router
+        .enter(|| TcpStream::connect(PAGE))
+        .unwrap()
+        .ok()
+}
+
+/// Sends a request with these headers, and returns the connection.
+fn send(bench: &Bench, request: &str, headers: &[&str]) -> BufReader<TcpStream> {
+    let mut stream = connect(bench).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let text = format!("{request} HTTP/1.1\r\n{headers}\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    BufReader::new(stream)
+}
+
+/// The status of a request, and the whole answer.
+fn http(bench: &Bench, request: &str, headers: &[&str]) -> (u16, String) {
+    let mut answer = String::new();
+    send(bench, request, headers)
+        .read_to_string(&mut answer)
+        .unwrap();
+    (status(&answer), answer)
+}
+
+fn status(line: &str) -> u16 {
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+const HOST: &str = "host: 127.0.0.1:8080";
+
+fn get(bench: &Bench, path: &str) -> (u16, String) {
+    http(bench, &format!("GET {path}"), &[HOST])
+}
+
+/// Follows the samples; none if there is no place.
+fn follow(bench: &Bench) -> Option<BufReader<TcpStream>> {
+    let mut answer = send(bench, "GET /v1/live", &[HOST]);
+    let mut line = String::new();
+    answer.read_line(&mut line).unwrap();
+    (status(&line) == 200).then_some(answer)
+}
+
+/// Another address of the host that sends.
+const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 3);
+
+/// Sends datagrams of 40 flows, four times as fast as the link, and beside them one flow of another source that would fill
+/// the link alone, while `work` runs.
+fn under_flood<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
+    let address = format!("address add {NEIGHBOUR}/24 dev a0");
+    run(&bench.bed.source, "ip", &address).unwrap();
+    let sockets = |from: Ipv4Addr, count: usize| -> Vec<UdpSocket> {
+        let bind = || {
+            (0..count)
+                .map(|_| UdpSocket::bind((from, 0)).unwrap())
+                .collect()
+        };
+        bench.bed.source.enter(bind).unwrap()
+    };
+    let sink = || UdpSocket::bind((SINK, 9)).unwrap();
+    let _sink = bench.bed.sink.enter(sink).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (flood, other) = (sockets(SOURCE, 40), sockets(NEIGHBOUR, 1));
+            let ten = other.iter().cycle().take(10);
+            while !stop.load(Ordering::Relaxed) {
+                for socket in flood.iter().chain(ten.clone()) {
+                    let _ = socket.send_to(&[0; 1000], (SINK, 9)); // errors only say that nobody listens
+                }
+                thread::sleep(Duration::from_millis(16));
+            }
+        });
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+#[test]
+fn the_page_reads_and_changes_nothing() {
+    let Some(bench) = bench() else { return };
+    let (status, page) = get(&bench, "/");
+    assert_eq!(status, 200);
+    assert!(page.contains(
+        "content-security-policy: default-src 'none'; style-src 'self'; script-src 'self'"
+    ));
+    assert!(page.contains("<title>weir: router</title>"));
+    for path in [
+        "/page/router.js",
+        "/page/shared.js",
+        "/page/style.css",
+        "/v1/config",
+        "/metrics",
+    ] {
+        assert_eq!(get(&bench, path).0, 200, "{path}");
+    }
+    for table in [
+        "status",
+        "ports",
+        "queues",
+        "drops",
+        "waiting",
+        "history",
+        "drop_history",
+    ] {
+        eventually("there is a sample", || {
+            get(&bench, &format!("/v1/{table}")).0 == 200
+        });
+    }
+    // What has a row for each flow, route or neighbour is for the owner of the socket.
+    for table in ["flows", "hogs", "routes", "neighbours", "netfilter"] {
+        assert_eq!(get(&bench, &format!("/v1/{table}")).0, 404, "{table}");
+    }
+    for (request, headers, expected) in [
+        ("PATCH /v1/config", &[HOST][..], 403),
+        ("POST /v1/capture", &[HOST], 403),
+        ("GET /v1/ports", &["host: weir.example:8080"], 421),
+        ("GET /v1/ports", &[HOST, "origin: http://weir.example"], 403),
+        ("GET /v1/ports", &[HOST, "sec-fetch-site: cross-site"], 403),
+    ] {
+        assert_eq!(
+            http(&bench, request, headers).0,
+            expected,
+            "{request} {headers:?}"
+        );
+    }
+    // The same page is on the socket, without any configuration.
+    let on_socket: String = {
+        let mut stream = std::os::unix::net::UnixStream::connect(bench.socket()).unwrap();
+        let request = "GET / HTTP/1.1\r\nhost: localhost:8080\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(on_socket.contains("<title>weir: router</title>"));
+}
+
+#[test]
+fn a_router_forwards_without_its_page_and_moves_it() {
+    let Some(mut bench) = Bench::without_router() else {
+        return;
+    };
+    bench.ip("link set lo up");
+    let other = bench
+        .bed
+        .router
+        .enter(|| TcpListener::bind(PAGE))
+        .unwrap()
+        .unwrap();
+    bench.start(CONFIG);
+    assert!(bench.ping(common::PING));
+    bench.eventually("the log says it", || {
+        bench.log().contains("the page cannot listen there")
+    });
+    drop(other);
+    bench.eventually("the page listens", || {
+        connect(&bench).is_some() && get(&bench, "/").0 == 200
+    });
+    let set = bench.ask(&["set", "page=127.0.0.1:8081"]);
+    assert!(
+        set.contains("page: 127.0.0.1:8080 -> 127.0.0.1:8081"),
+        "{set}"
+    );
+    let moved = || {
+        bench
+            .bed
+            .router
+            .enter(|| TcpStream::connect("127.0.0.1:8081"))
+            .unwrap()
+    };
+    bench.eventually("the page moves", || {
+        moved().is_ok() && connect(&bench).is_none()
+    });
+    let unset = bench.ask(&["unset", "page"]);
+    bench.eventually("the page goes", || moved().is_err());
+    assert!(unset.contains("page"), "{unset}");
+    let wrong = bench.ask(&["set", "page=0.0.0.0:8080"]);
+    assert!(
+        wrong.contains("must be an address and port of loopback"),
+        "{wrong}"
+    );
+}
+
+/// Processor time of the forwarding thread.
+fn forwarding_time(bench: &Bench) -> Duration {
+    let child = bench.router.as_ref().unwrap().child();
+    let tasks = fs::read_dir(format!("/proc/{child}/task")).unwrap();
+    let mut folders = tasks.map(|task| task.unwrap().path());
+    let worker =
+        folders.find(|task| fs::read_to_string(task.join("comm")).unwrap().trim() == "weir-worker");
+    let times = fs::read_to_string(worker.unwrap().join("schedstat")).unwrap();
+    Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn viewers_are_bounded_and_cost_the_forwarding_thread_nothing() {
+    let Some(bench) = bench() else { return };
+    let busy = || {
+        let (began, before) = (Instant::now(), forwarding_time(&bench));
+        thread::sleep(Duration::from_secs(2));
+        (forwarding_time(&bench) - before).as_secs_f64() / began.elapsed().as_secs_f64()
+    };
+    let alone = busy();
+    let mut viewers: Vec<_> = (0..10).map(|_| follow(&bench).unwrap()).collect();
+    let watched = busy();
+    println!(
+        "forwarding thread: {:.3} % without viewers, {:.3} % with ten",
+        100.0 * alone,
+        100.0 * watched
+    );
+    assert!(watched - alone < 0.01, "{alone} {watched}");
+    // Each viewer has the same lines, and misses none.
+    let mut lines = |viewer: usize| {
+        let mut text = String::new();
+        while !text.ends_with("}\n") {
+            text.clear();
+            viewers[viewer].read_line(&mut text).unwrap();
+        }
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let line = lines(0);
+    assert_eq!(line, lines(1));
+    assert_eq!(line["ports"].as_array().unwrap().len(), 2);
+    viewers.extend((10..VIEWERS_MAX).map(|_| follow(&bench).unwrap()));
+    assert!(follow(&bench).is_none());
+    assert_eq!(get(&bench, "/").0, 200, "others are served");
+    viewers.pop();
+    eventually("there is a place again", || follow(&bench).is_some());
+}
+
+#[test]
+fn a_flood_is_seen() {
+    let Some(bench) = bench() else { return };
+    under_flood(&bench, || {
+        let json =
+            |table: &str, query: &str| -> Value { bench.get(&format!("/v1/{table}{query}")) };
+        bench.eventually("its source is seen", || {
+            let waiting = json("waiting", "");
+            waiting[0]["source"] == SOURCE.to_string() && waiting[0]["flows"].as_u64() >= Some(30)
+        });
+        let rows = json("waiting", "");
+        assert!(
+            rows[0]["why"]
+                .as_str()
+                .unwrap()
+                .contains("flows in the queue"),
+            "{rows}"
+        );
+        assert!(json("waiting", "?by=flow").as_array().unwrap().len() >= 30);
+        bench.eventually("the link is full for seconds", || {
+            let full = |row: &Value| row["utilisation_ratio"].as_f64().unwrap() > 0.95;
+            let history = json("history", "?port=wan&records=3");
+            let history = history.as_array().unwrap();
+            history.len() == 3 && history.iter().all(full)
+        });
+        let now = &json("history", "?port=wan&records=1")[0];
+        let delay = |name: &str| now[name].as_f64().unwrap();
+        assert!((0.001..5.0).contains(&delay("delay_p50_s")), "{now}");
+        assert!(delay("delay_p50_s") <= delay("delay_p99_s"), "{now}");
+        assert!(
+            now["offered_bps"].as_u64() > now["sent_bps"].as_u64(),
+            "{now}"
+        );
+        assert!(json("drop_history", "")[0]["packets"].as_u64() > Some(0));
+        let metrics = get(&bench, "/metrics").1;
+        assert!(metrics.contains("# TYPE weir_queue_delay_seconds histogram"));
+        assert!(metrics.contains("weir_queue_delay_seconds_bucket{port=\"wan\",le=\"+Inf\"}"));
+        in_a_browser(&bench);
+    });
+}
+
+/// What a person sees in Chromium.
+fn in_a_browser(bench: &Bench) {
+    let Some(mut browser) = Browser::start(&bench.spawner, &bench.bed.router, &bench.folder) else {
+        return;
+    };
+    browser.show(1280, "light");
+    browser.open(&format!("http://{PAGE}/"));
+    let shows = |browser: &mut Browser, what: &str, expression: &str| {
+        let began = Instant::now();
+        while browser.ask(expression) != Value::Bool(true) {
+            let text = browser.ask("document.body.innerText");
+            assert!(began.elapsed() < Duration::from_secs(30), "{what}: {text}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let says = |text: &str| format!("document.body.innerText.includes({text:?})");
+    shows(
+        &mut browser,
+        "the flooded link",
+        &says("The link of wan is full"),
+    );
+    shows(&mut browser, "who is held back", &says(&SOURCE.to_string()));
+    shows(
+        &mut browser,
+        "a curve",
+        "document.querySelector('svg .line.a').getAttribute('d').split('L').length > 3",
+    );
+    shows(
+        &mut browser,
+        "a reason",
+        "document.querySelectorAll('#drops tr').length > 0",
+    );
+    browser.ask("document.getElementById('config').open = true");
+    shows(&mut browser, "the configuration", &says("port.wan.rate"));
+    browser.ask("document.getElementById('config').open = false");
+    for width in [1280, 390] {
+        for scheme in ["light", "dark"] {
+            browser.show(width, scheme);
+            let fits = format!(
+                "innerWidth === {width} && document.documentElement.scrollWidth <= {width}"
+            );
+            shows(&mut browser, "nothing is wider than the screen", &fits);
+            if let Some(folder) = std::env::var_os("WEIR_PICTURES") {
+                thread::sleep(Duration::from_millis(1500)); // curves of the new width
+                let name = format!("page-{width}-{scheme}.png");
+                browser.picture(&PathBuf::from(folder).join(name));
+            }
+        }
+    }
+    // Only the icon that a browser asks for by itself is missing.
+    browser
+        .errors
+        .retain(|error| !error.contains("favicon.ico"));
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}
