@@ -265,7 +265,7 @@ impl Load {
     /// The next packets, with their flow keys written.
     fn batch(&mut self) -> Vec<Packet> {
         self.free.extend(self.taken.drain(..).map(|p| p.slot));
-        self.free.extend(self.fates.freed().map(|(slot, _)| slot));
+        self.free.extend(self.fates.freed().map(|freed| freed.slot));
         let mut batch = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
             let Some(slot) = self.free.pop() else {

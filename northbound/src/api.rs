@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::observe::{ObserveRequest, Observed};
 use weir_model::watch::WatchRequest;
 use weir_model::{
     ApplyReport, ChangeRequest, Class, DeleteRequest, FilterRequest, NetworkReport, PathReport,
@@ -38,6 +39,10 @@ pub enum Content {
     One(Shape),
     /// A list of values as JSON.
     List(Shape),
+    /// The fields of a value behind a `?`, each as `name=value`; one with several values is repeated.
+    Query(Shape),
+    /// A value as JSON on each line, as they come.
+    Lines(Shape),
     /// Content other than JSON, described in words.
     Other(&'static str),
 }
@@ -113,8 +118,12 @@ const NETWORK: &str = r#"{"domains": [{"domain": "c", "elements": [{"element": "
 const FILTER: &str = r#"{"fe": "edge1", "redirect": ["no_route", "hop_limit"], "rate": "1 Mbit"}"#;
 const CHANGE: &str = r#"{"path": "port.wan.rate", "value": "50 Mbit"}"#;
 const DELETE: &str = r#"{"path": "port.guest"}"#;
-const CAPTURE: &str =
-    r#"{"ports": ["wan"], "drops": true, "snap": 96, "packets": 10000, "seconds": 10.0}"#;
+const CAPTURE: &str = r#"{"ports": ["wan"], "drops": true, "filter": {"host": ["192.0.2.0/24"], "proto": ["udp"]}, "snap": 96, "packets": 10000, "seconds": 10.0}"#;
+
+/// An example of a request to observe.
+const OBSERVE: &str = r#"{"port": ["wan"], "host": ["192.0.2.0/24"], "reason": ["queue-full", "congestion"], "last": 100, "follow": true}"#;
+/// An example of drops.
+const OBSERVED: &str = r#"{"unix_s": 1764081600.25, "over_s": 0.24, "reason": "queue-full", "packets": 120, "bytes": 181680, "flow": {"port": "wan", "direction": "out", "text": "192.0.2.7:5000 > 198.51.100.1:53 udp", "source": "192.0.2.7", "source_port": 5000, "destination": "198.51.100.1", "destination_port": 53, "protocol": 17, "frame_bytes": 1514, "waited_s": 0.012}}"#;
 
 /// The statuses of a refused change.
 const REFUSED: &[(u16, &str)] = &[(
@@ -252,6 +261,17 @@ pub const ENDPOINTS: &[Endpoint] = &[
             r#"{"captured": 120, "missed": 0}"#,
         )),
         statuses: OF_CAPTURE,
+    },
+    Endpoint {
+        method: "GET",
+        path: "/v1/observe",
+        about: "what is dropped, as it is dropped: a line for each flow, reason and port in a quarter of a second; `{\"lost\": 3}` says that the reader was too slow for three lines, and an empty line that nothing has been dropped for a while",
+        body: Content::Query(Shape::of::<ObserveRequest>("ObserveRequest", OBSERVE)),
+        answer: Content::Lines(Shape::of::<Observed>("Observed", OBSERVED)),
+        statuses: &[(
+            503,
+            "sixteen others observe the router, or the forwarding thread does not answer",
+        )],
     },
 ];
 

@@ -31,9 +31,10 @@ use weir_model::{
     PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
+use crate::operator::{Operator, Refusal};
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
-use crate::server::{self, Lease, Operator, Refusal, Service, applied, not_read, too_many};
+use crate::server::{self, Lease, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 
 /// Longest body of a request with routes.
@@ -269,14 +270,13 @@ async fn watch(
     Json(request): Json<WatchRequest>,
 ) -> Response {
     let Some(permit) = lease.extend() else {
-        let why = "too many watches are open on this socket; end one, or ask again later";
-        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+        return server::too_many_streams();
     };
     let asked = Arc::clone(&ce);
     match tokio::task::spawn_blocking(move || asked.watch(request)).await {
         Ok(Ok(watch)) => {
             let asked = Arc::clone(&ce);
-            let fetch = Arc::new(move || asked.fetch(watch));
+            let fetch = Arc::new(move || asked.fetch(watch).map(Into::into));
             let end = move || drop(ce.end_watch(watch)); // it may have ended by itself
             stream::answer(fetch, end, permit)
         }

@@ -306,9 +306,26 @@ pub fn post_lines(
     socket: &Path,
     path: &str,
     value: &impl Serialize,
-    mut take: impl FnMut(&[u8]) -> bool,
+    take: impl FnMut(&[u8]) -> bool,
 ) -> Result<(), ClientError> {
     let question = Question::of(Method::POST, path).with_json(value);
+    lines(socket, &question, take)
+}
+
+/// Sends `GET path`, and does the same with the answer.
+pub fn get_lines(
+    socket: &Path,
+    path: &str,
+    take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), ClientError> {
+    lines(socket, &Question::of(Method::GET, path), take)
+}
+
+fn lines(
+    socket: &Path,
+    question: &Question<'_>,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Result<(), ClientError> {
     run(socket, async {
         let opened = async {
             let mut sender = Client::new(socket).connect().await?;

@@ -16,11 +16,12 @@ pub mod ce;
 pub mod client;
 pub mod metrics;
 pub mod openapi;
+pub mod operator;
 pub mod page;
 pub mod server;
 mod stream;
 
 pub use ce::ControlElement;
+pub use operator::{Live, LiveLine, Operator, Peer, Refusal};
 pub use page::{Page, Token};
-pub use server::{Operator, Peer, Refusal, Service};
-pub use stream::{Live, LiveLine};
+pub use server::Service;

@@ -72,18 +72,32 @@ fn operation(endpoint: &Endpoint) -> Value {
     {
         operation["requestBody"] = json!({ "required": true, "content": { kind: content } });
     }
-    if endpoint.path.contains("{id}") {
-        let id = json!({ "type": "integer", "minimum": 0 });
-        operation["parameters"] =
-            json!([{ "name": "id", "in": "path", "required": true, "schema": id }]);
+    let id = json!({ "type": "integer", "minimum": 0 });
+    let id = json!({ "name": "id", "in": "path", "required": true, "schema": id });
+    let in_path = endpoint.path.contains("{id}").then_some(id);
+    let parameters: Vec<_> = in_path.into_iter().chain(query(endpoint.body)).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
     }
     operation
+}
+
+/// The parameters in a query, one for each field; that of a list is repeated.
+fn query(content: Content) -> Vec<Value> {
+    let Content::Query(shape) = content else {
+        return Vec::new();
+    };
+    let schema = shape.schema();
+    let fields = schema["properties"].as_object();
+    let parameter = |(name, schema): (&String, &Value)| json!({ "name": name, "in": "query", "schema": schema });
+    fields.into_iter().flatten().map(parameter).collect()
 }
 
 /// Media type and schema of a request's or an answer's content.
 fn media(content: Content) -> (&'static str, Value) {
     match content {
-        Content::Nothing => ("application/json", json!({})),
+        Content::Nothing | Content::Query(_) => ("application/json", json!({})),
+        Content::Lines(shape) => ("application/x-ndjson", json!({ "schema": shape.schema() })),
         Content::One(shape) => ("application/json", json!({ "schema": shape.schema() })),
         Content::List(shape) => {
             let list = json!({ "type": "array", "items": shape.schema() });

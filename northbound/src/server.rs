@@ -20,13 +20,14 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::capture::{CaptureRefusal, CaptureRequest};
+use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
-use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
+use crate::operator::{Operator, Peer, Refusal};
 use crate::page::guard::{self, Guard};
-use crate::stream::{self, Live};
-use crate::{api, metrics, openapi, page};
+use crate::{api, metrics, openapi, page, stream};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -38,58 +39,6 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
 /// Longest permitted request body, which is a configuration file.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// Reason why a table cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its query is wrong.
-    Wrong(String),
-    /// There is no way to do it now, or at all.
-    Impossible(String),
-    /// There is no such thing.
-    NotFound(String),
-    /// The router does not answer.
-    Silent(String),
-}
-
-/// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// Its user ID.
-    pub uid: u32,
-    /// Its process ID; none if the kernel does not know it.
-    pub pid: Option<i32>,
-}
-
-/// The router behind the service. Calls may block until the data plane answers, which takes up to one burst.
-pub trait Operator: Send + Sync + 'static {
-    /// Every class that can be read; each has the path `/v1/NAME`.
-    fn classes(&self) -> Vec<&'static Class>;
-    /// Reads a class; the query is the part of the path after `?`.
-    fn read(
-        &self,
-        class: &'static Class,
-        query: BTreeMap<String, String>,
-    ) -> Result<Value, Refusal>;
-    /// The configuration in force, with every default written out.
-    fn config(&self) -> Result<BTreeMap<String, String>, Refusal>;
-    /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
-    fn apply(&self, text: &str, by: Peer) -> ApplyReport;
-    /// Changes single components of the configuration in force, all of them or none.
-    fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
-    /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
-    fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
-    /// Starts a capture.
-    fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
-    /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
-    fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
-    /// Ends a capture.
-    fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
-    /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
-    fn live(&self) -> Option<Live> {
-        None
-    }
-}
 
 /// The service, before it answers requests.
 pub struct Service {
@@ -290,7 +239,7 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 7] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 8] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
             Ok(config) => Json(config).into_response(),
@@ -316,6 +265,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 7] {
         ("/v1/config", config.put(apply).patch(change).delete(delete)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
+        ("/v1/observe", get(observe)),
     ]
 }
 
@@ -403,10 +353,7 @@ async fn live(State(operator): Shared, Extension(lease): Extension<Lease>) -> Re
     };
     match lease.extend() {
         Some(permit) => stream::of_samples(tables, permit),
-        None => {
-            let why = "too many readers follow this router; close one, or ask again later";
-            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
-        }
+        None => too_many_streams(),
     }
 }
 
@@ -471,6 +418,45 @@ async fn captured(state: Shared, Segment(id): Segment<u64>) -> Response {
 async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
     let end = move |o: &dyn Operator| o.end_capture(id).map(|report| Json(report).into_response());
     on_a_thread(state, move |o| end(o).unwrap_or_else(refused)).await
+}
+
+/// Answers with what is dropped, as long as somebody reads.
+async fn observe(
+    State(operator): Shared,
+    Extension(lease): Extension<Lease>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    let request = match ObserveRequest::from_query(&query) {
+        Ok(request) => request,
+        Err(why) => return not_read(Refusal::Wrong(why)),
+    };
+    let asked = Arc::clone(&operator);
+    let begun = tokio::task::spawn_blocking(move || asked.observe(request)).await;
+    let id = match begun {
+        Ok(Ok(id)) => id,
+        Ok(Err(refusal)) => return not_read(refusal),
+        Err(error) => {
+            return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
+    };
+    let asked = Arc::clone(&operator);
+    let end = move || asked.end_observer(id);
+    match lease.extend() {
+        Some(permit) => {
+            let fetch = Arc::new(move || operator.observed(id).map(Into::into));
+            stream::answer(fetch, end, permit)
+        }
+        None => {
+            tokio::task::spawn_blocking(end);
+            too_many_streams()
+        }
+    }
+}
+
+/// Refuses one more answer that goes on.
+pub(crate) fn too_many_streams() -> Response {
+    let why = "too many readers follow this socket; close one, or ask again later";
+    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
 /// The answer to a refused capture.

@@ -1,15 +1,15 @@
-//! The notices of a watch, or the samples of a router, as an answer that goes on: a line of JSON each, as they come, until
-//! the reader closes the connection.
+//! The notices of a watch or an observer, or the samples of a router, as an answer that goes on: a line of JSON each, as
+//! they come, until the reader closes the connection or there will be no more.
 //!
 //! ```text
-//!  control element: 1024 notices --fetch--> task --one piece--> connection --> reader
+//!  control element, router: its latest notices --fetch--> task --one piece--> connection --> reader
 //! ```
 //!
-//! A reader that is slow holds up its own task only. Meanwhile the control element keeps the latest notices for it and
-//! counts the others: the next line is `{"lost": 3}`. One that does not read for a minute loses its watch. An empty line
+//! A reader that is slow holds up its own task only. Meanwhile the latest notices are kept for it and the others
+//! counted: the next line is `{"lost": 3}`. One that does not read for a minute loses its watch, or its
+//! observer. An empty line
 //! shows life when nothing else does; by it a reader that has gone is noticed.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,11 +20,13 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use weir_model::Value;
+use weir_model::observe::ObserveReport;
 use weir_model::watch::WatchReport;
 
-use crate::server::Refusal;
+use crate::operator::{Live, Refusal};
 
 /// The media type: lines, each a value as JSON.
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -35,21 +37,6 @@ pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
 
 /// A reader that takes no sample for this time has gone.
 const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
-#[derive(Clone, Debug, Default)]
-pub struct LiveLine(Bytes);
-
-/// The latest sample.
-pub type Live = watch::Receiver<LiveLine>;
-
-impl LiveLine {
-    /// From tables by their names.
-    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
-        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
-        Self(line.into())
-    }
-}
 
 /// An answer that ends with its connection.
 struct Lines {
@@ -70,10 +57,46 @@ impl hyper::body::Body for Lines {
     }
 }
 
-/// Fetches the notices of a watch since the last call. It may block.
-pub(crate) type Fetch = Arc<dyn Fn() -> Result<WatchReport, Refusal> + Send + Sync>;
+/// Notices since the last call.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// Each as JSON.
+    lines: Vec<String>,
+    /// Notices that were lost before these.
+    lost: u64,
+    /// Whether there will be no more.
+    done: bool,
+}
 
-/// The notices of a watch. When nobody reads them any more, `end` is called; it may block.
+impl From<WatchReport> for Notices {
+    fn from(report: WatchReport) -> Self {
+        Self {
+            lines: report.notices.iter().map(json).collect(),
+            lost: report.lost,
+            done: false,
+        }
+    }
+}
+
+impl From<ObserveReport> for Notices {
+    fn from(report: ObserveReport) -> Self {
+        Self {
+            lines: report.events.iter().map(json).collect(),
+            lost: report.lost,
+            done: report.done,
+        }
+    }
+}
+
+/// A plain value, which can always be JSON.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Fetches the notices since the last call. It may block.
+pub(crate) type Fetch = Arc<dyn Fn() -> Result<Notices, Refusal> + Send + Sync>;
+
+/// The answer with these notices. When nobody reads them any more, `end` is called; it may block.
 pub(crate) fn answer(
     fetch: Fetch,
     end: impl FnOnce() + Send + 'static,
@@ -126,8 +149,11 @@ async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {
         let Ok(fetched) = fetched else {
             break; // the program ends
         };
-        let is_over = fetched.is_err();
+        let is_over = fetched.as_ref().map_or(true, |notices| notices.done);
         let mut text = text(fetched);
+        if text.is_empty() && is_over {
+            break;
+        }
         if text.is_empty() && latest.elapsed() < QUIET_MAX {
             tokio::select! {
                 () = pieces.closed() => {}
@@ -146,25 +172,23 @@ async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {
 }
 
 /// The lines of a report: what was lost comes before what is left.
-fn text(fetched: Result<WatchReport, Refusal>) -> String {
-    let member = |name: &'static str, value: Value| Value::Struct(vec![(name.into(), value)]);
-    let values = match fetched {
-        Ok(WatchReport { notices, lost: 0 }) => notices,
-        Ok(WatchReport { mut notices, lost }) => {
-            notices.insert(0, member("lost", lost.into()));
-            notices
-        }
+fn text(fetched: Result<Notices, Refusal>) -> String {
+    let member =
+        |name: &'static str, value: Value| json(&Value::Struct(vec![(name.into(), value)]));
+    let (lost, lines) = match fetched {
+        Ok(Notices { lost: 0, lines, .. }) => (None, lines),
+        Ok(Notices { lost, lines, .. }) => (Some(member("lost", lost.into())), lines),
         Err(
             Refusal::Wrong(why)
             | Refusal::Impossible(why)
             | Refusal::NotFound(why)
             | Refusal::Silent(why),
-        ) => {
-            vec![member("error", why.into())]
-        }
+        ) => (None, vec![member("error", why.into())]),
     };
-    let line = |value: &Value| serde_json::to_string(value).unwrap_or_default() + "\n"; // plain values
-    values.iter().map(line).collect()
+    lost.into_iter()
+        .chain(lines)
+        .map(|line| line + "\n")
+        .collect()
 }
 
 #[cfg(test)]
@@ -174,13 +198,13 @@ mod tests {
     #[test]
     fn a_reader_learns_first_what_it_has_lost() {
         let notice = |n: u64| Value::Struct(vec![("n".into(), n.into())]);
-        let report = |lost| WatchReport {
-            notices: vec![notice(1), notice(2)],
-            lost,
+        let report = |lost| {
+            let notices = vec![notice(1), notice(2)];
+            Notices::from(WatchReport { notices, lost })
         };
         assert_eq!(text(Ok(report(0))), "{\"n\":1}\n{\"n\":2}\n");
         assert_eq!(text(Ok(report(3))), "{\"lost\":3}\n{\"n\":1}\n{\"n\":2}\n");
-        assert_eq!(text(Ok(WatchReport::default())), "");
+        assert_eq!(text(Ok(Notices::default())), "");
         let gone = Err(Refusal::NotFound("gone".to_owned()));
         assert_eq!(text(gone), "{\"error\":\"gone\"}\n");
     }

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_northbound::client::{self, ClientError};
 
+use crate::observe::FilterArguments;
 use crate::output::note;
 use crate::{Failure, RouterSocket};
 
@@ -24,6 +25,8 @@ pub(crate) struct CaptureArguments {
     /// Only packets that are lost, each with the reason
     #[arg(long)]
     drops: bool,
+    #[command(flatten)]
+    filter: FilterArguments,
     /// Bytes that are kept of each frame
     #[arg(long, default_value_t = CaptureRequest::default().snap, value_name = "BYTES")]
     snap: u32,
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let request = CaptureRequest {
         ports: arguments.ports,
         drops: arguments.drops,
+        filter: arguments.filter.filter()?,
         snap: arguments.snap,
         packets: arguments.packets,
         seconds: arguments.seconds,

@@ -12,6 +12,7 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use weir_lab::compare::chosen;
+use weir_lfb::packet_filter;
 use weir_northbound::client;
 
 use crate::output::print;
@@ -44,6 +45,21 @@ pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
 /// Disciplines, controllers and tables.
 pub(crate) fn mechanisms() -> ArgValueCandidates {
     ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
+}
+
+/// Drop reasons.
+pub(crate) fn reasons() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        packet_filter::reasons()
+            .map(CompletionCandidate::new)
+            .collect()
+    })
+}
+
+/// Protocols with a name.
+pub(crate) fn protocols() -> ArgValueCandidates {
+    let named = || packet_filter::protocol_names().map(CompletionCandidate::new);
+    ArgValueCandidates::new(move || named().collect())
 }
 
 /// Disciplines.

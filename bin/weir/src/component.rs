@@ -158,7 +158,7 @@ pub(crate) fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String
 }
 
 /// A text as a value in the query of a path.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b':' => {
             char::from(byte).to_string()

@@ -18,6 +18,7 @@ mod lab;
 mod list;
 mod log;
 mod manpage;
+mod observe;
 mod operator;
 mod output;
 mod pages;
@@ -28,6 +29,7 @@ mod router;
 mod scenarios;
 mod show;
 mod table;
+mod top;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -151,6 +153,13 @@ enum Command {
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
     Capture(capture::CaptureArguments),
+    /// Watch a running router in the terminal: ports, queues, who waits, what is dropped; ? lists the keys
+    Top(top::TopArguments),
+    /// Print what a running router drops, as it drops it: which flow, where, why, how many packets
+    ///
+    /// The drops of a flow for one reason at one port within a quarter of a second are one line, which says how many
+    /// they are. So a flood is readable, and no drop is missing. docs/observe.md has examples.
+    Observe(observe::ObserveArguments),
     /// Say which protocol each flow of a capture carries: RTP, TLS, QUIC, DNS, HTTP, STUN, ..
     ///
     /// Captures are pcap or pcapng. The class of a flow is the protocol that sets it up; it CARRIES what is found in
@@ -320,6 +329,8 @@ fn run(command: Command) -> Result<(), Failure> {
         } => configuration::unset(&paths, &element, &router),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Observe(arguments) => observe::run(arguments),
         Command::Classify(arguments) => classify::run(&arguments),
         Command::Paths(arguments) => paths::run(&arguments),
         Command::Describe { name } => describe(&name),

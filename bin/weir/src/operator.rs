@@ -8,9 +8,11 @@ use weir_base::setting::Settings;
 use weir_lfb::class::{self, Block};
 use weir_lfb::fe::FePlan;
 use weir_live::capture::Captures;
+use weir_live::observe::{Observations, ObserveRefusal};
 use weir_live::router::Running;
 use weir_live::router::reader::Reader;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Live, Operator, Peer, Refusal};
 
@@ -21,6 +23,7 @@ pub(crate) struct Console {
     running: Arc<Running>,
     reader: Arc<Reader>,
     captures: Captures,
+    observations: Observations,
     live: Live,
     /// The forwarding element that the router is, if it is one.
     fe: Option<FePlan>,
@@ -34,10 +37,12 @@ impl Console {
         fe: Option<FePlan>,
     ) -> Self {
         let captures = Captures::new(running.handle.clone());
+        let observations = Observations::new(running.handle.clone());
         Self {
             running,
             reader,
             captures,
+            observations,
             live,
             fe,
         }
@@ -115,8 +120,29 @@ impl Operator for Console {
         self.captures.end(id)
     }
 
+    fn observe(&self, request: ObserveRequest) -> Result<u64, Refusal> {
+        self.observations.start(&request).map_err(not_observed)
+    }
+
+    fn observed(&self, id: u64) -> Result<ObserveReport, Refusal> {
+        self.observations.fetch(id).map_err(not_observed)
+    }
+
+    fn end_observer(&self, id: u64) {
+        self.observations.end(id);
+    }
+
     fn live(&self) -> Option<Live> {
         Some(self.live.clone())
+    }
+}
+
+fn not_observed(refusal: ObserveRefusal) -> Refusal {
+    let why = refusal.to_string();
+    match refusal {
+        ObserveRefusal::Wrong(_) => Refusal::Wrong(why),
+        ObserveRefusal::Gone => Refusal::NotFound(why),
+        ObserveRefusal::Busy | ObserveRefusal::Silent(_) => Refusal::Silent(why),
     }
 }
 

@@ -1,6 +1,12 @@
 //! Aligned tables for a terminal.
 
+use std::borrow::Cow;
 use std::fmt;
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// The least that is left of a column that is cut.
+const CUT_MIN: usize = 12;
 
 /// A column: its title and its alignment.
 #[derive(Clone, Copy, Debug)]
@@ -52,21 +58,69 @@ impl Column {
     }
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head: Vec<String> = self.columns.iter().map(|c| c.title().to_owned()).collect();
-        let lines = || std::iter::once(&head).chain(&self.rows);
-        let width = |column: usize| {
-            let cells = lines().filter_map(|line| line.get(column));
+impl Table {
+    /// Its lines, the head first, none wider than `width`: columns that do not fit are left out from the right. A last
+    /// column of text is cut instead, if a part of it fits.
+    pub(crate) fn within(&self, width: usize) -> Vec<String> {
+        let widths = self.widths();
+        let (mut columns, mut end) = (0, 0);
+        for column in &widths {
+            let next = end + if columns > 0 { GAP.len() } else { 0 } + column;
+            if next > width {
+                break;
+            }
+            (columns, end) = (columns + 1, next);
+        }
+        let is_last = columns + 1 == self.columns.len();
+        let is_text = matches!(self.columns.last(), Some(Column::Left(_)));
+        let rest = width.saturating_sub(end + GAP.len());
+        let mut widths = widths;
+        if is_last && is_text && rest >= CUT_MIN {
+            widths[columns] = rest;
+            columns += 1;
+        }
+        self.lines(&widths[..columns])
+    }
+
+    /// The width of each column.
+    fn widths(&self) -> Vec<usize> {
+        let width = |(number, column): (usize, &Column)| {
+            let cells = self.rows.iter().filter_map(|row| row.get(number));
+            let cells = cells.map(String::as_str).chain([column.title()]);
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
-        for line in lines() {
-            let cells = line.iter().zip(&widths).zip(&self.columns);
+        self.columns.iter().enumerate().map(width).collect()
+    }
+
+    /// The first columns, each with its width; longer cells are cut.
+    fn lines(&self, widths: &[usize]) -> Vec<String> {
+        let head: Vec<String> = self.columns.iter().map(|c| c.title().to_owned()).collect();
+        let line = |line: &Vec<String>| {
+            let cells = line.iter().zip(widths).zip(&self.columns);
             let cells: Vec<_> = cells
-                .map(|((cell, &width), column)| column.align(cell, width))
+                .map(|((cell, &width), column)| column.align(&cut(cell, width), width))
                 .collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
+            cells.join(GAP).trim_end().to_owned()
+        };
+        std::iter::once(&head).chain(&self.rows).map(line).collect()
+    }
+}
+
+/// A cell of at most this many letters, with a sign that there were more.
+fn cut(cell: &str, width: usize) -> Cow<'_, str> {
+    match cell.chars().count() > width {
+        true => {
+            let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+            format!("{kept}…").into()
+        }
+        false => cell.into(),
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in self.lines(&self.widths()) {
+            writeln!(f, "{line}")?;
         }
         Ok(())
     }
@@ -88,5 +142,42 @@ mod tests {
         table.row(["b", "123456", ""].map(str::to_owned));
         let expected = "NAME         SENT  X\nwide cell       7  a\nb          123456\n";
         assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_too_wide_is_left_out_from_the_right() {
+        let mut table = Table::new(&[
+            Column::Left("WHO"),
+            Column::Right("SENT"),
+            Column::Left("WHY"),
+        ]);
+        table.row(["a host", "7", "because it was the first"].map(str::to_owned));
+        let widths = [200, 36, 35, 26, 25, 12, 11, 6, 5, 0];
+        let rows = widths.map(|width| {
+            let lines = table.within(width);
+            assert!(
+                lines.iter().all(|line| line.chars().count() <= width),
+                "{lines:?}"
+            );
+            lines[1].clone()
+        });
+        let whole = "a host     7  because it was the first";
+        let cut = [
+            "a host     7  because it was the fi…",
+            "a host     7  because it was the f…",
+            "a host     7  because it …",
+        ];
+        assert_eq!(
+            rows[..6],
+            [
+                whole,
+                cut[0],
+                cut[1],
+                cut[2],
+                "a host     7",
+                "a host     7"
+            ]
+        );
+        assert_eq!(rows[6..], ["a host", "a host", "", ""]);
     }
 }

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, eventually};
+use common::{Bench, PING, eventually};
 use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
 use weir_live::namespace::{Signal, signal};
+use weir_model::observe::Observed;
 use weir_model::{ApplyReport, ChangeRequest, ChangeValue, Value};
 use weir_northbound::client;
 
@@ -661,4 +662,140 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
     });
     let wrong = capture("--port wann").wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("the ports are: lan, wan"));
+}
+
+/// The events that `weir observe --json` has printed.
+fn events(output: &std::process::Output) -> Vec<Observed> {
+    assert!(output.status.success(), "{output:?}");
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
+    let slow = CONFIG
+        .replace("50 Mbit", "5 Mbit")
+        .replace("500 packets", "3 packets");
+    let Some(bench) = Bench::new(&slow) else {
+        return;
+    };
+    let bind = || UdpSocket::bind((SOURCE, 0)).unwrap();
+    let socket = bench.bed.source.enter(bind).unwrap();
+    let start = |arguments: &str| {
+        let mut command = bench.command();
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(&bench.folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    assert!(bench.ping(PING)); // the neighbours are known
+    let file = bench.folder.join("own.pcapng");
+    let captured =
+        start("capture --host 10.77.2.0/24 --port-number 5001 --seconds 1.5 --out own.pcapng");
+    let own = start("observe --json --seconds 1.5 --dst 10.77.2.2 --proto udp --port-number 5001");
+    let unrouted = start("observe --json --seconds 1.5 --port lan --reason no-route");
+    let nothing = start("observe --json --seconds 1.5 --src 10.77.1.99");
+    eventually("the capture runs", || file.exists());
+    thread::sleep(Duration::from_millis(300)); // the observers begin
+    for _ in 0..100 {
+        for port in [5000, 5001] {
+            socket.send_to(&[0; 1000], (SINK, port)).unwrap();
+        }
+    }
+    assert!(!bench.ping("-c 1 -W 1 192.0.2.1"));
+    let [captured, own, unrouted, nothing] =
+        [captured, own, unrouted, nothing].map(|child| child.wait_with_output().unwrap());
+    assert!(captured.status.success(), "{captured:?}");
+
+    let packets = read_capture(&fs::read(file).unwrap());
+    let of_5001 = |p: &Captured| p.bytes[36..38] == 5001_u16.to_be_bytes();
+    assert!(packets.iter().all(of_5001), "{packets:#?}");
+    let count = |outbound, dropped: bool| {
+        let same = |p: &&Captured| (p.outbound, p.comment.is_some()) == (outbound, dropped);
+        packets.iter().filter(same).count() as u64
+    };
+    let (came, left, dropped) = (count(false, false), count(true, false), count(true, true));
+    assert_eq!((came, left + dropped), (100, 100));
+    assert!(dropped > 0 && left > 0);
+
+    let own = events(&own);
+    assert_eq!(own.iter().map(|event| event.packets).sum::<u64>(), dropped);
+    for Observed { reason, flow, .. } in &own {
+        let flow = flow.as_ref().unwrap();
+        let where_to = (
+            reason.as_str(),
+            flow.port.as_deref(),
+            flow.direction.as_str(),
+        );
+        assert_eq!(where_to, ("queue-full", Some("wan"), "out"));
+        assert_eq!(
+            (flow.destination_port, flow.protocol),
+            (Some(5001), Some(17))
+        );
+    }
+    let unrouted = events(&unrouted);
+    assert_eq!(unrouted.len(), 1, "{unrouted:?}");
+    let flow = unrouted[0].flow.as_ref().unwrap();
+    assert_eq!(
+        (flow.port.as_deref(), flow.destination.as_deref()),
+        (Some("lan"), Some("192.0.2.1"))
+    );
+    assert_eq!(events(&nothing), []);
+
+    // The past has every drop.
+    let past = events(
+        &start("observe --json --last 4096")
+            .wait_with_output()
+            .unwrap(),
+    );
+    for row in bench.get::<Value>("/v1/drops").rows() {
+        let of = |event: &&Observed| Some(event.reason.as_str()) == row.text("reason");
+        let observed: u64 = past.iter().filter(of).map(|event| event.packets).sum();
+        let is_loss = row.get("loss") == Some(&Value::Flag(true));
+        let expected = if is_loss {
+            row.whole("count.packets")
+        } else {
+            Some(0)
+        };
+        assert_eq!(Some(observed), expected, "{row:?}");
+    }
+    let printed = bench.ask(&["observe", "--last", "1", "--reason", "no-route"]);
+    assert!(
+        printed.contains("lan in  no-route  10.77.1.2 > 192.0.2.1 icmp"),
+        "{printed}"
+    );
+
+    // What is wrong is said before anything is asked.
+    for (wrong, expected) in [
+        ("observe --reason queue-ful", "did you mean `queue-full`?"),
+        ("capture --proto tpc --out -", "did you mean `tcp`?"),
+        ("observe --host 10.0.0.300", "no address or prefix"),
+    ] {
+        let refused = start(wrong).wait_with_output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(
+            String::from_utf8_lossy(&refused.stderr).contains(expected),
+            "{refused:?}"
+        );
+    }
+    let refused = bench.ask(&["observe", "--port", "wann"]);
+    assert!(refused.contains("the ports are: lan, wan"), "{refused}");
+
+    // One frame of `weir top`, which needs a terminal otherwise.
+    let frame = bench.ask(&["top", "--once", "--port", "wan"]);
+    for part in [
+        "PORT",
+        "Last minute of wan",
+        "Whose packets wait at wan",
+        "queue-full",
+    ] {
+        assert!(frame.contains(part), "{part}:\n{frame}");
+    }
+    let refused = bench.weir(&["top"]);
+    assert_eq!(refused.status.code(), Some(2));
 }

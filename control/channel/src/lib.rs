@@ -28,7 +28,7 @@ use weir_base::{Instant, Rate, Span, Streams, Tally};
 use weir_discipline::Spec;
 use weir_forces::wire::MessageKind;
 use weir_forces::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX, message_len};
-use weir_packet::{Class, Fates, FlowKey, Keys, Packet, Slot};
+use weir_packet::{Class, Fates, FlowKey, Freed, Keys, Packet, Slot};
 use weir_path::egress::port::{Link, Port};
 
 /// Bytes of control messages that wait, from which a producer has no credit. One more message may follow.
@@ -418,7 +418,7 @@ impl Queue {
     }
 
     fn free_dropped(&mut self) {
-        for (slot, _) in self.fates.freed() {
+        for Freed { slot, .. } in self.fates.freed() {
             let message = self.slots[slot.0 as usize].take();
             self.free.push(slot);
             if let Some(message) = message {

@@ -16,6 +16,7 @@
 //! - [`named`]: sections with a name of the operator's: ports, and the parts of FPF
 //! - [`section`]: all but the FE's as sections of a configuration
 //! - [`plan`]: all of them together
+//! - [`packet_filter`]: which packets captures and observers want
 //! - `operation`: setting and deleting in a plan
 //! - [`class`]: what each block declares and reports
 //! - [`library`]: the classes as a library for peers
@@ -28,6 +29,7 @@ pub mod library;
 pub mod mac;
 pub mod named;
 mod operation;
+pub mod packet_filter;
 pub mod plan;
 pub mod port;
 pub mod queue;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 
-use crate::class::{Access, Class, Component, Type};
+use crate::class::{Class, Component, Type};
+use crate::observe::PacketFilter;
 
 /// The class of captures.
 pub const CLASS: Class = Class {
@@ -45,12 +46,27 @@ pub const CLASS: Class = Class {
             "packets missing from it because the buffer was full",
         ),
     ],
-    components: &[Component {
-        access: Access::ReadWrite,
-        ..Component::new(1, "ports", Type::Text, "wan").about("Names of the ports; none means all.")
-    }],
+    components: &[
+        Component::new(1, "ports", Type::Text, "wan")
+            .about("Names of the ports; none means all.")
+            .settable(),
+        Component::new(6, "filter", Type::Struct(FILTER), "")
+            .about("Only packets of these flows, and with these drop reasons.")
+            .settable(),
+    ],
     ..Class::PLAIN
 };
+
+/// The fields of a [`PacketFilter`].
+const FILTER: &[Component] = &[
+    Component::new(1, "host", Type::Text, "192.0.2.7")
+        .about("Addresses or prefixes of either end."),
+    Component::new(2, "src", Type::Text, "").about("Addresses or prefixes of the source."),
+    Component::new(3, "dst", Type::Text, "").about("Addresses or prefixes of the destination."),
+    Component::new(4, "proto", Type::Text, "udp").about("Protocols, by name or number."),
+    Component::new(5, "port_number", Type::Text, "53").about("Port numbers of either end."),
+    Component::new(6, "reason", Type::Text, "").about("Drop reasons."),
+];
 
 /// Asks for a capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +76,8 @@ pub struct CaptureRequest {
     pub ports: Vec<String>,
     /// Only what is lost.
     pub drops: bool,
+    /// Only packets of these flows, and with these drop reasons.
+    pub filter: PacketFilter,
     /// Bytes that are kept of each frame.
     pub snap: u32,
     /// The capture ends after this many packets.
@@ -107,6 +125,7 @@ impl Default for CaptureRequest {
         Self {
             ports: Vec::new(),
             drops: defaults.flag("drops"),
+            filter: PacketFilter::default(),
             snap: defaults.count("snap") as u32, // its range is smaller
             packets: defaults.count("packets"),
             seconds: defaults.ratio("seconds"),

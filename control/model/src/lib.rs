@@ -2,7 +2,7 @@
 //!
 //! A configuration file becomes a list of [`Change`]s, and an operator's request to a running router a list of
 //! [`Operation`]s. [`Class`]es declare the components that can be read, and a router answers with [`Value`]s; a
-//! [`capture`] is asked for by value too. A [`ClassPath`] leads to a part of a class, by names or by IDs. Nothing
+//! [`capture`] is asked for by value too, and so is what [`observe`] sees. A [`ClassPath`] leads to a part of a class, by names or by IDs. Nothing
 //! here knows how a router is built.
 
 pub mod capture;
@@ -11,6 +11,7 @@ pub mod class;
 pub mod class_path;
 pub mod fault;
 pub mod metric;
+pub mod observe;
 pub mod operation;
 pub mod path;
 pub mod path_service;

@@ -3,7 +3,7 @@
 //! A packet that is not sent goes through [`Fates::discard`], which alone creates a
 //! [`Discarded`]: a stage that must return one cannot forget to count.
 
-use weir_base::Tally;
+use weir_base::{Instant, Tally};
 
 use crate::packet::{Ecn, Packet, Slot};
 
@@ -182,6 +182,11 @@ impl Reason {
     /// The meaning, in a sentence for an operator.
     pub const fn sentence(self) -> &'static str {
         self.text().1
+    }
+
+    /// The reason with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 
     /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
@@ -400,7 +405,20 @@ pub struct Fates {
     ends: [Tally; Reason::COUNT],
     all: Tally,
     marks: Tally,
-    freed: Vec<(Slot, Reason)>,
+    freed: Vec<Freed>,
+}
+
+/// A dropped packet, while its bytes are still in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Where its bytes and its flow key are.
+    pub slot: Slot,
+    /// Why it was dropped.
+    pub reason: Reason,
+    /// Length of the frame.
+    pub len: u32,
+    /// When it came to its queue, or to the router if it never got to a queue.
+    pub since: Instant,
 }
 
 impl Default for Fates {
@@ -419,7 +437,12 @@ impl Fates {
     pub fn discard(&mut self, packet: Packet, reason: Reason) -> Discarded {
         let bytes = packet.bytes();
         self.count_frame(bytes, reason);
-        self.freed.push((packet.slot, reason));
+        self.freed.push(Freed {
+            slot: packet.slot,
+            reason,
+            len: packet.len,
+            since: packet.enqueued,
+        });
         Discarded {
             reason,
             bytes,
@@ -460,12 +483,12 @@ impl Fates {
     }
 
     /// The items that the next [`Self::freed`] will return: the bytes of these packets are still in the pool.
-    pub fn to_be_freed(&self) -> &[(Slot, Reason)] {
+    pub fn to_be_freed(&self) -> &[Freed] {
         &self.freed
     }
 
-    /// The slots of packets that were dropped since the last call, for their pool, and the reasons.
-    pub fn freed(&mut self) -> std::vec::Drain<'_, (Slot, Reason)> {
+    /// The packets that were dropped since the last call; their slots are for their pool.
+    pub fn freed(&mut self) -> std::vec::Drain<'_, Freed> {
         self.freed.drain(..)
     }
 }
@@ -473,7 +496,6 @@ impl Fates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_base::Instant;
 
     #[test]
     fn every_reason_has_its_own_number_name_and_sentence() {
@@ -495,9 +517,15 @@ mod tests {
         let discarded = fates.discard(packet, Reason::QueueFull);
         assert_eq!(discarded.bytes, 100);
         assert_eq!(fates.ended(Reason::QueueFull), Tally::one(100));
-        assert_eq!(fates.to_be_freed(), [(Slot(7), Reason::QueueFull)]);
+        let expected = [Freed {
+            slot: Slot(7),
+            reason: Reason::QueueFull,
+            len: 100,
+            since: Instant::ZERO,
+        }];
+        assert_eq!(fates.to_be_freed(), expected);
         let freed: Vec<_> = fates.freed().collect();
-        assert_eq!(freed, [(Slot(7), Reason::QueueFull)]);
+        assert_eq!(freed, expected);
         assert_eq!(fates.to_be_freed(), []);
     }
 

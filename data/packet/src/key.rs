@@ -176,6 +176,11 @@ impl FlowKey {
         self.address(self.source)
     }
 
+    /// The destination as an IP address, unless the key is a link-layer one.
+    pub fn destination_ip(&self) -> Option<IpAddr> {
+        self.address(self.destination)
+    }
+
     /// One of the two addresses as text: IP, or MAC if the packet is not IP; none if a projection has
     /// removed it.
     pub fn address_shown(&self, bytes: [u8; 16]) -> Option<String> {
@@ -326,6 +331,12 @@ impl Keys {
     /// The key of the packet that is at a slot, or just left it.
     pub fn key_at(&self, slot: Slot) -> &FlowKey {
         &self.entry(slot).key
+    }
+
+    /// The keyed hash of that key.
+    #[inline]
+    pub fn hash_at(&self, slot: Slot) -> u64 {
+        self.entry(slot).flow_hash
     }
 
     /// The keyed hash of the part of a packet's key that `kind` keeps.

@@ -14,7 +14,7 @@ pub mod pool;
 mod remedy;
 mod sip;
 
-pub use fate::{Direction, Discarded, Fate, Fates, MarkReason, Reason};
+pub use fate::{Direction, Discarded, Fate, Fates, Freed, MarkReason, Reason};
 pub use key::{Family, FlowKey, KeyKind, Keys, Shared};
 pub use packet::{Class, Ecn, Packet, Queue, Slot};
 pub use pool::Pool;

@@ -15,6 +15,7 @@ use weir_path::ip::resolution::{self, NeighbourRequest};
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
 use weir_path::ip::waiting;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::plane::filter::Filter;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{LEASE, Sightings, Want, Watched};
 use weir_path::plane::{Mode, Plane};
@@ -601,6 +602,7 @@ fn watch(plane: &mut Plane, ports: &[&str], drops: bool, packets: u64) {
     let want = Want {
         ports: ports.iter().map(|p| (*p).to_owned()).collect(),
         drops,
+        filter: Filter::default(),
         snap: 60,
         packets,
         until: Instant::FAR_FUTURE,
@@ -745,6 +747,7 @@ fn a_watch_ends_after_its_packets_or_when_nobody_fetches() {
     let want = |until| Want {
         ports: vec!["wan".to_owned()],
         drops: false,
+        filter: Filter::default(),
         snap: 96,
         packets: 9,
         until,

@@ -13,8 +13,10 @@ use std::sync::Mutex;
 
 use weir_base::{Rate, Span};
 use weir_capture::{Interface, Seen, Writer};
+use weir_lfb::packet_filter;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_path::plane::Plane;
+use weir_path::plane::filter::Filter;
 use weir_path::plane::watch::{Fetched, Sightings, Want};
 
 use crate::clock;
@@ -58,12 +60,13 @@ impl Captures {
     /// Starts a capture.
     pub fn start(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {
         request.check()?;
+        let filter = packet_filter::check(&request.filter).map_err(CaptureRefusal::Wrong)?;
         let mut state = self.lock();
         let empty = Sightings::default();
         let snap = request.snap;
         let ports = self
             .handle
-            .call(move |worker| watch(&mut worker.plane, request, empty))
+            .call(move |worker| watch(&mut worker.plane, request, filter, empty))
             .map_err(silent)??;
         state.last += 1;
         state.capture = Some(Capture::begin(snap, &ports));
@@ -169,6 +172,7 @@ impl Capture {
 fn watch(
     plane: &mut Plane,
     request: CaptureRequest,
+    filter: Filter,
     empty: Sightings,
 ) -> Result<Vec<(String, Option<Rate>)>, CaptureRefusal> {
     let known: Vec<_> = plane.ports().iter().map(|p| p.name.clone()).collect();
@@ -189,6 +193,7 @@ fn watch(
     let want = Want {
         ports: ports.iter().map(|(name, _)| name.clone()).collect(),
         drops: request.drops,
+        filter,
         snap: request.snap as usize,
         packets: request.packets,
         until: now + Span::from_secs_f64(request.seconds),

@@ -16,6 +16,7 @@
 //! - [`mutex`]: locks that outlive a panic
 //! - [`namespace`]: network namespaces for the lab, which vanish with the process that made them
 //! - `ndpi`, with the feature of this name: nDPI's opinion on the protocol of flows
+//! - [`observe`]: readers of what a running router drops
 //! - [`signals`]: signals that arrive while a program starts
 //! - [`snmp`]: devices that are not weir, sampled by SNMP
 
@@ -30,6 +31,7 @@ pub mod mutex;
 pub mod namespace;
 #[cfg(feature = "ndpi")]
 pub mod ndpi;
+pub mod observe;
 pub mod router;
 pub mod signals;
 pub mod snmp;

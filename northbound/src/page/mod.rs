@@ -20,7 +20,8 @@ pub(crate) mod guard;
 
 use self::guard::Guard;
 pub use self::guard::Token;
-use crate::server::{self, Operator};
+use crate::operator::Operator;
+use crate::server;
 
 /// What a page is made of, each file at its path.
 const PARTS: [(&str, &str, &str); 4] = [

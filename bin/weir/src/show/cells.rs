@@ -44,7 +44,7 @@ fn quantity(component: &Component, form: Form, number: f64) -> String {
 }
 
 /// A time in its two largest units.
-pub(super) fn elapsed(seconds: u64) -> String {
+pub(crate) fn elapsed(seconds: u64) -> String {
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
     match (days, hours, minutes) {

@@ -6,6 +6,8 @@ mod cells;
 mod query;
 mod tables;
 
+pub(crate) use cells::elapsed;
+
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 

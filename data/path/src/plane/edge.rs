@@ -34,6 +34,7 @@ use crate::ip::icmp_error::IcmpCause;
 use crate::ip::tables::Action;
 use crate::ip::waiting::Held;
 use crate::plane::Plane;
+use crate::plane::watch::Place;
 
 /// Maximum encapsulations of a plane.
 const RULES_MAX: usize = 1 << 20;
@@ -94,7 +95,7 @@ impl Plane {
         let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
             let mut gone = self.edge.take();
             for held in gone.iter_mut().flat_map(|gone| gone.shapers.drain()) {
-                let place = self.came_by(held.ingress);
+                let place = Place::coming(held.ingress);
                 self.leave_edge(held, now);
                 self.reclaim(place);
             }
@@ -295,7 +296,7 @@ impl Plane {
     pub(super) fn release_shaped(&mut self, now: Instant) -> Option<Instant> {
         let mut edge = self.edge.take()?;
         while let Some(released) = edge.shapers.next(now) {
-            let place = self.came_by(released.packet.ingress);
+            let place = Place::coming(released.packet.ingress);
             self.leave_queue(&mut edge, released);
             self.reclaim(place);
         }

@@ -27,6 +27,7 @@ use crate::ip::tables::{BURST, Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::plane::step::Arrival;
+use crate::plane::watch::Place;
 use crate::plane::{Mode, Plane};
 
 impl Plane {
@@ -283,7 +284,7 @@ impl Plane {
     /// Drops packets whose next hop does not answer. Within a path of FPF no sender gets an ICMP error.
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
-            let place = self.came_by(held.ingress);
+            let place = Place::coming(held.ingress);
             let cause = Some(IcmpCause::HostUnreachable);
             match held.by_rule {
                 false => self.drop(held, Reason::NeighbourFailed, cause, now),

@@ -8,12 +8,14 @@
 pub mod edge;
 mod edge_classes;
 mod edge_size;
+pub mod filter;
 pub mod fpf;
 mod fpf_exit;
 mod fpf_process;
 mod fpf_relay;
 mod layers;
 mod local;
+pub mod observe;
 mod redirect;
 pub mod step;
 pub mod watch;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use weir_base::{Instant, Streams, Tally};
 use weir_discipline::Spec;
-use weir_packet::{Direction, Fates, FlowKey, Packet, Pool, Reason};
+use weir_packet::{Direction, Fates, FlowKey, Packet, Pool, Reason, Slot};
 
 use crate::egress::port::{Link, Port};
 use crate::exception::Exceptions;
@@ -35,6 +37,7 @@ use crate::ip::tables::{BURST, Interface, NeighbourKey, Tables};
 use crate::ip::waiting::{Held, Waiting};
 use crate::plane::edge::Edge;
 use crate::plane::fpf::Fpf;
+use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
@@ -75,6 +78,8 @@ pub struct PlanePort {
     pub(crate) source_check: Option<SourceCheck>,
     /// Its place in the list of watched ports; meaningless without a watch.
     pub(crate) watched: Option<u16>,
+    /// Its name, for those who keep it longer than the port exists.
+    pub(crate) label: Arc<str>,
     pub(crate) outbox: VecDeque<Packet>,
 }
 
@@ -97,6 +102,9 @@ pub struct Plane {
     /// Memory for one segment of a superframe.
     pub(crate) segment: Vec<u8>,
     pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) observers: Observers,
+    /// Time of the step, or of the arrival, that may drop packets now.
+    pub(crate) now: Instant,
     /// Frames that arrived before this are too old to be forwarded.
     pub(crate) oldest: Instant,
     /// Whether received frames are forwarded.
@@ -123,6 +131,8 @@ impl Plane {
             streams,
             segment: Vec::new(),
             watch: None,
+            observers: Observers::default(),
+            now: Instant::ZERO,
             oldest: Instant::ZERO,
             forwards: true,
         }
@@ -152,6 +162,7 @@ impl Plane {
             is_local: false,
             source_check: None,
             watched: None,
+            label: name.into(),
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
         });
         self.find_indices();
@@ -183,18 +194,22 @@ impl Plane {
 
     /// Removes a port; the ports after it move up by one. The packets that it holds are dropped.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
-        let mut gone = self.ports.remove(number);
+        let gone = &mut self.ports[number];
+        gone.port.shut_down(&mut self.fates, reason);
+        for packet in gone.outbox.drain(..) {
+            self.fates.discard(packet, reason);
+        }
+        self.reclaim(Place::leaving(number));
+        // Its number will be another port's.
+        let now = self.now;
+        self.observers.flush_all(&self.ports, &self.fates, now);
+        self.ports.remove(number);
         self.bind_fpf();
         self.passed.clear();
         self.waiting.renumber(number);
         if let Some(edge) = &mut self.edge {
             edge.renumber(number);
         }
-        gone.port.shut_down(&mut self.fates, reason);
-        for packet in gone.outbox.drain(..) {
-            self.fates.discard(packet, reason);
-        }
-        self.reclaim(gone.place());
     }
 
     /// Puts a discipline and a link in force at a port, without losing packets.
@@ -204,8 +219,8 @@ impl Plane {
         let (keys, fates) = (&self.pool.keys, &mut self.fates);
         slot.port
             .reconfigure(spec, link, now, keys, fates, &streams);
-        let place = slot.place();
-        self.reclaim(place);
+        self.now = self.now.max(now);
+        self.reclaim(Place::leaving(number));
     }
 
     /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are its first
@@ -223,7 +238,7 @@ impl Plane {
         for packet in self.ports[number].outbox.drain(..) {
             self.fates.discard(packet, Reason::DeviceDown);
         }
-        self.reclaim(self.ports[number].place());
+        self.reclaim(Place::leaving(number));
     }
 
     /// Drops all packets that are held, because the router stops.
@@ -269,6 +284,26 @@ impl Plane {
     /// Ends the watch.
     pub fn unwatch(&mut self) {
         self.watch = None;
+    }
+
+    /// Starts an observer, and returns its number.
+    pub fn observe(
+        &mut self,
+        want: observe::Want,
+        empty: Events,
+        now: Instant,
+    ) -> Result<u64, TooMany> {
+        self.observers.begin(want, empty, now)
+    }
+
+    /// What each observer has seen since the last call, the history first. They go on with the `empties`.
+    pub fn observed(&mut self, empties: Vec<Events>, now: Instant) -> Vec<Batch> {
+        self.observers.fetch(empties, &self.ports, &self.fates, now)
+    }
+
+    /// Ends an observer.
+    pub fn end_observer(&mut self, number: u64) {
+        self.observers.end(number);
     }
 
     /// Shows the watch a frame that the kernel itself sent through a port's interface.
@@ -393,20 +428,30 @@ impl Plane {
         self.bind_fpf();
     }
 
-    /// Returns the memory of dropped packets to the pool; a watch sees the packets first.
+    /// Returns the memory of dropped packets to the pool; observers and a watch see the packets first.
+    #[inline]
     pub(crate) fn reclaim(&mut self, place: Place) {
-        if let Some(watch) = &mut self.watch {
-            watch.ended(place, &self.fates, &self.pool, None);
+        if !self.fates.to_be_freed().is_empty() {
+            self.show_ended(place, None);
         }
-        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
     }
 
-    /// The place of a drop for a packet that arrived at this port.
-    pub(crate) fn came_by(&self, ingress: Option<usize>) -> Place {
-        Place {
-            port: ingress.and_then(|n| self.ports.get(n)?.watched),
-            direction: Some(Direction::Inbound),
+    /// The same for packets of which the watch has seen one already.
+    #[inline(never)] // a packet that goes on does not come here
+    pub(crate) fn show_ended(&mut self, place: Place, seen: Option<Slot>) {
+        let port = place.port.and_then(|n| Some((n, self.ports.get(n)?)));
+        if let Some(watch) = &mut self.watch {
+            let watched = port.and_then(|(_, port)| port.watched);
+            watch.ended(watched, place.direction, &self.fates, &self.pool, seen);
         }
+        let at = At {
+            port: port.map(|(number, port)| (number, &port.name[..])),
+            outbound: place.direction == Some(Direction::Outbound),
+            now: self.now,
+        };
+        self.observers.see(&at, &self.fates, &self.pool);
+        self.pool
+            .reclaim(self.fates.freed().map(|freed| freed.slot));
     }
 }
 
@@ -414,13 +459,5 @@ impl PlanePort {
     /// Whether processes of this machine are behind it, and no link.
     pub fn is_local(&self) -> bool {
         self.is_local
-    }
-
-    /// The place of a drop for a packet that should leave through this port.
-    pub(crate) fn place(&self) -> Place {
-        Place {
-            port: self.watched,
-            direction: Some(Direction::Outbound),
-        }
     }
 }

@@ -16,6 +16,7 @@ use crate::ip::forward::Origin;
 use crate::ip::parse::parse;
 use crate::ip::waiting::Held;
 use crate::link;
+use crate::plane::watch::Place;
 use crate::plane::{Mode, Plane, PlanePort};
 
 impl Plane {
@@ -76,7 +77,7 @@ impl Plane {
             Ok(()) => self.exceptions.stats.injected.count(len),
             Err(_) => self.exceptions.stats.refused.count(len),
         }
-        self.reclaim(self.came_by(None));
+        self.reclaim(Place::coming(None));
         sent
     }
 

@@ -18,7 +18,8 @@ use crate::headers;
 use crate::ip::tables::Tables;
 use crate::link::offload::Offload;
 use crate::link::segment::Superframe;
-use crate::plane::watch;
+use crate::plane::observe::{At, Refused};
+use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
 
 /// A received frame, without its bytes.
@@ -57,14 +58,14 @@ impl Burst<'_> {
 
     /// The plane, after all frames so far have been carried up to their egress ports.
     pub fn plane(&mut self) -> &mut Plane {
-        self.plane.end_burst();
+        self.plane.end_burst(self.ingress);
         self.plane
     }
 }
 
 impl Drop for Burst<'_> {
     fn drop(&mut self) {
-        self.plane.end_burst();
+        self.plane.end_burst(self.ingress);
     }
 }
 
@@ -81,13 +82,14 @@ impl Plane {
     /// snapshot, so that another thread can free it: it may be large.
     pub fn set_tables(&mut self, tables: Arc<Tables>, now: Instant) -> Arc<Tables> {
         let old = std::mem::replace(&mut self.tables, tables);
+        self.now = self.now.max(now);
         self.next_hops.clear();
         self.passed.clear();
         self.find_indices();
         let tables = Arc::clone(&self.tables);
         let settled = self.waiting.take_settled(&tables, now);
         for (neighbour, held) in settled.answered {
-            let place = self.came_by(held.ingress);
+            let place = Place::coming(held.ingress);
             match held.by_rule {
                 true => self.send_to_neighbour(held, neighbour, now),
                 false => self.send_on(held, now),
@@ -104,9 +106,9 @@ impl Plane {
     }
 
     #[inline]
-    fn end_burst(&mut self) {
+    fn end_burst(&mut self, ingress: usize) {
         self.forward_gathered();
-        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+        self.reclaim(Place::coming(Some(ingress)));
     }
 
     #[inline]
@@ -147,7 +149,17 @@ impl Plane {
             self.forward_gathered(); // the watch wants to know what became of the frame
             self.show_arrival(ingress, frame, arrival, taken);
         }
-        self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+        if let Err(reason) = taken {
+            self.show_refused(ingress, frame, arrival, reason);
+        }
+        if !self.fates.to_be_freed().is_empty() {
+            self.now = self.now.max(arrival.at);
+            let place = Place {
+                port: Some(ingress),
+                direction: None,
+            };
+            self.show_ended(place, taken.ok());
+        }
     }
 
     /// Drops a frame that never entered the pool.
@@ -158,6 +170,23 @@ impl Plane {
         if self.watch.is_some() {
             self.show_arrival(ingress, frame, arrival, Err(reason));
         }
+        self.show_refused(ingress, frame, arrival, reason);
+    }
+
+    /// Shows observers a frame that never entered the pool.
+    #[cold]
+    fn show_refused(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival, reason: Reason) {
+        let at = At {
+            port: Some((ingress, &self.ports[ingress].name)),
+            outbound: false,
+            now: arrival.at,
+        };
+        let refused = Refused {
+            frame,
+            len: arrival.len,
+            reason,
+        };
+        self.observers.see_frame(&at, &refused, &self.pool);
     }
 
     /// Takes a frame into the pool and handles it; returns its slot, or why it never entered the pool.
@@ -191,8 +220,7 @@ impl Plane {
         Ok(slot)
     }
 
-    /// Shows the watch a frame as it arrived, with the reason if it has been dropped already, and the other
-    /// packets that were dropped because of it.
+    /// Shows the watch a frame as it arrived, with the reason if it has been dropped already.
     #[cold]
     fn show_arrival(
         &mut self,
@@ -208,7 +236,9 @@ impl Plane {
             Err(reason) => Some(reason),
             Ok(own) => {
                 let mut ended = self.fates.to_be_freed().iter();
-                ended.find(|(slot, _)| *slot == own).map(|(_, why)| *why)
+                ended
+                    .find(|freed| freed.slot == own)
+                    .map(|freed| freed.reason)
             }
         };
         // As it would have been on a wire.
@@ -229,16 +259,15 @@ impl Plane {
         };
         let port = self.ports[ingress].watched;
         watch.came(port, &frame, arrival.at, end);
-        let place = watch::Place {
-            port,
-            direction: None,
-        };
-        watch.ended(place, &self.fates, &self.pool, taken.ok());
     }
 
     /// Makes a step of every port. Returns the time of the next event, if one is known.
     pub fn step(&mut self, now: Instant) -> Option<Instant> {
+        self.now = self.now.max(now);
         self.keep_watch(now);
+        if self.observers.due() <= now {
+            self.observers.flush(&self.ports, &self.fates, now);
+        }
         let expired = self.waiting.expired(now);
         self.give_up(expired, now);
         let shaped = self.release_shaped(now);
@@ -250,7 +279,8 @@ impl Plane {
             .min();
         let fpf = self.fpf.as_ref();
         let fpf = fpf.map(|fpf| fpf.table.domain().ethertype());
-        for slot in &mut self.ports {
+        for number in 0..self.ports.len() {
+            let slot = &mut self.ports[number];
             let room = OUTBOX_MAX - slot.outbox.len();
             let (keys, fates) = (&self.pool.keys, &mut self.fates);
             let outbox = &mut slot.outbox;
@@ -268,10 +298,7 @@ impl Plane {
                     watch.marked(packet.slot);
                 }
             }
-            if let Some(watch) = &mut self.watch {
-                watch.ended(slot.place(), &self.fates, &self.pool, None);
-            }
-            self.pool.reclaim(self.fates.freed().map(|(slot, _)| slot));
+            self.reclaim(Place::leaving(number));
             next = [next, due].into_iter().flatten().min();
         }
         next
@@ -305,7 +332,7 @@ impl Plane {
             if let Some(watch) = &mut self.watch {
                 let port = self.ports[number].watched;
                 for packet in self.ports[number].outbox.iter().take(taken) {
-                    watch.left(port, packet.slot, self.pool.frame(packet));
+                    watch.left(port, packet, &self.pool);
                 }
             }
             let outbox = &mut self.ports[number].outbox;

@@ -18,7 +18,11 @@
 use std::collections::BTreeSet;
 
 use weir_base::{Instant, Span};
-use weir_packet::{Direction, Fate, Fates, Pool, Reason, Slot};
+use weir_packet::{Direction, Fate, Fates, FlowKey, Freed, Packet, Pool, Reason, Slot};
+
+use crate::classify::flow_key;
+use crate::headers;
+use crate::plane::filter::Filter;
 
 /// A watch ends if its owner does not fetch from it for this time.
 pub const LEASE: Span = Span::from_secs(5);
@@ -34,6 +38,8 @@ pub struct Want {
     pub ports: Vec<String>,
     /// Whether to record drops only.
     pub drops: bool,
+    /// Flows and drop reasons to record only.
+    pub filter: Filter,
     /// Maximum bytes of a frame that are kept.
     pub snap: usize,
     /// The watch ends after this number of packets.
@@ -105,8 +111,27 @@ pub(crate) struct Frame<'a> {
 /// The place of a drop.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) port: Option<u16>,
+    /// Number of the port.
+    pub(crate) port: Option<usize>,
     pub(crate) direction: Option<Direction>,
+}
+
+impl Place {
+    /// For a packet that arrived at this port.
+    pub(crate) fn coming(ingress: Option<usize>) -> Self {
+        Self {
+            port: ingress,
+            direction: Some(Direction::Inbound),
+        }
+    }
+
+    /// For a packet that should leave through this port.
+    pub(crate) fn leaving(egress: usize) -> Self {
+        Self {
+            port: Some(egress),
+            direction: Some(Direction::Outbound),
+        }
+    }
 }
 
 impl Default for Sightings {
@@ -210,12 +235,18 @@ impl Watch {
         end: Option<Reason>,
     ) {
         self.set_time(at);
-        self.see(port, at, frame, Some(Direction::Inbound), fate(end));
+        self.see(port, at, frame, None, (Some(Direction::Inbound), fate(end)));
     }
 
     /// Records a frame that the kernel itself sent.
     pub(crate) fn kernel_sent(&mut self, port: Option<u16>, frame: &Frame<'_>, at: Instant) {
-        self.see(port, at, frame, Some(Direction::Outbound), Fate::Passed);
+        self.see(
+            port,
+            at,
+            frame,
+            None,
+            (Some(Direction::Outbound), Fate::Passed),
+        );
     }
 
     /// Notes that a packet that waits to be sent was marked here.
@@ -223,41 +254,64 @@ impl Watch {
         self.marked.insert(slot.0);
     }
 
-    /// Records a frame that a device took.
-    pub(crate) fn left(&mut self, port: Option<u16>, slot: Slot, bytes: &[u8]) {
-        let fate = match self.marked.remove(&slot.0) {
+    /// Records a packet that a device took.
+    pub(crate) fn left(&mut self, port: Option<u16>, packet: &Packet, pool: &Pool) {
+        let fate = match self.marked.remove(&packet.slot.0) {
             true => Fate::Marked,
             false => Fate::Passed,
         };
-        let direction = Some(Direction::Outbound);
-        self.see(port, self.now, &whole(bytes), direction, fate);
+        let (frame, key) = (whole(pool.frame(packet)), pool.keys.key(packet));
+        let ended = (Some(Direction::Outbound), fate);
+        self.see(port, self.now, &frame, Some(key), ended);
     }
 
     /// Records dropped packets, except `seen`, before their memory is used again.
-    pub(crate) fn ended(&mut self, place: Place, fates: &Fates, pool: &Pool, seen: Option<Slot>) {
-        for &(slot, reason) in fates.to_be_freed() {
+    pub(crate) fn ended(
+        &mut self,
+        port: Option<u16>,
+        direction: Option<Direction>,
+        fates: &Fates,
+        pool: &Pool,
+        seen: Option<Slot>,
+    ) {
+        for &Freed { slot, reason, .. } in fates.to_be_freed() {
             self.marked.remove(&slot.0);
             if Some(slot) != seen {
                 let frame = whole(pool.frame_at(slot));
-                let Place { port, direction } = place;
-                self.see(port, self.now, &frame, direction, fate(Some(reason)));
+                // Every packet in a queue has its key in the pool.
+                let is_queued = direction == Some(Direction::Outbound);
+                let key = is_queued.then(|| pool.keys.key_at(slot));
+                self.see(port, self.now, &frame, key, (direction, fate(Some(reason))));
             }
         }
     }
 
+    /// Records a frame if it is wanted; its headers are read if it must be known of which flow it is and no key is given.
     fn see(
         &mut self,
         port: Option<u16>,
         at: Instant,
         frame: &Frame<'_>,
-        direction: Option<Direction>,
-        fate: Fate,
+        key: Option<&FlowKey>,
+        (direction, fate): (Option<Direction>, Fate),
     ) {
         let Some(port) = port else {
             return;
         };
-        let wanted = !self.want.drops || matches!(fate, Fate::Dropped(_));
+        let end = match fate {
+            Fate::Dropped(reason) => Some(reason),
+            Fate::Passed | Fate::Marked => None,
+        };
+        let wanted = (!self.want.drops || end.is_some()) && self.want.filter.takes_end(end);
         if !wanted || at >= self.want.until || self.captured >= self.want.packets {
+            return;
+        }
+        let filter = &self.want.filter;
+        let takes = |key: Option<&FlowKey>| match key {
+            Some(key) => filter.takes_flow(key),
+            None => filter.takes_flow(&flow_key(frame.bytes, &headers::peek(frame.bytes))),
+        };
+        if filter.reads_flows() && !takes(key) {
             return;
         }
         let sighting = Sighting {

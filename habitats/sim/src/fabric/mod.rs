@@ -27,7 +27,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::Instant;
-use weir_packet::{Ecn, Fates, FlowKey, Reason};
+use weir_packet::{Ecn, Fates, FlowKey, Freed, Reason};
 
 use self::fpf::Elements;
 pub use self::probe::{Echo, ProberId};
@@ -475,7 +475,7 @@ impl Fabric {
         if self.fates.to_be_freed().is_empty() {
             return; // usual case: setting up a drain costs more than the rest of a step
         }
-        for (slot, reason) in self.fates.freed() {
+        for Freed { slot, reason, .. } in self.fates.freed() {
             let flight = self.flights.get(slot);
             let counts = flight.content.counts();
             if counts {

@@ -45,10 +45,10 @@ pub(crate) fn port(spec: &Spec, list: &[Coming]) -> (Outcome, Vec<Instant>) {
                 });
             },
         );
-        outcome.lost.extend(fates.freed().map(|(slot, why)| Lost {
-            id: slot.0 as usize,
+        outcome.lost.extend(fates.freed().map(|freed| Lost {
+            id: freed.slot.0 as usize,
             at: now,
-            reason: why.name(),
+            reason: freed.reason.name(),
         }));
     }
 }

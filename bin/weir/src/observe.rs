@@ -1,0 +1,231 @@
+//! `weir observe`: prints what a running router drops, as it drops it. Its filter is that of `weir capture`, too.
+
+use std::io::{self, IsTerminal};
+
+use weir_lfb::packet_filter;
+use weir_model::observe::{LAST_MAX, ObserveRequest, Observed, PacketFilter};
+use weir_northbound::client;
+
+use crate::component::escaped;
+use crate::output::{note, print_to_reader};
+use crate::{Failure, RouterSocket, complete};
+
+/// Which packets are wanted.
+#[derive(Debug, clap::Args)]
+#[command(
+    next_help_heading = "Filter (values of an option are alternatives; every option must match)"
+)]
+pub(crate) struct FilterArguments {
+    /// Packets from or to an address or a prefix; may be repeated, like all of these
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    host: Vec<String>,
+    /// Packets from an address or a prefix
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    src: Vec<String>,
+    /// Packets to an address or a prefix
+    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    dst: Vec<String>,
+    /// Packets of a protocol: tcp, udp, icmp (both versions), .., or a number
+    #[arg(long, value_name = "PROTOCOL", add = complete::protocols())]
+    proto: Vec<String>,
+    /// Packets from or to a port number or a range of them: 53, 5000-5999
+    #[arg(long, value_name = "NUMBER|RANGE")]
+    port_number: Vec<String>,
+    /// Packets that are dropped for a reason: queue-full
+    #[arg(long, value_name = "REASON", add = complete::reasons())]
+    reason: Vec<String>,
+}
+
+impl FilterArguments {
+    /// The filter, which has been checked.
+    pub(crate) fn filter(self) -> Result<PacketFilter, Failure> {
+        let filter = PacketFilter {
+            host: self.host,
+            src: self.src,
+            dst: self.dst,
+            proto: self.proto,
+            port_number: self.port_number,
+            reason: self.reason,
+        };
+        match packet_filter::check(&filter) {
+            Ok(_) => Ok(filter),
+            Err(why) => Err(Failure::Usage(why)),
+        }
+    }
+}
+
+/// Arguments of `weir observe`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ObserveArguments {
+    /// A port of the router; may be repeated. All ports, if none is given
+    #[arg(long = "port", value_name = "NAME")]
+    ports: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArguments,
+    /// Print the last COUNT events, and end
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=i64::from(LAST_MAX)))]
+    last: Option<u32>,
+    /// Go on with new events until Ctrl-C; the default without --last
+    #[arg(short, long)]
+    follow: bool,
+    /// End after this time, and what it takes to add up its last drops
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Print each event as a line of JSON
+    #[arg(short, long)]
+    json: bool,
+    #[command(flatten)]
+    router: RouterSocket,
+}
+
+/// `weir observe`.
+pub(crate) fn run(arguments: ObserveArguments) -> Result<(), Failure> {
+    let request = ObserveRequest {
+        port: arguments.ports,
+        filter: arguments.filter.filter()?,
+        last: arguments.last,
+        follow: arguments.follow.then_some(true),
+        seconds: arguments.seconds,
+    };
+    request.check().map_err(Failure::Usage)?;
+    if request.follows() && io::stdout().is_terminal() {
+        note("weir: waiting for drops; Ctrl-C ends");
+    }
+    let query = request.query().into_iter();
+    let query: Vec<_> = query
+        .map(|(name, value)| format!("{name}={}", escaped(&value)))
+        .collect();
+    let path = format!("/v1/observe?{}", query.join("&"));
+    let mut shown = Ok(true);
+    let take = |bytes: &[u8]| {
+        shown = show(bytes, arguments.json);
+        matches!(shown, Ok(true))
+    };
+    let ended = client::get_lines(&arguments.router.socket, &path, take);
+    match (ended, shown?) {
+        (Ok(()), true) if request.follows() && request.seconds.is_none() => {
+            Err(Failure::Run("the router has ended".to_owned()))
+        }
+        (Ok(()), _) => Ok(()),
+        (Err(error), _) => Err(Failure::Run(error.to_string())),
+    }
+}
+
+/// Prints a line of the answer. Returns whether somebody reads it.
+fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
+    if let Ok(event) = serde_json::from_slice::<Observed>(bytes) {
+        let text = match json {
+            true => String::from_utf8_lossy(bytes).into_owned(),
+            false => line(&event),
+        };
+        return print_to_reader(&format!("{text}\n"));
+    }
+    let other: serde_json::Value = serde_json::from_slice(bytes)
+        .map_err(|error| Failure::Run(format!("an event cannot be read: {error}")))?;
+    match (other["lost"].as_u64(), other["error"].as_str()) {
+        (Some(lost), _) => {
+            note(&format!(
+                "weir: {lost} events were lost, because they were not read in time"
+            ));
+            Ok(true)
+        }
+        (None, Some(why)) => Err(Failure::Run(why.to_owned())),
+        (None, None) => Err(Failure::Run(format!("an event cannot be read: {other}"))),
+    }
+}
+
+/// An event for a person.
+fn line(event: &Observed) -> String {
+    let time = time_of_day(event.unix_s);
+    let Some(flow) = &event.flow else {
+        let (packets, size) = (grouped(event.packets), size(event.bytes));
+        return format!(
+            "{time}  {}  {packets} more, of other flows, {size}",
+            event.reason
+        );
+    };
+    let port = flow.port.as_deref().unwrap_or("-");
+    let (reason, text, bytes) = (&event.reason, &flow.text, flow.frame_bytes);
+    let mut line = format!(
+        "{time}  {port} {}  {reason}  {text}  {bytes} B",
+        flow.direction
+    );
+    if flow.waited_s >= 0.001 {
+        line += &format!("  waited {:.1} ms", flow.waited_s * 1e3);
+    }
+    if event.packets > 1 {
+        let more = grouped(event.packets - 1);
+        line += &format!("  and {more} more in {:.2} s", event.over_s);
+    }
+    line
+}
+
+/// The time of day in UTC, like that of the log.
+fn time_of_day(unix_s: f64) -> String {
+    let millis = (unix_s * 1e3) as u64 % 86_400_000;
+    let (seconds, millis) = (millis / 1000, millis % 1000);
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{millis:03}Z", seconds % 60)
+}
+
+/// A number with spaces between its thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in a unit in which a person reads them.
+fn size(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes < 1e3 => format!("{bytes} B"),
+        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::observe::ObservedFlow;
+
+    #[test]
+    fn a_line_says_how_many_drops_it_stands_for() {
+        let mut event = Observed {
+            unix_s: 1_764_081_600.25,
+            over_s: 0.24,
+            reason: "queue-full".to_owned(),
+            packets: 12_345,
+            bytes: 18_690_330,
+            flow: Some(ObservedFlow {
+                port: Some("wan".to_owned()),
+                direction: "out".to_owned(),
+                text: "192.0.2.7:5000 > 198.51.100.1:53 udp".to_owned(),
+                source: Some("192.0.2.7".to_owned()),
+                source_port: Some(5000),
+                destination: Some("198.51.100.1".to_owned()),
+                destination_port: Some(53),
+                protocol: Some(17),
+                frame_bytes: 1514,
+                waited_s: 0.0123,
+            }),
+        };
+        let head = "14:40:00.250Z  wan out  queue-full  192.0.2.7:5000 > 198.51.100.1:53 udp  1514 B  waited 12.3 ms";
+        assert_eq!(line(&event), format!("{head}  and 12 344 more in 0.24 s"));
+        event.packets = 1;
+        assert_eq!(line(&event), head);
+        event.flow = None;
+        event.packets = 1_000_000;
+        assert_eq!(
+            line(&event),
+            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB"
+        );
+    }
+}

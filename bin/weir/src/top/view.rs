@@ -1,0 +1,539 @@
+//! A frame as lines of text, from the latest samples: as wide and as high as the terminal.
+//!
+//! ```text
+//!  weir 0.1.0, up 3 h 20 min                                  ? help  q quit
+//!
+//!  PORT  STATE  OUT MBIT/S  USED ..          a line for each port; the chosen one is reversed
+//!  wan   up           93.5  99 % ..
+//!
+//!  Last minute of wan                        curves
+//!  sent     ▁▃▇███
+//!  Whose packets wait at wan                 the chosen port's queue
+//!  WHO  PACKETS .. WHY
+//!  Dropped packets                           of the whole router
+//!  REASON  PKT/S .. MEANING
+//! ```
+//!
+//! What does not fit is left out: columns from the right, rows from the end, and the curves first.
+
+use super::Samples;
+use super::sample::{Drops, Port, Sample, Waiting};
+use crate::show::elapsed;
+use crate::table::{Column, Table};
+
+/// A sample is late after this many seconds.
+const LATE_S: u64 = 3;
+/// Samples in a curve.
+const CURVE: usize = 60;
+/// Least height with curves.
+const CURVES_HEIGHT_MIN: usize = 20;
+/// Width of the words before a curve.
+const LABEL: usize = 11;
+
+/// The text of a screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) lines: Vec<(Look, String)>,
+}
+
+/// How a line looks. There are no colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// As text.
+    Plain,
+    /// A heading.
+    Head,
+    /// The chosen row.
+    Selected,
+}
+
+impl Frame {
+    /// The lines as text, without spaces at their ends.
+    pub(super) fn trimmed(&self) -> String {
+        let lines: Vec<_> = self.lines.iter().map(|(_, line)| line.trim_end()).collect();
+        lines.join("\n").trim_end().to_owned()
+    }
+}
+
+/// What is shown.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    samples: Samples,
+    /// What was there when the user stopped it.
+    paused: Option<Vec<Sample>>,
+    /// Name of the chosen port; none for the first one that has a queue.
+    port: Option<String>,
+    /// Why there are no samples now.
+    lost: Option<String>,
+    help: bool,
+}
+
+const HELP: &str = "\
+Tab, arrows, j, k   choose a port
+p, space            stop and go on
+?, h                this help
+q, Esc, Ctrl-C      end
+
+OUT, IN, OFFERED    rates of the latest second, frames of layer 2: sent by the link,
+                    received by the port, and offered to its queue
+USED                share of the second in which the link was busy (paced ports)
+P50 MS, P99 MS      time in the queue that half and 99 of 100 sent packets did not exceed
+HELD                packets in the queue at the end of the second
+DROPS/S, MARKS/S    packets that the queue's discipline dropped, or marked (ECN)
+OF QUEUE, OF LINK   share of the bytes that wait, and of the link while others wait, too
+
+`weir observe` prints drops as they happen, `weir show TABLE` has every number.";
+
+impl View {
+    pub(super) fn new(port: Option<String>) -> Self {
+        Self {
+            port,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, sample: Sample) {
+        self.samples.add(sample);
+        self.lost = None;
+    }
+
+    /// Notes that samples do not come, and why.
+    pub(super) fn lost(&mut self, why: String) {
+        self.lost = Some(why);
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.paused = match self.paused.take() {
+            Some(_) => None,
+            None => Some(self.samples.all.iter().cloned().collect()),
+        };
+    }
+
+    pub(super) fn toggle_help(&mut self) {
+        self.help = !self.help;
+    }
+
+    /// Chooses a port before or behind the chosen one.
+    pub(super) fn select(&mut self, step: isize) {
+        let shown = self.shown();
+        let Some(sample) = shown.last() else {
+            return;
+        };
+        let count = sample.ports.len().max(1) as isize;
+        let next = (self.selected(sample) as isize + step).rem_euclid(count) as usize;
+        let port = sample.ports.get(next).map(|port| port.name.clone());
+        self.port = port;
+    }
+
+    fn shown(&self) -> Vec<&Sample> {
+        match &self.paused {
+            Some(paused) => paused.iter().collect(),
+            None => self.samples.all.iter().collect(),
+        }
+    }
+
+    /// The number of the chosen port: without a choice the one with most packets waiting.
+    fn selected(&self, sample: &Sample) -> usize {
+        let chosen = |name: &String| sample.ports.iter().position(|port| port.name == *name);
+        let ports = sample.ports.iter().enumerate();
+        let busiest =
+            || ports.max_by_key(|(n, port)| (port.held_packets, port.rate_bps, usize::MAX - n));
+        let chosen = self.port.as_ref().and_then(chosen);
+        chosen.or_else(|| busiest().map(|(n, _)| n)).unwrap_or(0)
+    }
+
+    /// The frame.
+    pub(super) fn frame(&self, width: usize, height: usize) -> Frame {
+        let shown = self.shown();
+        let mut frame = Frame::default();
+        let put = |frame: &mut Frame, look, text: &str| frame.lines.push((look, cut(text, width)));
+        let Some(sample) = shown.last() else {
+            let why = self
+                .lost
+                .as_deref()
+                .unwrap_or("waiting for the first sample");
+            put(&mut frame, Look::Head, &format!("weir: {why}"));
+            return frame;
+        };
+        put(&mut frame, Look::Head, &self.title(sample, width));
+        if self.help {
+            put(&mut frame, Look::Plain, "");
+            HELP.lines()
+                .for_each(|line| put(&mut frame, Look::Plain, line));
+        } else {
+            self.body(&shown, sample, (width, height), &mut frame);
+        }
+        frame.lines.truncate(height);
+        frame
+    }
+
+    fn title(&self, sample: &Sample, width: usize) -> String {
+        let uptime = elapsed(sample.uptime_s as u64);
+        let mut title = format!("weir {}, up {uptime}", sample.version);
+        let late = self
+            .samples
+            .latest
+            .map_or(0, |latest| latest.elapsed().as_secs());
+        match (&self.lost, late) {
+            _ if self.paused.is_some() => title += "   PAUSED, p goes on",
+            (Some(why), _) => title += &format!("   NO SAMPLES: {why}"),
+            (None, LATE_S..) => title += &format!("   NO SAMPLE FOR {late} s"),
+            (None, _) => {}
+        }
+        let keys = "? help  q quit";
+        match width.checked_sub(title.chars().count() + keys.len()) {
+            Some(space) if space > 1 => format!("{title}{}{keys}", " ".repeat(space)),
+            _ => title,
+        }
+    }
+
+    fn body(
+        &self,
+        shown: &[&Sample],
+        sample: &Sample,
+        (width, height): (usize, usize),
+        frame: &mut Frame,
+    ) {
+        let selected = self.selected(sample);
+        let Some(port) = sample.ports.get(selected) else {
+            frame
+                .lines
+                .push((Look::Plain, "The router has no ports.".to_owned()));
+            return;
+        };
+        let line = |frame: &mut Frame, look, text: &str| frame.lines.push((look, cut(text, width)));
+        line(frame, Look::Plain, "");
+        // The chosen port is always among those that are shown.
+        let rows = (height / 3).max(2);
+        let first = (selected + 1).saturating_sub(rows);
+        let all = ports(&sample.ports, width);
+        let (head, ports) = all
+            .split_first()
+            .map_or(("", &[][..]), |(head, rows)| (&head[..], rows));
+        line(frame, Look::Head, head);
+        for (number, text) in ports.iter().enumerate().skip(first).take(rows) {
+            let look = if number == selected {
+                Look::Selected
+            } else {
+                Look::Plain
+            };
+            line(frame, look, &format!("{text:<width$}"));
+        }
+        if height >= CURVES_HEIGHT_MIN {
+            line(frame, Look::Plain, "");
+            for (look, text) in curves(shown, port, width) {
+                line(frame, look, &text);
+            }
+        }
+        let drops = drops(&sample.drops, width);
+        let waiting: Vec<_> = sample
+            .waiting
+            .iter()
+            .filter(|row| row.port == port.name)
+            .collect();
+        let left = height.saturating_sub(frame.lines.len() + 4); // headings, and lines between
+        let for_drops = drops.len().min((left / 3).max(3));
+        line(frame, Look::Plain, "");
+        let head = format!("Whose packets wait at {} ({})", port.name, port.discipline);
+        line(frame, Look::Head, &head);
+        let waiting = holders(&waiting, width);
+        let room = left.saturating_sub(for_drops);
+        waiting
+            .iter()
+            .take(room)
+            .for_each(|row| line(frame, Look::Plain, row));
+        line(frame, Look::Plain, "");
+        line(
+            frame,
+            Look::Head,
+            "Dropped packets of the router, by reason",
+        );
+        drops.iter().for_each(|row| line(frame, Look::Plain, row));
+    }
+}
+
+/// The table of ports: a heading, and a line for each. The most important columns come first.
+fn ports(all: &[Port], width: usize) -> Vec<String> {
+    use Column::{Left, Right};
+    let mut table = Table::new(&[
+        Left("PORT"),
+        Left("STATE"),
+        Right("OUT MBIT/S"),
+        Right("USED"),
+        Right("P99 MS"),
+        Right("HELD"),
+        Right("DROPS/S"),
+        Right("P50 MS"),
+        Right("OFFERED"),
+        Right("IN MBIT/S"),
+        Right("PACED TO"),
+        Right("MARKS/S"),
+        Left("DISCIPLINE"),
+    ]);
+    for port in all {
+        table.row([
+            port.name.clone(),
+            port.state.clone(),
+            megabits(port.sent_bps),
+            port.utilisation.map_or("-".to_owned(), percent),
+            millis(port.delay_p99_s),
+            port.held_packets.to_string(),
+            per_second(port.dropped_per_s),
+            millis(port.delay_p50_s),
+            megabits(port.offered_bps),
+            megabits(port.received_bps),
+            port.rate_bps
+                .map_or("-".to_owned(), |rate| format!("{} M", megabits(rate))),
+            per_second(port.marked_per_s),
+            port.discipline.clone(),
+        ]);
+    }
+    table.within(width)
+}
+
+fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
+    if all.is_empty() {
+        return vec!["Nobody's.".to_owned()];
+    }
+    let mut table = Table::new(&[
+        Column::Left("WHO"),
+        Column::Right("PACKETS"),
+        Column::Right("WAITED MS"),
+        Column::Right("OF QUEUE"),
+        Column::Right("OF LINK"),
+        Column::Right("FLOWS"),
+        Column::Left("WHY"),
+    ]);
+    for holder in all {
+        table.row([
+            holder.who.clone(),
+            holder.packets.to_string(),
+            millis(Some(holder.waited_s)),
+            percent(holder.queue_share),
+            holder.link_share.map_or("-".to_owned(), percent),
+            holder.flows.to_string(),
+            holder.why.clone(),
+        ]);
+    }
+    table.within(width)
+}
+
+fn drops(all: &[Drops], width: usize) -> Vec<String> {
+    if all.is_empty() {
+        return vec!["None.".to_owned()];
+    }
+    let mut table = Table::new(&[
+        Column::Left("REASON"),
+        Column::Right("PKT/S"),
+        Column::Right("SINCE START"),
+        Column::Left("MEANING"),
+    ]);
+    for drops in all {
+        table.row([
+            drops.reason.clone(),
+            per_second(drops.per_s),
+            drops.since_start.to_string(),
+            drops.meaning.clone(),
+        ]);
+    }
+    table.within(width)
+}
+
+/// The last minute of a port: what its link sent, how long packets waited, and how many were dropped.
+fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
+    let of_port = |sample: &&Sample| sample.ports.iter().find(|p| p.name == port.name).cloned();
+    let latest = shown.iter().rev().take(CURVE).rev();
+    let past: Vec<Port> = latest.filter_map(of_port).collect();
+    let columns = CURVE.min(width.saturating_sub(LABEL + 20));
+    let curve =
+        |label: &str, value: &dyn Fn(&Port) -> f64, least: f64, shown: &dyn Fn(f64) -> String| {
+            let values: Vec<_> = past.iter().map(value).collect();
+            let values = &values[values.len().saturating_sub(columns)..];
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let bars: String = values
+                .iter()
+                .map(|value| bar(*value, most.max(least)))
+                .collect();
+            let text = format!("{label:<LABEL$}{bars:<columns$}  at most {}", shown(most));
+            (Look::Plain, text)
+        };
+    let rate = port.rate_bps.map_or(1e6, |rate| rate as f64);
+    vec![
+        (Look::Head, format!("Last minute of {}", port.name)),
+        curve("sent", &|p| p.sent_bps as f64, rate, &|bps| {
+            format!("{:.1} Mbit/s", bps / 1e6)
+        }),
+        curve(
+            "delay p99",
+            &|p| p.delay_p99_s.unwrap_or(0.0),
+            0.001,
+            &|s| format!("{:.1} ms", s * 1e3),
+        ),
+        curve("dropped", &|p| p.dropped_per_s, 1.0, &|n| {
+            format!("{n:.0} a second")
+        }),
+    ]
+}
+
+/// A value as a bar, in eighths of what the highest one is.
+fn bar(value: f64, most: f64) -> char {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let eighths = (8.0 * value / most).ceil() as usize; // of something, at least one
+    BARS[eighths.min(8)]
+}
+
+fn megabits(bps: u64) -> String {
+    format!("{:.1}", bps as f64 / 1e6)
+}
+
+fn millis(seconds: Option<f64>) -> String {
+    seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e3))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn per_second(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+/// A line that is not wider than the screen.
+fn cut(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ports: &[(&str, u64)], drops: f64) -> Sample {
+        let port = |(name, held): &(&str, u64)| Port {
+            name: (*name).to_owned(),
+            state: "up".to_owned(),
+            discipline: "triple_fair".to_owned(),
+            rate_bps: Some(95_000_000),
+            sent_bps: 94_000_000,
+            offered_bps: 300_000_000,
+            utilisation: Some(0.994),
+            held_packets: *held,
+            delay_p99_s: Some(0.0205),
+            dropped_per_s: drops,
+            ..Port::default()
+        };
+        let waiting = Waiting {
+            port: "wan".to_owned(),
+            who: "10.0.0.2".to_owned(),
+            flows: 40,
+            packets: 300,
+            queue_share: 0.9,
+            link_share: Some(0.25),
+            waited_s: 0.1,
+            why: "The source has 40 flows in the queue, which share the turns of one source: each waits 40 times as long.".to_owned(),
+        };
+        Sample {
+            version: "0.1.0".to_owned(),
+            uptime_s: 65.0,
+            ports: ports.iter().map(port).collect(),
+            waiting: vec![waiting],
+            drops: vec![Drops {
+                reason: "queue-full".to_owned(),
+                per_s: drops,
+                since_start: 5000,
+                meaning: "The queue was full.".to_owned(),
+            }],
+        }
+    }
+
+    fn text(view: &View, width: usize, height: usize) -> Vec<String> {
+        let frame = view.frame(width, height);
+        assert!(frame.lines.len() <= height);
+        let wide = frame
+            .lines
+            .iter()
+            .find(|(_, line)| line.chars().count() > width);
+        assert_eq!(wide, None);
+        frame.trimmed().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_frame_fits_every_terminal_and_shows_what_matters_most() {
+        let mut view = View::new(None);
+        for n in 0..200 {
+            view.add(sample(&[("lan", 0), ("wan", 300)], f64::from(n)));
+        }
+        let lines = text(&view, 80, 24);
+        let all = lines.join("\n");
+        assert!(lines[0].starts_with("weir 0.1.0, up 1 min 5 s") && lines[0].ends_with("q quit"));
+        assert_eq!(lines[2].split_whitespace().next(), Some("PORT"));
+        for part in [
+            "94.0",
+            "99 %",
+            "20.5",
+            "Whose packets wait at wan",
+            "10.0.0.2",
+            "queue-full",
+            "at most 199 a second",
+            "█",
+        ] {
+            assert!(all.contains(part), "{part}:\n{all}");
+        }
+        let narrow = text(&view, 34, 14).join("\n");
+        for part in ["PORT", "OUT MBIT/S", "USED", "10.0.0.2", "queue-full"] {
+            assert!(narrow.contains(part), "{part}:\n{narrow}");
+        }
+        assert!(!narrow.contains("Last minute"), "{narrow}");
+        for (width, height) in [(0, 0), (1, 1), (10, 3), (20, 50), (400, 5), (300, 100)] {
+            text(&view, width, height);
+        }
+    }
+
+    #[test]
+    fn ports_are_chosen_in_turn_and_a_pause_keeps_the_frame() {
+        let mut view = View::new(None);
+        let ports: Vec<_> = (0..30).map(|n| (format!("p{n}"), 0)).collect();
+        let ports: Vec<_> = ports
+            .iter()
+            .map(|(name, held)| (name.as_str(), *held))
+            .collect();
+        view.add(sample(&ports, 1.0));
+        let chosen = |view: &View| {
+            let frame = view.frame(80, 24);
+            let selected = frame.lines.iter().find(|(look, _)| *look == Look::Selected);
+            selected
+                .unwrap()
+                .1
+                .split_whitespace()
+                .next()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(chosen(&view), "p0");
+        view.select(-1);
+        assert_eq!(chosen(&view), "p29");
+        view.select(1);
+        view.select(1);
+        assert_eq!(chosen(&view), "p1");
+        let before = text(&view, 80, 24);
+        view.pause();
+        view.add(sample(&[("other", 3)], 9.0));
+        let paused = text(&view, 80, 24);
+        assert!(paused[0].contains("PAUSED"));
+        assert_eq!(before[1..], paused[1..]);
+        view.pause();
+        assert_eq!(chosen(&view), "other", "the chosen port is gone");
+        view.lost("nobody answers".to_owned());
+        assert!(text(&view, 80, 24)[0].contains("NO SAMPLES: nobody answers"));
+        view.toggle_help();
+        assert!(text(&view, 80, 24).join("\n").contains("choose a port"));
+    }
+
+    #[test]
+    fn a_bar_stands_for_a_share_of_the_highest() {
+        let bars: String = [0.0, 0.01, 4.0, 8.0, 9.0]
+            .map(|value| bar(value, 8.0))
+            .iter()
+            .collect();
+        assert_eq!(bars, " ▁▄██");
+    }
+}

@@ -1,0 +1,458 @@
+//! Readers of what a router drops: shares the plane's observers between them, and keeps the past for all.
+//!
+//! ```text
+//!  worker: [ history ] --swap, at most 5 times a second--> [ past: 4096 events ] --place in it--> readers without a filter
+//!          [ observer ] --the same swap------------------> [ its events ] ----------------------> the reader with that filter
+//! ```
+//!
+//! The forwarding thread does not know readers: it swaps memory when it is asked, and it is asked equally often for one
+//! reader and for many. A reader that comes late loses the oldest events, and learns how many.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use weir_base::Span;
+use weir_lfb::packet_filter;
+use weir_model::observe::{ObserveReport, ObserveRequest, Observed, ObservedFlow};
+use weir_packet::FlowKey;
+use weir_path::plane::observe::{
+    Drops, EVENTS_MAX, Events, HISTORY, LEASE, OBSERVERS_MAX, TooMany, Want,
+};
+
+use crate::clock;
+use crate::mutex::lock;
+use crate::worker::{Handle, NoAnswer, Worker};
+
+/// Most readers at a time, with a filter and without.
+const READERS_MAX: usize = 16;
+/// Shortest time between two requests to the forwarding thread.
+const ASK_GAP: Duration = Duration::from_millis(200);
+
+/// Time after which the drops of an instant have been fetched.
+const GRACE: Span = Span::from_millis(650); // the interval, and twice the gap
+
+/// Why a reader is refused, or has ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObserveRefusal {
+    /// The request is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// There are too many others.
+    #[error("too many others observe this router; end one of them, or ask again later")]
+    Busy,
+    /// There is no reader of this number.
+    #[error("there is no such observer; one that is not read for a minute ends")]
+    Gone,
+    /// The router does not answer.
+    #[error("{0}")]
+    Silent(#[from] NoAnswer),
+}
+
+/// The readers of a router.
+#[derive(Debug)]
+pub struct Observations {
+    handle: Handle,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    readers: BTreeMap<u64, Reader>,
+    past: Past,
+    asked: Option<Instant>,
+    /// Memory that the observers go on with at the next request.
+    spare: Vec<Events>,
+}
+
+/// The latest events of the history.
+#[derive(Debug, Default)]
+struct Past {
+    events: VecDeque<Drops>,
+    /// Number of the first of them, counted from the start; those that were overwritten before they came here count, too.
+    first: u64,
+}
+
+#[derive(Debug)]
+struct Reader {
+    source: Source,
+    /// Events that are not read yet.
+    waiting: VecDeque<Drops>,
+    lost: u64,
+    fetched: Instant,
+    follows: bool,
+    /// The time of its last event.
+    until: Option<weir_base::Instant>,
+}
+
+/// Where new events of a reader come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The history, from the event with this number on.
+    Past(u64),
+    /// An observer of its own.
+    Own(u64),
+}
+
+impl Observations {
+    /// No reader yet, for the router behind `handle`.
+    pub fn new(handle: Handle) -> Self {
+        Self {
+            handle,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Adds a reader, and returns its number.
+    pub fn start(&self, request: &ObserveRequest) -> Result<u64, ObserveRefusal> {
+        request.check().map_err(ObserveRefusal::Wrong)?;
+        let filter = packet_filter::check(&request.filter).map_err(ObserveRefusal::Wrong)?;
+        let want = Want {
+            ports: request.port.clone(),
+            filter,
+        };
+        let mut state = lock(&self.state);
+        state.forget(&self.handle);
+        if state.readers.len() >= READERS_MAX {
+            return Err(ObserveRefusal::Busy);
+        }
+        let ports = want.ports.clone();
+        self.handle.call(|worker| unknown_port(worker, ports))??;
+        state.ask(&self.handle)?;
+        let last = request.last.unwrap_or(0) as usize;
+        let past = state.past.last(last, &want);
+        let end = state.past.end();
+        let source = match want == Want::default() || !request.follows() {
+            true => Source::Past(end),
+            false => {
+                let begun = self.handle.call(move |worker| {
+                    worker.plane.observe(want, Events::default(), clock::now())
+                });
+                Source::Own(begun?.map_err(|TooMany| ObserveRefusal::Busy)?)
+            }
+        };
+        state.last += 1;
+        let reader = Reader {
+            source,
+            waiting: past,
+            lost: 0,
+            fetched: Instant::now(),
+            follows: request.follows(),
+            until: request
+                .seconds
+                .map(|s| clock::now() + Span::from_secs_f64(s)),
+        };
+        let number = state.last;
+        state.readers.insert(number, reader);
+        Ok(number)
+    }
+
+    /// The events of a reader since the last call.
+    pub fn fetch(&self, number: u64) -> Result<ObserveReport, ObserveRefusal> {
+        let mut state = lock(&self.state);
+        state.forget(&self.handle);
+        let reader = state.readers.get(&number).ok_or(ObserveRefusal::Gone)?;
+        let is_over = |until: weir_base::Instant| clock::now() >= until + GRACE;
+        let done = !reader.follows || reader.until.is_some_and(is_over);
+        if reader.follows && (done || state.may_ask()) {
+            state.ask(&self.handle)?;
+        }
+        let State { readers, past, .. } = &mut *state;
+        let reader = readers.get_mut(&number).ok_or(ObserveRefusal::Gone)?;
+        if reader.follows {
+            reader.follow(past);
+        }
+        reader.fetched = Instant::now();
+        let epoch = clock::epoch();
+        let events = reader.waiting.drain(..);
+        Ok(ObserveReport {
+            events: events.map(|event| observed(&event, epoch)).collect(),
+            lost: std::mem::take(&mut reader.lost),
+            done,
+        })
+    }
+
+    /// Ends a reader.
+    pub fn end(&self, number: u64) {
+        if let Some(reader) = lock(&self.state).readers.remove(&number) {
+            reader.end(&self.handle);
+        }
+    }
+}
+
+/// On the forwarding thread: refuses ports that do not exist.
+fn unknown_port(worker: &mut Worker, wanted: Vec<String>) -> Result<(), ObserveRefusal> {
+    let ports = worker.plane.ports();
+    let Some(unknown) = wanted
+        .iter()
+        .find(|name| ports.iter().all(|port| port.name != **name))
+    else {
+        return Ok(());
+    };
+    let known: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+    let known = known.join(", ");
+    let why = format!("there is no port `{unknown}`; the ports are: {known}");
+    Err(ObserveRefusal::Wrong(why))
+}
+
+impl State {
+    /// Ends readers that have not fetched for too long.
+    fn forget(&mut self, handle: &Handle) {
+        let lease = Duration::from_nanos(LEASE.as_nanos());
+        let gone = |_: &u64, reader: &mut Reader| reader.fetched.elapsed() >= lease;
+        let gone = self.readers.extract_if(.., gone);
+        gone.for_each(|(_, reader)| reader.end(handle));
+    }
+
+    fn may_ask(&self) -> bool {
+        self.asked.is_none_or(|asked| asked.elapsed() >= ASK_GAP)
+    }
+
+    /// Takes what the observers have seen, and gives it to the readers.
+    fn ask(&mut self, handle: &Handle) -> Result<(), ObserveRefusal> {
+        let is_own = |reader: &&Reader| matches!(reader.source, Source::Own(_));
+        let observers = 1 + self.readers.values().filter(is_own).count();
+        let mut empties = std::mem::take(&mut self.spare);
+        empties.resize_with(observers.min(1 + OBSERVERS_MAX), Events::default);
+        let batches = handle.call(|worker| worker.plane.observed(empties, clock::now()))?;
+        self.asked = Some(Instant::now());
+        for mut batch in batches {
+            match batch.observer {
+                HISTORY => self.past.add(batch.overwritten, batch.events.drain()),
+                number => {
+                    let of = |reader: &&mut Reader| reader.source == Source::Own(number);
+                    if let Some(reader) = self.readers.values_mut().find(of) {
+                        reader.lost += batch.overwritten;
+                        batch.events.drain().for_each(|event| reader.push(event));
+                    }
+                }
+            }
+            batch.events.drain().for_each(drop);
+            self.spare.push(batch.events);
+        }
+        Ok(())
+    }
+}
+
+impl Past {
+    /// Number of the next event.
+    fn end(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    fn add(&mut self, overwritten: u64, events: impl Iterator<Item = Drops>) {
+        if overwritten > 0 {
+            // What is here is older than what is missing.
+            self.first = self.end() + overwritten;
+            self.events.clear();
+        }
+        for event in events {
+            if self.events.len() >= EVENTS_MAX {
+                self.events.pop_front();
+                self.first += 1;
+            }
+            self.events.push_back(event);
+        }
+    }
+
+    /// The last events that are wanted, at most this many.
+    fn last(&self, count: usize, want: &Want) -> VecDeque<Drops> {
+        let wanted = self
+            .events
+            .iter()
+            .rev()
+            .filter(|event| want.takes_event(event));
+        let mut last: VecDeque<_> = wanted.take(count).cloned().collect();
+        last.make_contiguous().reverse();
+        last
+    }
+}
+
+impl Reader {
+    /// Ends its observer, if it has one of its own.
+    fn end(self, handle: &Handle) {
+        if let Source::Own(observer) = self.source {
+            let _ = handle.post(move |worker| worker.plane.end_observer(observer)); // or the router has ended
+        }
+    }
+
+    /// Adds an event; the oldest one that was not read makes room.
+    fn push(&mut self, event: Drops) {
+        if self.until.is_some_and(|until| event.first > until) {
+            return;
+        }
+        if self.waiting.len() >= EVENTS_MAX {
+            self.waiting.pop_front();
+            self.lost += 1;
+        }
+        self.waiting.push_back(event);
+    }
+
+    /// Takes new events of the history.
+    fn follow(&mut self, past: &Past) {
+        let Source::Past(next) = &mut self.source else {
+            return;
+        };
+        self.lost += past.first.saturating_sub(*next);
+        let known = next.saturating_sub(past.first) as usize; // at most as many as there are
+        *next = past.end();
+        for event in past.events.iter().skip(known) {
+            self.push(event.clone());
+        }
+    }
+}
+
+/// An event as values.
+fn observed(event: &Drops, epoch: u64) -> Observed {
+    let unix_nanos = epoch + event.first.as_nanos();
+    Observed {
+        unix_s: unix_nanos as f64 / 1e9,
+        over_s: event.last.since(event.first).as_secs_f64(),
+        reason: event.reason.name().to_owned(),
+        packets: event.count.packets,
+        bytes: event.count.bytes,
+        flow: event.of.as_ref().map(|of| {
+            let FlowKey {
+                source_port,
+                destination_port,
+                protocol,
+                ..
+            } = of.key;
+            ObservedFlow {
+                port: of.port.as_deref().map(str::to_owned),
+                direction: if of.outbound { "out" } else { "in" }.to_owned(),
+                text: of.key.to_string(),
+                source: of.key.address_shown(of.key.source),
+                source_port: Some(source_port).filter(|port| *port != 0),
+                destination: of.key.address_shown(of.key.destination),
+                destination_port: Some(destination_port).filter(|port| *port != 0),
+                protocol: of.key.source_ip().map(|_| protocol),
+                frame_bytes: of.frame_bytes,
+                waited_s: Span::as_secs_f64(of.waited),
+            }
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_base::{Streams, Tally};
+    use weir_packet::Reason;
+    use weir_path::plane::Plane;
+
+    /// An event of the history, `number` milliseconds after the start.
+    fn event(number: u64) -> Drops {
+        let at = weir_base::Instant::ZERO + Span::from_millis(number);
+        Drops {
+            first: at,
+            last: at,
+            reason: Reason::QueueFull,
+            count: Tally::one(100),
+            of: None,
+        }
+    }
+
+    fn reader(source: Source) -> Reader {
+        Reader {
+            source,
+            waiting: VecDeque::new(),
+            lost: 0,
+            fetched: Instant::now(),
+            follows: true,
+            until: None,
+        }
+    }
+
+    fn seen(reader: &mut Reader) -> Vec<u64> {
+        let events = reader.waiting.drain(..);
+        events
+            .map(|event| event.first.as_nanos() / 1_000_000)
+            .collect()
+    }
+
+    fn router() -> Handle {
+        let plane = Plane::new(16, 1518, Streams::new(1));
+        Worker::new(plane, Box::new(|_| {})).start().unwrap().0
+    }
+
+    #[test]
+    fn a_reader_gets_every_event_once_or_learns_how_many_it_has_lost() {
+        let mut past = Past::default();
+        past.add(0, (0..10).map(event));
+        let mut early = reader(Source::Past(past.end()));
+        past.add(0, (10..13).map(event));
+        early.follow(&past);
+        assert_eq!((seen(&mut early), early.lost), (vec![10, 11, 12], 0));
+        early.follow(&past);
+        assert_eq!(seen(&mut early), []);
+        // The forwarding thread has overwritten two: what is here is older, and not followed by what comes.
+        past.add(2, (15..17).map(event));
+        early.follow(&past);
+        assert_eq!((seen(&mut early), early.lost), (vec![15, 16], 2));
+        let all = past.last(100, &Want::default());
+        assert_eq!(all.len(), 2);
+        // More than are kept.
+        let many = EVENTS_MAX as u64;
+        past.add(0, (17..17 + many).map(event));
+        early.lost = 0;
+        early.follow(&past);
+        assert_eq!((early.waiting.len(), early.lost), (EVENTS_MAX, 0));
+        past.add(0, (0..many + 7).map(event));
+        early.follow(&past);
+        assert_eq!(early.waiting.len(), EVENTS_MAX);
+        assert_eq!(
+            early.lost,
+            7 + many,
+            "seven are gone, and as many as wait were not read"
+        );
+    }
+
+    #[test]
+    fn events_after_the_end_of_a_reader_are_not_its_own() {
+        let mut past = Past::default();
+        let mut reader = reader(Source::Past(0));
+        reader.until = Some(weir_base::Instant::ZERO + Span::from_millis(2));
+        past.add(0, (0..5).map(event));
+        reader.follow(&past);
+        assert_eq!(seen(&mut reader), [0, 1, 2]);
+    }
+
+    #[test]
+    fn readers_are_few_and_leave_their_places() {
+        let handle = router();
+        let all = Observations::new(handle.clone());
+        let plain = ObserveRequest::default();
+        let mut filtered = ObserveRequest::default();
+        filtered.filter.host = vec!["192.0.2.7".to_owned()];
+        let numbers: Vec<_> = (0..OBSERVERS_MAX)
+            .map(|_| all.start(&filtered).unwrap())
+            .collect();
+        assert_eq!(all.start(&filtered), Err(ObserveRefusal::Busy));
+        for _ in OBSERVERS_MAX..READERS_MAX {
+            all.start(&plain).unwrap();
+        }
+        assert_eq!(all.start(&plain), Err(ObserveRefusal::Busy));
+        let report = all.fetch(numbers[0]).unwrap();
+        assert_eq!(report, ObserveReport::default());
+        all.end(numbers[0]);
+        assert_eq!(all.fetch(numbers[0]), Err(ObserveRefusal::Gone));
+        let again = all.start(&filtered).unwrap();
+        assert!(all.fetch(again).is_ok());
+        all.end(again);
+        let last = ObserveRequest {
+            last: Some(5),
+            ..plain.clone()
+        };
+        let last = all.start(&last).unwrap();
+        assert!(all.fetch(last).unwrap().done);
+        all.end(last);
+        let wrong = ObserveRequest {
+            port: vec!["wan".to_owned()],
+            ..plain
+        };
+        assert!(matches!(all.start(&wrong), Err(ObserveRefusal::Wrong(_))));
+        handle.call(Worker::stop).unwrap();
+    }
+}

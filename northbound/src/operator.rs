@@ -1,0 +1,87 @@
+//! The router behind the service, as the service needs it.
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use tokio::sync::watch;
+use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::observe::{ObserveReport, ObserveRequest};
+use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
+
+/// Reason why a table cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its query is wrong.
+    Wrong(String),
+    /// There is no way to do it now, or at all.
+    Impossible(String),
+    /// There is no such thing.
+    NotFound(String),
+    /// The router does not answer.
+    Silent(String),
+}
+
+/// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user ID.
+    pub uid: u32,
+    /// Its process ID; none if the kernel does not know it.
+    pub pid: Option<i32>,
+}
+
+/// The router behind the service. Calls may block until the data plane answers, which takes up to one burst.
+pub trait Operator: Send + Sync + 'static {
+    /// Every class that can be read; each has the path `/v1/NAME`.
+    fn classes(&self) -> Vec<&'static Class>;
+    /// Reads a class; the query is the part of the path after `?`.
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal>;
+    /// The configuration in force, with every default written out.
+    fn config(&self) -> Result<BTreeMap<String, String>, Refusal>;
+    /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
+    fn apply(&self, text: &str, by: Peer) -> ApplyReport;
+    /// Changes single components of the configuration in force, all of them or none.
+    fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
+    /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
+    fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
+    /// Starts a capture.
+    fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
+    /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
+    fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
+    /// Ends a capture.
+    fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
+    /// Begins to observe what is dropped, and returns the number of the observer.
+    fn observe(&self, _request: ObserveRequest) -> Result<u64, Refusal> {
+        let why = "drops are observed on the socket of the router itself: weir observe --socket";
+        Err(Refusal::Impossible(why.to_owned()))
+    }
+    /// What an observer has seen since the last call.
+    fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
+        Err(Refusal::NotFound("there is no such observer".to_owned()))
+    }
+    /// Ends an observer.
+    fn end_observer(&self, _id: u64) {}
+    /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
+    fn live(&self) -> Option<Live> {
+        None
+    }
+}
+
+/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
+#[derive(Clone, Debug, Default)]
+pub struct LiveLine(pub(crate) Bytes);
+
+/// The latest sample.
+pub type Live = watch::Receiver<LiveLine>;
+
+impl LiveLine {
+    /// From tables by their names.
+    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
+        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
+        Self(line.into())
+    }
+}
