@@ -22,4 +22,4 @@ mod stream;
 
 pub use ce::ControlElement;
 pub use page::{Page, Token};
-pub use server::{Operator, Peer, Refusal, Service};
+pub use server::{Operator, Peer, Refusal, Service, answer_stream};
