@@ -63,14 +63,26 @@ macro_rules! target {
 /// All targets, in the order of their names.
 pub static TARGETS: &[Target] = &[
     target!(capture, "a capture: pcap, pcapng", &[]),
-    target!(ce_configuration, "the configuration of a control element", TOML),
+    target!(
+        ce_configuration,
+        "the configuration of a control element",
+        TOML
+    ),
     target!(classifier, "captures and payloads for the classifier", &[]),
-    target!(configuration, "the configuration of a router or a forwarding element", TOML),
+    target!(
+        configuration,
+        "the configuration of a router or a forwarding element",
+        TOML
+    ),
     target!(forces, "ForCES messages", &[]),
     target!(forces_value, "values of ForCES components", &[]),
     target!(forces_xml, "libraries of ForCES classes, as XML", XML),
     target!(fpf, "frames at a router with FPF rules", &[]),
-    target!(frames, "a frame: routed, bridged, answered, fragmented", &[]),
+    target!(
+        frames,
+        "a frame: routed, bridged, answered, fragmented",
+        &[]
+    ),
     target!(netlink, "netlink messages about the kernel's tables", &[]),
     target!(network, "the file of a network with FPF", TOML),
     target!(northbound, "HTTP requests to a router", HTTP),
@@ -83,25 +95,108 @@ pub static TARGETS: &[Target] = &[
 
 /// Pieces of configurations, networks and scenarios.
 const TOML: &[&str] = &[
-    "[", "]", "[[", "]]", " = ", "\"", "\n", ".", "{ ", " }", ", ", "true", "\"0 Mbit\"", "\"18446744073709551615 bit\"",
-    "\"1e300 s\"", "\"-1 B\"", "\"0 s\"", "nan", "-1", "0", "9223372036854775807", "1e308", "port.x.interface = \"eth0\"\n",
-    "kind = \"fifo\"\n", "limit = ", "rate = ", "[fpf.rule.a]\n", "lid = \"01\"\n", "vectors = ", "[port.wan.discipline]\n",
-    "count = ", "extends = ", "[sweep]\n", "\"exponential 1 MB\"", "\"pareto 1.5 0.5 s\"", "ends = [\"a\", \"b\"]\n", "\u{fffd}",
+    "[",
+    "]",
+    "[[",
+    "]]",
+    " = ",
+    "\"",
+    "\n",
+    ".",
+    "{ ",
+    " }",
+    ", ",
+    "true",
+    "\"0 Mbit\"",
+    "\"18446744073709551615 bit\"",
+    "\"1e300 s\"",
+    "\"-1 B\"",
+    "\"0 s\"",
+    "nan",
+    "-1",
+    "0",
+    "9223372036854775807",
+    "1e308",
+    "port.x.interface = \"eth0\"\n",
+    "kind = \"fifo\"\n",
+    "limit = ",
+    "rate = ",
+    "[fpf.rule.a]\n",
+    "lid = \"01\"\n",
+    "vectors = ",
+    "[port.wan.discipline]\n",
+    "count = ",
+    "extends = ",
+    "[sweep]\n",
+    "\"exponential 1 MB\"",
+    "\"pareto 1.5 0.5 s\"",
+    "ends = [\"a\", \"b\"]\n",
+    "\u{fffd}",
 ];
 
 const XML: &[&str] = &[
-    "<", ">", "/>", "</", "\"", "&amp;", "&#0;", "<!--", "-->", "<![CDATA[", "]]>", "<LFBLibrary ", "<dataTypeDefs>",
-    "<dataTypeDef>", "<name>", "<struct>", "<array type=\"variable-size\">", "<component componentID=\"1\">", "<typeRef>",
-    "<atomic>", "<baseType>", "<LFBClassDef LFBClassID=\"3\">", "<derivedFrom>", "<version>1.0</version>", "uint32",
+    "<",
+    ">",
+    "/>",
+    "</",
+    "\"",
+    "&amp;",
+    "&#0;",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    "<LFBLibrary ",
+    "<dataTypeDefs>",
+    "<dataTypeDef>",
+    "<name>",
+    "<struct>",
+    "<array type=\"variable-size\">",
+    "<component componentID=\"1\">",
+    "<typeRef>",
+    "<atomic>",
+    "<baseType>",
+    "<LFBClassDef LFBClassID=\"3\">",
+    "<derivedFrom>",
+    "<version>1.0</version>",
+    "uint32",
 ];
 
 const HTTP: &[&str] = &[
-    "GET ", "PUT ", "PATCH ", "DELETE ", "POST ", " HTTP/1.1\r\n", "\r\n", "\r\n\r\n", "Host: a\r\n", "Content-Length: ",
-    "Transfer-Encoding: chunked\r\n", "Expect: 100-continue\r\n", "Connection: close\r\n", "Content-Type: application/json\r\n",
-    "/v1/", "%2e", "%00", "%ff", "?limit=", "&port=", "[", "]", "{", "}", "\"path\":", "\"value\":", "1e999", "\"port.wan.rate\"",
+    "GET ",
+    "PUT ",
+    "PATCH ",
+    "DELETE ",
+    "POST ",
+    " HTTP/1.1\r\n",
+    "\r\n",
+    "\r\n\r\n",
+    "Host: a\r\n",
+    "Content-Length: ",
+    "Transfer-Encoding: chunked\r\n",
+    "Expect: 100-continue\r\n",
+    "Connection: close\r\n",
+    "Content-Type: application/json\r\n",
+    "/v1/",
+    "%2e",
+    "%00",
+    "%ff",
+    "?limit=",
+    "&port=",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"path\":",
+    "\"value\":",
+    "1e999",
+    "\"port.wan.rate\"",
 ];
 
-const TRACE: &[&str] = &["\n", " ", "#", "outage", "0.001", "1e9", "86400", "-0", "nan", "inf", "0 bit", "9 Mbit", "1 Tbit"];
+const TRACE: &[&str] = &[
+    "\n", " ", "#", "outage", "0.001", "1e9", "86400", "-0", "nan", "inf", "0 bit", "9 Mbit",
+    "1 Tbit",
+];
 
 #[cfg(test)]
 mod tests {
@@ -120,7 +215,11 @@ mod tests {
     #[test]
     fn every_target_has_its_wrapper() {
         for target in TARGETS {
-            let file = format!("{}/../fuzz_targets/{}.rs", env!("CARGO_MANIFEST_DIR"), target.name);
+            let file = format!(
+                "{}/../fuzz_targets/{}.rs",
+                env!("CARGO_MANIFEST_DIR"),
+                target.name
+            );
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             assert!(text.contains(&format!("\"{}\"", target.name)), "{file}");
         }

@@ -69,7 +69,9 @@ fn target(name: &str) -> Result<&'static Target, String> {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::List => {
-            TARGETS.iter().for_each(|target| println!("{:16} {}", target.name, target.about));
+            TARGETS
+                .iter()
+                .for_each(|target| println!("{:16} {}", target.name, target.about));
             Ok(true)
         }
         Command::Run {
@@ -83,7 +85,13 @@ fn main() -> ExitCode {
             let all: Vec<&Target> = TARGETS.iter().collect();
             let targets = if targets.is_empty() { all } else { targets };
             let time = Duration::from_secs(seconds);
-            Ok(run(&targets, Limits { inputs, time }, seed, jobs.into(), &out))
+            Ok(run(
+                &targets,
+                Limits { inputs, time },
+                seed,
+                jobs.into(),
+                &out,
+            ))
         }
         Command::Replay { target, files } => replay(target, &files),
         Command::Seeds { target, folder } => write(target, &folder),
@@ -137,7 +145,11 @@ fn tell(target: &Target, failure: &Failure, seed: u64, out: &Path) {
             "",
             path.display()
         ),
-        Err(error) => println!("{:16} the input cannot be written to {}: {error}", "", out.display()),
+        Err(error) => println!(
+            "{:16} the input cannot be written to {}: {error}",
+            "",
+            out.display()
+        ),
     }
 }
 

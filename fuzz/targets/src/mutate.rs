@@ -50,7 +50,9 @@ fn change(random: &mut Stream, bytes: &mut Vec<u8>, other: &[u8], tokens: &[&str
     match random.random_range(0..12) {
         0 if at < bytes.len() => bytes[at] ^= 1 << random.random_range(0..8),
         1 if at < bytes.len() => bytes[at] = random.random(),
-        2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add_signed(random.random_range(-8..=8)),
+        2 if at < bytes.len() => {
+            bytes[at] = bytes[at].wrapping_add_signed(random.random_range(-8..=8))
+        }
         3 => bytes.truncate(at),
         4 => drop(bytes.drain(at..end)),
         5 => {
@@ -107,7 +109,10 @@ fn digits(random: &mut Stream, bytes: &mut Vec<u8>, at: usize) {
         return;
     };
     let first = at + first;
-    let len = bytes[first..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let len = bytes[first..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let value = match random.random() {
         true => EDGES[random.random_range(0..EDGES.len())],
         false => random.random_range(0..1000),

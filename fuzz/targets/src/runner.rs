@@ -70,7 +70,12 @@ type Current = Mutex<Option<(Instant, Vec<u8>)>>;
 
 /// Runs a target until a limit or a failure. `streams` gives the mutations. An input that never ends ends the process,
 /// after `hangs` has been told.
-pub fn run(target: &Target, streams: &Streams, limits: Limits, hangs: impl Fn(&Failure)) -> Result<Ran, Failure> {
+pub fn run(
+    target: &Target,
+    streams: &Streams,
+    limits: Limits,
+    hangs: impl Fn(&Failure),
+) -> Result<Ran, Failure> {
     let current = Current::default();
     let (done, ended) = mpsc::channel();
     thread::scope(|scope| {
@@ -82,7 +87,9 @@ pub fn run(target: &Target, streams: &Streams, limits: Limits, hangs: impl Fn(&F
         });
         while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(INPUT_TIME_MAX / 10) {
             let now = current.lock().unwrap_or_else(PoisonError::into_inner);
-            let late = now.as_ref().filter(|(since, _)| since.elapsed() > INPUT_TIME_MAX);
+            let late = now
+                .as_ref()
+                .filter(|(since, _)| since.elapsed() > INPUT_TIME_MAX);
             if let Some((_, input)) = late {
                 let what = format!("it has not ended after {INPUT_TIME_MAX:?}");
                 let input = input.clone();
@@ -90,14 +97,23 @@ pub fn run(target: &Target, streams: &Streams, limits: Limits, hangs: impl Fn(&F
                 std::process::exit(1); // a thread cannot be stopped
             }
         }
-        running.join().unwrap_or_else(|_| unreachable!("panics of the target are caught"))
+        running
+            .join()
+            .unwrap_or_else(|_| unreachable!("panics of the target are caught"))
     })
 }
 
-fn run_all(target: &Target, streams: &Streams, limits: Limits, current: &Current) -> Result<Ran, Failure> {
+fn run_all(
+    target: &Target,
+    streams: &Streams,
+    limits: Limits,
+    current: &Current,
+) -> Result<Ran, Failure> {
     let mut random = streams.stream(target.name);
     let mut seeds = target.seeds();
-    seeds.iter_mut().for_each(|seed| seed.truncate(INPUT_BYTES_MAX));
+    seeds
+        .iter_mut()
+        .for_each(|seed| seed.truncate(INPUT_BYTES_MAX));
     let mut ran = Ran::default();
     let mut reached = BTreeSet::new();
     let mut take = |input: &[u8]| {
@@ -192,9 +208,12 @@ fn caught(work: impl FnOnce()) -> Option<String> {
 pub fn save(folder: &Path, target: &Target, failure: &Failure) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     // The same input gets the same name (FNV-1a).
-    let hash = failure.input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = failure
+        .input
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+        });
     let path = folder.join(format!("{}-{hash:016x}", target.name));
     fs::write(&path, &failure.input)?;
     Ok(path)

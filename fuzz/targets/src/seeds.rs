@@ -22,7 +22,8 @@ pub(crate) fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     collect(&root().join(folder), ending, DEPTH_MAX, &mut paths);
     paths.sort();
     let read = paths.iter().filter_map(|path| fs::read(path).ok());
-    read.filter(|bytes| bytes.len() <= INPUT_BYTES_MAX).collect()
+    read.filter(|bytes| bytes.len() <= INPUT_BYTES_MAX)
+        .collect()
 }
 
 fn collect(folder: &Path, ending: &str, depth: u32, paths: &mut Vec<PathBuf>) {

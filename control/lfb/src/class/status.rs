@@ -5,7 +5,8 @@ use weir_model::class::{Cell, Class, Form};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    BYTES, Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
+    BYTES, Block, Column, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT, component,
+    components, row,
 };
 use crate::router::{self, RouterPlan};
 
@@ -38,6 +39,8 @@ pub struct Process {
     pub router: RouterPlan,
     /// Number of its ports.
     pub ports: usize,
+    /// Packets that it has made itself.
+    pub created: u64,
 }
 
 struct ProcessRow;
@@ -86,4 +89,11 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .capability()
         .about("The most changes that one request may have.")
         .read(|_| (CHANGES_MAX as u64).into()),
+    component(20, "created", PACKET_COUNTER, "12")
+        .about(
+            "Packets that the router made itself: ICMP errors, fragments but the first of each packet, copies, and \
+             packets of a control element.",
+        )
+        .shown(&[Cell::new("CREATED").since_start()])
+        .read(|process| process.created.into()),
 ];

@@ -66,6 +66,8 @@ pub struct PlanePort {
     pub received: Tally,
     /// Packets and bytes that the kernel itself sent, which are charged to it.
     pub charged: Tally,
+    /// Packets and bytes that left its queue, and were dropped before the device took them because it was gone.
+    pub(crate) unsent: Tally,
     pub(crate) index: Option<u32>,
     /// Whether it is about to be removed and takes no more packets.
     pub(crate) closing: bool,
@@ -76,6 +78,13 @@ pub struct PlanePort {
     /// Its place in the list of watched ports; meaningless without a watch.
     pub(crate) watched: Option<u16>,
     pub(crate) outbox: VecDeque<Packet>,
+}
+
+impl PlanePort {
+    /// Packets and bytes sent: those that left its queue, without those for which the device was gone.
+    pub fn sent(&self) -> Tally {
+        self.port.sent() - self.unsent
+    }
 }
 
 /// Everything that a packet touches, driven by one thread.
@@ -90,6 +99,8 @@ pub struct Plane {
     /// The packets of a burst whose routes are not looked up yet: empty between two bursts.
     pub(crate) gathered: Vec<Held>,
     pub(crate) errors: ErrorBudget,
+    /// Fragments made of packets, but the first of each.
+    pub(crate) fragments: u64,
     pub(crate) exceptions: Exceptions,
     pub(crate) fpf: Option<Box<Fpf>>,
     pub(crate) edge: Option<Box<Edge>>,
@@ -117,6 +128,7 @@ impl Plane {
             waiting: Waiting::default(),
             gathered: Vec::with_capacity(BURST),
             errors: ErrorBudget::default(),
+            fragments: 0,
             exceptions: Exceptions::default(),
             fpf: None,
             edge: None,
@@ -147,6 +159,7 @@ impl Plane {
             port: Port::new(spec, link, now, &streams),
             received: Tally::ZERO,
             charged: Tally::ZERO,
+            unsent: Tally::ZERO,
             index: None,
             closing: false,
             is_local: false,
@@ -220,7 +233,9 @@ impl Plane {
 
     /// Drops the frames of a port whose device is gone.
     pub fn discard_outbox(&mut self, number: usize) {
-        for packet in self.ports[number].outbox.drain(..) {
+        let slot = &mut self.ports[number];
+        for packet in slot.outbox.drain(..) {
+            slot.unsent.count(packet.bytes());
             self.fates.discard(packet, Reason::DeviceDown);
         }
         self.reclaim(self.ports[number].place());
@@ -323,6 +338,17 @@ impl Plane {
     /// Packets that wait for a neighbour.
     pub fn waiting(&self) -> &Waiting {
         &self.waiting
+    }
+
+    /// Packets that were made here: ICMP errors, fragments but the first of each packet, copies and other packets of FPF,
+    /// and packets of a control element. Each of them is sent or dropped like a received one.
+    pub fn created(&self) -> u64 {
+        let injected = self.exceptions.stats();
+        self.errors.stats().sent()
+            + self.fragments
+            + self.fpf_stats().created.packets
+            + injected.injected.packets
+            + injected.refused.packets
     }
 
     /// The limit on ICMP errors, with its counters.

@@ -52,7 +52,14 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut pcapng = vec![7];
     let mut writer = Writer::new(96, 1_700_000_000_000_000_000, &mut pcapng);
     let interface = writer.interface("wan", None, &mut pcapng);
-    let mut pcap = [&[7][..], &0xa1b2_c3d4_u32.to_le_bytes(), &[2, 0, 4, 0], &[0; 8], &[0, 0, 1, 0, 1, 0, 0, 0]].concat();
+    let mut pcap = [
+        &[7][..],
+        &0xa1b2_c3d4_u32.to_le_bytes(),
+        &[2, 0, 4, 0],
+        &[0; 8],
+        &[0, 0, 1, 0, 1, 0, 0, 0],
+    ]
+    .concat();
     for (number, frame) in frames.iter().enumerate() {
         let seen = Seen {
             interface,
@@ -64,7 +71,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         };
         writer.packet(&seen, &mut pcapng);
         let len = (frame.len() as u32).to_le_bytes();
-        pcap.extend([&(number as u32).to_le_bytes()[..], &[9, 0, 0, 0], &len, &len, frame].concat());
+        pcap.extend(
+            [
+                &(number as u32).to_le_bytes()[..],
+                &[9, 0, 0, 0],
+                &len,
+                &len,
+                frame,
+            ]
+            .concat(),
+        );
     }
     vec![pcapng, pcap]
 }

@@ -24,7 +24,9 @@ pub(crate) fn target(bytes: &[u8]) {
     let (own, of_router): (Vec<Change>, Vec<Change>) = changes.partition(fe::is_of_fe);
     if !own.is_empty() {
         let faults = FePlan::check(&own).err().unwrap_or_default();
-        faults.iter().for_each(|fault| placed(document.locate(fault).line, text));
+        faults
+            .iter()
+            .for_each(|fault| placed(document.locate(fault).line, text));
     }
     match Plan::check(&of_router) {
         Ok(plan) => {
@@ -34,14 +36,17 @@ pub(crate) fn target(bytes: &[u8]) {
         }
         Err(faults) => {
             assert!(!faults.is_empty());
-            faults.iter().for_each(|fault| placed(document.locate(fault).line, text));
+            faults
+                .iter()
+                .for_each(|fault| placed(document.locate(fault).line, text));
         }
     }
 }
 
 /// Each line as an assignment, and as a path to delete, on a router with two ports.
 fn operations(text: &str) {
-    let base = "[port.lan]\ninterface = \"eth0\"\n[port.wan]\ninterface = \"eth1\"\nrate = \"9 Mbit\"\n";
+    let base =
+        "[port.lan]\ninterface = \"eth0\"\n[port.wan]\ninterface = \"eth1\"\nrate = \"9 Mbit\"\n";
     let Ok(document) = Document::parse("base", base) else {
         unreachable!("it is TOML")
     };
@@ -50,7 +55,8 @@ fn operations(text: &str) {
     };
     let operations = text.lines().take(8).filter_map(|line| {
         let set = weir_config::assignment(line).map(Operation::Set);
-        set.or_else(|_| weir_config::path(line).map(Operation::Delete)).ok()
+        set.or_else(|_| weir_config::path(line).map(Operation::Delete))
+            .ok()
     });
     let operations: Vec<Operation> = operations.collect();
     if let Ok(after) = plan.after(&operations) {
@@ -71,6 +77,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     all.extend(files("docs", ".toml"));
     all.extend(files("packaging", ".toml"));
     all.extend(sections("docs/configuration.md"));
-    all.push(b"port.wan.rate=\"50 Mbit\"\nport.wan.discipline.kind=fifo\nport.wan.discipline\n".to_vec());
+    all.push(
+        b"port.wan.rate=\"50 Mbit\"\nport.wan.discipline.kind=fifo\nport.wan.discipline\n".to_vec(),
+    );
     all
 }

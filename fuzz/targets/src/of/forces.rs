@@ -28,7 +28,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let words = ((24 + body.len()) / 4) as u16;
         let mut message = vec![0x10, kind];
         message.extend(words.to_be_bytes());
-        message.extend([0, 0, 0, 2, 0x40, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0xf8, 0, 0, 0]);
+        message.extend([
+            0, 0, 0, 2, 0x40, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0xf8, 0, 0, 0,
+        ]);
         [message, body.to_vec()].concat()
     };
     let tlv = |kind: u16, value: &[u8]| {
@@ -54,7 +56,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         header(0x06, &tlv(0x0001, &redirect)),
         header(0x06, &redirect),
     ];
-    for (kind, operation) in [(3, 1), (3, 2), (3, 3), (3, 6), (4, 7), (5, 11), (0x13, 8), (0x14, 9), (0x14, 10)] {
+    for (kind, operation) in [
+        (3, 1),
+        (3, 2),
+        (3, 3),
+        (3, 6),
+        (4, 7),
+        (5, 11),
+        (0x13, 8),
+        (0x14, 9),
+        (0x14, 10),
+    ] {
         all.push(header(kind, &select(operation)));
     }
     all

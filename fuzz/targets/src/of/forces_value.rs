@@ -10,8 +10,12 @@ use weir_forces::wire::tlv::Ilvs;
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let registry = Registry::standard();
-    let whole = registry.all().map(|class| Kind::Struct(class.components.clone()));
-    let parts = registry.all().flat_map(|class| class.components.iter().map(|c| c.kind.clone()));
+    let whole = registry
+        .all()
+        .map(|class| Kind::Struct(class.components.clone()));
+    let parts = registry
+        .all()
+        .flat_map(|class| class.components.iter().map(|c| c.kind.clone()));
     whole.chain(parts).collect()
 });
 

@@ -4,7 +4,8 @@
 //! Checks besides "no panic": every packet ends once, and all memory is free in the end.
 
 #[path = "../../../../data/path/tests/hostile/router.rs"]
-#[allow(dead_code, clippy::unwrap_used, missing_docs)] // it is a test's, which makes more frames with it
+#[allow(dead_code, clippy::unwrap_used, missing_docs)]
+// it is a test's, which makes more frames with it
 mod router;
 
 use router::Router;
@@ -35,12 +36,21 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let fpf = |header: &[u8], payload: &[u8]| router::frame(0xc000, &[header, payload]);
     let (v4, v6) = (router::ipv4(), router::ipv6());
     let plain = [(0x0800, &v4), (0x86dd, &v6)];
-    let mut all: Vec<_> = plain.iter().map(|(kind, packet)| of(80, vec![router::frame(*kind, &[packet])])).collect();
+    let mut all: Vec<_> = plain
+        .iter()
+        .map(|(kind, packet)| of(80, vec![router::frame(*kind, &[packet])]))
+        .collect();
     for lid in router::LIDS {
-        all.push(of(80, vec![fpf(&[3, 0, lid, 5, 1], &v4), fpf(&[2, 1, 0xff, lid], &v6)]));
+        all.push(of(
+            80,
+            vec![fpf(&[3, 0, lid, 5, 1], &v4), fpf(&[2, 1, 0xff, lid], &v6)],
+        ));
         all.push(of(250, vec![fpf(&[4, 0, 14, 15, lid, 1], &[0x44; 200])]));
     }
     let parts = router::in_parts(7, &v4);
-    all.push(of(80, parts.map(|part| fpf(&[2, 0, 15, 5], &part)).to_vec()));
+    all.push(of(
+        80,
+        parts.map(|part| fpf(&[2, 0, 15, 5], &part)).to_vec(),
+    ));
     all
 }

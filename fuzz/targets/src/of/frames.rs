@@ -92,7 +92,10 @@ pub(super) fn long() -> Vec<Vec<u8>> {
     let payload = [0x5a; 1800];
     let tcp = |step: PacketBuilderStep<IpHeaders>| {
         let mut frame = Vec::new();
-        let written = step.tcp(4000, 80, 7, 1000).psh().write(&mut frame, &payload);
+        let written = step
+            .tcp(4000, 80, 7, 1000)
+            .psh()
+            .write(&mut frame, &payload);
         written.map(|()| frame).unwrap_or_default()
     };
     let udp = |step: PacketBuilderStep<IpHeaders>| {
@@ -115,7 +118,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let v6 = |next: u8, body: &[u8]| {
         let len = (body.len() as u16).to_be_bytes();
         let head = [0x60, 0, 0, 0, len[0], len[1], next, 9];
-        [&ethernet[..], &[0x86, 0xdd], &head, &[0x20; 16], &[0x21; 16], body].concat()
+        [
+            &ethernet[..],
+            &[0x86, 0xdd],
+            &head,
+            &[0x20; 16],
+            &[0x21; 16],
+            body,
+        ]
+        .concat()
     };
     let hop = [60, 0, 1, 4, 0, 0, 0, 0];
     let destination = [43, 0, 1, 4, 0, 0, 0, 0];
@@ -123,9 +134,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let fragment = [17, 0, 0, 1, 0, 0, 0, 9];
     let udp = [0x0f, 0xa0, 0, 53, 0, 8, 0, 0];
     all.push(v6(0, &[hop, destination, routing, fragment, udp].concat()));
-    all.push(v6(58, &[135, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
-    let mut options = [&ethernet[..], &[8, 0, 0x48, 0, 0, 48, 0, 7, 0x20, 0, 9, 17, 0, 0, 10, 0, 1, 10, 192, 0, 2, 1]].concat();
-    options.extend([0x83, 7, 4, 192, 0, 2, 9, 1, 0x94, 4, 0, 0, 0, 53, 0, 53, 0, 16, 0, 0]);
+    all.push(v6(
+        58,
+        &[
+            135, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+        ],
+    ));
+    let mut options = [
+        &ethernet[..],
+        &[
+            8, 0, 0x48, 0, 0, 48, 0, 7, 0x20, 0, 9, 17, 0, 0, 10, 0, 1, 10, 192, 0, 2, 1,
+        ],
+    ]
+    .concat();
+    options.extend([
+        0x83, 7, 4, 192, 0, 2, 9, 1, 0x94, 4, 0, 0, 0, 53, 0, 53, 0, 16, 0, 0,
+    ]);
     options.resize(62, 0);
     all.push(options);
     all

@@ -47,7 +47,10 @@ pub(crate) fn target(bytes: &[u8]) {
     };
     runtime.block_on(answer_stream(stream, Arc::clone(&ROUTER)));
     let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(!answers.windows(FAILED.len()).any(|part| part == FAILED), "a handler failed");
+    assert!(
+        !answers.windows(FAILED.len()).any(|part| part == FAILED),
+        "a handler failed"
+    );
 }
 
 /// A client that has sent everything, and keeps the answers.
@@ -58,7 +61,11 @@ struct Conversation {
 }
 
 impl AsyncRead for Conversation {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let rest = &self.sent[self.at..];
         let taken = rest.len().min(buffer.remaining());
         buffer.put_slice(&rest[..taken]);
@@ -68,8 +75,15 @@ impl AsyncRead for Conversation {
 }
 
 impl AsyncWrite for Conversation {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -127,12 +141,18 @@ impl Operator for Idle {
         class::classes()
     }
 
-    fn read(&self, class: &'static Class, query: BTreeMap<String, String>) -> Result<Value, Refusal> {
+    fn read(
+        &self,
+        class: &'static Class,
+        query: BTreeMap<String, String>,
+    ) -> Result<Value, Refusal> {
         let Some(block) = Block::find(class.name) else {
             unreachable!("{} is not one of `classes`", class.name)
         };
         let query = query.iter().map(|(name, text)| (&name[..], &text[..]));
-        let query = block.query(query).map_err(|error| Refusal::Wrong(error.to_string()))?;
+        let query = block
+            .query(query)
+            .map_err(|error| Refusal::Wrong(error.to_string()))?;
         let plane = self.plane.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::ZERO;
         Ok(match block.source {
@@ -150,6 +170,7 @@ impl Operator for Idle {
                 frame_bytes_max: plane.frame_bytes_max(),
                 router: self.plan.router.clone(),
                 ports: 1,
+                created: plane.created(),
             }),
         })
     }
@@ -159,7 +180,8 @@ impl Operator for Idle {
     }
 
     fn apply(&self, text: &str, _: Peer) -> ApplyReport {
-        let checked = Document::parse("configuration", text).map(|read| Plan::check(read.changes()));
+        let checked =
+            Document::parse("configuration", text).map(|read| Plan::check(read.changes()));
         ApplyReport {
             applied: matches!(checked, Ok(Ok(_))),
             messages: Vec::new(),
@@ -175,7 +197,8 @@ impl Operator for Idle {
     }
 
     fn delete(&self, requests: Vec<DeleteRequest>, _: Peer) -> ApplyReport {
-        let read = |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
+        let read =
+            |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
         self.report(requests.iter().map(read).collect())
     }
 
@@ -203,10 +226,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     };
     let json = "application/json";
     let paths = class::classes().into_iter().flat_map(|class| {
-        [format!("/v1/{}", class.name), format!("/v1/{}/wan", class.name), format!("/v1/{}/0/port", class.name)]
+        [
+            format!("/v1/{}", class.name),
+            format!("/v1/{}/wan", class.name),
+            format!("/v1/{}/0/port", class.name),
+        ]
     });
     let mut all: Vec<String> = paths.map(|path| get(&path)).collect();
-    all.extend(["/v1/flows?port=wan&limit=5", "/v1/config", "/metrics", "/v1/capture/7"].map(get));
+    all.extend(
+        [
+            "/v1/flows?port=wan&limit=5",
+            "/v1/config",
+            "/metrics",
+            "/v1/capture/7",
+        ]
+        .map(get),
+    );
     all.extend([
         with("PUT", "/v1/config", "text/plain", "[port.wan]\ninterface = \"eth0\"\nrate = \"9 Mbit\"\n"),
         with("PATCH", "/v1/config", json, r#"[{"path": "port.wan.rate", "value": "9 Mbit"}]"#),

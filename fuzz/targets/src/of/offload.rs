@@ -4,7 +4,6 @@
 #[allow(missing_docs)] // it is a test's
 mod superframes;
 
-
 /// The target.
 pub(crate) fn target(bytes: &[u8]) {
     if let Some((offload, frame)) = superframes::split(bytes) {

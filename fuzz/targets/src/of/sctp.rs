@@ -88,11 +88,17 @@ impl Listener {
         };
         let init = writer(0).chunk(kind::INIT, 0, &own.value(None)).finish();
         let answer = self.take(&init).unwrap_or_default();
-        let chunk = Packet::parse(&answer).ok().and_then(|packet| packet.chunks().next());
+        let chunk = Packet::parse(&answer)
+            .ok()
+            .and_then(|packet| packet.chunks().next());
         let Some((theirs, Some(cookie))) = chunk.and_then(|chunk| Init::parse(chunk.value)) else {
             unreachable!("a listener answers an INIT")
         };
-        self.take(&writer(theirs.tag).chunk(kind::COOKIE_ECHO, 0, cookie).finish());
+        self.take(
+            &writer(theirs.tag)
+                .chunk(kind::COOKIE_ECHO, 0, cookie)
+                .finish(),
+        );
         theirs.tag
     }
 }
@@ -107,7 +113,12 @@ fn writer(tag: u32) -> Writer {
 
 /// A chunk of each type within an association, and an INIT of a stranger.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let data = [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0][..], &[0x10, 15, 0, 6], &[0; 20]].concat();
+    let data = [
+        &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0][..],
+        &[0x10, 15, 0, 6],
+        &[0; 20],
+    ]
+    .concat();
     let sack = [0, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 3];
     let chunks: [(u8, u8, &[u8]); 8] = [
         (kind::DATA, 3, &data),
@@ -120,7 +131,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         (kind::COOKIE_ECHO, 0, &[7; 64]),
     ];
     let part = |bytes: &[u8]| [&[bytes.len() as u8], bytes].concat();
-    let within = |(kind, flags, value): &(u8, u8, &[u8])| part(&[&[1, *kind, *flags], *value].concat());
+    let within =
+        |(kind, flags, value): &(u8, u8, &[u8])| part(&[&[1, *kind, *flags], *value].concat());
     let mut all: Vec<Vec<u8>> = chunks.iter().map(within).collect();
     all.push(all.concat());
     let own = Init {

@@ -1,7 +1,10 @@
 //! Parses any bytes as any header: no panic, and a Repr that was read can be written and read again.
 
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
-use weir_wire::{arp, checksum, discovery, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+use weir_wire::{
+    arp, checksum, discovery, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6, tcp,
+    udp, vlan,
+};
 
 /// Reads a Repr, writes it over a copy of the bytes, and reads it again.
 macro_rules! again {
@@ -62,8 +65,24 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let cuts = [0, 14, 34, 54];
     let of = |frame: Vec<u8>| cuts.map(|at| frame.get(at..).unwrap_or_default().to_vec());
     let mut all: Vec<Vec<u8>> = super::frames::seeds().into_iter().flat_map(of).collect();
-    all.push([&[0, 1, 8, 0, 6, 4, 0, 1][..], &[2; 6], &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat());
-    all.push([&[135, 0, 0, 0, 0, 0, 0, 0][..], &[0xfe; 16], &[1, 1, 2, 2, 2, 2, 2, 2]].concat());
+    all.push(
+        [
+            &[0, 1, 8, 0, 6, 4, 0, 1][..],
+            &[2; 6],
+            &[10, 0, 0, 1],
+            &[0; 6],
+            &[10, 0, 0, 2],
+        ]
+        .concat(),
+    );
+    all.push(
+        [
+            &[135, 0, 0, 0, 0, 0, 0, 0][..],
+            &[0xfe; 16],
+            &[1, 1, 2, 2, 2, 2, 2, 2],
+        ]
+        .concat(),
+    );
     all.push(vec![0, 0, 0xc0, 0, 2, 0, 1, 5]);
     all.push(vec![3, 0, 1, 5, 1]);
     all

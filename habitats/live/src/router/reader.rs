@@ -83,11 +83,16 @@ impl Reader {
 
     fn status(&self) -> Result<Process, String> {
         let in_force = self.running.in_force();
+        let [pool_packets, created] = self.ask(|worker| {
+            let plane = &worker.plane;
+            [plane.pool_packets() as u64, plane.created()]
+        })?;
         Ok(Process {
             version: self.version,
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
-            pool_packets: self.ask(|worker| worker.plane.pool_packets())?,
+            pool_packets: pool_packets as usize,
+            created,
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),

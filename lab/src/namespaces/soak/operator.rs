@@ -1,0 +1,275 @@
+//! An operator who never rests: changes, reloads, captures, questions, and links that go down and up.
+//!
+//! What is right must be put in force, and what is wrong must be refused. Anything else ends the run.
+
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use serde_json::Value;
+use weir_base::{Stream, Streams};
+use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::{ApplyReport, ChangeRequest, ChangeValue, DeleteRequest};
+use weir_northbound::client::{self, ClientError};
+
+use super::bed::Bed;
+use super::{Done, Stop};
+use crate::error::Error;
+
+/// A pause between two actions is this long at most, in milliseconds.
+const PAUSE_MS_MAX: u64 = 500;
+/// A link stays down for this long at most, in milliseconds.
+const DOWN_MS_MAX: u64 = 700;
+/// A capture is fetched for this long.
+const CAPTURE: Duration = Duration::from_millis(700);
+const FETCH: Duration = Duration::from_millis(100);
+/// Pages that are read; the routes are many and are compared at the end.
+const PAGES: [&str; 9] = [
+    "status",
+    "ports",
+    "queues",
+    "hogs",
+    "flows",
+    "neighbours",
+    "drops",
+    "netfilter",
+    "config",
+];
+/// What an operator types by mistake: a component and its value.
+const MISTAKES: [(&str, &str); 5] = [
+    ("port.wan.rate", "-1 Mbit"),
+    ("port.wan.rate", "fast"),
+    ("port.nowhere.rate", "1 Mbit"),
+    ("port.wan.discipline.kind", "fq_codl"),
+    ("mode", "bridged"),
+];
+/// Files with a mistake.
+const WRONG_FILES: [&str; 4] = [
+    "[port.wan\n",
+    "[port.wan]\ninterface = \"wan\"\nspeed = 7\n",
+    "[port.wan]\ninterface = \"wan\"\n[port.lan]\ninterface = \"wan\"\n",
+    "pool = 1\n[port.wan]\ninterface = \"wan\"\n",
+];
+
+/// What the operator does.
+const ACTIONS: [fn(&mut Operator<'_>) -> Result<(), Error>; 11] = [
+    Operator::set_rate,
+    Operator::set_wrong,
+    Operator::other_discipline,
+    Operator::default_discipline,
+    Operator::apply,
+    Operator::apply_wrong,
+    Operator::reload,
+    Operator::capture,
+    Operator::read,
+    Operator::flap,
+    Operator::flap_far,
+];
+
+/// The operator.
+pub(super) struct Operator<'a> {
+    bed: &'a Bed,
+    random: Stream,
+    done: Done,
+}
+
+impl<'a> Operator<'a> {
+    pub(super) fn new(bed: &'a Bed, streams: &Streams) -> Self {
+        Self {
+            bed,
+            random: streams.stream("operator"),
+            done: Done::new(),
+        }
+    }
+
+    /// Acts until it is time to end, each action once before any comes twice; returns what was done.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
+        self.read_routes()?;
+        for action in ACTIONS {
+            if stop.is_set() {
+                break;
+            }
+            action(&mut self)?;
+        }
+        while !stop.is_set() {
+            let action = ACTIONS[self.random.random_range(0..ACTIONS.len())];
+            action(&mut self)?;
+            stop.sleep(Duration::from_millis(
+                self.random.random_range(0..PAUSE_MS_MAX),
+            ));
+        }
+        let text = self.bed.configure(true)?;
+        self.permitted(
+            "configurations applied",
+            client::put(self.bed.socket(), "/v1/config", text),
+        )?;
+        Ok(self.done)
+    }
+
+    fn count(&mut self, what: &str) {
+        *self.done.entry(what.to_owned()).or_default() += 1;
+    }
+
+    fn permitted(
+        &mut self,
+        what: &str,
+        answer: Result<ApplyReport, ClientError>,
+    ) -> Result<(), Error> {
+        match answer {
+            Ok(ApplyReport { applied: true, .. }) => self.count(what),
+            Ok(ApplyReport { messages, .. }) => return Err(unexpected(what, &messages.join("; "))),
+            Err(error) => return Err(unexpected(what, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn refused(
+        &mut self,
+        what: &str,
+        answer: Result<ApplyReport, ClientError>,
+    ) -> Result<(), Error> {
+        match answer {
+            Ok(ApplyReport { applied: false, .. }) => self.count(what),
+            Ok(_) => return Err(unexpected(what, "it was put in force")),
+            Err(error) => return Err(unexpected(what, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn patch(&self, path: &str, value: &str) -> Result<ApplyReport, ClientError> {
+        let request = ChangeRequest {
+            path: path.to_owned(),
+            value: ChangeValue::Text(value.to_owned()),
+        };
+        client::patch(self.bed.socket(), "/v1/config", &[request])
+    }
+
+    fn set_rate(&mut self) -> Result<(), Error> {
+        let rate = format!("{} Mbit", self.random.random_range(10..200));
+        let answer = self.patch("port.wan.rate", &rate);
+        self.permitted("rates set", answer)
+    }
+
+    fn set_wrong(&mut self) -> Result<(), Error> {
+        let (path, value) = MISTAKES[self.random.random_range(0..MISTAKES.len())];
+        let answer = self.patch(path, value);
+        self.refused("wrong values refused", answer)
+    }
+
+    fn other_discipline(&mut self) -> Result<(), Error> {
+        let kinds: Vec<&str> = weir_discipline::manuals()
+            .map(|manual| manual.name)
+            .collect();
+        let kind = kinds[self.random.random_range(0..kinds.len())];
+        let port = ["lan", "wan", "guest"][self.random.random_range(0..3)];
+        // Some need what these ports do not have, and are refused.
+        match self.patch(&format!("port.{port}.discipline.kind"), kind) {
+            Ok(report) if report.applied => self.count("disciplines replaced"),
+            Ok(_) => self.count("disciplines that do not fit refused"),
+            Err(error) => return Err(unexpected(kind, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn default_discipline(&mut self) -> Result<(), Error> {
+        let request = DeleteRequest {
+            path: "port.wan.discipline".to_owned(),
+        };
+        let answer = client::delete_named(self.bed.socket(), "/v1/config", &[request]);
+        self.permitted("disciplines replaced", answer)
+    }
+
+    fn apply(&mut self) -> Result<(), Error> {
+        let text = self.bed.configure(self.random.random())?;
+        let answer = client::put(self.bed.socket(), "/v1/config", text);
+        self.permitted("configurations applied", answer)
+    }
+
+    fn apply_wrong(&mut self) -> Result<(), Error> {
+        let text = WRONG_FILES[self.random.random_range(0..WRONG_FILES.len())];
+        let answer = client::put(self.bed.socket(), "/v1/config", text.to_owned());
+        self.refused("wrong configurations refused", answer)
+    }
+
+    fn reload(&mut self) -> Result<(), Error> {
+        self.bed.configure(self.random.random())?;
+        self.bed.reload()?;
+        self.count("reloads by signal");
+        Ok(())
+    }
+
+    /// A capture, until the operator has seen enough.
+    fn capture(&mut self) -> Result<(), Error> {
+        let socket = self.bed.socket();
+        let request = CaptureRequest {
+            drops: self.random.random(),
+            ..CaptureRequest::default()
+        };
+        let failed = |error: ClientError| unexpected("a capture", &error.to_string());
+        let CaptureTicket { id } = client::post(socket, "/v1/capture", &request).map_err(failed)?;
+        let (path, began) = (format!("/v1/capture/{id}"), Instant::now());
+        while began.elapsed() < CAPTURE
+            && client::get_bytes(socket, &path).map_err(failed)?.is_some()
+        {
+            std::thread::sleep(FETCH);
+        }
+        let report: CaptureReport = client::delete(socket, &path).map_err(failed)?;
+        *self.done.entry("packets captured".to_owned()).or_default() += report.captured;
+        self.count("captures");
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        for name in PAGES {
+            let page: Result<Value, _> = client::get(self.bed.socket(), &format!("/v1/{name}"));
+            page.map_err(|error| unexpected(name, &error.to_string()))?;
+        }
+        let metrics = client::get_bytes(self.bed.socket(), "/metrics");
+        metrics.map_err(|error| unexpected("metrics", &error.to_string()))?;
+        self.count("times that all tables were read");
+        Ok(())
+    }
+
+    /// A long answer takes memory, so there is one before the warm-up ends.
+    fn read_routes(&mut self) -> Result<(), Error> {
+        let page = client::get_bytes(self.bed.socket(), "/v1/routes");
+        match page {
+            Ok(_) | Err(ClientError::TooLong) => Ok(()),
+            Err(error) => Err(unexpected("routes", &error.to_string())),
+        }
+    }
+
+    /// The guest's port, at the router.
+    fn flap(&mut self) -> Result<(), Error> {
+        let bed = self.bed;
+        bed.ip(&bed.middle, "link set guest down\n")?;
+        self.pause();
+        bed.ip(
+            &bed.middle,
+            "link set guest up\naddr replace fd83:3::1/64 dev guest nodad\n",
+        )?;
+        self.count("times that a port went down and up");
+        Ok(())
+    }
+
+    /// The same at the other end of the link: the router's port loses its carrier.
+    fn flap_far(&mut self) -> Result<(), Error> {
+        let bed = self.bed;
+        bed.ip(&bed.guest, "link set g0 down\n")?;
+        self.pause();
+        bed.ip(&bed.guest, "link set g0 up\n")?;
+        self.count("times that a port lost its carrier and found it");
+        Ok(())
+    }
+
+    fn pause(&mut self) {
+        let time = self.random.random_range(0..DOWN_MS_MAX);
+        std::thread::sleep(Duration::from_millis(time));
+    }
+}
+
+fn unexpected(what: &str, why: &str) -> Error {
+    Error::Program {
+        what: format!("the router ({what})"),
+        output: why.to_owned(),
+    }
+}
