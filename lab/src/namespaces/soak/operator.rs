@@ -50,21 +50,6 @@ const WRONG_FILES: [&str; 4] = [
     "pool = 1\n[port.wan]\ninterface = \"wan\"\n",
 ];
 
-/// What the operator does.
-const ACTIONS: [fn(&mut Operator<'_>) -> Result<(), Error>; 11] = [
-    Operator::set_rate,
-    Operator::set_wrong,
-    Operator::other_discipline,
-    Operator::default_discipline,
-    Operator::apply,
-    Operator::apply_wrong,
-    Operator::reload,
-    Operator::capture,
-    Operator::read,
-    Operator::flap,
-    Operator::flap_far,
-];
-
 /// The operator.
 pub(super) struct Operator<'a> {
     bed: &'a Bed,
@@ -73,6 +58,21 @@ pub(super) struct Operator<'a> {
 }
 
 impl<'a> Operator<'a> {
+    /// What the operator does.
+    const ACTIONS: [fn(&mut Self) -> Result<(), Error>; 11] = [
+        Self::set_rate,
+        Self::set_wrong,
+        Self::other_discipline,
+        Self::default_discipline,
+        Self::apply,
+        Self::apply_wrong,
+        Self::reload,
+        Self::capture,
+        Self::read,
+        Self::flap,
+        Self::flap_far,
+    ];
+
     pub(super) fn new(bed: &'a Bed, streams: &Streams) -> Self {
         Self {
             bed,
@@ -84,14 +84,14 @@ impl<'a> Operator<'a> {
     /// Acts until it is time to end, each action once before any comes twice; returns what was done.
     pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
         self.read_routes()?;
-        for action in ACTIONS {
+        for action in Self::ACTIONS {
             if stop.is_set() {
                 break;
             }
             action(&mut self)?;
         }
         while !stop.is_set() {
-            let action = ACTIONS[self.random.random_range(0..ACTIONS.len())];
+            let action = Self::ACTIONS[self.random.random_range(0..Self::ACTIONS.len())];
             action(&mut self)?;
             stop.sleep(Duration::from_millis(
                 self.random.random_range(0..PAUSE_MS_MAX),
