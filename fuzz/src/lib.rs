@@ -1,4 +1,4 @@
-//! What the targets for cargo-fuzz share.
+//! Shared by the targets for cargo-fuzz.
 
 use weir_fuzz_targets::Target;
 

@@ -23,7 +23,7 @@ pub use seeds::INPUT_BYTES_MAX;
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// What it takes the bytes for.
+    /// The format that it reads.
     pub about: &'static str,
     /// Takes any bytes; panics if something is wrong.
     pub run: fn(&[u8]),

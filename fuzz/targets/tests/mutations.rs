@@ -33,7 +33,7 @@ fn no_input_makes_a_target_fail() {
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
-/// What a target did wrong, and how to see it again.
+/// Runs a target; returns its failure, and how to see it again.
 fn failure(target: &Target) -> Option<String> {
     let limits = Limits {
         inputs: u64::MAX,

@@ -6,7 +6,7 @@
 use weir_base::Instant;
 use weir_capture::{Direction, Fate, RECORD_MAX, Reader, Seen, Step, Writer};
 
-/// What was read: length and link type of each frame, and the error, if there was one.
+/// Length and link type of each frame, and the error, if there was one.
 type Read = (Vec<(usize, u32)>, Option<String>);
 
 /// The target: the first byte is the size of the pieces.
@@ -18,7 +18,7 @@ pub(crate) fn target(bytes: &[u8]) {
     assert_eq!(read(bytes, usize::from(*piece) + 1), whole);
 }
 
-/// Reads the bytes, of which so many more can be had whenever the reader wants more.
+/// Reads the bytes; whenever the reader wants more, it gets a piece of this size.
 fn read(bytes: &[u8], piece: usize) -> Read {
     let mut reader = Reader::new();
     let (mut at, mut had, mut frames) = (0, 0, Vec::new());

@@ -141,7 +141,7 @@ fn text<'a>(row: &'a Value, name: &str) -> &'a str {
     row[name].as_str().unwrap_or_default()
 }
 
-/// What an interface has received, sent, and dropped on sending, by `/proc/net/dev`.
+/// Frames that an interface has received, sent, and dropped on sending, by `/proc/net/dev`.
 fn kernel(interfaces: &str, name: &str) -> [u64; 3] {
     let line = interfaces.lines().find_map(|line| {
         let (interface, numbers) = line.split_once(':')?;

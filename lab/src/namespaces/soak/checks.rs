@@ -1,4 +1,4 @@
-//! What must hold after a router has been under fire.
+//! The checks of a router that has been under fire.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ const MEMORY_GROWTH: f64 = 0.10;
 const MEMORY_SPARE: u64 = 16 << 20;
 /// Files and threads that a request in progress may hold.
 const IN_PROGRESS: u64 = 8;
-/// What must have got through, whatever else happened.
+/// Traffic that must have got through, whatever else happened.
 const MUST_ARRIVE: [&str; 5] = [
     "bytes received by TCP",
     "bytes received by TCP over IPv6",
@@ -95,7 +95,7 @@ impl Checks {
         }
     }
 
-    /// What a port has counted since the start, beside what the kernel has counted at its interface.
+    /// The counts of a port since the start, beside those of the kernel at its interface.
     fn beside_the_kernel(&mut self, name: &str, before: &Port, after: &Port) {
         let since = |of: fn(&Port) -> u64| of(after) - of(before);
         let (received, missed) = (since(|port| port.received), since(|port| port.missed));
@@ -108,10 +108,14 @@ impl Checks {
         );
         let (sent, charged) = (since(|port| port.sent), since(|port| port.charged));
         let refused = since(|port| port.refused);
-        let seen = format!("{sent} sent - {refused} refused + {charged} of the kernel");
+        let [by_kernel, dropped] = [since(|port| port.kernel[1]), since(|port| port.kernel[2])];
+        let seen = format!(
+            "{sent} sent - {refused} refused + {charged} of the kernel, which counts {by_kernel}, and {dropped} dropped"
+        );
         let what = format!("the interface of {name} has sent every frame that the port has");
-        let by_kernel = since(|port| port.kernel[1]) + since(|port| port.kernel[2]);
-        self.equal(what, [sent + charged - refused, by_kernel], &seen);
+        // The kernel drops some of its own frames before they are seen at the interface, and some behind it.
+        let permitted = by_kernel..=by_kernel + dropped;
+        self.add(what, permitted.contains(&(sent + charged - refused)), seen);
     }
 
     /// Memory, files and threads are as after the warm-up, and of the same process.

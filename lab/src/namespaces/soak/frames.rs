@@ -18,7 +18,7 @@ const SUPERFRAME_BYTES_MAX: usize = 20_000;
 const GUEST: [u8; 4] = [10, 83, 3, 2];
 const SINK: [u8; 4] = [10, 83, 2, 2];
 
-/// What a flood is like.
+/// A kind of flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flood {
     /// One flow to the sink.

@@ -65,7 +65,7 @@ const WARM_UP: f64 = 0.25;
 /// Interval of the looks at the router.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What to do.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long.
@@ -82,16 +82,16 @@ pub struct Options {
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// What was done, and whether everything held.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
     /// How long it took, in seconds.
     pub duration_s: f64,
-    /// What was done, and how often.
+    /// Things that were done, and how often.
     pub done: BTreeMap<String, u64>,
-    /// What had to hold.
+    /// The checks.
     pub checks: Vec<Check>,
     /// Packets that the router dropped, by reason.
     pub drops: BTreeMap<String, u64>,
@@ -183,7 +183,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// What was seen of the router: after the warm-up, at the end, and how often.
+/// The router's resources after the warm-up and at the end, and how often it was asked.
 struct Watched {
     warm: Usage,
     end: Usage,

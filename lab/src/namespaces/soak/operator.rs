@@ -1,6 +1,6 @@
 //! An operator who never rests: changes, reloads, captures, questions, and links that go down and up.
 //!
-//! What is right must be put in force, and what is wrong must be refused. Anything else ends the run.
+//! A right change must be put in force, and a wrong one must be refused. Anything else ends the run.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ const PAGES: [&str; 9] = [
     "netfilter",
     "config",
 ];
-/// What an operator types by mistake: a component and its value.
+/// Mistakes of an operator: a component and its value.
 const MISTAKES: [(&str, &str); 5] = [
     ("port.wan.rate", "-1 Mbit"),
     ("port.wan.rate", "fast"),
@@ -58,7 +58,7 @@ pub(super) struct Operator<'a> {
 }
 
 impl<'a> Operator<'a> {
-    /// What the operator does.
+    /// Everything that the operator does.
     const ACTIONS: [fn(&mut Self) -> Result<(), Error>; 11] = [
         Self::set_rate,
         Self::set_wrong,

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// The first network.
 const FIRST: u32 = 16 << 24;
-/// One network in so many has a sibling in IPv6.
+/// Every N-th network has a sibling in IPv6.
 const V6_EVERY: u32 = 8;
 /// Commands of one `ip`, whose time has a limit.
 const BATCH: u32 = 10_000;
@@ -65,7 +65,7 @@ impl Routes {
             bed.ip(&bed.middle, &batch)?;
             stop.sleep(Duration::from_millis(random.random_range(0..PAUSE_MS_MAX)));
         }
-        // What is gone comes back, so that the number of routes is known.
+        // Networks that are gone come back, so that the number of routes is known.
         let gone: Vec<u32> = (0..self.present.len() as u32)
             .filter(|n| !self.present[*n as usize])
             .collect();
@@ -107,7 +107,7 @@ pub(super) fn routes_of(networks: u32) -> u64 {
     u64::from(networks) + u64::from(networks.div_ceil(V6_EVERY))
 }
 
-/// What adds or deletes the routes of a network.
+/// The commands that add or delete the routes of a network.
 fn commands(verb: &str, network: u32) -> impl Iterator<Item = String> {
     let mut v4 = String::new();
     // Writing to a string cannot fail.

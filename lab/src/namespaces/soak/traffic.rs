@@ -1,4 +1,4 @@
-//! What must get through: TCP and UDP over IPv4 and IPv6, the web, and pings, from the source to the sink.
+//! Traffic that must get through: TCP and UDP over IPv4 and IPv6, the web, and pings, from the source to the sink.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant as Wall};
@@ -121,7 +121,7 @@ impl Traffic {
     }
 }
 
-/// What came in at a port of the sink.
+/// The name of the payload that came to a port of the sink.
 fn received(port: u16) -> &'static str {
     match port {
         5001 => "bytes received by TCP",

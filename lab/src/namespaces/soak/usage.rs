@@ -5,7 +5,7 @@ use std::fs;
 use super::bed::Bed;
 use crate::error::Error;
 
-/// What the router uses.
+/// Resources of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Its process.
@@ -19,7 +19,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What it uses now; an error if it does not answer.
+    /// Its resources now; an error if it does not answer.
     pub(super) fn of(bed: &Bed) -> Result<Self, Error> {
         let gone = || Error::Program {
             what: "the router".to_owned(),
