@@ -31,6 +31,8 @@ pub struct Target {
     begin: fn() -> Vec<Vec<u8>>,
     /// Words and numbers of its language, which mutations insert.
     pub tokens: &'static [&'static str],
+    /// The most memory that it may hold at once, in bytes.
+    pub memory_max: u64,
 }
 
 impl Target {
@@ -50,12 +52,16 @@ impl Target {
 /// Declares a target whose file has its name.
 macro_rules! target {
     ($name:ident, $about:literal, $tokens:expr) => {
+        target!($name, $about, $tokens, 64)
+    };
+    ($name:ident, $about:literal, $tokens:expr, $mebibytes:literal) => {
         Target {
             name: stringify!($name),
             about: $about,
             run: of::$name::target,
             begin: of::$name::seeds,
             tokens: $tokens,
+            memory_max: $mebibytes << 20,
         }
     };
 }
@@ -77,7 +83,8 @@ pub static TARGETS: &[Target] = &[
     target!(forces, "ForCES messages", &[]),
     target!(forces_value, "values of ForCES components", &[]),
     target!(forces_xml, "libraries of ForCES classes, as XML", XML),
-    target!(fpf, "frames at a router with FPF rules", &[]),
+    // Each input gets a router of its own, whose edge takes its memory at the start.
+    target!(fpf, "frames at a router with FPF rules", &[], 200),
     target!(
         frames,
         "a frame: routed, bridged, answered, fragmented",

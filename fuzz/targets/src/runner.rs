@@ -29,8 +29,6 @@ use crate::{INPUT_BYTES_MAX, Target};
 
 /// A target takes this long for one input at most: hundreds of times as long as it should, because other programs run.
 pub const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
-/// The most memory that a target may hold at once because of one input.
-pub const INPUT_MEMORY_MAX: u64 = 64 << 20;
 /// Inputs in the corpus at most.
 const CORPUS_MAX: usize = 4096;
 
@@ -165,7 +163,7 @@ fn once(target: &Target, input: &[u8]) -> Result<Cost, Failure> {
     if let Some(what) = panicked {
         return Err(failed(what));
     }
-    if used.bytes_max > INPUT_MEMORY_MAX {
+    if used.bytes_max > target.memory_max {
         return Err(failed(format!("it held {} bytes at once", used.bytes_max)));
     }
     Ok(Cost {
@@ -235,6 +233,7 @@ mod tests {
             run,
             begin: || vec![b"seed".to_vec()],
             tokens: &["token"],
+            memory_max: 64 << 20,
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn target(bytes: &[u8]) {
     again!(icmpv4::View<_>, icmpv4::Repr, bytes);
     again!(icmpv6::View<_>, icmpv6::Repr, bytes);
     again!(arp::View<_>, arp::Repr, bytes);
-    again!(discovery::View<_>, discovery::Repr, bytes);
+    neighbour_discovery(bytes);
 
     if let Ok(view) = ipv4::View::new_checked(bytes) {
         let _ = view.payload();
@@ -57,6 +57,18 @@ pub(crate) fn target(bytes: &[u8]) {
     if let [a, b, c, rest @ ..] = bytes {
         let start = usize::from(u16::from_be_bytes([*a, *b]));
         let _ = checksum::finish(&mut rest.to_vec(), start, usize::from(*c));
+    }
+}
+
+/// The options of a message reach up to its end, so nothing may be behind them.
+fn neighbour_discovery(bytes: &[u8]) {
+    if let Ok(view) = discovery::View::new_checked(bytes)
+        && let Ok(repr) = discovery::Repr::parse(&view)
+    {
+        let mut written = vec![0xa5; repr.encoded_len()];
+        repr.emit(&mut discovery::View::new_unchecked(&mut written[..]));
+        let view = discovery::View::new_unchecked(&written[..]);
+        assert_eq!(discovery::Repr::parse(&view), Ok(repr));
     }
 }
 
