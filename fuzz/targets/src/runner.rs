@@ -27,8 +27,14 @@ use weir_base::Streams;
 use crate::mutate::mutate;
 use crate::{INPUT_BYTES_MAX, Target};
 
-/// A target takes this long for one input at most: hundreds of times as long as it should, because other programs run.
-pub const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
+/// A target takes this much processor time for one input at most.
+pub const INPUT_CPU_MAX: Duration = Duration::from_secs(5);
+/// And this long: other programs may take the processor, and threads may wait for each other.
+pub const INPUT_TIME_MAX: Duration = Duration::from_secs(120);
+/// Interval of the looks at a target.
+const LOOK: Duration = Duration::from_secs(1);
+/// Linux reports processor time to programs in hundredths of a second.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
 /// Inputs in the corpus at most.
 const CORPUS_MAX: usize = 4096;
 
@@ -63,8 +69,25 @@ pub struct Failure {
     pub input: Vec<u8>,
 }
 
-/// The input that runs now, and since when.
-type Current = Mutex<Option<(Instant, Vec<u8>)>>;
+/// The thread that runs a target, and its input.
+#[derive(Debug, Default)]
+struct Current {
+    /// Its folder in `/proc`.
+    thread: PathBuf,
+    /// The input that runs now, and since when.
+    input: Option<(Instant, Vec<u8>)>,
+}
+
+impl Current {
+    /// The processor time of the thread so far.
+    fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(self.thread.join("stat")).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = fields.split_whitespace().skip(11).take(2); // user, system
+        let ticks = ticks.filter_map(|field| field.parse::<u32>().ok());
+        CLOCK_TICK * ticks.sum::<u32>()
+    }
+}
 
 /// Runs a target until a limit or a failure. `streams` gives the mutations. An input that never ends ends the process,
 /// after `hangs` has been told.
@@ -74,7 +97,7 @@ pub fn run(
     limits: Limits,
     hangs: impl Fn(&Failure),
 ) -> Result<Ran, Failure> {
-    let current = Current::default();
+    let current = Mutex::default();
     let (done, ended) = mpsc::channel();
     thread::scope(|scope| {
         let current = &current;
@@ -83,15 +106,10 @@ pub fn run(
             let _ = done.send(()); // nobody waits after the end
             result
         });
-        while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(INPUT_TIME_MAX / 10) {
-            let now = current.lock().unwrap_or_else(PoisonError::into_inner);
-            let late = now
-                .as_ref()
-                .filter(|(since, _)| since.elapsed() > INPUT_TIME_MAX);
-            if let Some((_, input)) = late {
-                let what = format!("it has not ended after {INPUT_TIME_MAX:?}");
-                let input = input.clone();
-                hangs(&Failure { what, input });
+        let mut seen = None;
+        while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
+            if let Some(failure) = hanging(&lock(current), &mut seen) {
+                hangs(&failure);
                 std::process::exit(1); // a thread cannot be stopped
             }
         }
@@ -101,12 +119,34 @@ pub fn run(
     })
 }
 
+/// The failure of an input that takes too long; `seen` is the input at the last look, and the processor time then.
+fn hanging(current: &Current, seen: &mut Option<(Instant, Duration)>) -> Option<Failure> {
+    let (since, input) = current.input.as_ref()?;
+    let cpu = current.cpu();
+    let first = match seen {
+        Some((same, first)) if same == since => *first,
+        _ => seen.insert((*since, cpu)).1,
+    };
+    let (used, time) = (cpu.saturating_sub(first), since.elapsed());
+    let is_late = used > INPUT_CPU_MAX || time > INPUT_TIME_MAX;
+    is_late.then(|| Failure {
+        what: format!("it has not ended after {time:.0?}, {used:.0?} of them on a processor"),
+        input: input.clone(),
+    })
+}
+
+fn lock(current: &Mutex<Current>) -> std::sync::MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn run_all(
     target: &Target,
     streams: &Streams,
     limits: Limits,
-    current: &Current,
+    current: &Mutex<Current>,
 ) -> Result<Ran, Failure> {
+    let thread = fs::read_link("/proc/thread-self").unwrap_or_default();
+    lock(current).thread = Path::new("/proc").join(thread);
     let mut random = streams.stream(target.name);
     let mut seeds = target.seeds();
     seeds
@@ -115,10 +155,9 @@ fn run_all(
     let mut ran = Ran::default();
     let mut reached = BTreeSet::new();
     let mut take = |input: &[u8]| {
-        let now = (Instant::now(), input.to_vec());
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        lock(current).input = Some((Instant::now(), input.to_vec()));
         let cost = once(target, input)?;
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        lock(current).input = None;
         ran.inputs += 1;
         ran.slowest = ran.slowest.max(cost.time);
         ran.memory = ran.memory.max(cost.memory);
@@ -250,6 +289,24 @@ mod tests {
         assert_eq!(ran(run).unwrap_err(), failure);
         assert!(replay(&target(run), &failure.input).is_err());
         assert!(replay(&target(run), b"seed").is_ok());
+    }
+
+    #[test]
+    fn an_input_that_uses_the_processor_for_too_long_is_found() {
+        let thread = Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap());
+        let input = Some((Instant::now(), b"x".to_vec()));
+        let current = Current { thread, input };
+        let mut seen = None;
+        assert_eq!(hanging(&current, &mut seen), None);
+        // As if this thread had used none before.
+        let (since, cpu) = seen.unwrap();
+        assert_eq!(hanging(&current, &mut Some((since, cpu))), None);
+        let long_ago = since.checked_sub(INPUT_TIME_MAX * 2).unwrap();
+        let current = Current {
+            input: Some((long_ago, b"x".to_vec())),
+            ..current
+        };
+        assert_eq!(hanging(&current, &mut None).unwrap().input, b"x");
     }
 
     #[test]

@@ -169,8 +169,8 @@ impl Drop for Running {
     }
 }
 
-/// What is kept of a program's standard error: its beginning, and the lines of panics. An incomplete message is better
-/// than none.
+/// Keeps the beginning of a program's standard error, and the lines of panics. An incomplete message is better than
+/// none.
 fn kept(mut stderr: impl Read) -> String {
     let mut output = Vec::new();
     let _ = stderr

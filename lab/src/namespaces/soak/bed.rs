@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 use weir_live::namespace::{Namespace, Spawner};
+use weir_northbound::client::{self, ClientError};
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -28,6 +30,9 @@ pub(super) struct Bed {
     router: Router, // before its namespace
     folder: Folder,
     socket: PathBuf,
+    /// Questions to the router, and those that it did not answer in time.
+    pub(super) asked: AtomicU64,
+    pub(super) late: AtomicU64,
     pub(super) executable: PathBuf,
     pub(super) spawner: Spawner,
     pub(super) source: Namespace,
@@ -122,6 +127,8 @@ impl Bed {
             socket: crate::namespaces::router::socket(folder.path(), NAME),
             router,
             folder,
+            asked: AtomicU64::new(0),
+            late: AtomicU64::new(0),
             executable: executable.to_owned(),
             spawner,
             source,
@@ -136,9 +143,25 @@ impl Bed {
         self.router.check()
     }
 
-    /// One of the router's pages; null if it does not answer.
+    /// The router's answer; none if it came too late.
+    pub(super) fn answer<T>(
+        &self,
+        answer: Result<T, ClientError>,
+    ) -> Result<Option<T>, ClientError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        match answer {
+            Err(ClientError::Silent { .. }) => {
+                self.late.fetch_add(1, Ordering::Relaxed);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    /// One of the router's pages; null if it does not answer in time, or the page is too long.
     pub(super) fn page(&self, name: &str) -> Value {
-        self.router.page(name)
+        let page = client::get(&self.socket, &format!("/v1/{name}"));
+        self.answer(page).ok().flatten().unwrap_or(Value::Null)
     }
 
     /// Where the router answers.

@@ -49,7 +49,7 @@ pub(super) struct Port {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Books {
     pub(super) ports: BTreeMap<String, Port>,
-    /// Packets that ended, by reason.
+    /// Dropped packets, by reason.
     pub(super) drops: BTreeMap<String, u64>,
     /// Packets that the router made.
     pub(super) created: u64,

@@ -1,6 +1,7 @@
 //! The checks of a router that has been under fire.
 
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 use weir_live::namespace::Namespace;
@@ -18,6 +19,9 @@ const MEMORY_GROWTH: f64 = 0.10;
 const MEMORY_SPARE: u64 = 16 << 20;
 /// Files and threads that a request in progress may hold.
 const IN_PROGRESS: u64 = 8;
+/// One answer in this number may take longer than the client waits (5 s): a change of ports waits for the kernel's lock of
+/// its tables, which whoever changes routes and links holds, too.
+const LATE_ONE_IN: u64 = 50;
 /// Traffic that must have got through, whatever else happened.
 const MUST_ARRIVE: [&str; 5] = [
     "bytes received by TCP",
@@ -165,6 +169,17 @@ impl Checks {
             "pings were answered over IPv4 and IPv6",
             pings == 2,
             format!("{pings} of 2"),
+        );
+    }
+
+    /// The router has answered in time.
+    pub(super) fn answers(&mut self, bed: &Bed) {
+        let [asked, late] = [&bed.asked, &bed.late].map(|count| count.load(Ordering::Relaxed));
+        let seen = format!("{late} of {asked} answers took too long");
+        self.add(
+            "the router answered in time",
+            late * LATE_ONE_IN <= asked,
+            seen,
         );
     }
 

@@ -173,6 +173,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     checks.books(&before, &after, options.routes);
     checks.usage(&watched);
     checks.done(&done);
+    checks.answers(&bed);
     checks.end(bed)?;
     Ok(Report {
         seed: options.seed,
@@ -241,28 +242,36 @@ fn watch(
     progress: &mut Progress,
 ) -> Result<Watched, Error> {
     let (began, mut warm, mut looks) = (Instant::now(), None, 0);
-    let mut last = Usage::of(bed)?;
+    let mut last = None;
     while began.elapsed() < duration && !is_over() {
         if options.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
         let left = duration.saturating_sub(began.elapsed());
         thread::sleep(LOOK.min(left));
-        last = Usage::of(bed)?;
+        let Some(now) = Usage::of(bed)? else {
+            continue;
+        };
+        last = Some(now);
         looks += 1;
         if warm.is_none() && began.elapsed() >= duration.mul_f64(WARM_UP) {
-            warm = Some(last);
+            warm = Some(now);
         }
         progress.update(&format!(
             "{:.0} of {:.0} s; the router holds {} MiB",
             began.elapsed().as_secs_f64(),
             duration.as_secs_f64(),
-            last.memory >> 20
+            now.memory >> 20
         ));
     }
+    let silent = || Error::Program {
+        what: "the router".to_owned(),
+        output: "it has not answered once".to_owned(),
+    };
+    let end = last.ok_or_else(silent)?;
     Ok(Watched {
-        warm: warm.unwrap_or(last),
-        end: last,
+        warm: warm.unwrap_or(end),
+        end,
         looks,
     })
 }

@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
-use serde_json::Value;
 use weir_base::{Stream, Streams};
 use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, ChangeValue, DeleteRequest};
@@ -19,6 +18,8 @@ use crate::error::Error;
 const PAUSE_MS_MAX: u64 = 500;
 /// A link stays down for this long at most, in milliseconds.
 const DOWN_MS_MAX: u64 = 700;
+/// The last configuration is handed in at most this many times.
+const TRIES_MAX: u32 = 10;
 /// A capture is fetched for this long.
 const CAPTURE: Duration = Duration::from_millis(700);
 const FETCH: Duration = Duration::from_millis(100);
@@ -83,7 +84,7 @@ impl<'a> Operator<'a> {
 
     /// Acts until it is time to end, each action once before any comes twice; returns what was done.
     pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
-        self.read_routes()?;
+        self.get("/v1/routes")?; // a long answer takes memory, so there is one before the warm-up ends
         for action in Self::ACTIONS {
             if stop.is_set() {
                 break;
@@ -97,12 +98,26 @@ impl<'a> Operator<'a> {
                 self.random.random_range(0..PAUSE_MS_MAX),
             ));
         }
-        let text = self.bed.configure(true)?;
-        self.permitted(
-            "configurations applied",
-            client::put(self.bed.socket(), "/v1/config", text),
-        )?;
+        self.come_to_rest()?;
         Ok(self.done)
+    }
+
+    /// Puts the first configuration in force again, whose disciplines hold no packet back.
+    fn come_to_rest(&mut self) -> Result<(), Error> {
+        let text = self.bed.configure(true)?;
+        for _ in 0..TRIES_MAX {
+            let applied: Result<ApplyReport, _> =
+                client::put(self.bed.socket(), "/v1/config", text.clone());
+            match self.bed.answer(applied) {
+                Ok(Some(ApplyReport { applied: true, .. })) => return Ok(()),
+                Ok(_) => {} // late, or another change is in progress
+                Err(error) => return Err(unexpected("the last configuration", &error.to_string())),
+            }
+        }
+        Err(unexpected(
+            "the last configuration",
+            "it was not put in force",
+        ))
     }
 
     fn count(&mut self, what: &str) {
@@ -114,9 +129,10 @@ impl<'a> Operator<'a> {
         what: &str,
         answer: Result<ApplyReport, ClientError>,
     ) -> Result<(), Error> {
-        match answer {
-            Ok(ApplyReport { applied: true, .. }) => self.count(what),
-            Ok(ApplyReport { messages, .. }) => return Err(unexpected(what, &messages.join("; "))),
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(ApplyReport { applied: true, .. })) => self.count(what),
+            Ok(Some(report)) => return Err(unexpected(what, &report.messages.join("; "))),
             Err(error) => return Err(unexpected(what, &error.to_string())),
         }
         Ok(())
@@ -127,9 +143,10 @@ impl<'a> Operator<'a> {
         what: &str,
         answer: Result<ApplyReport, ClientError>,
     ) -> Result<(), Error> {
-        match answer {
-            Ok(ApplyReport { applied: false, .. }) => self.count(what),
-            Ok(_) => return Err(unexpected(what, "it was put in force")),
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(ApplyReport { applied: false, .. })) => self.count(what),
+            Ok(Some(_)) => return Err(unexpected(what, "it was put in force")),
             Err(error) => return Err(unexpected(what, &error.to_string())),
         }
         Ok(())
@@ -162,9 +179,11 @@ impl<'a> Operator<'a> {
         let kind = kinds[self.random.random_range(0..kinds.len())];
         let port = ["lan", "wan", "guest"][self.random.random_range(0..3)];
         // Some need what these ports do not have, and are refused.
-        match self.patch(&format!("port.{port}.discipline.kind"), kind) {
-            Ok(report) if report.applied => self.count("disciplines replaced"),
-            Ok(_) => self.count("disciplines that do not fit refused"),
+        let answer = self.patch(&format!("port.{port}.discipline.kind"), kind);
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(report)) if report.applied => self.count("disciplines replaced"),
+            Ok(Some(_)) => self.count("disciplines that do not fit refused"),
             Err(error) => return Err(unexpected(kind, &error.to_string())),
         }
         Ok(())
@@ -197,44 +216,60 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// A capture, until the operator has seen enough.
+    /// A capture, until the operator has seen enough. One whose fetches come too late ends by itself.
     fn capture(&mut self) -> Result<(), Error> {
         let socket = self.bed.socket();
         let request = CaptureRequest {
             drops: self.random.random(),
             ..CaptureRequest::default()
         };
-        let failed = |error: ClientError| unexpected("a capture", &error.to_string());
-        let CaptureTicket { id } = client::post(socket, "/v1/capture", &request).map_err(failed)?;
+        let begun = client::post(socket, "/v1/capture", &request);
+        let Some(CaptureTicket { id }) = self.of_capture(begun)? else {
+            return Ok(());
+        };
         let (path, began) = (format!("/v1/capture/{id}"), Instant::now());
-        while began.elapsed() < CAPTURE
-            && client::get_bytes(socket, &path).map_err(failed)?.is_some()
-        {
+        while began.elapsed() < CAPTURE {
+            let fetched = self.of_capture(client::get_bytes(socket, &path))?;
+            if fetched.is_none_or(|bytes| bytes.is_none()) {
+                break;
+            }
             std::thread::sleep(FETCH);
         }
-        let report: CaptureReport = client::delete(socket, &path).map_err(failed)?;
-        *self.done.entry("packets captured".to_owned()).or_default() += report.captured;
-        self.count("captures");
+        let ended = client::delete::<CaptureReport>(socket, &path);
+        if let Some(report) = self.of_capture(ended)? {
+            *self.done.entry("packets captured".to_owned()).or_default() += report.captured;
+            self.count("captures");
+        }
         Ok(())
+    }
+
+    /// An answer about a capture; none if it came too late, or if an earlier one did.
+    fn of_capture<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, Error> {
+        const NOT_FOUND: u16 = 404;
+        const CONFLICT: u16 = 409;
+        match self.bed.answer(answer) {
+            Err(ClientError::Unexpected {
+                status: NOT_FOUND | CONFLICT,
+                ..
+            }) => Ok(None),
+            other => other.map_err(|error| unexpected("a capture", &error.to_string())),
+        }
     }
 
     fn read(&mut self) -> Result<(), Error> {
         for name in PAGES {
-            let page: Result<Value, _> = client::get(self.bed.socket(), &format!("/v1/{name}"));
-            page.map_err(|error| unexpected(name, &error.to_string()))?;
+            self.get(&format!("/v1/{name}"))?;
         }
-        let metrics = client::get_bytes(self.bed.socket(), "/metrics");
-        metrics.map_err(|error| unexpected("metrics", &error.to_string()))?;
+        self.get("/metrics")?;
         self.count("times that all tables were read");
         Ok(())
     }
 
-    /// A long answer takes memory, so there is one before the warm-up ends.
-    fn read_routes(&mut self) -> Result<(), Error> {
-        let page = client::get_bytes(self.bed.socket(), "/v1/routes");
-        match page {
-            Ok(_) | Err(ClientError::TooLong) => Ok(()),
-            Err(error) => Err(unexpected("routes", &error.to_string())),
+    fn get(&self, path: &str) -> Result<(), Error> {
+        let page = client::get_bytes(self.bed.socket(), path);
+        match self.bed.answer(page) {
+            Ok(_) | Err(ClientError::TooLong) => Ok(()), // of very many routes
+            Err(error) => Err(unexpected(path, &error.to_string())),
         }
     }
 

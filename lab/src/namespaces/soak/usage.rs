@@ -19,13 +19,11 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Its resources now; an error if it does not answer.
-    pub(super) fn of(bed: &Bed) -> Result<Self, Error> {
-        let gone = || Error::Program {
-            what: "the router".to_owned(),
-            output: "it does not answer".to_owned(),
+    /// Its resources now; none if it does not answer in time.
+    pub(super) fn of(bed: &Bed) -> Result<Option<Self>, Error> {
+        let Some(pid) = bed.process() else {
+            return Ok(None);
         };
-        let pid = bed.process().ok_or_else(gone)?;
         let read = |file: &str| {
             let path = format!("/proc/{pid}/{file}");
             fs::read_to_string(&path).map_err(Error::io(format!("cannot read {path}")))
@@ -35,12 +33,12 @@ impl Usage {
         let files = files
             .map_err(Error::io("cannot count the router's files"))?
             .count();
-        Ok(Self {
+        Ok(Some(Self {
             pid,
             memory: field(&status, "VmRSS:") << 10,
             files: files as u64,
             threads: field(&status, "Threads:"),
-        })
+        }))
     }
 }
 
