@@ -58,7 +58,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use agreement::{Ran, run_both};
 pub use error::Error;
-pub use namespaces::traffic;
+pub use namespaces::{soak, traffic};
 pub use options::{Capture, Habitat, RunOptions};
 pub use results::RunResult;
 pub use run::run;

@@ -24,4 +24,4 @@ mod stream;
 pub use ce::ControlElement;
 pub use operator::{Live, LiveLine, Operator, Peer, Refusal};
 pub use page::{Page, Token};
-pub use server::Service;
+pub use server::{Service, answer_stream};

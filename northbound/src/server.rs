@@ -172,6 +172,17 @@ async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
     }
 }
 
+/// Answers the requests of a stream that is no connection to a socket, for its time at most. Nobody knows its peer.
+pub async fn answer_stream<S>(stream: S, operator: Arc<dyn Operator>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = router(operator).layer(Extension(Peer::default()));
+    if let Ok(lease) = Places::default().lease().await {
+        answer(stream, service, lease, CONNECTION_TIME_MAX).await;
+    }
+}
+
 /// Answers the requests of one connection.
 async fn answer<S>(stream: S, service: Router, lease: Lease, time: Duration)
 where

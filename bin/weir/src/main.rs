@@ -28,6 +28,7 @@ mod route;
 mod router;
 mod scenarios;
 mod show;
+mod soak;
 mod table;
 mod top;
 
@@ -193,6 +194,12 @@ enum Command {
     /// the best, and what chance may have put behind it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
     /// compares two at the rate of a link. docs/comparison.md says how to read it.
     Compare(compare::CompareArguments),
+    /// Put a router under everything at once in the lab, and check that it is as before
+    ///
+    /// Traffic, floods, hostile frames, a full table of routes that come and go, changes of the configuration, captures,
+    /// and links that go down and up. At the end every packet must be in the books, memory must be flat, and the
+    /// kernel's tables must be gone with the router. Needs network namespaces.
+    Soak(soak::SoakArguments),
     /// Run the papers' results again: their numbers beside ours, a verdict on each claim
     Reproduce(reproduce::ReproduceArguments),
     /// Send or receive traffic: the lab's tools, usable on their own
@@ -338,6 +345,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::List(arguments) => list::run(&arguments),
         Command::Run(arguments) => lab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Traffic(command) => lab::traffic(&command),
         Command::Bench(command) => bench::run(&command),

@@ -9,12 +9,12 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 use common::{eventually, in_namespace, run};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use weir_base::Streams;
 use weir_discipline::Spec;
 use weir_live::clock;
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
+use weir_live::device::injector::Injector;
 use weir_path::egress::port::Link;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::link::segment::Superframe;
@@ -50,62 +50,6 @@ fn await_frames(device: &mut AfPacket, count: usize) -> Vec<Got> {
         got.len() >= count
     });
     got
-}
-
-/// A socket that sends frames together with the work left for the kernel.
-struct Raw(Socket);
-
-impl Raw {
-    fn new(index: u32) -> Self {
-        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0))).unwrap();
-        let on: libc::c_int = 1;
-        // SAFETY: pointer and length describe an integer, which the kernel only reads.
-        let done = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_VNET_HDR,
-                std::ptr::from_ref(&on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        assert_eq!(done, 0);
-        // SAFETY: the storage is larger than the address, all of which is written.
-        let ((), address) = unsafe {
-            SockAddr::try_init(|storage, len| {
-                let mut address: libc::sockaddr_ll = std::mem::zeroed();
-                address.sll_family = libc::AF_PACKET as u16;
-                address.sll_ifindex = index as i32;
-                storage.cast::<libc::sockaddr_ll>().write(address);
-                *len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-                Ok(())
-            })
-        }
-        .unwrap();
-        socket.bind(&address).unwrap();
-        Self(socket)
-    }
-
-    fn send(&self, frame: &[u8], offload: &Offload) {
-        let (mut flags, mut gso, mut words) = (0, 0, [0_u16; 4]);
-        if let Some(PartialChecksum { start, offset }) = offload.checksum {
-            flags = 1;
-            (words[2], words[3]) = (start, offset);
-        }
-        if let Some(Segmentation { kind, size }) = offload.segmentation {
-            gso = match kind {
-                SegmentKind::TcpV4 => 1,
-                SegmentKind::TcpV6 => 4,
-                _ => 5,
-            };
-            let transport = if kind == SegmentKind::Udp { 8 } else { 20 };
-            (words[0], words[1]) = (words[2] + transport, size);
-        }
-        let mut message = vec![flags, gso];
-        message.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-        message.extend_from_slice(frame);
-        assert_eq!(self.0.send(&message).unwrap(), message.len());
-    }
 }
 
 fn sum(bytes: &[u8]) -> u16 {
@@ -219,14 +163,14 @@ fn superframes() -> Vec<Got> {
 fn a_superframe_arrives_whole_with_what_is_left_to_do() {
     in_namespace("a_superframe_arrives_whole_with_what_is_left_to_do", || {
         veth_pair();
-        let (a, mut b) = (open("x0"), open("x1"));
-        let raw = Raw::new(a.index());
+        let mut b = open("x1");
+        let raw = Injector::open("x0").unwrap();
         let mut sent = Vec::new();
         for superframe in superframes() {
             // Ordinary frames between them show that the order is that of the wire.
             let small = ethernet(&ip(false, 253, &[sent.len() as u8; 50]));
-            raw.send(&small, &Offload::NONE);
-            raw.send(&superframe.0, &superframe.1);
+            raw.send(&small, &Offload::NONE).unwrap();
+            raw.send(&superframe.0, &superframe.1).unwrap();
             sent.extend([(small, Offload::NONE), superframe]);
         }
         let got = await_frames(&mut b, sent.len());
@@ -244,10 +188,10 @@ fn the_kernel_cuts_superframes_into_the_same_segments() {
     in_namespace("the_kernel_cuts_superframes_into_the_same_segments", || {
         veth_pair();
         run("ethtool -K x0 tso off gso off tx-udp-segmentation off tx off");
-        let (a, mut b) = (open("x0"), open("x1"));
-        let raw = Raw::new(a.index());
+        let mut b = open("x1");
+        let raw = Injector::open("x0").unwrap();
         for superframe in superframes() {
-            raw.send(&superframe.0, &superframe.1);
+            raw.send(&superframe.0, &superframe.1).unwrap();
             let expected = cut(&superframe);
             let got = await_frames(&mut b, expected.len());
             assert_eq!(got.len(), expected.len());
@@ -263,15 +207,16 @@ fn the_kernel_cuts_superframes_into_the_same_segments() {
 fn superframes_that_find_no_place_are_counted() {
     in_namespace("superframes_that_find_no_place_are_counted", || {
         veth_pair();
-        let (a, mut b) = (open("x0"), open("x1"));
-        let raw = Raw::new(a.index());
+        let mut b = open("x1");
+        let raw = Injector::open("x0").unwrap();
         let (frame, offload) = superframe(SegmentKind::TcpV4, 64_000, 1460);
         const SENT: usize = 400; // 26 MB
         for _ in 0..SENT {
-            raw.send(&frame, &offload);
+            raw.send(&frame, &offload).unwrap();
         }
         // Frames that fit a slot are not affected.
-        raw.send(&ethernet(&ip(false, 253, &[1; 50])), &Offload::NONE);
+        raw.send(&ethernet(&ip(false, 253, &[1; 50])), &Offload::NONE)
+            .unwrap();
         let mut came = 0;
         let mut last = 0;
         eventually("the last frame", || {
@@ -285,7 +230,7 @@ fn superframes_that_find_no_place_are_counted() {
         assert!(came > 10, "{came} superframes had a place");
         assert_eq!(b.counters().missed as usize, SENT - came);
         // There is room again.
-        raw.send(&frame, &offload);
+        raw.send(&frame, &offload).unwrap();
         assert_eq!(await_frames(&mut b, 1)[0].0.len(), frame.len());
     });
 }
@@ -359,8 +304,8 @@ fn tunnels() -> Vec<(Vec<u8>, u16)> {
 fn a_checksum_is_finished_at_any_depth() {
     in_namespace("a_checksum_is_finished_at_any_depth", || {
         veth_pair();
-        let (a, mut b) = (open("x0"), open("x1"));
-        let raw = Raw::new(a.index());
+        let mut b = open("x1");
+        let raw = Injector::open("x0").unwrap();
         let mut plane = Plane::new(64, 1518, Streams::new(1));
         for name in ["x1", "out"] {
             let link = Link {
@@ -377,7 +322,7 @@ fn a_checksum_is_finished_at_any_depth() {
                 checksum: Some(checksum),
                 segmentation: None,
             };
-            raw.send(&frame, &unfinished);
+            raw.send(&frame, &unfinished).unwrap();
             let (came, offload) = await_frames(&mut b, 1).remove(0);
             assert_eq!((&came, offload), (&frame, unfinished));
             let arrival = Arrival {
@@ -403,7 +348,7 @@ fn a_checksum_is_finished_at_any_depth() {
             assert_eq!(out[0][start + 18..], frame[start + 18..]);
             // The kernel finishes the checksum in the same way if nobody else does.
             run("ethtool -K x0 tx off");
-            raw.send(&frame, &unfinished);
+            raw.send(&frame, &unfinished).unwrap();
             let finished = await_frames(&mut b, 1).remove(0);
             assert_eq!(finished, (out.remove(0), Offload::NONE));
             run("ethtool -K x0 tx on");

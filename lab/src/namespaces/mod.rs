@@ -20,6 +20,7 @@
 //! - `forwarding`: the controller of flexible packet forwarding, and events
 //! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
+//! - [`soak`]: a router under everything at once, for minutes
 //! - `throughput`: the highest rate at which a router loses no frame
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!
@@ -39,6 +40,7 @@ pub mod process;
 pub mod router;
 pub mod routes;
 mod sampler;
+pub mod soak;
 pub(crate) mod throughput;
 mod tools;
 pub mod traffic;

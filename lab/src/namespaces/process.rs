@@ -18,6 +18,8 @@ use crate::namespaces::traffic::Line;
 const SETUP_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of bytes kept of a program's standard error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
+/// How Rust reports a panic.
+const PANIC: &str = "panicked at";
 
 /// Runs a short program to its end; `input` goes to its standard input.
 pub fn run_to_end(
@@ -62,19 +64,10 @@ impl Running {
         let mut child = spawner
             .spawn(namespace, command)
             .map_err(Error::io(format!("cannot start {program} for {what}")))?;
-        let output = child.stderr.take().map(|stderr| {
-            thread::spawn(move || {
-                let mut output = Vec::new();
-                let mut stderr = stderr;
-                // An incomplete message is better than none.
-                let _ = stderr
-                    .by_ref()
-                    .take(OUTPUT_BYTES_MAX)
-                    .read_to_end(&mut output);
-                let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-                String::from_utf8_lossy(&output).trim().to_owned()
-            })
-        });
+        let output = child
+            .stderr
+            .take()
+            .map(|stderr| thread::spawn(move || kept(stderr)));
         Ok(Self {
             what: what.to_owned(),
             child,
@@ -116,6 +109,29 @@ impl Running {
         }
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, which: Signal) -> Result<(), Error> {
+        let doing = format!("cannot send a signal to {}", self.what);
+        signal(&self.child, which).map_err(Error::io(doing))
+    }
+
+    /// Asks it to end, and returns an error if it does not end well within this time, or if a part of it has panicked.
+    pub fn end(&mut self, patience: Duration) -> Result<(), Error> {
+        self.signal(Signal::Terminate)?;
+        let status = self.wait(Instant::now() + patience)?;
+        if !status.success() {
+            return Err(self.failed(&format!("{status}")));
+        }
+        let output = self.output.take().and_then(|thread| thread.join().ok());
+        match output.filter(|output| output.contains(PANIC)) {
+            None => Ok(()),
+            Some(output) => Err(Error::Program {
+                what: self.what.clone(),
+                output,
+            }),
+        }
+    }
+
     /// Asks it to end, and kills it if it does not.
     pub fn stop(&mut self, patience: Duration) {
         if self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
@@ -151,6 +167,24 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Keeps the beginning of a program's standard error, and the lines of panics. An incomplete message is better than
+/// none.
+fn kept(mut stderr: impl Read) -> String {
+    let mut output = Vec::new();
+    let _ = stderr
+        .by_ref()
+        .take(OUTPUT_BYTES_MAX)
+        .read_to_end(&mut output);
+    let mut output = String::from_utf8_lossy(&output).into_owned();
+    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if line.contains(PANIC) && output.len() < 2 * OUTPUT_BYTES_MAX as usize {
+            output = format!("{output}\n{line}");
+        }
+    }
+    output.trim().to_owned()
 }
 
 /// A traffic tool while it runs.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
-use weir_live::namespace::{Namespace, Spawner};
+use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
 use super::courses;
@@ -25,6 +25,8 @@ const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 const READY_MAX: Duration = Duration::from_secs(10);
 /// Maximum time for a router to end by itself. The run is over: packets in its queues need not leave.
 const STOP_MAX: Duration = Duration::from_millis(100);
+/// The same if it shall end in order.
+const END_MAX: Duration = Duration::from_secs(20);
 
 /// A `weir router`, `weir fe` or `weir ce` in its namespace.
 #[derive(Debug)]
@@ -96,6 +98,16 @@ impl Router {
     /// Processor time it has used, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds_of(self.running.pid())
+    }
+
+    /// Makes it read its configuration again.
+    pub fn hang_up(&self) -> Result<(), Error> {
+        self.running.signal(Signal::Hangup)
+    }
+
+    /// Lets it end in order; returns an error if it does not.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.running.end(END_MAX)
     }
 
     /// Stops it.

@@ -130,7 +130,13 @@ impl Scenario {
             ..scenario
         };
         scenario.forwarding = Forwarding::check(&top, &scenario)?;
+        let origin = top.origin();
         top.finish_with(&[TOP], SECTION_NAMES)?;
+        if scenario.hosts.is_empty() && scenario.routers.is_empty() {
+            let why =
+                "there is no node: add [host.NAME] and [router.NAME], and the links between them";
+            return Err(ScenarioError::new(origin, why.to_owned()));
+        }
         Ok(scenario)
     }
 

@@ -121,7 +121,7 @@ mod reader;
 pub mod schema;
 pub mod source;
 pub mod tcp;
-mod trace;
+pub mod trace;
 pub mod traffic;
 
 pub use checked::{Discipline, HostGroup, Scenario};

@@ -27,7 +27,7 @@ const OPPORTUNITY: u64 = 1500 * 8 * 1000;
 const TIME_MAX: Span = Span::from_secs(86_400);
 
 /// The course of a trace, or the line of an error (from 1) with a sentence.
-pub(super) fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
+pub fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
     let lines = text.lines().enumerate().map(|(number, line)| {
         let content = line.split('#').next().unwrap_or_default().trim();
         (number + 1, content)

@@ -132,6 +132,27 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &[]),
+    (
+        "fuzz/targets",
+        &[
+            "base",
+            "capture",
+            "ce",
+            "classifier",
+            "config",
+            "controller",
+            "discipline",
+            "forces",
+            "lab",
+            "lfb",
+            "live",
+            "model",
+            "northbound",
+            "packet",
+            "path",
+            "wire",
+        ],
+    ),
 ];
 
 /// The manifest tables that name dependencies, each with the sources that may use them.

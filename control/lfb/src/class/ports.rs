@@ -156,7 +156,7 @@ const COLUMNS: &[Column<PortRow>] = &[
     component(8, "sent", COUNT, "")
         .about("Frames sent.")
         .shown(OUT)
-        .read(|port| port.slot.port.sent().into()),
+        .read(|port| port.slot.sent().into()),
     component(9, "charged", COUNT, "")
         .about("Frames of the kernel itself, which count towards the rate of the port.")
         .shown(&[Cell::new("KERNEL'S OWN").of("packets").since_start()])

@@ -5,7 +5,8 @@ use weir_model::class::{Cell, Class, Form};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    BYTES, Block, Column, NUMBER, PACKETS, Row, SECONDS, Source, TEXT, component, components, row,
+    BYTES, Block, Column, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT, component,
+    components, row,
 };
 use crate::router::{self, RouterPlan};
 
@@ -42,6 +43,8 @@ pub struct Process {
     pub bypassed: usize,
     /// Of these, chains that appeared while it ran.
     pub bypassed_new: usize,
+    /// Packets that it has made itself.
+    pub created: u64,
 }
 
 struct ProcessRow;
@@ -103,4 +106,11 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     component(11, "bypassed_chains_new", NUMBER, "0")
         .about("Of these, chains that appeared while the router ran.")
         .read(|process| (process.bypassed_new as u64).into()),
+    component(20, "created", PACKET_COUNTER, "12")
+        .about(
+            "Packets that the router made itself: ICMP errors, fragments but the first of each packet, copies, and \
+             packets of a control element.",
+        )
+        .shown(&[Cell::new("CREATED").since_start()])
+        .read(|process| process.created.into()),
 ];

@@ -312,6 +312,7 @@ impl Plane {
             Ok(None) => port.offer(packet),
             Ok(Some(fragments)) => {
                 self.pool.release(packet);
+                self.fragments += fragments.len().saturating_sub(1) as u64;
                 fragments.into_iter().for_each(|f| port.offer(f));
             }
             Err(reason) => {

@@ -69,6 +69,8 @@ pub struct PlanePort {
     pub received: Tally,
     /// Packets and bytes that the kernel itself sent, which are charged to it.
     pub charged: Tally,
+    /// Packets and bytes that left its queue, and were dropped before the device took them because it was gone.
+    pub(crate) unsent: Tally,
     pub(crate) index: Option<u32>,
     /// Whether it is about to be removed and takes no more packets.
     pub(crate) closing: bool,
@@ -83,6 +85,13 @@ pub struct PlanePort {
     pub(crate) outbox: VecDeque<Packet>,
 }
 
+impl PlanePort {
+    /// Packets and bytes sent: those that left its queue, without those for which the device was gone.
+    pub fn sent(&self) -> Tally {
+        self.port.sent() - self.unsent
+    }
+}
+
 /// Everything that a packet touches, driven by one thread.
 pub struct Plane {
     pub(crate) pool: Pool,
@@ -95,6 +104,8 @@ pub struct Plane {
     /// The packets of a burst whose routes are not looked up yet: empty between two bursts.
     pub(crate) gathered: Vec<Held>,
     pub(crate) errors: ErrorBudget,
+    /// Fragments made of packets, but the first of each.
+    pub(crate) fragments: u64,
     pub(crate) exceptions: Exceptions,
     pub(crate) fpf: Option<Box<Fpf>>,
     pub(crate) edge: Option<Box<Edge>>,
@@ -125,6 +136,7 @@ impl Plane {
             waiting: Waiting::default(),
             gathered: Vec::with_capacity(BURST),
             errors: ErrorBudget::default(),
+            fragments: 0,
             exceptions: Exceptions::default(),
             fpf: None,
             edge: None,
@@ -157,6 +169,7 @@ impl Plane {
             port: Port::new(spec, link, now, &streams),
             received: Tally::ZERO,
             charged: Tally::ZERO,
+            unsent: Tally::ZERO,
             index: None,
             closing: false,
             is_local: false,
@@ -235,7 +248,9 @@ impl Plane {
 
     /// Drops the frames of a port whose device is gone.
     pub fn discard_outbox(&mut self, number: usize) {
-        for packet in self.ports[number].outbox.drain(..) {
+        let slot = &mut self.ports[number];
+        for packet in slot.outbox.drain(..) {
+            slot.unsent.count(packet.bytes());
             self.fates.discard(packet, Reason::DeviceDown);
         }
         self.reclaim(Place::leaving(number));
@@ -363,6 +378,17 @@ impl Plane {
     /// Packets that wait for a neighbour.
     pub fn waiting(&self) -> &Waiting {
         &self.waiting
+    }
+
+    /// Packets that were made here: ICMP errors, fragments but the first of each packet, copies and other packets of FPF,
+    /// and packets of a control element. Each of them is sent or dropped like a received one.
+    pub fn created(&self) -> u64 {
+        let injected = self.exceptions.stats();
+        self.errors.stats().sent()
+            + self.fragments
+            + self.fpf_stats().created.packets
+            + injected.injected.packets
+            + injected.refused.packets
     }
 
     /// The limit on ICMP errors, with its counters.

@@ -408,7 +408,7 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     Ok(sender)
 }
 
-fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
+pub(super) fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
     // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -443,7 +443,7 @@ fn cut_outgoing() -> [SockFilter; 4] {
     ]
 }
 
-fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
+pub(super) fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
     let request = ask_interface(socket, name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written the index into the union.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)

@@ -5,9 +5,10 @@
 //! directions, and one call moves a burst.
 //!
 //! [`tap`] and [`tun`] are interfaces that this process makes: [`tap`], for a control element, is a device of the kernel's
-//! whose link is this process, and [`tun`] is a port whose link is the kernel.
+//! whose link is this process, and [`tun`] is a port whose link is the kernel. An [`injector`] only sends.
 
 pub mod af_packet;
+pub mod injector;
 pub mod interface;
 pub mod loopback;
 pub mod made;

@@ -31,13 +31,13 @@ pub(super) const HEADER_LEN: usize = 10;
 pub(super) type Header = [u8; HEADER_LEN];
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
-const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_NONE`, `.._TCPV4`, `.._TCPV6`, `.._UDP_L4`, and the flag `.._ECN`, which asks for the
 /// segmentation by RFC 3168 that is done in any case.
-const GSO_NONE: u8 = 0;
-const GSO_TCP_V4: u8 = 1;
-const GSO_TCP_V6: u8 = 4;
-const GSO_UDP_L4: u8 = 5;
+pub(super) const GSO_NONE: u8 = 0;
+pub(super) const GSO_TCP_V4: u8 = 1;
+pub(super) const GSO_TCP_V6: u8 = 4;
+pub(super) const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 /// Spare bytes before a long frame, for a VLAN tag that is put back into it.
@@ -47,6 +47,12 @@ const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
 /// Bytes that may wait in the receive queue, including the kernel's own overhead; the kernel doubles the value. About
 /// as much as a ring holds in frames of 1500 bytes.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// Makes each frame of `socket` come with a header, and each one that it sends have one.
+pub(super) fn switch_on(socket: &Socket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)
+}
 
 /// The header in front of the frame that starts at `start`. If there is no room for one, it is all zeros, which means
 /// that no work is left.
@@ -91,10 +97,9 @@ pub(super) struct LongFrames {
 impl LongFrames {
     /// Makes `socket`, which has no ring yet, receive headers and long frames.
     pub(super) fn new(socket: &Socket) -> io::Result<Self> {
+        switch_on(socket)?;
         let on: libc::c_int = 1;
-        for option in [libc::PACKET_VNET_HDR, libc::PACKET_COPY_THRESH] {
-            sys::set_option(socket, libc::SOL_PACKET, option, &on)?;
-        }
+        sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &on)?;
         let bytes = RECEIVE_BUFFER_BYTES as libc::c_int;
         if sys::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
             // Not privileged: accept the size that the system grants.

@@ -20,9 +20,7 @@ use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
 use weir_path::ip::tables::Tables;
 
-use super::message::{
-    self, KernelMessage, NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF, RTM_GETNEXTHOP,
-};
+use super::message::{NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF, RTM_GETNEXTHOP};
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use super::tables::{Effect, TableState};
 
@@ -171,7 +169,7 @@ impl Changes {
     /// Applies the messages of the next datagram.
     async fn next_effect(&mut self, state: &mut TableState) -> Result<Effect, Error> {
         match receive(&self.socket, &mut self.buffer).await {
-            Ok(bytes) => Ok(apply_all(bytes, state)),
+            Ok(bytes) => Ok(state.apply_datagram(bytes)),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 warn!(
                     "the kernel announced more changes of its tables than could be read in time; \
@@ -188,7 +186,7 @@ impl Changes {
         let mut effect = Effect::Nothing;
         for _ in 0..WAITING_MAX {
             effect = effect.max(match self.waiting()? {
-                Some(Datagram::Whole(len)) => apply_all(&self.buffer[..len], state),
+                Some(Datagram::Whole(len)) => state.apply_datagram(&self.buffer[..len]),
                 Some(Datagram::Lost) => Effect::Reread,
                 None => break,
             });
@@ -231,19 +229,6 @@ enum Datagram {
     Whole(usize),
     /// The socket has overflowed.
     Lost,
-}
-
-fn apply_all(bytes: &[u8], state: &mut TableState) -> Effect {
-    let effects = messages(bytes).filter_map(parse).map(|m| state.apply(m));
-    effects.max().unwrap_or(Effect::Nothing)
-}
-
-/// A message that cannot be parsed is skipped: the rest of the tables is still right.
-fn parse(message: super::netlink::Message<'_>) -> Option<KernelMessage> {
-    message::parse(&message).unwrap_or_else(|error| {
-        warn!(kind = message.kind, %error, "a message of the kernel was not understood");
-        None
-    })
 }
 
 pub(super) fn register(socket: NetlinkSocket) -> io::Result<AsyncFd<NetlinkSocket>> {
@@ -354,9 +339,7 @@ fn dump_one(
             if let Some(result) = message.result() {
                 return result.map(|()| consistent);
             }
-            if let Some(message) = parse(message) {
-                state.apply(message);
-            }
+            state.apply_bytes(&message);
         }
     }
 }

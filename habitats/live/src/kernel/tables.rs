@@ -26,10 +26,12 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use tracing::warn;
 use weir_path::ip::source_check::SourceCheck;
 use weir_path::ip::tables::{Interface, Mac, Neighbour, Tables};
 
-use super::message::{ConfOf, KernelMessage, Placement};
+use super::message::{self, ConfOf, KernelMessage, Placement};
+use super::netlink::{self, messages};
 use super::routes::{self, Routes};
 
 /// A copy of the kernel's tables, with the data needed to follow their changes.
@@ -62,7 +64,25 @@ impl TableState {
         &self.tables
     }
 
-    /// Applies one message.
+    /// Applies the messages of a datagram.
+    pub fn apply_datagram(&mut self, bytes: &[u8]) -> Effect {
+        let effects = messages(bytes).map(|message| self.apply_bytes(&message));
+        effects.max().unwrap_or(Effect::Nothing)
+    }
+
+    /// Applies a message. One that cannot be parsed is skipped: the rest of the tables is still right.
+    pub(super) fn apply_bytes(&mut self, message: &netlink::Message<'_>) -> Effect {
+        match message::parse(message) {
+            Ok(Some(parsed)) => self.apply(parsed),
+            Ok(None) => Effect::Nothing,
+            Err(error) => {
+                warn!(kind = message.kind, %error, "a message of the kernel was not understood");
+                Effect::Nothing
+            }
+        }
+    }
+
+    /// Applies one parsed message.
     pub fn apply(&mut self, message: KernelMessage) -> Effect {
         match message {
             KernelMessage::Route(message, place) => self.apply_route_message(message, place),

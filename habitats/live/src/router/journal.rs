@@ -126,7 +126,7 @@ impl Totals {
         let losses = Reason::ALL.into_iter().filter(|reason| reason.is_loss());
         Self {
             received: sum(|slot| slot.received),
-            sent: sum(|slot| slot.port.sent()),
+            sent: sum(|slot| slot.sent()),
             lost_packets: losses.map(|loss| plane.fates().ended(loss).packets).sum(),
         }
     }

@@ -71,7 +71,7 @@ impl Reader {
         let mut others = BTreeMap::new();
         for block in BLOCKS {
             if let Source::Status(read) = block.source {
-                others.insert(block.class.name, read(&self.status(sample.pool_packets)));
+                others.insert(block.class.name, read(&self.status(sample.pool_packets, sample.created)));
             }
         }
         lock(&self.sampled).take(sample, others);
@@ -113,8 +113,9 @@ impl Reader {
             Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
             Source::Status(read) => {
-                let pool_packets = self.ask(|worker| worker.plane.pool_packets())?;
-                Ok(read(&self.status(pool_packets)))
+                let (pool_packets, created) =
+                    self.ask(|worker| (worker.plane.pool_packets(), worker.plane.created()))?;
+                Ok(read(&self.status(pool_packets, created)))
             }
         }
     }
@@ -149,7 +150,7 @@ impl Reader {
         })
     }
 
-    fn status(&self, pool_packets: usize) -> Process {
+    fn status(&self, pool_packets: usize, created: u64) -> Process {
         let in_force = self.running.in_force();
         let (bypassed, bypassed_new) = bypass::counts(&lock(&self.running.bypassed));
         Process {
@@ -157,6 +158,7 @@ impl Reader {
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets,
+            created,
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),

@@ -19,6 +19,8 @@ pub struct Sample {
     pub(super) at: Instant,
     /// Packets that the pool can hold.
     pub pool_packets: usize,
+    /// Packets that the router has made itself.
+    pub created: u64,
     /// Tables that have metrics, so their rows are few, by the names of their classes.
     pub(super) tables: BTreeMap<&'static str, Value>,
     pub(super) ports: Vec<PortSample>,
@@ -76,6 +78,7 @@ impl Sample {
         let mut sample = Self {
             at: now,
             pool_packets: plane.pool_packets(),
+            created: plane.created(),
             tables,
             ports: Vec::with_capacity(plane.ports().len()),
             ended: Box::new(Reason::ALL.map(|reason| plane.fates().ended(reason).packets)),
@@ -93,6 +96,7 @@ impl Sample {
         Self {
             at: Instant::ZERO,
             pool_packets: 0,
+            created: 0,
             tables: BTreeMap::new(),
             ports: Vec::new(),
             ended: Box::new([0; Reason::COUNT]),

@@ -1,0 +1,5 @@
+//! The target `trace` of `weir-fuzz-targets`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weir_fuzz::run("trace", bytes));

@@ -1,0 +1,11 @@
+//! Shared by the targets for cargo-fuzz.
+
+use weir_fuzz_targets::Target;
+
+/// Runs the target of this name.
+pub fn run(name: &str, bytes: &[u8]) {
+    match Target::find(name) {
+        Some(target) => (target.run)(bytes),
+        None => unreachable!("a test looks for {name}"),
+    }
+}

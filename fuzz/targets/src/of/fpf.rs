@@ -1,0 +1,56 @@
+//! Takes any bytes as frames of a router whose FPF rules do everything that rules can do. The first byte of the input
+//! says how long the frames are.
+//!
+//! Checks besides "no panic": every packet ends once, and all memory is free in the end.
+
+#[path = "../../../../data/path/tests/hostile/router.rs"]
+#[allow(dead_code, clippy::unwrap_used, missing_docs)]
+// it is a test's, which makes more frames with it
+mod router;
+
+use router::Router;
+
+/// The target.
+pub(crate) fn target(bytes: &[u8]) {
+    let Some((len, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let mut router = Router::new();
+    for frame in bytes.chunks(14 + usize::from(*len)) {
+        router.carry(frame);
+    }
+    router.settle();
+}
+
+/// A frame for each LID of the router, and others.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let of = |len: u8, frames: Vec<Vec<u8>>| {
+        let step = 14 + usize::from(len);
+        let mut all = vec![len];
+        for mut frame in frames {
+            frame.resize(step, 0);
+            all.extend(frame);
+        }
+        all
+    };
+    let fpf = |header: &[u8], payload: &[u8]| router::frame(0xc000, &[header, payload]);
+    let (v4, v6) = (router::ipv4(), router::ipv6());
+    let plain = [(0x0800, &v4), (0x86dd, &v6)];
+    let mut all: Vec<_> = plain
+        .iter()
+        .map(|(kind, packet)| of(80, vec![router::frame(*kind, &[packet])]))
+        .collect();
+    for lid in router::LIDS {
+        all.push(of(
+            80,
+            vec![fpf(&[3, 0, lid, 5, 1], &v4), fpf(&[2, 1, 0xff, lid], &v6)],
+        ));
+        all.push(of(250, vec![fpf(&[4, 0, 14, 15, lid, 1], &[0x44; 200])]));
+    }
+    let parts = router::in_parts(7, &v4);
+    all.push(of(
+        80,
+        parts.map(|part| fpf(&[2, 0, 15, 5], &part)).to_vec(),
+    ));
+    all
+}

@@ -1,0 +1,30 @@
+//! Reads any text as a scenario. Files that it names are those that come with the program.
+
+use weir_lab::scenario::plan::plan;
+use weir_lab::topology::Topology;
+
+use crate::seeds::{files, text};
+
+/// The target.
+pub(crate) fn target(bytes: &[u8]) {
+    let Some(text) = text(bytes) else {
+        return;
+    };
+    match plan(text, &[], &[]) {
+        Ok((_, points)) => {
+            for point in points {
+                if let Ok(topology) = Topology::new(&point.scenario) {
+                    assert!(!topology.nodes.is_empty());
+                }
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Short scenarios that come with the program, and wrong ones of tests.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut all = files("scenarios", ".toml");
+    all.extend(files("bin/weir/tests/golden/wrong-scenario", ".toml"));
+    all
+}

@@ -1,0 +1,273 @@
+//! The checks of a router that has been under fire.
+
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use weir_live::namespace::Namespace;
+
+use super::bed::Bed;
+use super::books::{Books, Port};
+use super::routes::routes_of;
+use super::{Done, Watched};
+use crate::error::Error;
+
+/// Memory may grow by this part after the warm-up, and by [`MEMORY_SPARE`]: an allocator keeps what it had at the busiest
+/// moment, and that may come late.
+const MEMORY_GROWTH: f64 = 0.10;
+/// The same in bytes.
+const MEMORY_SPARE: u64 = 16 << 20;
+/// Files and threads that a request in progress may hold.
+const IN_PROGRESS: u64 = 8;
+/// One answer in this number may take longer than the client waits (5 s): a change of ports waits for the kernel's lock of
+/// its tables, which whoever changes routes and links holds, too.
+const LATE_ONE_IN: u64 = 50;
+/// Traffic that must have got through, whatever else happened.
+const MUST_ARRIVE: [&str; 5] = [
+    "bytes received by TCP",
+    "bytes received by TCP over IPv6",
+    "bytes received by UDP",
+    "bytes received by UDP over IPv6",
+    "files fetched",
+];
+
+/// Something that must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What.
+    pub what: String,
+    /// Whether it does.
+    pub holds: bool,
+    /// The figures.
+    pub seen: String,
+}
+
+/// The checks so far.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    pub(super) all: Vec<Check>,
+}
+
+impl Checks {
+    fn add(&mut self, what: impl Into<String>, holds: bool, seen: String) {
+        let what = what.into();
+        self.all.push(Check { what, holds, seen });
+    }
+
+    fn equal(&mut self, what: impl Into<String>, [left, right]: [u64; 2], seen: &str) {
+        self.add(what, left == right, format!("{left} = {right}: {seen}"));
+    }
+
+    /// The books of each port, of the whole router, and of the kernel's interfaces.
+    pub(super) fn books(&mut self, before: &Books, after: &Books, networks: u32) {
+        for (name, port) in &after.ports {
+            let [received, sent, dropped, held] = port.queue;
+            for (unit, [received, sent, dropped, held]) in [
+                (
+                    "packets",
+                    [received, sent, dropped, held].map(|count| count.packets),
+                ),
+                (
+                    "bytes",
+                    [received, sent, dropped, held].map(|count| count.bytes),
+                ),
+            ] {
+                let what = format!("the queue of {name} balances, in {unit}");
+                let seen = format!("received = {sent} sent + {dropped} dropped + {held} held");
+                self.equal(what, [received, sent + dropped + held], &seen);
+            }
+        }
+        let sum = |of: fn(&Port) -> u64| after.ports.values().map(of).sum::<u64>();
+        let (received, sent) = (sum(|port| port.received), sum(|port| port.sent));
+        let held = sum(|port| port.queue[3].packets) + after.waiting;
+        let (created, dropped) = (after.created, after.drops.values().sum::<u64>());
+        let seen = format!(
+            "{received} received + {created} created = {sent} sent + {dropped} dropped + {held} held"
+        );
+        let what = "the books of the router balance, in packets";
+        self.equal(what, [received + created, sent + dropped + held], &seen);
+        for name in ["lan", "wan"] {
+            if let (Some(before), Some(after)) = (before.ports.get(name), after.ports.get(name)) {
+                self.beside_the_kernel(name, before, after);
+            }
+        }
+        if let Some(routes) = after.routes.zip(before.routes) {
+            let (after, before) = routes;
+            let seen = format!("{before} of interfaces, and {networks} networks");
+            let what = "the router has every route";
+            self.equal(what, [after, before + routes_of(networks)], &seen);
+        }
+    }
+
+    /// The counts of a port since the start, beside those of the kernel at its interface.
+    fn beside_the_kernel(&mut self, name: &str, before: &Port, after: &Port) {
+        let since = |of: fn(&Port) -> u64| of(after) - of(before);
+        let (received, missed) = (since(|port| port.received), since(|port| port.missed));
+        let seen = format!("{received} received + {missed} lost in the ring");
+        let what = format!("{name} has counted every frame that its interface received");
+        self.equal(
+            what,
+            [received + missed, since(|port| port.kernel[0])],
+            &seen,
+        );
+        let (sent, charged) = (since(|port| port.sent), since(|port| port.charged));
+        let refused = since(|port| port.refused);
+        let [by_kernel, dropped] = [since(|port| port.kernel[1]), since(|port| port.kernel[2])];
+        let seen = format!(
+            "{sent} sent - {refused} refused + {charged} of the kernel, which counts {by_kernel}, and {dropped} dropped"
+        );
+        let what = format!("the interface of {name} has sent every frame that the port has");
+        // The kernel drops some of its own frames before they are seen at the interface, and some behind it.
+        let permitted = by_kernel..=by_kernel + dropped;
+        self.add(what, permitted.contains(&(sent + charged - refused)), seen);
+    }
+
+    /// Memory, files and threads are as after the warm-up, and of the same process.
+    pub(super) fn usage(&mut self, watched: &Watched) {
+        let Watched { warm, end, looks } = watched;
+        let seen = format!("process {} at {looks} looks", end.pid);
+        self.add(
+            "the watchdog never fired, and nobody restarted the router",
+            warm.pid == end.pid,
+            seen,
+        );
+        let allowed = warm.memory + (warm.memory as f64 * MEMORY_GROWTH) as u64 + MEMORY_SPARE;
+        let [a, b, c] = [warm.memory, end.memory, allowed].map(|bytes| bytes >> 20);
+        let seen = format!("{a} MiB after the warm-up, {b} MiB at the end, at most {c} MiB");
+        self.add("memory is flat", end.memory <= allowed, seen);
+        for (what, warm, end) in [
+            ("open files", warm.files, end.files),
+            ("threads", warm.threads, end.threads),
+        ] {
+            let seen = format!("{warm} after the warm-up, {end} at the end");
+            self.add(
+                format!("the number of {what} is flat"),
+                end <= warm + IN_PROGRESS,
+                seen,
+            );
+        }
+    }
+
+    /// Everything that must get through has done so.
+    pub(super) fn done(&mut self, done: &Done) {
+        let number = |what: &str| done.get(what).copied().unwrap_or(0);
+        let lacking: Vec<&str> = MUST_ARRIVE
+            .into_iter()
+            .filter(|what| number(what) == 0)
+            .collect();
+        let seen = match lacking[..] {
+            [] => "some of each".to_owned(),
+            _ => format!("no {}", lacking.join(", no ")),
+        };
+        self.add(
+            "traffic of every kind got through",
+            lacking.is_empty(),
+            seen,
+        );
+        let pings = number("pings answered (IPv4, IPv6)");
+        self.add(
+            "pings were answered over IPv4 and IPv6",
+            pings == 2,
+            format!("{pings} of 2"),
+        );
+    }
+
+    /// The router has answered in time.
+    pub(super) fn answers(&mut self, bed: &Bed) {
+        let [asked, late] = [&bed.asked, &bed.late].map(|count| count.load(Ordering::Relaxed));
+        let seen = format!("{late} of {asked} answers took too long");
+        self.add(
+            "the router answered in time",
+            late * LATE_ONE_IN <= asked,
+            seen,
+        );
+    }
+
+    /// The router ends in order, and leaves nothing behind in the kernel.
+    pub(super) fn end(&mut self, bed: Bed) -> Result<(), Error> {
+        let (host, ended) = bed.stop();
+        let seen = match &ended {
+            Ok(()) => "exit code 0, and no panic".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.add("the router ended in order", ended.is_ok(), seen);
+        let left = tables(&host)?;
+        let seen = match left.is_empty() {
+            true => "no table".to_owned(),
+            false => left.clone(),
+        };
+        self.add("the kernel's tables are gone", left.is_empty(), seen);
+        Ok(())
+    }
+}
+
+/// The tables of nf_tables in a namespace, as `nft` lists them.
+fn tables(host: &Namespace) -> Result<String, Error> {
+    let list = || Command::new("nft").args(["list", "tables"]).output();
+    let output = host.enter(list).and_then(|output| output);
+    let output = output.map_err(Error::io("cannot run nft (Debian has it in nftables)"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(Error::Program {
+            what: "nft".to_owned(),
+            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::books::Count;
+    use super::*;
+
+    fn books() -> Books {
+        let count = |packets| Count {
+            packets,
+            bytes: 100 * packets,
+        };
+        let lan = Port {
+            received: 10,
+            sent: 4,
+            kernel: [10, 5, 0],
+            charged: 1,
+            queue: [count(5), count(4), count(1), count(0)],
+            ..Port::default()
+        };
+        Books {
+            ports: [("lan".to_owned(), lan)].into(),
+            drops: [("queue-full".to_owned(), 8)].into(),
+            created: 2,
+            ..Books::default()
+        }
+    }
+
+    fn failed(after: &Books) -> Vec<String> {
+        let mut before = books();
+        before.ports.insert("lan".to_owned(), Port::default());
+        let mut checks = Checks::default();
+        checks.books(&before, after, 0);
+        let failed = checks.all.into_iter().filter(|check| !check.holds);
+        failed.map(|check| check.what).collect()
+    }
+
+    #[test]
+    fn a_packet_that_is_in_no_book_is_found() {
+        assert_eq!(failed(&books()), [] as [&str; 0]);
+        let mut after = books();
+        after.created = 1;
+        assert_eq!(
+            failed(&after),
+            ["the books of the router balance, in packets"]
+        );
+        let mut after = books();
+        if let Some(lan) = after.ports.get_mut("lan") {
+            lan.queue[2].bytes += 1;
+            lan.kernel[0] += 1;
+        }
+        let expected = [
+            "the queue of lan balances, in bytes",
+            "lan has counted every frame that its interface received",
+        ];
+        assert_eq!(failed(&after), expected);
+    }
+}

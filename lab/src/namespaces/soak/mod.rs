@@ -1,0 +1,277 @@
+//! A router under everything at once, for minutes: `weir soak`.
+//!
+//! ```text
+//!   source ── a0 ═══ lan ┌────────┐ wan ═══ b0 ── sink        TCP, UDP, web, pings, IPv4 and IPv6
+//!                        │ router │
+//!    guest ── g0 ═ guest └────────┘ spare ═ s0                 floods and hostile frames from the guest
+//!
+//!   meanwhile: routes come and go (`routes`), configurations, disciplines, captures, questions (`operator`), links of the
+//!   guest and the spare port go down and up
+//! ```
+//!
+//! All chance comes from one seed. But the machine decides when things happen, so no run is like another.
+//!
+//! At the end the traffic stops, and everything must be as if nothing had happened (`checks`): every packet is in the
+//! books, memory and files are as after the warm-up, and the kernel's tables are gone with the router.
+//!
+//! - `bed`: hosts, links, the router
+//! - `traffic`: what must get through
+//! - `frames`: frames that no honest sender sends
+//! - `attacker`: floods and hostile frames
+//! - `routes`: a table that never rests
+//! - `operator`: an operator who never rests
+//! - `usage`: memory, files and threads of the router
+//! - `books`: the router's counters beside those of the kernel
+//! - `checks`: what must hold
+
+mod attacker;
+mod bed;
+mod books;
+mod checks;
+mod frames;
+mod operator;
+mod routes;
+mod traffic;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_base::{Span, Streams};
+use weir_live::namespace;
+
+pub use checks::Check;
+
+use self::attacker::Attacker;
+use self::bed::Bed;
+use self::books::Books;
+use self::checks::Checks;
+use self::operator::Operator;
+use self::routes::Routes;
+use self::traffic::Traffic;
+use self::usage::Usage;
+use crate::error::Error;
+use crate::progress::Progress;
+
+/// Open files that the lab needs.
+const FILES: u64 = 4096;
+/// The part of the run after which memory must not grow any more.
+const WARM_UP: f64 = 0.25;
+/// Interval of the looks at the router.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long.
+    pub duration: Span,
+    /// Chooses what happens.
+    pub seed: u64,
+    /// Routes in the table.
+    pub routes: u32,
+    /// The `weir` executable; this process's own if not given.
+    pub executable: Option<PathBuf>,
+    /// Shows progress on standard error.
+    pub progress: bool,
+    /// Ends the run when it becomes true.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// How long it took, in seconds.
+    pub duration_s: f64,
+    /// Things that were done, and how often.
+    pub done: BTreeMap<String, u64>,
+    /// The checks.
+    pub checks: Vec<Check>,
+    /// Packets that the router dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Whether everything held.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(|check| check.holds)
+    }
+
+    /// As a page for a terminal; the last line is the verdict.
+    pub fn text(&self) -> String {
+        let list = |all: &BTreeMap<String, u64>| {
+            let line = |(what, number): (&String, &u64)| format!("{number:>14} {what}\n");
+            all.iter().map(line).collect::<String>()
+        };
+        let check = |check: &Check| {
+            let word = if check.holds { "holds" } else { "FAILS" };
+            format!("{word} {}: {}\n", check.what, check.seen)
+        };
+        let checks = self.checks.iter().map(check).collect::<String>();
+        let holding = self.checks.iter().filter(|check| check.holds).count();
+        format!(
+            "WHAT WAS DONE IN {:.0} S, SEED {}\n{}\nDROPPED PACKETS, BY REASON\n{}\nWHAT MUST HOLD\n{checks}\n\
+             verdict: {holding} of {} hold\n",
+            self.duration_s,
+            self.seed,
+            list(&self.done),
+            list(&self.drops),
+            self.checks.len()
+        )
+    }
+}
+
+/// Counts what was done.
+type Done = BTreeMap<String, u64>;
+
+/// Tells threads when to end.
+#[derive(Debug, Default)]
+struct Stop(AtomicBool);
+
+impl Stop {
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Sleeps; returns early if it is time to end.
+    fn sleep(&self, time: Duration) {
+        const STEP: Duration = Duration::from_millis(20);
+        let until = Instant::now() + time;
+        while !self.is_set() && Instant::now() < until {
+            thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// Runs it. When not root, it must be called before the process has a second thread.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    namespace::become_root()?;
+    namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
+    let executable = match &options.executable {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
+    };
+    let mut progress = Progress::new(options.progress);
+    progress.say("building hosts, and starting the router");
+    let began = Instant::now();
+    let mut bed = Bed::new(&executable)?;
+    let before = Books::settled(&bed)?;
+    let (done, watched) = under_fire(options, &mut bed, &mut progress)?;
+    progress.say("the traffic has stopped: comparing the books");
+    let after = Books::settled(&bed)?;
+    let mut checks = Checks::default();
+    checks.books(&before, &after, options.routes);
+    checks.usage(&watched);
+    checks.done(&done);
+    checks.answers(&bed);
+    checks.end(bed)?;
+    Ok(Report {
+        seed: options.seed,
+        duration_s: began.elapsed().as_secs_f64(),
+        done,
+        checks: checks.all,
+        drops: after.drops,
+    })
+}
+
+/// The router's resources after the warm-up and at the end, and how often it was asked.
+struct Watched {
+    warm: Usage,
+    end: Usage,
+    looks: u64,
+}
+
+/// Lets everybody work for the duration; returns what they did.
+fn under_fire(
+    options: &Options,
+    bed: &mut Bed,
+    progress: &mut Progress,
+) -> Result<(Done, Watched), Error> {
+    let (stop, streams) = (Stop::default(), Streams::new(options.seed));
+    let duration = Duration::from_nanos(options.duration.as_nanos());
+    let mut routes = Routes::new(options.routes);
+    routes.fill(bed)?;
+    let traffic = Traffic::start(bed, options.duration)?;
+    let mut watched = None;
+    let parts = thread::scope(|scope| {
+        let (stop, bed_ref, streams) = (&stop, &*bed, &streams);
+        let works = [
+            scope.spawn(move || Attacker::new(bed_ref, streams)?.run(stop)),
+            scope.spawn(move || routes.churn(bed_ref, streams, stop)),
+            scope.spawn(move || Operator::new(bed_ref, streams).run(stop)),
+        ];
+        let is_over = || works.iter().any(|work| work.is_finished());
+        let looked = watch(options, duration, bed_ref, &is_over, progress);
+        stop.set();
+        let joined = works.map(|work| {
+            work.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        watched = Some(looked);
+        joined
+    });
+    let mut done = Done::new();
+    for part in parts {
+        done.extend(part?);
+    }
+    let Some(watched) = watched else {
+        unreachable!("the scope has ended")
+    };
+    let watched = watched?;
+    done.extend(traffic.finish()?);
+    bed.check()?;
+    Ok((done, watched))
+}
+
+/// Watches the router for the duration, or until a part has failed.
+fn watch(
+    options: &Options,
+    duration: Duration,
+    bed: &Bed,
+    is_over: &dyn Fn() -> bool,
+    progress: &mut Progress,
+) -> Result<Watched, Error> {
+    let (began, mut warm, mut looks) = (Instant::now(), None, 0);
+    let mut last = None;
+    while began.elapsed() < duration && !is_over() {
+        if options.interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let left = duration.saturating_sub(began.elapsed());
+        thread::sleep(LOOK.min(left));
+        let Some(now) = Usage::of(bed)? else {
+            continue;
+        };
+        last = Some(now);
+        looks += 1;
+        if warm.is_none() && began.elapsed() >= duration.mul_f64(WARM_UP) {
+            warm = Some(now);
+        }
+        progress.update(&format!(
+            "{:.0} of {:.0} s; the router holds {} MiB",
+            began.elapsed().as_secs_f64(),
+            duration.as_secs_f64(),
+            now.memory >> 20
+        ));
+    }
+    let silent = || Error::Program {
+        what: "the router".to_owned(),
+        output: "it has not answered once".to_owned(),
+    };
+    let end = last.ok_or_else(silent)?;
+    Ok(Watched {
+        warm: warm.unwrap_or(end),
+        end,
+        looks,
+    })
+}

@@ -1,0 +1,310 @@
+//! An operator who never rests: changes, reloads, captures, questions, and links that go down and up.
+//!
+//! A right change must be put in force, and a wrong one must be refused. Anything else ends the run.
+
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use weir_base::{Stream, Streams};
+use weir_model::capture::{CaptureReport, CaptureRequest, CaptureTicket};
+use weir_model::{ApplyReport, ChangeRequest, ChangeValue, DeleteRequest};
+use weir_northbound::client::{self, ClientError};
+
+use super::bed::Bed;
+use super::{Done, Stop};
+use crate::error::Error;
+
+/// A pause between two actions is this long at most, in milliseconds.
+const PAUSE_MS_MAX: u64 = 500;
+/// A link stays down for this long at most, in milliseconds.
+const DOWN_MS_MAX: u64 = 700;
+/// The last configuration is handed in at most this many times.
+const TRIES_MAX: u32 = 10;
+/// A capture is fetched for this long.
+const CAPTURE: Duration = Duration::from_millis(700);
+const FETCH: Duration = Duration::from_millis(100);
+/// Pages that are read; the routes are many and are compared at the end.
+const PAGES: [&str; 9] = [
+    "status",
+    "ports",
+    "queues",
+    "hogs",
+    "flows",
+    "neighbours",
+    "drops",
+    "netfilter",
+    "config",
+];
+/// Mistakes of an operator: a component and its value.
+const MISTAKES: [(&str, &str); 5] = [
+    ("port.wan.rate", "-1 Mbit"),
+    ("port.wan.rate", "fast"),
+    ("port.nowhere.rate", "1 Mbit"),
+    ("port.wan.discipline.kind", "fq_codl"),
+    ("mode", "bridged"),
+];
+/// Files with a mistake.
+const WRONG_FILES: [&str; 4] = [
+    "[port.wan\n",
+    "[port.wan]\ninterface = \"wan\"\nspeed = 7\n",
+    "[port.wan]\ninterface = \"wan\"\n[port.lan]\ninterface = \"wan\"\n",
+    "pool = 1\n[port.wan]\ninterface = \"wan\"\n",
+];
+
+/// The operator.
+pub(super) struct Operator<'a> {
+    bed: &'a Bed,
+    random: Stream,
+    done: Done,
+}
+
+impl<'a> Operator<'a> {
+    /// Everything that the operator does.
+    const ACTIONS: [fn(&mut Self) -> Result<(), Error>; 11] = [
+        Self::set_rate,
+        Self::set_wrong,
+        Self::other_discipline,
+        Self::default_discipline,
+        Self::apply,
+        Self::apply_wrong,
+        Self::reload,
+        Self::capture,
+        Self::read,
+        Self::flap,
+        Self::flap_far,
+    ];
+
+    pub(super) fn new(bed: &'a Bed, streams: &Streams) -> Self {
+        Self {
+            bed,
+            random: streams.stream("operator"),
+            done: Done::new(),
+        }
+    }
+
+    /// Acts until it is time to end, each action once before any comes twice; returns what was done.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
+        self.get("/v1/routes")?; // a long answer takes memory, so there is one before the warm-up ends
+        for action in Self::ACTIONS {
+            if stop.is_set() {
+                break;
+            }
+            action(&mut self)?;
+        }
+        while !stop.is_set() {
+            let action = Self::ACTIONS[self.random.random_range(0..Self::ACTIONS.len())];
+            action(&mut self)?;
+            stop.sleep(Duration::from_millis(
+                self.random.random_range(0..PAUSE_MS_MAX),
+            ));
+        }
+        self.come_to_rest()?;
+        Ok(self.done)
+    }
+
+    /// Puts the first configuration in force again, whose disciplines hold no packet back.
+    fn come_to_rest(&mut self) -> Result<(), Error> {
+        let text = self.bed.configure(true)?;
+        for _ in 0..TRIES_MAX {
+            let applied: Result<ApplyReport, _> =
+                client::put(self.bed.socket(), "/v1/config", text.clone());
+            match self.bed.answer(applied) {
+                Ok(Some(ApplyReport { applied: true, .. })) => return Ok(()),
+                Ok(_) => {} // late, or another change is in progress
+                Err(error) => return Err(unexpected("the last configuration", &error.to_string())),
+            }
+        }
+        Err(unexpected(
+            "the last configuration",
+            "it was not put in force",
+        ))
+    }
+
+    fn count(&mut self, what: &str) {
+        *self.done.entry(what.to_owned()).or_default() += 1;
+    }
+
+    fn permitted(
+        &mut self,
+        what: &str,
+        answer: Result<ApplyReport, ClientError>,
+    ) -> Result<(), Error> {
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(ApplyReport { applied: true, .. })) => self.count(what),
+            Ok(Some(report)) => return Err(unexpected(what, &report.messages.join("; "))),
+            Err(error) => return Err(unexpected(what, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn refused(
+        &mut self,
+        what: &str,
+        answer: Result<ApplyReport, ClientError>,
+    ) -> Result<(), Error> {
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(ApplyReport { applied: false, .. })) => self.count(what),
+            Ok(Some(_)) => return Err(unexpected(what, "it was put in force")),
+            Err(error) => return Err(unexpected(what, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn patch(&self, path: &str, value: &str) -> Result<ApplyReport, ClientError> {
+        let request = ChangeRequest {
+            path: path.to_owned(),
+            value: ChangeValue::Text(value.to_owned()),
+        };
+        client::patch(self.bed.socket(), "/v1/config", &[request])
+    }
+
+    fn set_rate(&mut self) -> Result<(), Error> {
+        let rate = format!("{} Mbit", self.random.random_range(10..200));
+        let answer = self.patch("port.wan.rate", &rate);
+        self.permitted("rates set", answer)
+    }
+
+    fn set_wrong(&mut self) -> Result<(), Error> {
+        let (path, value) = MISTAKES[self.random.random_range(0..MISTAKES.len())];
+        let answer = self.patch(path, value);
+        self.refused("wrong values refused", answer)
+    }
+
+    fn other_discipline(&mut self) -> Result<(), Error> {
+        let kinds: Vec<&str> = weir_discipline::manuals()
+            .map(|manual| manual.name)
+            .collect();
+        let kind = kinds[self.random.random_range(0..kinds.len())];
+        let port = ["lan", "wan", "guest"][self.random.random_range(0..3)];
+        // Some need what these ports do not have, and are refused.
+        let answer = self.patch(&format!("port.{port}.discipline.kind"), kind);
+        match self.bed.answer(answer) {
+            Ok(None) => {}
+            Ok(Some(report)) if report.applied => self.count("disciplines replaced"),
+            Ok(Some(_)) => self.count("disciplines that do not fit refused"),
+            Err(error) => return Err(unexpected(kind, &error.to_string())),
+        }
+        Ok(())
+    }
+
+    fn default_discipline(&mut self) -> Result<(), Error> {
+        let request = DeleteRequest {
+            path: "port.wan.discipline".to_owned(),
+        };
+        let answer = client::delete_named(self.bed.socket(), "/v1/config", &[request]);
+        self.permitted("disciplines replaced", answer)
+    }
+
+    fn apply(&mut self) -> Result<(), Error> {
+        let text = self.bed.configure(self.random.random())?;
+        let answer = client::put(self.bed.socket(), "/v1/config", text);
+        self.permitted("configurations applied", answer)
+    }
+
+    fn apply_wrong(&mut self) -> Result<(), Error> {
+        let text = WRONG_FILES[self.random.random_range(0..WRONG_FILES.len())];
+        let answer = client::put(self.bed.socket(), "/v1/config", text.to_owned());
+        self.refused("wrong configurations refused", answer)
+    }
+
+    fn reload(&mut self) -> Result<(), Error> {
+        self.bed.configure(self.random.random())?;
+        self.bed.reload()?;
+        self.count("reloads by signal");
+        Ok(())
+    }
+
+    /// A capture, until the operator has seen enough. One whose fetches come too late ends by itself.
+    fn capture(&mut self) -> Result<(), Error> {
+        let socket = self.bed.socket();
+        let request = CaptureRequest {
+            drops: self.random.random(),
+            ..CaptureRequest::default()
+        };
+        let begun = client::post(socket, "/v1/capture", &request);
+        let Some(CaptureTicket { id }) = self.of_capture(begun)? else {
+            return Ok(());
+        };
+        let (path, began) = (format!("/v1/capture/{id}"), Instant::now());
+        while began.elapsed() < CAPTURE {
+            let fetched = self.of_capture(client::get_bytes(socket, &path))?;
+            if fetched.is_none_or(|bytes| bytes.is_none()) {
+                break;
+            }
+            std::thread::sleep(FETCH);
+        }
+        let ended = client::delete::<CaptureReport>(socket, &path);
+        if let Some(report) = self.of_capture(ended)? {
+            *self.done.entry("packets captured".to_owned()).or_default() += report.captured;
+            self.count("captures");
+        }
+        Ok(())
+    }
+
+    /// An answer about a capture; none if it came too late, or if an earlier one did.
+    fn of_capture<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, Error> {
+        const NOT_FOUND: u16 = 404;
+        const CONFLICT: u16 = 409;
+        match self.bed.answer(answer) {
+            Err(ClientError::Unexpected {
+                status: NOT_FOUND | CONFLICT,
+                ..
+            }) => Ok(None),
+            other => other.map_err(|error| unexpected("a capture", &error.to_string())),
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        for name in PAGES {
+            self.get(&format!("/v1/{name}"))?;
+        }
+        self.get("/metrics")?;
+        self.count("times that all tables were read");
+        Ok(())
+    }
+
+    fn get(&self, path: &str) -> Result<(), Error> {
+        let page = client::get_bytes(self.bed.socket(), path);
+        match self.bed.answer(page) {
+            Ok(_) | Err(ClientError::TooLong) => Ok(()), // of very many routes
+            Err(error) => Err(unexpected(path, &error.to_string())),
+        }
+    }
+
+    /// The guest's port, at the router.
+    fn flap(&mut self) -> Result<(), Error> {
+        let bed = self.bed;
+        bed.ip(&bed.middle, "link set guest down\n")?;
+        self.pause();
+        bed.ip(
+            &bed.middle,
+            "link set guest up\naddr replace fd83:3::1/64 dev guest nodad\n",
+        )?;
+        self.count("times that a port went down and up");
+        Ok(())
+    }
+
+    /// The same at the other end of the link: the router's port loses its carrier.
+    fn flap_far(&mut self) -> Result<(), Error> {
+        let bed = self.bed;
+        bed.ip(&bed.guest, "link set g0 down\n")?;
+        self.pause();
+        bed.ip(&bed.guest, "link set g0 up\n")?;
+        self.count("times that a port lost its carrier and found it");
+        Ok(())
+    }
+
+    fn pause(&mut self) {
+        let time = self.random.random_range(0..DOWN_MS_MAX);
+        std::thread::sleep(Duration::from_millis(time));
+    }
+}
+
+fn unexpected(what: &str, why: &str) -> Error {
+    Error::Program {
+        what: format!("the router ({what})"),
+        output: why.to_owned(),
+    }
+}

@@ -1,0 +1,63 @@
+//! Memory, files and threads of the router's process, as the kernel tells them.
+
+use std::fs;
+
+use super::bed::Bed;
+use crate::error::Error;
+
+/// Resources of the router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Resident memory, in bytes.
+    pub(super) memory: u64,
+    /// Open files.
+    pub(super) files: u64,
+    /// Threads.
+    pub(super) threads: u64,
+}
+
+impl Usage {
+    /// Its resources now; none if it does not answer in time.
+    pub(super) fn of(bed: &Bed) -> Result<Option<Self>, Error> {
+        let Some(pid) = bed.process() else {
+            return Ok(None);
+        };
+        let read = |file: &str| {
+            let path = format!("/proc/{pid}/{file}");
+            fs::read_to_string(&path).map_err(Error::io(format!("cannot read {path}")))
+        };
+        let status = read("status")?;
+        let files = fs::read_dir(format!("/proc/{pid}/fd"));
+        let files = files
+            .map_err(Error::io("cannot count the router's files"))?
+            .count();
+        Ok(Some(Self {
+            pid,
+            memory: field(&status, "VmRSS:") << 10,
+            files: files as u64,
+            threads: field(&status, "Threads:"),
+        }))
+    }
+}
+
+/// The number of a line of `/proc/PID/status`.
+fn field(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_units_or_not() {
+        let status = "Name:\tweir\nVmRSS:\t   20480 kB\nThreads:\t7\n";
+        assert_eq!(field(status, "VmRSS:"), 20_480);
+        assert_eq!(field(status, "Threads:"), 7);
+        assert_eq!(field(status, "Missing:"), 0);
+    }
+}
