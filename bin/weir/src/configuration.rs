@@ -167,9 +167,13 @@ pub(crate) struct Admission {
 
 /// Reads a configuration file and checks it for a start on this machine.
 pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
-    let text = read(path)?;
+    here(path, &read(path)?)
+}
+
+/// The same for a text that this file will have.
+pub(crate) fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
-    let (Configuration { plan, fe }, document) = checked(&shown(path), &text).map_err(failed)?;
+    let (Configuration { plan, fe }, document) = checked(&shown(path), text).map_err(failed)?;
     let facts = survey(&plan);
     match admit(None, &plan, &facts) {
         Ok(admitted) => Ok(Admission {
