@@ -53,6 +53,7 @@ fn a_stranger_has_a_protected_uplink_in_minutes() {
     let staging = folder.join("files");
     let _ = fs::remove_dir_all(&staging);
     let home = staging.join("root");
+    // Without optimisation cargo-deb is quick with xz only.
     if !packed(&home, "1") || !packed(&home.join("new"), "2") {
         println!("skipped: no cargo-deb here, and it cannot be installed");
         return;
