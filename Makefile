@@ -19,7 +19,7 @@ dist:
 	objcopy --only-keep-debug target/profiling/weir target/dist/weir.debug
 	objcopy --strip-all --add-gnu-debuglink=target/dist/weir.debug target/profiling/weir target/dist/weir
 
-# A Debian package of the release build: target/debian/weir_*.deb. CONTRIBUTING.md says how a version is numbered.
+# A Debian package of the release build: target/debian/weir_*.deb.
 deb:
 	cargo build --release --locked --package weir
 	scripts/deb target/release/weir target/debian

@@ -327,4 +327,18 @@ mod tests {
             "{faults:?}"
         );
     }
+
+    #[test]
+    fn examples_of_the_package_are_right() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/examples");
+        let files = std::fs::read_dir(&folder).unwrap().flatten();
+        let mut count = 0;
+        for path in files.map(|file| file.path()) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let checked = plan(&shown(&path), &text);
+            assert!(checked.is_ok(), "{:?}", checked.err());
+            count += 1;
+        }
+        assert!(count >= 4, "{count} examples");
+    }
 }

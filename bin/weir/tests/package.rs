@@ -63,23 +63,36 @@ fn a_stranger_has_a_protected_uplink_in_minutes() {
     let units = staging.join("etc/systemd/system");
     write(&units.join("steps.service"), UNIT);
     fs::create_dir_all(units.join("multi-user.target.wants")).unwrap();
-    symlink("../steps.service", units.join("multi-user.target.wants/steps.service")).unwrap();
+    symlink(
+        "../steps.service",
+        units.join("multi-user.target.wants/steps.service"),
+    )
+    .unwrap();
     let modules = staging.join("usr/lib/modules");
     fs::create_dir_all(modules.parent().unwrap()).unwrap();
     let from = kernel.join("root/lib/modules");
-    let copied = Command::new("cp").arg("-r").arg(from).arg(&modules).status();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(from)
+        .arg(&modules)
+        .status();
     assert!(copied.unwrap().success());
 
     let initramfs = folder.join("initramfs");
     fs::copy(&debian, &initramfs).unwrap();
-    let archive = fs::OpenOptions::new().append(true).open(&initramfs).unwrap();
+    let archive = fs::OpenOptions::new()
+        .append(true)
+        .open(&initramfs)
+        .unwrap();
     guest::pack(&staging, archive);
     fs::remove_dir_all(&staging).unwrap();
     let arguments = (1024, "systemd.show_status=0 loglevel=3");
     let text = guest::run(&kernel.join("vmlinuz"), &initramfs, arguments, PATIENCE);
     fs::remove_file(&initramfs).unwrap();
     assert!(text.contains(DONE));
-    let times = text.lines().find_map(|line| line.strip_prefix("INSTALLED "));
+    let times = text
+        .lines()
+        .find_map(|line| line.strip_prefix("INSTALLED "));
     let times = times.unwrap().split_whitespace();
     let times: Vec<f64> = times.map(|time| time.parse().unwrap()).collect();
     let took = times[1] - times[0];

@@ -187,11 +187,8 @@ fn vlans_on<'a>(interface: &Interface, inventory: &'a Inventory) -> Vec<&'a str>
 }
 
 fn names(inventory: &Inventory) -> String {
-    let names: Vec<_> = inventory
-        .interfaces
-        .iter()
-        .map(|i| i.name.as_str())
-        .collect();
+    let others = inventory.interfaces.iter().filter(|i| !i.is_loopback);
+    let names: Vec<_> = others.map(|i| i.name.as_str()).collect();
     names.join(", ")
 }
 
@@ -257,7 +254,7 @@ mod tests {
         let none = machine(two(), &[]);
         let why = choose(&none, None, &[]).unwrap_err();
         assert!(
-            why.contains("no default route") && why.contains("lo, eth0, eth1"),
+            why.contains("no default route") && why.contains("There are eth0, eth1"),
             "{why}"
         );
         let several = machine(two(), &["eth0", "eth1"]);

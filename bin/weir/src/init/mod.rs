@@ -127,15 +127,24 @@ fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
     }
 }
 
+/// The file that the service reads.
+const OF_SERVICE: &str = "/etc/weir/weir.toml";
+
 /// Says which commands come next.
 fn next(out: Option<&Path>) {
-    match out {
-        None => note("next: weir init --out /etc/weir/weir.toml, with the same options"),
-        Some(path) => note(&format!(
-            "{}: written\nnext: weir check {0}; systemctl enable --now weir; weir show ports",
-            path.display()
-        )),
-    }
+    let Some(path) = out else {
+        return note(&format!(
+            "next: the same with `--out {OF_SERVICE}`, or with `--out` and another file"
+        ));
+    };
+    let start = match path == Path::new(OF_SERVICE) {
+        true => "systemctl enable --now weir".to_owned(),
+        false => format!("weir router {}", path.display()),
+    };
+    note(&format!(
+        "{}: written; read it\nnext: {start}; weir show status",
+        path.display()
+    ));
 }
 
 fn exists(path: &Path) -> Failure {

@@ -38,7 +38,9 @@ pub(crate) fn run(
         .arg("-initrd")
         .arg(initramfs)
         .arg("-append")
-        .arg(format!("console=ttyS0 quiet panic=-1 mitigations=off {arguments}"))
+        .arg(format!(
+            "console=ttyS0 quiet panic=-1 mitigations=off {arguments}"
+        ))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
