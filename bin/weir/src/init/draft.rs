@@ -8,9 +8,9 @@ use super::choice::{Choice, has_address};
 /// Rates that the user knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
-    /// What the uplink sends at.
+    /// The rate of the uplink: a little less than the line sends.
     pub(super) up: Option<Rate>,
-    /// What the network is sent at: a little less than what the line brings.
+    /// The rate towards the network: a little less than the line brings.
     pub(super) down: Option<Rate>,
 }
 

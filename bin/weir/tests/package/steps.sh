@@ -80,18 +80,19 @@ dpkg -i new/weir_*.deb
 [ "$after" = "$(systemctl show -P MainPID weir)" ]
 cp /root/good.toml /etc/weir/weir.toml
 
+step "without a configuration the service does not start"
+systemctl stop weir
+mv /etc/weir/weir.toml /root/good.toml
+fails systemctl start weir
+fails systemctl is-active weir
+mv /root/good.toml /etc/weir/weir.toml
+systemctl start weir
+
 step "a removal gives the uplink back to the kernel, and keeps the configuration"
 apt-get remove -q -y weir
 pinged
 [ -e /etc/weir/weir.toml ]
 fails pidof weir
-
-step "a package without a configuration starts nothing, and says why"
-rm /etc/weir/weir.toml
-dpkg -i new/weir_*.deb
-fails systemctl start weir
-fails systemctl is-active weir
-systemctl status weir | grep -i assert || true
 
 step "a purge leaves nothing"
 apt-get purge -q -y weir
