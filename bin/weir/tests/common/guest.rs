@@ -39,7 +39,7 @@ pub(crate) fn run(
         .arg(initramfs)
         .arg("-append")
         .arg(format!(
-            "console=ttyS0 quiet panic=-1 mitigations=off {arguments}"
+            "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check {arguments}"
         ))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
