@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests.
 
-.PHONY: demo test build dist packages clean
+.PHONY: demo test build dist deb static packages clean
 
 demo: packages
 	cargo build --release --locked --package weir
@@ -18,6 +18,18 @@ dist:
 	mkdir -p target/dist
 	objcopy --only-keep-debug target/profiling/weir target/dist/weir.debug
 	objcopy --strip-all --add-gnu-debuglink=target/dist/weir.debug target/profiling/weir target/dist/weir
+
+# A Debian package of the release build: target/debian/weir_*.deb.
+deb:
+	cargo build --release --locked --package weir
+	scripts/deb target/release/weir target/debian
+
+# One file without libraries: target/TARGET/static/weir. `make static TARGET=aarch64-unknown-linux-musl` needs a C compiler
+# for that target, too (ring has C in it).
+TARGET ?= x86_64-unknown-linux-musl
+static:
+	rustup target add $(TARGET)
+	RUSTFLAGS="-C force-unwind-tables=no" cargo build --profile static --locked --package weir --target $(TARGET)
 
 packages:
 	scripts/install-packages

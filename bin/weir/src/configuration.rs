@@ -167,9 +167,13 @@ pub(crate) struct Admission {
 
 /// Reads a configuration file and checks it for a start on this machine.
 pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
-    let text = read(path)?;
+    here(path, &read(path)?)
+}
+
+/// The same for a text that this file will have.
+pub(crate) fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
-    let (Configuration { plan, fe }, document) = checked(&shown(path), &text).map_err(failed)?;
+    let (Configuration { plan, fe }, document) = checked(&shown(path), text).map_err(failed)?;
     let facts = survey(&plan);
     match admit(None, &plan, &facts) {
         Ok(admitted) => Ok(Admission {
@@ -322,5 +326,19 @@ mod tests {
             faults[0].starts_with("weir.toml:3: unknown key `rat`"),
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn examples_of_the_package_are_right() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/examples");
+        let files = std::fs::read_dir(&folder).unwrap().flatten();
+        let mut count = 0;
+        for path in files.map(|file| file.path()) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let checked = plan(&shown(&path), &text);
+            assert!(checked.is_ok(), "{:?}", checked.err());
+            count += 1;
+        }
+        assert!(count >= 4, "{count} examples");
     }
 }

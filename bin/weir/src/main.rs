@@ -12,6 +12,7 @@ mod component;
 mod configuration;
 mod describe;
 mod fe;
+mod init;
 mod journal;
 mod keys;
 mod lab;
@@ -98,6 +99,12 @@ enum Command {
     Route(route::RouteCommand),
     /// Print events of a forwarding element, or samples of a component, as they come
     Watch(component::WatchArguments),
+    /// Write a configuration for this machine, from what its kernel says, and start nothing
+    ///
+    /// The interface of the default route is the uplink, and gets the rate; every other Ethernet interface with an
+    /// address is a network behind weir. Everything else is left out, with the reason. Needs no privileges, but
+    /// without them netfilter rules cannot be read.
+    Init(init::InitArguments),
     /// Say what is wrong with a configuration, and start nothing
     Check {
         /// The configuration; `-` is standard input
@@ -321,6 +328,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Get(arguments) => component::get(&arguments),
         Command::Route(command) => route::run(&command),
         Command::Watch(arguments) => component::watch(&arguments),
+        Command::Init(arguments) => init::run(&arguments),
         Command::Check { config } => check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
         Command::Apply { config, router } => configuration::apply(&config, &router.socket),

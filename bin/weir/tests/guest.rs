@@ -10,15 +10,13 @@ mod common;
 mod gateway;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::UdpSocket;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
+use common::guest::{self, DONE};
 use common::{Bench, eventually};
 use gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
 use weir_benches::testbed::{Testbed, run, udp_frame};
@@ -26,9 +24,8 @@ use weir_live::device::Device;
 
 /// Environment variable that is set in the guest.
 const INSIDE: &str = "WEIR_TEST_GUEST";
-/// The test that does the work in the guest, and its last line of output.
+/// The test that does the work in the guest.
 const WORK: &str = "in_the_guest";
-const DONE: &str = "GUEST: all is well";
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Programs that the guest needs beside ours.
@@ -38,41 +35,13 @@ const PROGRAMS: [&str; 3] = ["ip", "ethtool", "nft"];
 fn vlan_devices_beside_the_router_work_and_forward_nothing_past_it() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let kernel = folder.join("kernel");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest-kernel");
-    let made = Command::new(script).arg(&kernel).status().unwrap();
-    let qemu = Command::new("qemu-system-x86_64").arg("--version").output();
-    if !made.success() || qemu.is_err() || !cfg!(target_arch = "x86_64") {
+    if !guest::made_by("guest-kernel", &kernel) || !guest::is_possible() {
         println!("skipped: no guest kernel, or no qemu-system-x86_64, here");
         return;
     }
     let initramfs = folder.join("initramfs");
     make_initramfs(&kernel.join("root"), &initramfs);
-    let mut guest = Command::new("qemu-system-x86_64")
-        .args("-accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio".split(' '))
-        .arg("-kernel")
-        .arg(kernel.join("vmlinuz"))
-        .arg("-initrd")
-        .arg(&initramfs)
-        .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begin = Instant::now();
-    let mut console = guest.stdout.take().unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        console.read_to_end(&mut text).map(|_| text)
-    });
-    while guest.try_wait().unwrap().is_none() {
-        if begin.elapsed() > PATIENCE {
-            guest.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let text = reader.join().unwrap().unwrap();
-    let text = String::from_utf8_lossy(&text);
-    println!("{text}\nthe guest ran for {:?}", begin.elapsed());
+    let text = guest::run(&kernel.join("vmlinuz"), &initramfs, (512, ""), PATIENCE);
     assert!(text.contains(DONE));
 }
 
@@ -121,7 +90,7 @@ fn make_initramfs(root: &Path, initramfs: &Path) {
     fs::write(&path, init).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&path, mode).unwrap();
-    pack(&staging, initramfs);
+    guest::pack(&staging, fs::File::create(initramfs).unwrap());
     fs::remove_dir_all(&staging).unwrap();
 }
 
@@ -149,31 +118,6 @@ fn with_libraries(program: &Path, root: &Path) {
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(path, copy).unwrap();
     }
-}
-
-/// Packs a folder in the format that the kernel expects: cpio, "newc".
-fn pack(folder: &Path, archive: &Path) {
-    let find = Command::new("find")
-        .arg(".")
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    let mut cpio = Command::new("busybox")
-        .args(["cpio", "-o", "-H", "newc"])
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(fs::File::create(archive).unwrap())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // The listing does not fit into a pipe.
-    let mut input = cpio.stdin.take().unwrap();
-    for name in find.stdout.split_inclusive(|b| *b == b'\n') {
-        let name = OsStr::from_bytes(name).as_bytes();
-        input.write_all(name).unwrap();
-    }
-    drop(input);
-    assert!(cpio.wait().unwrap().success());
 }
 
 /// Tags of the box's VLAN devices: plain, outer of two, inner of two; a tag of no device; priority only.

@@ -301,7 +301,7 @@ impl Waiter {
 
 pub(crate) fn timespec(span: Span) -> libc::timespec {
     libc::timespec {
-        tv_sec: (span.as_nanos() / 1_000_000_000) as libc::time_t,
+        tv_sec: (span.as_nanos() / 1_000_000_000) as _, // `libc::time_t` is deprecated for musl
         tv_nsec: (span.as_nanos() % 1_000_000_000) as libc::c_long,
     }
 }

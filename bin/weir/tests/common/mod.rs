@@ -8,6 +8,8 @@
 #![allow(dead_code)] // each test file uses a part
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+pub(crate) mod guest;
+
 use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;

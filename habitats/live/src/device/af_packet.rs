@@ -384,7 +384,7 @@ fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
             socket.as_raw_fd(),
             messages.as_mut_ptr().cast(),
             count as libc::c_uint,
-            libc::MSG_DONTWAIT,
+            libc::MSG_DONTWAIT as _, // musl has an unsigned parameter
         )
     };
     sys::check(sent).map(|()| sent as usize)
@@ -444,7 +444,7 @@ fn cut_outgoing() -> [SockFilter; 4] {
 }
 
 pub(super) fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
-    let request = ask_interface(socket, name, libc::SIOCGIFINDEX)?;
+    let request = ask_interface(socket, name, libc::SIOCGIFINDEX as libc::Ioctl)?;
     // SAFETY: the kernel has written the index into the union.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
 }
@@ -458,19 +458,19 @@ pub fn index(name: &str) -> io::Result<u32> {
 /// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).
 pub fn is_ethernet(name: &str) -> io::Result<bool> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR)?;
+    let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
     // SAFETY: the kernel has written a hardware address into the union.
     let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     Ok(family == libc::ARPHRD_ETHER)
 }
 
 fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
-    let request = ask_interface(socket, name, libc::SIOCGIFMTU)?;
+    let request = ask_interface(socket, name, libc::SIOCGIFMTU as libc::Ioctl)?;
     // SAFETY: the kernel has written the MTU into the union.
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
 }
 
-/// Asks for a property of the interface called `name`. It uses the socket instead of sysfs, because sysfs may show
+/// Asks for a property of the interface called `name`. (C libraries differ in the type of such a request's number.) It uses the socket instead of sysfs, because sysfs may show
 /// another network namespace.
 pub(super) fn ask_interface(
     socket: &Socket,

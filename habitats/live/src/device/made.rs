@@ -77,7 +77,7 @@ pub(super) fn set_mac(name: &str, mac: Mac) -> Result<(), MakeError> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_hwaddr = address;
-    let done = set(libc::SIOCSIFHWADDR, &mut request);
+    let done = set(libc::SIOCSIFHWADDR as libc::Ioctl, &mut request);
     done.map_err(refused(name, "set the MAC address"))
 }
 
@@ -85,18 +85,18 @@ pub(super) fn set_mac(name: &str, mac: Mac) -> Result<(), MakeError> {
 pub(super) fn set_mtu(name: &str, mtu: u32) -> Result<(), MakeError> {
     let mut request = request(name);
     request.ifr_ifru.ifru_mtu = libc::c_int::try_from(mtu).unwrap_or(libc::c_int::MAX);
-    let done = set(libc::SIOCSIFMTU, &mut request);
+    let done = set(libc::SIOCSIFMTU as libc::Ioctl, &mut request);
     done.map_err(refused(name, "set the MTU"))
 }
 
 /// Switches an interface on.
 pub(super) fn switch_on(name: &str) -> Result<(), MakeError> {
     let mut request = request(name);
-    let done = set(libc::SIOCGIFFLAGS, &mut request).and_then(|()| {
+    let done = set(libc::SIOCGIFFLAGS as libc::Ioctl, &mut request).and_then(|()| {
         // SAFETY: SIOCGIFFLAGS has just written this member, and any bytes are a value of it.
         let flags = unsafe { request.ifr_ifru.ifru_flags };
         request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
-        set(libc::SIOCSIFFLAGS, &mut request)
+        set(libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
     });
     done.map_err(refused(name, "switch on the link"))
 }

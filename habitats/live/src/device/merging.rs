@@ -17,7 +17,7 @@ const GET_FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
 /// `ETH_FLAG_LRO` of linux/ethtool.h.
 const FLAG_LRO: u32 = 1 << 15;
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
+pub(super) const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// `struct ethtool_value` of linux/ethtool.h.
 #[repr(C)]

@@ -15,6 +15,7 @@ pub mod made;
 mod merging;
 pub mod pcap;
 mod ring;
+pub(crate) mod speed;
 pub mod tap;
 mod tenure;
 pub mod tun;

@@ -262,7 +262,7 @@ async fn aside(read: fn() -> Result<TableState, Error>) -> Result<TableState, Er
 }
 
 /// Reads everything.
-fn read_state() -> Result<TableState, Error> {
+pub(super) fn read_state() -> Result<TableState, Error> {
     for _ in 1..DUMPS_MAX {
         let (state, consistent) = dump()?;
         if consistent {

@@ -12,6 +12,7 @@
 //! - [`claim`]: one router for each interface
 //! - [`bridge`]: members of the kernel's bridges
 //! - [`install`]: puts routes of a control element into the kernel
+//! - [`inventory`]: all interfaces and default routes, for someone who chooses ports
 //! - [`comeback`]: interfaces whose routes the kernel has dropped, and that have come back
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
 //! - [`addresses`]: gives addresses to interfaces
@@ -25,6 +26,7 @@ pub mod comeback;
 pub mod follow;
 pub mod handover;
 pub mod install;
+pub mod inventory;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;

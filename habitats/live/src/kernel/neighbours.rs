@@ -235,11 +235,13 @@ impl Entry {
     /// Whether neither an operator nor a program has set the entry.
     fn is_the_kernels_own(self) -> bool {
         self.state & (libc::NUD_PERMANENT | libc::NUD_NOARP) == 0
-            && self.flags & libc::NTF_EXT_LEARNED == 0
+            && self.flags & NTF_EXT_LEARNED == 0
             && self.flags_ext == 0
     }
 }
 
+/// `NTF_EXT_LEARNED` of linux/neighbour.h, which the libc crate does not have for musl.
+const NTF_EXT_LEARNED: u8 = 1 << 4;
 /// Length of `struct ndmsg`.
 const NDMSG_BYTES: usize = 12;
 
@@ -304,7 +306,7 @@ mod tests {
         for state in [libc::NUD_PERMANENT, libc::NUD_NOARP] {
             assert!(!Entry { state, ..own }.is_the_kernels_own());
         }
-        let flags = libc::NTF_EXT_LEARNED;
+        let flags = NTF_EXT_LEARNED;
         assert!(!Entry { flags, ..own }.is_the_kernels_own());
         let flags_ext = 1; // managed
         assert!(!Entry { flags_ext, ..own }.is_the_kernels_own());

@@ -1,0 +1,259 @@
+//! The configuration that `weir init` writes: for someone who has never seen one.
+
+use weir_base::Rate;
+use weir_live::kernel::inventory::Interface;
+
+use super::choice::{Choice, has_address};
+
+/// Rates that the user knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    /// The rate of the uplink: a little less than the line sends.
+    pub(super) up: Option<Rate>,
+    /// The rate towards the network: a little less than the line brings.
+    pub(super) down: Option<Rate>,
+}
+
+/// Where the uplink's rate comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The user gave it.
+    Given,
+    /// It is the speed of the cable; what follows it may be slower.
+    Cable,
+    /// Nobody knows it: the port is not paced.
+    Nobody,
+}
+
+/// Share of the cable's speed, in percent: a queue builds up here, and not in the device behind the cable.
+const CABLE_PERCENT: u64 = 95;
+/// Longest line of a comment.
+const COLUMNS: usize = 100;
+
+/// Where the uplink's rate comes from.
+pub(super) fn source(choice: &Choice<'_>, rates: Rates) -> Source {
+    match (rates.up, choice.uplink.speed) {
+        (Some(_), _) => Source::Given,
+        (None, Some(_)) => Source::Cable,
+        (None, None) => Source::Nobody,
+    }
+}
+
+/// The configuration.
+pub(super) fn text(choice: &Choice<'_>, rates: Rates, bypass_netfilter: bool) -> String {
+    let mut text = comment(
+        "weir's configuration, written by `weir init`. `weir check FILE` says what is wrong with it, and \
+         `weir list configuration` prints every key.",
+    );
+    if bypass_netfilter {
+        text += "\n";
+        text += &comment(
+            "Forwarded packets bypass this machine's netfilter rules: `weir show netfilter` lists them.",
+        );
+        text += "bypass_netfilter = true\n";
+    }
+    text += &uplink(choice, rates);
+    for (number, interface) in choice.networks.iter().enumerate() {
+        text += &network(number, interface, rates.down);
+    }
+    text + &left_out(choice)
+}
+
+fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
+    let interface = choice.uplink;
+    let mut text = String::from("\n");
+    text += &comment(&format!("The uplink: {}.", described(interface)));
+    text += "[port.wan]\n";
+    text += &format!("interface = {}\n", quoted(&interface.name));
+    text += &comment(
+        "The rate is a little less than the line carries (95 % of it). Then packets wait here, where weir decides who \
+         goes first, and not in the modem, where one flood delays everybody.",
+    );
+    match (source(choice, rates), rates.up, interface.speed) {
+        (_, Some(rate), _) => text + &format!("rate = \"{rate}\"\n"),
+        (_, None, Some(speed)) => {
+            text += &comment(&format!(
+                "This is 95 % of the cable's speed, {speed}. If your contract or the device behind the cable gives you \
+                 less, write 95 % of that."
+            ));
+            let rate = Rate::from_bps(speed.as_bps() / 100 * CABLE_PERCENT);
+            text + &format!("rate = \"{rate}\"\n")
+        }
+        (_, None, None) => {
+            text += &comment(
+                "This device does not say how fast its link is. Write 95 % of what your line carries, and remove the \
+                 `#`; without a rate weir decides nothing on a line that is slower than its interface.",
+            );
+            text + "# rate = \"95 Mbit\"\n"
+        }
+    }
+}
+
+fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {
+    let name = match number {
+        0 => "lan".to_owned(),
+        _ => format!("lan{}", number + 1),
+    };
+    let mut text = String::from("\n");
+    text += &comment(&format!("A network of yours: {}.", described(interface)));
+    text += &format!("[port.{name}]\ninterface = {}\n", quoted(&interface.name));
+    if let Some(rate) = down {
+        text += &comment(
+            "A little less than the line brings: so downloads, too, wait here and not at the other end of the line.",
+        );
+        text += &format!("rate = \"{rate}\"\n");
+    }
+    text
+}
+
+/// The interfaces that are no ports. Traffic that uses one is lost, so it is said in the file, too.
+fn left_out(choice: &Choice<'_>) -> String {
+    if choice.left_out.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n# No ports:\n");
+    for (interface, reason) in &choice.left_out {
+        text += &comment(&format!("{}: {reason}", interface.name));
+    }
+    let carrying = carrying(choice);
+    if !carrying.is_empty() {
+        text += &comment(&format!(
+            "While weir runs, packets between its ports and {} are dropped with reason `not-a-port`. If this machine \
+             forwards such packets, make it a port: `weir init --lan NAME`, once for each.",
+            carrying.join(", ")
+        ));
+    }
+    text
+}
+
+/// Interfaces that are no ports and may carry forwarded traffic all the same.
+pub(super) fn carrying<'a>(choice: &Choice<'a>) -> Vec<&'a str> {
+    let left_out = choice.left_out.iter().map(|(interface, _)| *interface);
+    let carrying = left_out.filter(|interface| interface.up && has_address(interface));
+    carrying.map(|interface| interface.name.as_str()).collect()
+}
+
+/// An interface with what the kernel says about it.
+fn described(interface: &Interface) -> String {
+    let addresses: Vec<_> = interface
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut words = vec![interface.name.clone()];
+    words.extend((!interface.kind.is_empty()).then(|| interface.kind.clone()));
+    words.extend((!addresses.is_empty()).then(|| addresses.join(" ")));
+    words.extend(interface.speed.map(|speed| format!("cable {speed}")));
+    words.join(", ")
+}
+
+/// A TOML string. Names of interfaces may contain any sign but spaces, `/` and `:`.
+fn quoted(name: &str) -> String {
+    serde_json::Value::from(name).to_string() // a JSON string is a TOML string
+}
+
+/// A comment in lines.
+fn comment(text: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > COLUMNS {
+            lines += &line;
+            lines += "\n";
+            line = String::from("#");
+        }
+        line += " ";
+        line += word;
+    }
+    lines + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::plan;
+
+    fn interface(name: &str, speed: Option<u64>) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            is_ethernet: true,
+            up: true,
+            addresses: vec!["192.0.2.1/24".parse().unwrap()],
+            speed: speed.map(Rate::from_mbps),
+            ..Interface::default()
+        }
+    }
+
+    /// The rates of the ports, as `weir check` reads them.
+    fn rates(text: &str) -> Vec<(String, String, Option<Rate>)> {
+        let plan = plan("weir.toml", text).unwrap().plan;
+        let port = |p: &weir_lfb::port::PortPlan| (p.name.clone(), p.interface.clone(), p.rate);
+        plan.ports.iter().map(port).collect()
+    }
+
+    #[test]
+    fn the_text_is_the_configuration_that_was_meant() {
+        let (wan, lan, odd) = (
+            interface("eth0", Some(1000)),
+            interface("eth1", None),
+            interface("a\"\\b", None),
+        );
+        let choice = Choice {
+            uplink: &wan,
+            networks: vec![&lan, &odd],
+            left_out: Vec::new(),
+        };
+        let given = Rates {
+            up: Some(Rate::from_mbps(38)),
+            down: None,
+        };
+        assert_eq!(source(&choice, given), Source::Given);
+        let found = rates(&text(&choice, given, false));
+        let port = |name: &str, interface: &str, mbit: u64| {
+            let rate = (mbit > 0).then(|| Rate::from_mbps(mbit));
+            (name.to_owned(), interface.to_owned(), rate)
+        };
+        let expected = [
+            port("lan", "eth1", 0),
+            port("lan2", "a\"\\b", 0),
+            port("wan", "eth0", 38),
+        ];
+        let mut sorted = found.clone();
+        sorted.sort();
+        assert_eq!(sorted, expected);
+
+        let cable = text(&choice, Rates::default(), true);
+        assert!(rates(&cable).contains(&port("wan", "eth0", 950)), "{cable}");
+        assert!(cable.contains("bypass_netfilter = true"));
+        assert_eq!(source(&choice, Rates::default()), Source::Cable);
+        assert!(cable.lines().all(|line| line.len() <= COLUMNS), "{cable}");
+    }
+
+    #[test]
+    fn what_is_unknown_or_left_out_is_written_down() {
+        let (wan, lan, tunnel) = (
+            interface("eth0", None),
+            interface("eth1", None),
+            interface("wg0", None),
+        );
+        let choice = Choice {
+            uplink: &wan,
+            networks: vec![&lan],
+            left_out: vec![(&tunnel, "it carries no Ethernet frames".to_owned())],
+        };
+        let down = Rates {
+            up: None,
+            down: Some(Rate::from_mbps(240)),
+        };
+        let text = text(&choice, down, false);
+        assert_eq!(source(&choice, down), Source::Nobody);
+        assert!(text.contains("# rate = \"95 Mbit\""), "{text}");
+        assert!(
+            text.contains("# wg0: it carries no Ethernet frames"),
+            "{text}"
+        );
+        assert!(text.contains("not-a-port"), "{text}");
+        let lan = rates(&text).into_iter().find(|(name, ..)| name == "lan");
+        assert_eq!(lan.unwrap().2, Some(Rate::from_mbps(240)));
+    }
+}

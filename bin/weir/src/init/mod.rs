@@ -1,0 +1,186 @@
+//! `weir init`: a configuration for this machine, from what its kernel says.
+//!
+//! - [`choice`]: which interfaces are ports
+//! - [`draft`]: the text
+
+mod choice;
+mod draft;
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use weir_base::Rate;
+use weir_live::kernel::inventory;
+
+use self::choice::Choice;
+use self::draft::{Rates, Source};
+use crate::output::{note, print};
+use crate::{Failure, configuration};
+
+/// Arguments of `weir init`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArguments {
+    /// Rate of the uplink, a little less than the line carries: "38 Mbit". Without it, 95 % of the cable's speed
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Rate at which downloads are handed to the network, a little less than the line brings: "240 Mbit"
+    #[arg(long, value_name = "RATE")]
+    download: Option<Rate>,
+    /// The interface to the Internet [default: that of the default route]
+    #[arg(long, value_name = "INTERFACE")]
+    uplink: Option<String>,
+    /// An interface to a network of yours; may be given several times [default: all that have an address]
+    #[arg(long, value_name = "INTERFACE")]
+    lan: Vec<String>,
+    /// Start although this machine has netfilter rules that forwarded packets will bypass
+    #[arg(long)]
+    bypass_netfilter: bool,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
+/// The name of the text in messages, before it is a file.
+const DRAFT: &str = "the configuration";
+
+/// Prints or writes a configuration that `weir check` accepts here, and says what comes next.
+pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
+    if let Some(path) = arguments.out.as_deref().filter(|_| !arguments.force) {
+        // Before anything is decided: a second call is the usual mistake.
+        if path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+    }
+    let read = inventory::read();
+    let inventory =
+        read.map_err(|e| Failure::Run(format!("cannot read this machine's interfaces: {e}")))?;
+    let choice = choice::choose(&inventory, arguments.uplink.as_deref(), &arguments.lan);
+    let choice = choice.map_err(Failure::Usage)?;
+    if arguments.download.is_some() && choice.networks.len() > 1 {
+        let names: Vec<_> = choice.networks.iter().map(|i| i.name.as_str()).collect();
+        return Err(Failure::Usage(format!(
+            "--download is for one network, and there are {}: name one with `--lan`, or give each its `rate` in the file",
+            names.join(", ")
+        )));
+    }
+    let rates = Rates {
+        up: arguments.rate,
+        down: arguments.download,
+    };
+    let text = draft::text(&choice, rates, arguments.bypass_netfilter);
+    let shown = arguments.out.as_deref().unwrap_or(Path::new(DRAFT));
+    let admitted = configuration::here(shown, &text);
+    let doubts = admitted.map_err(|failure| refused(&failure))?.doubts;
+    match &arguments.out {
+        None => print(&text)?,
+        Some(path) => write(path, &text, arguments.force)?,
+    }
+    report(&choice, draft::source(&choice, rates), &doubts);
+    next(arguments.out.as_deref());
+    Ok(())
+}
+
+/// A draft that `weir check` refuses is not written.
+fn refused(failure: &Failure) -> Failure {
+    let mut why = format!("nothing was written: {failure}");
+    if why.contains("bypass_netfilter") {
+        why += "\n`weir init --bypass-netfilter` sets that key. A machine that filters or translates addresses for \
+                others is better behind or before weir: docs/router.md, \"Netfilter\"";
+    }
+    Failure::Usage(why)
+}
+
+/// Says what was chosen and what is in doubt, beside the text.
+fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
+    let networks: Vec<_> = choice.networks.iter().map(|i| i.name.as_str()).collect();
+    note(&format!(
+        "uplink: {}; networks: {}",
+        choice.uplink.name,
+        networks.join(", ")
+    ));
+    for (interface, reason) in &choice.left_out {
+        note(&format!("no port: {}: {reason}", interface.name));
+    }
+    match source {
+        Source::Given => {}
+        Source::Cable => note(
+            "note: the rate is that of the cable. If the line behind it is slower, give 95 % of the line: --rate \"38 Mbit\"",
+        ),
+        Source::Nobody => note(
+            "note: the uplink has no rate, so weir decides nothing on a slower line. Give 95 % of the line: --rate \"38 Mbit\"",
+        ),
+    }
+    let carrying = draft::carrying(choice);
+    if !carrying.is_empty() {
+        note(&format!(
+            "note: forwarded packets to and from {} will be dropped; `--lan NAME` makes it a port",
+            carrying.join(", ")
+        ));
+    }
+    for doubt in doubts {
+        note(&format!("note: {doubt}"));
+    }
+}
+
+/// The file that the service reads.
+const OF_SERVICE: &str = "/etc/weir/weir.toml";
+
+/// Says which commands come next.
+fn next(out: Option<&Path>) {
+    let Some(path) = out else {
+        return note(&format!(
+            "next: the same with `--out {OF_SERVICE}`, or with `--out` and another file"
+        ));
+    };
+    let start = match path == Path::new(OF_SERVICE) {
+        true => "systemctl enable --now weir".to_owned(),
+        false => format!("weir router {}", path.display()),
+    };
+    note(&format!(
+        "{}: written; read it\nnext: {start}; weir show status",
+        path.display()
+    ));
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{}: it exists, and is not overwritten; --force overwrites it",
+        path.display()
+    ))
+}
+
+/// Writes the file whole or not at all. Everybody may read it: the service has a user of its own.
+fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Failure::Run(format!("cannot write {}: {error}", path.display()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let mut options = OpenOptions::new();
+    let written = options
+        .write(true)
+        .create_new(true)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.sync_all()
+        })
+        .and_then(|()| match overwrite {
+            true => fs::rename(&beside, path),
+            // Unlike a rename, a link never replaces a file.
+            false => fs::hard_link(&beside, path).and_then(|()| fs::remove_file(&beside)),
+        });
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(path),
+            _ => failed(error),
+        }
+    })
+}

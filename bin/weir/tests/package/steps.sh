@@ -1,0 +1,104 @@
+# From a fresh Debian to a protected uplink and back, as root, in a virtual machine. `package.rs` puts the
+# commands of README's "Install" into readme.sh, and a step for each promise of docs/install.md here.
+set -eu
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive
+cd /root
+trap '[ $? = 0 ] || journalctl --no-pager -n 30' EXIT
+now() { cut -d ' ' -f 1 /proc/uptime; }
+step() { echo "STEP $(now) $*"; }
+fails() {
+    if "$@"; then echo "it should have failed: $*"; exit 1; fi
+}
+pinged() { ip netns exec host ping -q -c 1 -W 2 203.0.113.1 >/dev/null; }
+rate() { weir show ports --json | tr -d ' \n' | grep -q "$1"; }
+
+step "two networks, and a kernel that forwards between them"
+depmod
+ip netns add host
+ip netns add net
+ip link add eth1 type veth peer name h0 netns host
+ip link add eth0 type veth peer name n0 netns net
+ip address add 192.168.7.1/24 dev eth1
+ip address add 203.0.113.2/24 dev eth0
+ip link set eth1 up
+ip link set eth0 up
+ip -n host link set h0 up
+ip -n net link set n0 up
+ip -n host address add 192.168.7.2/24 dev h0
+ip -n net address add 203.0.113.1/24 dev n0
+ip -n host route add default via 192.168.7.1
+ip -n net route add 192.168.7.0/24 via 203.0.113.2
+ip route add default via 203.0.113.1
+echo 1 >/proc/sys/net/ipv4/ip_forward
+pinged
+
+step "README: Install"
+began=$(now)
+sh -eux ./readme.sh
+pinged
+ended=$(now)
+echo "INSTALLED $began $ended"
+
+step "the service protects the uplink"
+systemctl is-active weir
+systemctl is-enabled weir
+weir show ports
+rate 38000000
+journalctl --no-pager -u weir | tail -n 5
+
+step "a configuration is not overwritten, and not replaced by a wrong one"
+fails weir init --out /etc/weir/weir.toml
+sed -i 's/^rate = .*/rate = "20 Mbit"/' /etc/weir/weir.toml
+systemctl reload weir
+rate 20000000
+cp /etc/weir/weir.toml /root/good.toml
+echo 'rat = 1' >>/etc/weir/weir.toml
+fails systemctl reload weir
+rate 20000000
+cp /root/good.toml /etc/weir/weir.toml
+
+step "an upgrade loses the uplink for less than a second"
+before=$(systemctl show -P MainPID weir)
+ip netns exec host ping -q -i 0.1 -w 300 203.0.113.1 >ping.txt &
+ping=$!
+apt-get install -q ./new/weir_*.deb
+weir show status
+after=$(systemctl show -P MainPID weir)
+sleep 1
+kill -INT $ping
+wait $ping || true
+cat ping.txt
+sent=$(sed -n 's/^\([0-9]*\) packets transmitted.*/\1/p' ping.txt)
+received=$(sed -n 's/.* \([0-9]*\) received.*/\1/p' ping.txt)
+[ $((sent - received)) -lt 10 ]
+[ "$before" != "$after" ]
+cmp /root/good.toml /etc/weir/weir.toml
+
+step "a new version that refuses the configuration does not replace the old one"
+echo 'rat = 1' >>/etc/weir/weir.toml
+dpkg -i new/weir_*.deb
+[ "$after" = "$(systemctl show -P MainPID weir)" ]
+cp /root/good.toml /etc/weir/weir.toml
+
+step "without a configuration the service does not start"
+systemctl stop weir
+mv /etc/weir/weir.toml /root/good.toml
+fails systemctl start weir
+fails systemctl is-active weir
+mv /root/good.toml /etc/weir/weir.toml
+systemctl start weir
+
+step "a removal gives the uplink back to the kernel, and keeps the configuration"
+apt-get remove -q -y weir
+pinged
+[ -e /etc/weir/weir.toml ]
+fails pidof weir
+
+step "a purge leaves nothing"
+apt-get purge -q -y weir
+for left in /etc/weir /usr/bin/weir /run/weir /usr/share/doc/weir /etc/systemd/system/multi-user.target.wants/weir.service; do
+    fails ls "$left"
+done
+pinged
+step "done"
+echo "GUEST: all is well"

@@ -1,0 +1,151 @@
+//! The interfaces of this machine and where its default routes lead, for someone who chooses ports.
+//!
+//! Everything here can be read without privileges.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use ipnet::IpNet;
+use socket2::{Domain, Socket, Type};
+use weir_base::Rate;
+use weir_path::ip::tables::{Action, Tables};
+
+use super::follow;
+use super::netlink::{NetlinkSocket, Request, attribute, text, u16_at, u32_at};
+use crate::device::speed::link_speed;
+
+/// An interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The kernel's word for its kind: bridge, vlan, wireguard, ..; empty for hardware.
+    pub kind: String,
+    /// Whether it carries Ethernet frames.
+    pub is_ethernet: bool,
+    /// Whether it reaches this machine only.
+    pub is_loopback: bool,
+    /// Whether it is a radio.
+    pub is_wireless: bool,
+    /// Whether it is switched on.
+    pub up: bool,
+    /// Its addresses with their networks.
+    pub addresses: Vec<IpNet>,
+    /// The bridge or bond that it belongs to.
+    pub master: Option<String>,
+    /// The interface below it, if that is in the same namespace.
+    pub below: Option<String>,
+    /// The speed of its link, if the device knows it.
+    pub speed: Option<Rate>,
+}
+
+/// The interfaces of a machine, and where its traffic to the rest of the world goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// All interfaces, in the kernel's order.
+    pub interfaces: Vec<Interface>,
+    /// The interfaces of the default routes: those of IPv4 first, none twice.
+    pub uplinks: Vec<String>,
+}
+
+/// Reads both in the calling thread's network namespace.
+pub fn read() -> io::Result<Inventory> {
+    let state = follow::read_state().map_err(io::Error::other)?;
+    let tables = state.tables();
+    let links = read_links()?;
+    let name_of = |index: u32| links.get(&index).map(|link| link.name.clone());
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let interface = |(index, link): (&u32, &Link)| Interface {
+        name: link.name.clone(),
+        kind: link.kind.clone(),
+        is_ethernet: link.hardware == libc::ARPHRD_ETHER,
+        is_loopback: link.flags & libc::IFF_LOOPBACK as u32 != 0,
+        is_wireless: is_wireless(&link.name),
+        up: link.flags & libc::IFF_UP as u32 != 0,
+        addresses: addresses(tables, *index),
+        master: link.master.and_then(name_of),
+        below: link.below.and_then(name_of),
+        speed: link_speed(&socket, &link.name),
+    };
+    Ok(Inventory {
+        interfaces: links.iter().map(interface).collect(),
+        uplinks: uplinks(tables).into_iter().filter_map(name_of).collect(),
+    })
+}
+
+/// Names of wireless devices come from sysfs: the kernel says it nowhere else without a second netlink protocol.
+fn is_wireless(name: &str) -> bool {
+    let folder = Path::new("/sys/class/net").join(name);
+    ["wireless", "phy80211"]
+        .iter()
+        .any(|mark| folder.join(mark).exists())
+}
+
+fn addresses(tables: &Tables, index: u32) -> Vec<IpNet> {
+    let interface = tables.interfaces.get(&index);
+    interface.map_or_else(Vec::new, |interface| interface.addresses.clone())
+}
+
+/// The kernel indices of the default routes' interfaces.
+fn uplinks(tables: &Tables) -> Vec<u32> {
+    let mut defaults: Vec<_> = tables
+        .routes()
+        .filter(|(prefix, _)| prefix.prefix_len() == 0)
+        .collect();
+    defaults.sort_by_key(|(prefix, _)| prefix.addr().is_ipv6());
+    let mut indices = Vec::new();
+    for (_, route) in defaults {
+        let Action::Forward(hops) = &route.action else {
+            continue;
+        };
+        for hop in hops {
+            if !indices.contains(&hop.interface) {
+                indices.push(hop.interface);
+            }
+        }
+    }
+    indices
+}
+
+/// The part of a link that routing does not need.
+struct Link {
+    name: String,
+    kind: String,
+    hardware: u16,
+    flags: u32,
+    master: Option<u32>,
+    below: Option<u32>,
+}
+
+/// Length of `struct ifinfomsg`.
+const IFINFOMSG_BYTES: usize = 16;
+
+fn read_links() -> io::Result<BTreeMap<u32, Link>> {
+    let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &[0; IFINFOMSG_BYTES]);
+    let mut links = BTreeMap::new();
+    NetlinkSocket::open(libc::NETLINK_ROUTE)?.dump(&request, |message| {
+        if message.kind == libc::RTM_NEWLINK {
+            links.extend(read_link(message.payload));
+        }
+    })?;
+    Ok(links)
+}
+
+fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
+    const IFLA_LINK_NETNSID: u16 = 37;
+    let body = payload.get(IFINFOMSG_BYTES..)?;
+    let index_in = |kind| attribute(body, kind).and_then(|value| u32_at(value, 0));
+    let kind =
+        attribute(body, libc::IFLA_LINKINFO).and_then(|info| attribute(info, libc::IFLA_INFO_KIND));
+    let link = Link {
+        name: text(attribute(body, libc::IFLA_IFNAME)?),
+        kind: kind.map(text).unwrap_or_default(),
+        hardware: u16_at(payload, 2)?,
+        flags: u32_at(payload, 8)?,
+        master: index_in(libc::IFLA_MASTER),
+        // An index of another namespace has no meaning here.
+        below: index_in(libc::IFLA_LINK).filter(|_| attribute(body, IFLA_LINK_NETNSID).is_none()),
+    };
+    Some((u32_at(payload, 4)?, link))
+}
