@@ -59,7 +59,7 @@ pub trait Operator: Send + Sync + 'static {
         let why = "drops are observed on the socket of the router itself: weir observe --socket";
         Err(Refusal::Impossible(why.to_owned()))
     }
-    /// What an observer has seen since the last call.
+    /// Events of an observer since the last call.
     fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
         Err(Refusal::NotFound("there is no such observer".to_owned()))
     }
