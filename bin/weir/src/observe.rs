@@ -140,8 +140,8 @@ fn line(event: &Observed) -> String {
     let Some(flow) = &event.flow else {
         let (packets, size) = (grouped(event.packets), size(event.bytes));
         return format!(
-            "{time}  {}  {packets} more, of other flows, {size}",
-            event.reason
+            "{time}  {}  {packets} more, of other flows, {size} in {:.2} s",
+            event.reason, event.over_s
         );
     };
     let port = flow.port.as_deref().unwrap_or("-");
@@ -225,7 +225,7 @@ mod tests {
         event.packets = 1_000_000;
         assert_eq!(
             line(&event),
-            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB"
+            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB in 0.24 s"
         );
     }
 }
