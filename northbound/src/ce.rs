@@ -33,7 +33,8 @@ use weir_model::{
 
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
-use crate::server::{self, Lease, Operator, Refusal, Service, applied, not_read, too_many};
+use crate::refusal::Refusal;
+use crate::server::{self, Lease, Operator, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 
 /// Longest body of a request with routes.

@@ -17,10 +17,12 @@ pub mod client;
 pub mod metrics;
 pub mod openapi;
 pub mod page;
+mod refusal;
 pub mod server;
 mod stream;
 
 pub use ce::ControlElement;
 pub use page::{Page, Token};
-pub use server::{Operator, Peer, Refusal, Service};
+pub use refusal::Refusal;
+pub use server::{Operator, Peer, Service};
 pub use stream::{Live, LiveLine};

@@ -25,32 +25,23 @@ use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
 use crate::page::guard::{self, Guard};
+use crate::page::{self, Page};
+use crate::refusal::Refusal;
 use crate::stream::{self, Live};
-use crate::{api, metrics, openapi, page};
+use crate::{api, metrics, openapi};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// Connections with an answer that goes on, beside those.
 pub(crate) const STREAMS_MAX: usize = 256;
+/// Browsers that follow a router at the same time.
+const VIEWERS_MAX: usize = 32;
 /// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// The same for the socket of a control element: it waits for its FEs, and routes are many.
 pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
 /// Longest permitted request body, which is a configuration file.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// Reason why a table cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its query is wrong.
-    Wrong(String),
-    /// There is no way to do it now, or at all.
-    Impossible(String),
-    /// There is no such thing.
-    NotFound(String),
-    /// The router does not answer.
-    Silent(String),
-}
 
 /// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +117,14 @@ impl Service {
     /// The same for other routes, with the longest time of a connection.
     pub(crate) async fn serve_routes(self, routes: Router, time: Duration) -> io::Result<()> {
         serve(&self.listener, routes, time).await
+    }
+}
+
+impl Page {
+    /// Answers browsers about a router until the returned future is dropped.
+    pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
+        let routes = router(operator, Guard::Page(self.token));
+        serve_page(self.listener, routes, VIEWERS_MAX).await
     }
 }
 

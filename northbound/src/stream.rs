@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use weir_model::Value;
 use weir_model::watch::WatchReport;
 
-use crate::server::Refusal;
+use crate::refusal::Refusal;
 
 /// The media type: lines, each a value as JSON.
 const MEDIA_TYPE: &str = "application/x-ndjson";
