@@ -56,7 +56,7 @@ impl Delays {
         Span::from_nanos(self.nanos)
     }
 
-    /// What was counted since `earlier`; everything, if that counted more than this one.
+    /// The times that were counted since `earlier`; everything, if that counted more than this one.
     pub fn since(&self, earlier: &Self) -> Self {
         if self.counts.iter().zip(&earlier.counts).any(|(a, b)| a < b) {
             return *self; // a new histogram has begun

@@ -31,9 +31,10 @@ use weir_model::{
     PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
-use crate::operator::{Operator, Refusal};
+use crate::operator::Operator;
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
+use crate::refusal::Refusal;
 use crate::server::{self, Lease, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 

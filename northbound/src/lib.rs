@@ -18,10 +18,13 @@ pub mod metrics;
 pub mod openapi;
 pub mod operator;
 pub mod page;
+mod refusal;
 pub mod server;
 mod stream;
 
 pub use ce::ControlElement;
-pub use operator::{Live, LiveLine, Operator, Peer, Refusal};
+pub use operator::{Operator, Peer};
 pub use page::{Page, Token};
+pub use refusal::Refusal;
 pub use server::{Service, answer_stream};
+pub use stream::{Live, LiveLine};

@@ -2,24 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use axum::body::Bytes;
-use tokio::sync::watch;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 
-/// Reason why a table cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its query is wrong.
-    Wrong(String),
-    /// There is no way to do it now, or at all.
-    Impossible(String),
-    /// There is no such thing.
-    NotFound(String),
-    /// The router does not answer.
-    Silent(String),
-}
+use crate::refusal::Refusal;
+use crate::stream::Live;
 
 /// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +47,7 @@ pub trait Operator: Send + Sync + 'static {
         let why = "drops are observed on the socket of the router itself: weir observe --socket";
         Err(Refusal::Impossible(why.to_owned()))
     }
-    /// What an observer has seen since the last call.
+    /// Events of an observer since the last call.
     fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
         Err(Refusal::NotFound("there is no such observer".to_owned()))
     }
@@ -68,20 +56,5 @@ pub trait Operator: Send + Sync + 'static {
     /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
     fn live(&self) -> Option<Live> {
         None
-    }
-}
-
-/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
-#[derive(Clone, Debug, Default)]
-pub struct LiveLine(pub(crate) Bytes);
-
-/// The latest sample.
-pub type Live = watch::Receiver<LiveLine>;
-
-impl LiveLine {
-    /// From tables by their names.
-    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
-        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
-        Self(line.into())
     }
 }

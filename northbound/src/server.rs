@@ -25,14 +25,18 @@ use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 
-use crate::operator::{Operator, Peer, Refusal};
+use crate::operator::{Operator, Peer};
 use crate::page::guard::{self, Guard};
-use crate::{api, metrics, openapi, page, stream};
+use crate::page::{self, Page};
+use crate::refusal::Refusal;
+use crate::{api, metrics, openapi, stream};
 
 /// Connections served at once; further connections wait in the socket's backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// Connections with an answer that goes on, beside those.
 pub(crate) const STREAMS_MAX: usize = 256;
+/// Browsers that follow a router at the same time.
+const VIEWERS_MAX: usize = 32;
 /// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// The same for the socket of a control element: it waits for its FEs, and routes are many.
@@ -75,6 +79,14 @@ impl Service {
     /// The same for other routes, with the longest time of a connection.
     pub(crate) async fn serve_routes(self, routes: Router, time: Duration) -> io::Result<()> {
         serve(&self.listener, routes, time).await
+    }
+}
+
+impl Page {
+    /// Answers browsers about a router until the returned future is dropped.
+    pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
+        let routes = router(operator, Guard::Page(self.token));
+        serve_page(self.listener, routes, VIEWERS_MAX).await
     }
 }
 

@@ -10,6 +10,7 @@
 //! observer. An empty line
 //! shows life when nothing else does; by it a reader that has gone is noticed.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use weir_model::Value;
 use weir_model::observe::ObserveReport;
 use weir_model::watch::WatchReport;
 
-use crate::operator::{Live, Refusal};
+use crate::refusal::Refusal;
 
 /// The media type: lines, each a value as JSON.
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -37,6 +38,21 @@ pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
 
 /// A reader that takes no sample for this time has gone.
 const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
+#[derive(Clone, Debug, Default)]
+pub struct LiveLine(Bytes);
+
+/// The latest sample.
+pub type Live = watch::Receiver<LiveLine>;
+
+impl LiveLine {
+    /// From tables by their names.
+    pub fn new(tables: BTreeMap<&str, Value>) -> Self {
+        let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
+        Self(line.into())
+    }
+}
 
 /// An answer that ends with its connection.
 struct Lines {

@@ -10,29 +10,29 @@ use crate::component::escaped;
 use crate::output::{note, print_to_reader};
 use crate::{Failure, RouterSocket, complete};
 
-/// Which packets are wanted.
+/// The heading of the filter in the help.
+const HEADING: &str = "Filter (values of an option are alternatives; every option must match)";
+
+/// The packets that are wanted.
 #[derive(Debug, clap::Args)]
-#[command(
-    next_help_heading = "Filter (values of an option are alternatives; every option must match)"
-)]
 pub(crate) struct FilterArguments {
     /// Packets from or to an address or a prefix; may be repeated, like all of these
-    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS|PREFIX")]
     host: Vec<String>,
     /// Packets from an address or a prefix
-    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS|PREFIX")]
     src: Vec<String>,
     /// Packets to an address or a prefix
-    #[arg(long, value_name = "ADDRESS|PREFIX")]
+    #[arg(long, help_heading = HEADING, value_name = "ADDRESS|PREFIX")]
     dst: Vec<String>,
     /// Packets of a protocol: tcp, udp, icmp (both versions), .., or a number
-    #[arg(long, value_name = "PROTOCOL", add = complete::protocols())]
+    #[arg(long, help_heading = HEADING, value_name = "PROTOCOL", add = complete::protocols())]
     proto: Vec<String>,
     /// Packets from or to a port number or a range of them: 53, 5000-5999
-    #[arg(long, value_name = "NUMBER|RANGE")]
+    #[arg(long, help_heading = HEADING, value_name = "NUMBER|RANGE")]
     port_number: Vec<String>,
     /// Packets that are dropped for a reason: queue-full
-    #[arg(long, value_name = "REASON", add = complete::reasons())]
+    #[arg(long, help_heading = HEADING, value_name = "REASON", add = complete::reasons())]
     reason: Vec<String>,
 }
 
@@ -140,8 +140,8 @@ fn line(event: &Observed) -> String {
     let Some(flow) = &event.flow else {
         let (packets, size) = (grouped(event.packets), size(event.bytes));
         return format!(
-            "{time}  {}  {packets} more, of other flows, {size}",
-            event.reason
+            "{time}  {}  {packets} more, of other flows, {size} in {:.2} s",
+            event.reason, event.over_s
         );
     };
     let port = flow.port.as_deref().unwrap_or("-");
@@ -225,7 +225,7 @@ mod tests {
         event.packets = 1_000_000;
         assert_eq!(
             line(&event),
-            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB"
+            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB in 0.24 s"
         );
     }
 }

@@ -146,7 +146,7 @@ fn not_observed(refusal: ObserveRefusal) -> Refusal {
     }
 }
 
-/// What is asked for with one of our classes.
+/// The block and the checked query of a class of ours.
 pub(crate) fn query_of(
     class: &Class,
     query: &BTreeMap<String, String>,

@@ -17,7 +17,7 @@
 //!
 //! - [`heartbeat`], [`supervisor`]: a hung router is killed, so that the kernel forwards
 //! - [`service_manager`]: notifies systemd
-//! - [`page`]: what browsers see
+//! - [`page`]: samples as lines, and the page on loopback
 
 mod heartbeat;
 mod page;

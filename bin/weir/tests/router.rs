@@ -770,10 +770,10 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
         "{printed}"
     );
 
-    // What is wrong is said before anything is asked.
+    // A wrong filter is refused before anything is asked.
     for (wrong, expected) in [
         ("observe --reason queue-ful", "did you mean `queue-full`?"),
-        ("capture --proto tpc --out -", "did you mean `tcp`?"),
+        ("capture --proto tcpp --out -", "did you mean `tcp`?"),
         ("observe --host 10.0.0.300", "no address or prefix"),
     ] {
         let refused = start(wrong).wait_with_output().unwrap();

@@ -172,7 +172,7 @@ mod tests {
             ),
             (
                 PacketFilter {
-                    proto: texts(&["tpc"]),
+                    proto: texts(&["tcpp"]),
                     ..good()
                 },
                 "did you mean `tcp`?",

@@ -20,11 +20,11 @@ pub struct Waiting<'a> {
     pub held: Tally,
     /// The part of the flow key of `first` that all of them have; none if they have nothing in common.
     pub common: Option<KeyKind>,
-    /// What decides when they leave.
+    /// The rule by which they leave.
     pub service: Service,
 }
 
-/// What decides when packets leave.
+/// The rule by which packets leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
     /// Packets of one queue for many flows leave in the order of their arrival. The words name the queue.
@@ -52,7 +52,7 @@ impl Service {
     }
 }
 
-/// What a byte of a queue costs, as a multiple of the least price: [`Self::factor`].
+/// The cost of a byte of a queue, as a multiple of the least price: [`Self::factor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// Flows of its source that take turns; 1 if the discipline does not count them.

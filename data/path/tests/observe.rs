@@ -63,7 +63,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Span::from_millis(millis)
 }
 
-/// What each observer has seen.
+/// Events of each observer.
 fn seen(plane: &mut Plane, now: Instant) -> BTreeMap<u64, Vec<Drops>> {
     let empties = (0..=OBSERVERS_MAX).map(|_| Events::default()).collect();
     let drained = |mut batch: Batch| (batch.observer, batch.events.drain().collect());

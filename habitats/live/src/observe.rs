@@ -243,7 +243,7 @@ impl Past {
 
     fn add(&mut self, overwritten: u64, events: impl Iterator<Item = Drops>) {
         if overwritten > 0 {
-            // What is here is older than what is missing.
+            // The events that are here are older than those that are missing.
             self.first = self.end() + overwritten;
             self.events.clear();
         }

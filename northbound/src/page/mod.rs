@@ -5,11 +5,10 @@
 //!   page = "127.0.0.1:8080"    the same for every local user
 //! ```
 //!
-//! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses what a browser should not have sent.
+//! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses requests that a browser should not have sent.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -18,12 +17,9 @@ use tokio::net::TcpListener;
 
 pub(crate) mod guard;
 
-use self::guard::Guard;
 pub use self::guard::Token;
-use crate::operator::Operator;
-use crate::server;
 
-/// What a page is made of, each file at its path.
+/// The files that pages are made of, each at its path.
 const PARTS: [(&str, &str, &str); 4] = [
     ("/page/style.css", "text/css", include_str!("style.css")),
     (
@@ -38,8 +34,6 @@ const PARTS: [(&str, &str, &str); 4] = [
     ),
     ("/page/ce.js", "text/javascript", include_str!("ce.js")),
 ];
-/// Browsers that follow a router at the same time.
-const VIEWERS_MAX: usize = 32;
 /// The page of a router.
 const ROUTER: &str = include_str!("router.html");
 /// The page of a control element.
@@ -63,12 +57,6 @@ impl Page {
         Ok(Self { listener, token })
     }
 
-    /// Answers browsers about a router until the returned future is dropped.
-    pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        let routes = server::router(operator, Guard::Page(self.token));
-        server::serve_page(self.listener, routes, VIEWERS_MAX).await
-    }
-
     /// Where it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
@@ -85,7 +73,7 @@ pub(crate) async fn of_control_element() -> Response {
     file("text/html", CONTROL_ELEMENT)
 }
 
-/// The paths of what pages are made of.
+/// The paths of these files.
 pub(crate) fn parts<S: Clone + Send + Sync + 'static>()
 -> impl Iterator<Item = (&'static str, MethodRouter<S>)> {
     let handler = |(path, kind, text): (&'static str, &'static str, &'static str)| {

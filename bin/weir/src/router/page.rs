@@ -1,4 +1,4 @@
-//! What browsers see: samples as lines, and the page on loopback.
+//! Samples as lines, and the page on loopback.
 //!
 //! Everything comes from samples ([`Reader::sampled`]), so a browser costs the forwarding thread nothing. A page that cannot
 //! listen is tried again: it must never stop a router.

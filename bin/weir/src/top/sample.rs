@@ -32,7 +32,7 @@ pub(super) struct Port {
     pub(super) marked_per_s: f64,
 }
 
-/// Whoever has packets in the queue of a port.
+/// A source that has packets in the queue of a port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Waiting {
     pub(super) port: String,

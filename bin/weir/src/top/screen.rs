@@ -21,7 +21,7 @@ use super::view::{Frame, Look};
 /// Longest wait for a key: a new sample is shown within this time.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// What the user wants.
+/// A wish of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// The end.

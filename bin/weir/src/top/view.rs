@@ -14,7 +14,7 @@
 //!  REASON  PKT/S .. MEANING
 //! ```
 //!
-//! What does not fit is left out: columns from the right, rows from the end, and the curves first.
+//! Columns that do not fit are left out from the right, rows from the end, and the curves in a low terminal.
 
 use super::Samples;
 use super::sample::{Drops, Port, Sample, Waiting};
@@ -27,6 +27,8 @@ const LATE_S: u64 = 3;
 const CURVE: usize = 60;
 /// Least height with curves.
 const CURVES_HEIGHT_MIN: usize = 20;
+/// Least width with the reasons in a column of their own; they are below their rows otherwise.
+const WHY_WIDTH_MIN: usize = 150;
 /// Width of the words before a curve.
 const LABEL: usize = 11;
 
@@ -55,11 +57,11 @@ impl Frame {
     }
 }
 
-/// What is shown.
+/// The state of the picture.
 #[derive(Debug, Default)]
 pub(super) struct View {
     samples: Samples,
-    /// What was there when the user stopped it.
+    /// The samples when the user stopped it.
     paused: Option<Vec<Sample>>,
     /// Name of the chosen port; none for the first one that has a queue.
     port: Option<String>,
@@ -74,15 +76,15 @@ p, space            stop and go on
 ?, h                this help
 q, Esc, Ctrl-C      end
 
-OUT, IN, OFFERED    rates of the latest second, frames of layer 2: sent by the link,
-                    received by the port, and offered to its queue
+OUT, IN             what the link sent in the latest second, and what came by the port
+OFFERED             what was offered to the queue, in Mbit/s, too
 USED                share of the second in which the link was busy (paced ports)
-P50 MS, P99 MS      time in the queue that half and 99 of 100 sent packets did not exceed
+P50 MS, P99 MS      time in the queue: half, and 99 of 100 packets had at most this
 HELD                packets in the queue at the end of the second
-DROPS/S, MARKS/S    packets that the queue's discipline dropped, or marked (ECN)
-OF QUEUE, OF LINK   share of the bytes that wait, and of the link while others wait, too
+DROPS/S, MARKS/S    packets that the queue dropped, or marked (ECN)
+OF QUEUE, OF LINK   share of the waiting bytes; of the link, while others wait
 
-`weir observe` prints drops as they happen, `weir show TABLE` has every number.";
+`weir observe` prints drops as they happen; `weir show TABLE` has every number.";
 
 impl View {
     pub(super) fn new(port: Option<String>) -> Self {
@@ -291,31 +293,45 @@ fn ports(all: &[Port], width: usize) -> Vec<String> {
     table.within(width)
 }
 
+/// The table of those who have packets in a queue, with the reasons.
 fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
     if all.is_empty() {
         return vec!["Nobody's.".to_owned()];
     }
-    let mut table = Table::new(&[
+    let mut columns = vec![
         Column::Left("WHO"),
         Column::Right("PACKETS"),
         Column::Right("WAITED MS"),
         Column::Right("OF QUEUE"),
         Column::Right("OF LINK"),
         Column::Right("FLOWS"),
-        Column::Left("WHY"),
-    ]);
+    ];
+    let is_wide = width >= WHY_WIDTH_MIN;
+    if is_wide {
+        columns.push(Column::Left("WHY"));
+    }
+    let mut table = Table::new(&columns);
     for holder in all {
-        table.row([
+        let cells = [
             holder.who.clone(),
             holder.packets.to_string(),
             millis(Some(holder.waited_s)),
             percent(holder.queue_share),
             holder.link_share.map_or("-".to_owned(), percent),
             holder.flows.to_string(),
-            holder.why.clone(),
-        ]);
+        ];
+        let why = is_wide.then(|| holder.why.clone());
+        table.row(cells.into_iter().chain(why));
     }
-    table.within(width)
+    let mut lines = table.within(width).into_iter();
+    let head = lines.next();
+    let below = |(row, holder): (String, &&Waiting)| {
+        let why = (!is_wide).then(|| cut_with_sign(&format!("  {}", holder.why), width));
+        [Some(row), why].into_iter().flatten()
+    };
+    head.into_iter()
+        .chain(lines.zip(all).flat_map(below))
+        .collect()
 }
 
 fn drops(all: &[Drops], width: usize) -> Vec<String> {
@@ -344,7 +360,7 @@ fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
     let of_port = |sample: &&Sample| sample.ports.iter().find(|p| p.name == port.name).cloned();
     let latest = shown.iter().rev().take(CURVE).rev();
     let past: Vec<Port> = latest.filter_map(of_port).collect();
-    let columns = CURVE.min(width.saturating_sub(LABEL + 20));
+    let columns = CURVE.min(width.saturating_sub(LABEL + 26));
     let curve =
         |label: &str, value: &dyn Fn(&Port) -> f64, least: f64, shown: &dyn Fn(f64) -> String| {
             let values: Vec<_> = past.iter().map(value).collect();
@@ -396,6 +412,14 @@ fn percent(share: f64) -> String {
 
 fn per_second(number: f64) -> String {
     format!("{number:.0}")
+}
+
+/// A line that is not wider than the screen, with a sign if there was more.
+fn cut_with_sign(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => cut(text, width.saturating_sub(1)) + "…",
+        false => text.to_owned(),
+    }
 }
 
 /// A line that is not wider than the screen.

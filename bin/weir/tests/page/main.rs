@@ -173,7 +173,7 @@ fn the_page_reads_and_changes_nothing() {
     ] {
         assert!(metrics.contains(&format!("\n{name}")), "{name}: {metrics}");
     }
-    // What has a row for each flow, route or neighbour is for the owner of the socket.
+    // Tables with a row for each flow, route or neighbour are for the owner of the socket.
     for table in ["flows", "hogs", "routes", "neighbours", "netfilter"] {
         assert_eq!(get(&bench, &format!("/v1/{table}")).0, 404, "{table}");
     }
@@ -336,7 +336,7 @@ fn a_flood_is_seen() {
     });
 }
 
-/// What a person sees in Chromium.
+/// Checks the page as a person sees it in Chromium.
 fn in_a_browser(bench: &Bench) {
     let Some(mut browser) = Browser::start(&bench.spawner, &bench.bed.router, &bench.folder) else {
         return;

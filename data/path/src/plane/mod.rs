@@ -311,7 +311,7 @@ impl Plane {
         self.observers.begin(want, empty, now)
     }
 
-    /// What each observer has seen since the last call, the history first. They go on with the `empties`.
+    /// Events of each observer since the last call, the history first. They go on with the `empties`.
     pub fn observed(&mut self, empties: Vec<Events>, now: Instant) -> Vec<Batch> {
         self.observers.fetch(empties, &self.ports, &self.fates, now)
     }

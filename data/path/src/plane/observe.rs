@@ -42,7 +42,7 @@ const PROBES: usize = 4;
 /// Frames of no port.
 const NO_PORT: u16 = u16::MAX;
 
-/// What an observer wants.
+/// A request for an observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
     /// Names of ports; none means all.
@@ -85,7 +85,7 @@ pub struct OfFlow {
 #[derive(Debug)]
 pub struct Events(VecDeque<Drops>);
 
-/// What an observer has seen since the last fetch.
+/// Events of an observer since the last fetch.
 #[derive(Debug)]
 pub struct Batch {
     /// The observer.
@@ -321,7 +321,7 @@ impl Observers {
         self.flush(ports, fates, now);
     }
 
-    /// What each observer has seen since the last call. It goes on with the `empties`; the last ones wait if there are
+    /// Events of each observer since the last call. It goes on with the `empties`; the last ones wait if there are
     /// fewer of these.
     pub(super) fn fetch(
         &mut self,
@@ -330,7 +330,7 @@ impl Observers {
         fates: &Fates,
         now: Instant,
     ) -> Vec<Batch> {
-        // What was counted without a packet has begun no interval.
+        // Drops that were counted without a packet have begun no interval.
         for observer in &mut self.all {
             let is_over = now.since(observer.begun) >= INTERVAL;
             if observer.due == Instant::FAR_FUTURE && is_over {

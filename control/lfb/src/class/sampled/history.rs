@@ -1,4 +1,4 @@
-//! What happened at each port, second by second and minute by minute.
+//! Traffic, queue and drops of each port, second by second and minute by minute.
 
 use std::sync::Arc;
 

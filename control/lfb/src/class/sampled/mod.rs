@@ -1,4 +1,4 @@
-//! What a router was at one moment, and before: samples that the forwarding thread makes once a second, for everybody who
+//! A router at one moment, and before: samples that the forwarding thread makes once a second, for everybody who
 //! looks.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!     `weir show waiting`, `weir show history`, /v1/live, the page: any number of readers, which ask nobody
 //! ```
 //!
-//! - [`sample`]: what is read at one moment
+//! - [`sample`]: the counters and the queues at one moment
 //! - [`records`]: the samples of some time, as one ring for each port
 //! - [`waiting`], [`history`], [`drop_history`]: tables made from these
 

@@ -23,7 +23,7 @@ pub(super) const MINUTES: usize = 360;
 /// Time that a record by minute stands for, at least.
 const MINUTE: Span = Span::from_secs(60);
 
-/// What happened at a port between two samples.
+/// A port between two samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     /// The time of the later sample.

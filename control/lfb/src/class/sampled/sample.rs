@@ -1,4 +1,4 @@
-//! What is read at one moment.
+//! The counters and the queues of a router at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

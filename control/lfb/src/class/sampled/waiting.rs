@@ -48,7 +48,7 @@ pub(in crate::class) static WAITING: Block = Block {
     source: Source::Sampled(|sampled, query| rows(COLUMNS, holders(sampled, query))),
 };
 
-/// Whoever has packets in the queue of a port.
+/// A source or a flow with packets in the queue of a port.
 struct Holder {
     port: Arc<str>,
     who: String,
@@ -374,7 +374,7 @@ mod tests {
         let flows = table(waiting(), "flow");
         assert_eq!(flows.len(), 4);
         assert_eq!(flows[0].text("who"), Some("10.0.0.1:1 > 192.0.2.9:53 udp"));
-        // Whoever is alone is not held back by anybody.
+        // A source that is alone is not held back by anybody.
         let alone = (1..=3).map(|port| held(1, port, priced(3, 1.0))).collect();
         let alone = &table(alone, "source")[0];
         assert_eq!(alone.real("link_share_ratio"), Some(1.0));

@@ -36,7 +36,7 @@ impl TripleFair {
         }
     }
 
-    /// What the packets of a queue have in common.
+    /// The part of their flow keys that the packets of a queue have in common.
     fn common(&self, at: usize, queue: &Queue) -> Option<KeyKind> {
         match at {
             0..FLOWS => Some(KeyKind::Flow),
