@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use toml::de::DeTable;
 use toml_edit::{Document as Toml, Item, Key, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath, Fault};
@@ -46,8 +47,7 @@ impl Document {
             changes: Vec::new(),
             places: BTreeMap::new(),
         };
-        let toml = Toml::parse(text)
-            .map_err(|e| document.error(e.span(), e.message().trim_end().to_owned()))?;
+        let toml = read(text).map_err(|(place, message)| document.error(place, message))?;
         document.flatten(&ComponentPath::default(), toml.as_table())?;
         Ok(document)
     }
@@ -110,10 +110,20 @@ impl Document {
     }
 }
 
+/// Reads TOML; an error is its place and a sentence.
+///
+/// Two libraries read it: the one that keeps every place panics on some wrong files (fuzz/failures/network/key-of-value),
+/// so the other one refuses wrong files first.
+fn read(text: &str) -> Result<Toml<&str>, (Option<Range<usize>>, String)> {
+    let shown = |message: &str| message.trim_end().to_owned();
+    DeTable::parse(text).map_err(|error| (error.span(), shown(error.message())))?;
+    Toml::parse(text).map_err(|error| (error.span(), shown(error.message())))
+}
+
 /// The top-level names of a TOML file, which identify its kind; empty if it is not TOML.
 pub fn top_names(text: &str) -> Vec<String> {
     let names = |toml: Toml<&str>| toml.iter().map(|(name, _)| name.to_owned()).collect();
-    Toml::parse(text).map(names).unwrap_or_default()
+    read(text).map(names).unwrap_or_default()
 }
 
 /// Reads the path of a component as TOML writes keys: `port."eth0.100".rate`.
@@ -132,7 +142,8 @@ pub fn assignment(text: &str) -> Result<Change, String> {
     let Some((name, words)) = text.split_once('=') else {
         return Err(format!("`{text}` must be like port.wan.rate=\"50 Mbit\""));
     };
-    let value = Toml::parse(format!("value = {words}")).ok();
+    let assigned = format!("value = {words}");
+    let value = read(&assigned).ok();
     let value = value.and_then(|toml| scalar(toml.get("value")?));
     let value = value.unwrap_or_else(|| Scalar::Text(words.trim().to_owned()));
     Ok(Change::new(path(name.trim())?, value))

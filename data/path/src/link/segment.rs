@@ -257,10 +257,13 @@ impl Walk<'_> {
                 (ethertype, at) = (tag.ethertype(), at + vlan::TAG_LEN);
             }
         }
-        match ethertype {
-            EtherType::IPV4 | EtherType::IPV6 => self.layers_from(at),
-            _ => None,
-        }
+        // Otherwise each segment would be dropped for its version.
+        let version = match ethertype {
+            EtherType::IPV4 => 4,
+            EtherType::IPV6 => 6,
+            _ => return None,
+        };
+        (self.frame.get(at)? >> 4 == version).then(|| self.layers_from(at))?
     }
 
     /// Passes an IP header at `at` and everything after it. Each step goes forward, never back.

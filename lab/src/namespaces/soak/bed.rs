@@ -24,6 +24,9 @@ pub(super) const LINKS: [(&str, &str, [u8; 6], [u8; 6]); 4] = [
 /// The name of the router's files.
 const NAME: &str = "soak";
 
+/// Everybody shares the processors of this machine, so the router may have to wait for longer than on one of its own.
+const WATCHDOG: &str = "watchdog = \"5 s\"\n";
+
 /// The hosts and the router. Everything ends with this value.
 #[derive(Debug)]
 pub(super) struct Bed {
@@ -206,7 +209,7 @@ impl Bed {
 fn configuration(socket: &Path, has_spare: bool) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!(
-        "mode = \"routed\"\nsocket = {socket}\npool = 40000\n\
+        "mode = \"routed\"\nsocket = {socket}\npool = 40000\n{WATCHDOG}\
          [port.lan]\ninterface = \"lan\"\n\
          [port.wan]\ninterface = \"wan\"\nrate = \"60 Mbit\"\n\
          [port.guest]\ninterface = \"guest\"\nrate = \"20 Mbit\"\n"

@@ -220,6 +220,7 @@ fn under_fire(
         watched = Some(looked);
         joined
     });
+    bed.check()?; // if the router has ended, it says why
     let mut done = Done::new();
     for part in parts {
         done.extend(part?);
@@ -229,7 +230,6 @@ fn under_fire(
     };
     let watched = watched?;
     done.extend(traffic.finish()?);
-    bed.check()?;
     Ok((done, watched))
 }
 
