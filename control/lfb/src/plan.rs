@@ -213,6 +213,12 @@ impl Plan {
             let message = "a bridge has no packets of the machine's own; remove this port, or set mode = \"routed\"";
             return Err(Fault::new(at_port(port, "kind"), message));
         }
+        let auto = self.ports.iter().find(|port| port.auto.is_some());
+        if let Some(port) = auto.filter(|_| self.router.mode == Mode::Bridged) {
+            let message = "a bridge has no address that probes could be answered to; give the rate, like \"95 Mbit\", or \
+                           set mode = \"routed\"";
+            return Err(Fault::new(at_port(port, "rate"), message));
+        }
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();

@@ -205,14 +205,9 @@ impl World {
                     continue;
                 };
                 let port = ports[number][place];
-                let reflectors = auto.reflectors.iter().map(|name| {
-                    let host = topology.node(name).filter(|n| !topology.nodes[*n].is_router);
-                    let host = host.ok_or_else(|| {
-                        let why = format!(
-                            "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
-                        );
-                        Error::unsupported(Habitat::Sim, why)
-                    })?;
+                let hosts = topology.reflectors(auto);
+                let hosts = hosts.map_err(|why| Error::unsupported(Habitat::Sim, why))?;
+                let reflectors = hosts.into_iter().map(|host| {
                     let router = NodeId(number as u32);
                     let host = NodeId(host as u32);
                     self.simulation.reflect(router, port, host).map_err(impossible)

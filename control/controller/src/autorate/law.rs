@@ -1,5 +1,7 @@
 //! The law: delays and rates of delivery in, the port's rate out. [`super`] has the manual page.
 
+mod report;
+
 use std::collections::VecDeque;
 
 use weir_base::{Instant, Rate, Span};

@@ -32,6 +32,19 @@ pub struct Probe {
     pub number: u64,
 }
 
+/// The state of a reflector, for a person who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReflectorState {
+    /// A word for it.
+    pub word: &'static str,
+    /// The latest round trip.
+    pub rtt: Option<Span>,
+    /// The least round trip of the last minute.
+    pub baseline: Option<Span>,
+    /// Probes lost since its last answer.
+    pub lost: u32,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Reflector {
     baseline: Baseline,
@@ -237,6 +250,21 @@ impl Reflectors {
                 reflector.baseline.raise(baseline + by);
             }
         }
+    }
+
+    /// The state of each reflector, in their order.
+    pub(super) fn states(&self, now: Instant) -> impl Iterator<Item = ReflectorState> {
+        self.all.iter().map(move |reflector| ReflectorState {
+            word: match reflector {
+                _ if reflector.is_silent() => "silent",
+                _ if reflector.disbelieved_until > now => "not believed",
+                _ if reflector.baseline.value().is_none() => "asked",
+                _ => "answers",
+            },
+            rtt: reflector.recent[0],
+            baseline: reflector.baseline.value(),
+            lost: reflector.lost,
+        })
     }
 
     /// The mean baseline of those that have one.

@@ -23,8 +23,10 @@ pub(crate) mod fpf;
 mod neighbours;
 pub mod netfilter;
 pub mod ports;
+pub mod rates;
 pub(crate) mod queues;
 pub(crate) mod redirect;
+pub mod reflectors;
 mod routes;
 pub mod status;
 mod tracked;
@@ -47,6 +49,8 @@ pub static BLOCKS: &[&Block] = &[
     &fpf::ENCAPSULATIONS,
     &fpf::CLASSES,
     &netfilter::NETFILTER,
+    &rates::RATES,
+    &reflectors::REFLECTORS,
 ];
 
 /// A class, and where it is read.
@@ -75,6 +79,8 @@ pub enum Source {
     Ports(fn(&Plane, &[ports::Device]) -> Value),
     /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.
     Tables(fn(&Tables) -> Value),
+    /// Ports that find their rate, as whoever finds it knows them.
+    Rates(fn(&[rates::Finding]) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
     /// The process.

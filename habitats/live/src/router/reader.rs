@@ -50,6 +50,7 @@ impl Reader {
             }
             Source::Ports(read) => self.ports(read),
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
+            Source::Rates(read) => Ok(read(&self.running.finders.report())),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
             Source::Status(read) => self.status().map(|process| read(&process)),
         }
