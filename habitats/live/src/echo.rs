@@ -300,4 +300,69 @@ mod tests {
         assert_eq!(icmp_of(&[0x4f], false), [0; 0]);
         assert_eq!(icmp_of(&[129, 0], true), [129, 0]);
     }
+
+    /// The echoes that come within a quarter of a second.
+    fn echoes(prober: &mut Prober) -> Vec<(usize, u64)> {
+        let mut all = Vec::new();
+        for _ in 0..25 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            prober.receive(&mut |echo| all.push((echo.reflector, echo.number)));
+        }
+        all
+    }
+
+    /// Sends a message to the machine itself, as the answer of a reflector.
+    fn forge(mut message: [u8; PROBE_BYTES], to: IpAddr) {
+        let (domain, protocol, kind) = match to {
+            IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, ECHO_REPLY_V4),
+            IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, ECHO_REPLY_V6),
+        };
+        message[0] = kind as u8;
+        if to.is_ipv4() {
+            icmpv4::View::new_unchecked(&mut message).fill_checksum();
+        }
+        let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
+        let to = SocketAddr::new(to, 0);
+        socket.send_to(&message, &to.into()).unwrap();
+    }
+
+    fn check_in_a_namespace() {
+        let mut up = std::process::Command::new("ip");
+        assert!(up.args(["link", "set", "lo", "up"]).status().unwrap().success());
+        let all: [IpAddr; 2] = ["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()];
+        let mut prober = Prober::open("lo", &all).unwrap();
+        for (reflector, number) in [(0, 1), (1, 2), (0, 3)] {
+            prober.send(reflector, number, clock::now()).unwrap();
+        }
+        let mut seen = echoes(&mut prober);
+        seen.sort_by_key(|(_, number)| *number);
+        assert_eq!(seen, [(0, 1), (1, 2), (0, 3)]);
+
+        // What a stranger may send in a reflector's name; the last one has seen the probe of the other reflector.
+        let other = session(9);
+        let (session, late) = (&prober.session, Span::ZERO);
+        let mut forged = Vec::new();
+        for (reflector, to) in all.into_iter().enumerate() {
+            let real = session.probe(reflector, 4, late, to.is_ipv6());
+            let mut of_another_number = real;
+            of_another_number[23] ^= 1;
+            let of_the_other = session.probe(1 - reflector, 4, late, to.is_ipv6());
+            let of_a_stranger = other.probe(reflector, 4, late, to.is_ipv6());
+            forged.extend([of_another_number, of_the_other, of_a_stranger].map(|m| (m, to)));
+        }
+        forged.into_iter().for_each(|(message, to)| forge(message, to));
+        assert_eq!(echoes(&mut prober), []);
+        // The check itself: the same with the right tag is taken.
+        let real = prober.session.probe(0, 5, late, false);
+        forge(real, all[0]);
+        assert_eq!(echoes(&mut prober), [(0, 5)]);
+    }
+
+    #[test]
+    fn only_an_answer_to_a_probe_is_taken() {
+        match crate::namespace::Namespace::new() {
+            Ok(namespace) => namespace.enter(check_in_a_namespace).unwrap(),
+            Err(error) => println!("skipped: no network namespaces here ({error})"),
+        }
+    }
 }
