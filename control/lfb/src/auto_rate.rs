@@ -20,13 +20,13 @@ impl AutoRate {
     pub(crate) fn new(settings: &Settings) -> Result<Self, (&'static str, String)> {
         let (least, most) = (settings.rate("rate_least"), settings.rate("rate_most"));
         if least > most {
-            let why = format!("\"{most}\" is below `rate_least`, \"{least}\"");
+            let why = format!("`rate_most` is \"{most}\", below `rate_least`, \"{least}\"");
             return Err(("rate_most", why));
         }
         let base = match settings.rate("rate_base") {
             base if base == Rate::default() => least,
             base if base < least || base > most => {
-                let why = format!("is \"{base}\", but must be from \"{least}\" to \"{most}\"");
+                let why = format!("`rate_base` is \"{base}\", but must be from \"{least}\" to \"{most}\"");
                 return Err(("rate_base", why));
             }
             base => base,
@@ -124,7 +124,7 @@ mod tests {
             (
                 &[one, ("rate_least", "5 Mbit"), ("rate_most", "4 Mbit")],
                 "rate_most",
-                "\"4 Mbit\" is below `rate_least`, \"5 Mbit\"",
+                "is \"4 Mbit\", below `rate_least`, \"5 Mbit\"",
             ),
             (
                 &[one, ("rate_base", "2 Gbit")],
