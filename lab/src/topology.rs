@@ -15,7 +15,9 @@ use weir_base::graph::{Graph, ShortestPaths};
 use weir_controller::Role;
 
 use crate::error::Error;
-use crate::scenario::{Auto, Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic};
+use crate::scenario::{
+    Auto, Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic,
+};
 
 /// Port of the first traffic at its receiver; each further traffic has the next port.
 pub const PORT_FIRST: u16 = 5001;

@@ -70,7 +70,12 @@ impl Bench {
         }
         for (host, port, last) in [(router, "r2", [1, 4]), (&hosts.bed.sink, "c0", [2, 3])] {
             for last in last {
-                run(host, "ip", &format!("address add 10.78.0.{last}/24 dev {port}")).unwrap();
+                run(
+                    host,
+                    "ip",
+                    &format!("address add 10.78.0.{last}/24 dev {port}"),
+                )
+                .unwrap();
                 let v6 = format!("address add fd78::{last}/64 dev {port} nodad");
                 run(host, "ip", &v6).unwrap();
             }
@@ -127,7 +132,10 @@ impl Bench {
         let began = Instant::now();
         while !holds() {
             let finding = self.finding();
-            assert!(began.elapsed() < limit, "not within {limit:?}: {what}: {finding}");
+            assert!(
+                began.elapsed() < limit,
+                "not within {limit:?}: {what}: {finding}"
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -186,21 +194,32 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
     });
     assert!((1.0..3.0).contains(&bench.found()), "{}", bench.finding());
     bench.load.set(true);
-    bench.within("most of 12 Mbit/s is found", FOUND_WITHIN, || bench.found() > 7.0);
+    bench.within("most of 12 Mbit/s is found", FOUND_WITHIN, || {
+        bench.found() > 7.0
+    });
 
     // A change of something else leaves what was found, and so does a reload of limits.
     bench.set(EDGE, "port.wan.local_share=0.4");
     bench.set(EDGE, "port.wan.rate_most=\"40 Mbit\"");
-    assert!(bench.found() > 3.5, "it would begin at 2: {}", bench.finding());
+    assert!(
+        bench.found() > 3.5,
+        "it would begin at 2: {}",
+        bench.finding()
+    );
 
     bench.set("modem", "port.m1.discipline.rate=\"3 Mbit\"");
-    bench.within("the fall to 3 Mbit/s is followed", FOUND_WITHIN, || bench.found() < 4.0);
+    bench.within("the fall to 3 Mbit/s is followed", FOUND_WITHIN, || {
+        bench.found() < 4.0
+    });
 
     // A person decides, and lets it decide again.
     bench.set(EDGE, "port.wan.rate=\"5 Mbit\"");
     assert_eq!(bench.paced_to(), 5.0);
     thread::sleep(Duration::from_millis(50));
-    assert_eq!((bench.get("/v1/rates"), bench.paced_to()), (Value::Array(vec![]), 5.0));
+    assert_eq!(
+        (bench.get("/v1/rates"), bench.paced_to()),
+        (Value::Array(vec![]), 5.0)
+    );
     bench.set(EDGE, "port.wan.rate=auto");
     bench.within("it finds again", FOUND_WITHIN, || {
         let found = bench.finding();
@@ -219,7 +238,9 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
     bench.within("it is blind", Duration::from_secs(8), || {
         bench.finding()["phase"] == "blind"
     });
-    bench.within("the port has no more than the base", Duration::from_secs(1), || {
-        bench.paced_to() <= 2.0
-    });
+    bench.within(
+        "the port has no more than the base",
+        Duration::from_secs(1),
+        || bench.paced_to() <= 2.0,
+    );
 }

@@ -86,7 +86,9 @@ impl Document {
                 Some(table) => self.flatten(&path, table)?,
                 None => {
                     let value = scalar(item).ok_or_else(|| {
-                        let message = format!("`{name}` must be a text, a number, true or false, or a list of words");
+                        let message = format!(
+                            "`{name}` must be a text, a number, true or false, or a list of words"
+                        );
                         self.error(place, message)
                     })?;
                     self.changes.push(Change::new(path, value));

@@ -26,7 +26,9 @@ impl AutoRate {
         let base = match settings.rate("rate_base") {
             base if base == Rate::default() => least,
             base if base < least || base > most => {
-                let why = format!("`rate_base` is \"{base}\", but must be from \"{least}\" to \"{most}\"");
+                let why = format!(
+                    "`rate_base` is \"{base}\", but must be from \"{least}\" to \"{most}\""
+                );
                 return Err(("rate_base", why));
             }
             base => base,

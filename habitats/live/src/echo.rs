@@ -176,13 +176,7 @@ impl Session {
         self.key.hash_one((reflector, late, number))
     }
 
-    fn probe(
-        &self,
-        reflector: usize,
-        number: u64,
-        late: Span,
-        is_v6: bool,
-    ) -> [u8; PROBE_BYTES] {
+    fn probe(&self, reflector: usize, number: u64, late: Span, is_v6: bool) -> [u8; PROBE_BYTES] {
         let (identifier, sequence) = (self.identifier, number as u16);
         let late = u32::try_from(late.as_nanos()).unwrap_or(u32::MAX);
         let mut probe = [0; PROBE_BYTES];
@@ -328,7 +322,12 @@ mod tests {
 
     fn check_in_a_namespace() {
         let mut up = std::process::Command::new("ip");
-        assert!(up.args(["link", "set", "lo", "up"]).status().unwrap().success());
+        assert!(
+            up.args(["link", "set", "lo", "up"])
+                .status()
+                .unwrap()
+                .success()
+        );
         let all: [IpAddr; 2] = ["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()];
         let mut prober = Prober::open("lo", &all).unwrap();
         for (reflector, number) in [(0, 1), (1, 2), (0, 3)] {
@@ -350,7 +349,9 @@ mod tests {
             let of_a_stranger = other.probe(reflector, 4, late, to.is_ipv6());
             forged.extend([of_another_number, of_the_other, of_a_stranger].map(|m| (m, to)));
         }
-        forged.into_iter().for_each(|(message, to)| forge(message, to));
+        forged
+            .into_iter()
+            .for_each(|(message, to)| forge(message, to));
         assert_eq!(echoes(&mut prober), []);
         // The check itself: the same with the right tag is taken.
         let real = prober.session.probe(0, 5, late, false);

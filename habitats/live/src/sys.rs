@@ -114,7 +114,11 @@ pub(crate) fn receive_stamped(
     };
     let stamp = first.filter(is_stamp).map(|header| {
         // SAFETY: the kernel puts a timespec behind the header of a stamp, and the control data has room for both.
-        let time = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+        let time = unsafe {
+            libc::CMSG_DATA(header)
+                .cast::<libc::timespec>()
+                .read_unaligned()
+        };
         (time.tv_sec as u32, time.tv_nsec as u32)
     });
     Ok((len, stamp))

@@ -210,7 +210,9 @@ impl World {
                 let reflectors = hosts.into_iter().map(|host| {
                     let router = NodeId(number as u32);
                     let host = NodeId(host as u32);
-                    self.simulation.reflect(router, port, host).map_err(impossible)
+                    self.simulation
+                        .reflect(router, port, host)
+                        .map_err(impossible)
                 });
                 let reflectors = reflectors.collect::<Result<Vec<_>, Error>>()?;
                 let name = self.ports[port.0 as usize].clone();

@@ -149,7 +149,9 @@ impl Finder {
                 return;
             };
             let before = current.replace(Arc::clone(&wanted));
-            let is_new = before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &wanted));
+            let is_new = before
+                .as_ref()
+                .is_none_or(|before| !Arc::ptr_eq(before, &wanted));
             if is_new {
                 self.change(before.as_deref(), &wanted);
             }

@@ -53,7 +53,9 @@ impl Finders {
     /// The rate of a port that the limit of the machine's own packets goes by; none if it does not find its rate.
     pub(super) fn rate(&self, port: &str) -> Option<Rate> {
         let finders = lock(&self.0);
-        finders.get(port).map(|finder| lock(&finder.found).announced)
+        finders
+            .get(port)
+            .map(|finder| lock(&finder.found).announced)
     }
 
     /// The state of each.
