@@ -6,7 +6,7 @@ use weir_base::{Instant, Rate, Span};
 
 use super::deliveries::Deliveries;
 use super::load::Load;
-use super::reflectors::{Answer, Overdue, Probe, Reflectors};
+use super::reflectors::{Answer, Overdue, Probe, Reflectors, Sample};
 
 /// The wishes of a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +143,8 @@ pub struct Autorate {
     leave_until: Instant,
     leave: Span,
     load: Load,
+    /// The latest time without load of a port that only has its traffic to measure by.
+    quiet: Instant,
     now: Instant,
     sent: u64,
     probe_at: Instant,
@@ -171,6 +173,7 @@ impl Autorate {
             leave_until: now,
             leave: LEAVE,
             load: Load::new(now, sent),
+            quiet: now,
             now,
             sent,
             probe_at: now,
@@ -180,10 +183,21 @@ impl Autorate {
 
     /// Takes the answer to a probe, which came at `now`.
     pub fn handle_answer(&mut self, now: Instant, probe: Probe) {
-        let answer = self.reflectors.take(probe, now);
-        let Some(answer) = answer.filter(|answer| answer.counts) else {
+        if let Some(answer) = self.reflectors.take(probe, now) {
+            self.take(now, &answer);
+        }
+    }
+
+    /// Takes a round trip of the port's own traffic, whose answer came at `now`.
+    pub fn handle_sample(&mut self, now: Instant, sample: &Sample) {
+        let answer = self.reflectors.sample(now, sample, self.delay);
+        self.take(now, &answer);
+    }
+
+    fn take(&mut self, now: Instant, answer: &Answer) {
+        if !answer.counts {
             return;
-        };
+        }
         self.deliveries.take(answer.at, answer.sent, answer.delay);
         self.delay = answer.delay;
         if self.phase == Phase::Blind {
@@ -193,14 +207,14 @@ impl Autorate {
         let threshold = self.threshold();
         match &mut self.drain {
             Some(drain) if answer.at >= drain.since => {
-                drain.take(&answer);
+                drain.take(answer);
                 if !drain.hard && answer.delay > threshold {
                     self.begin_drain(now, true); // the link has become slower meanwhile
                 }
             }
             Some(_) => {}
             None if answer.at >= self.counts_from && now >= self.leave_until => {
-                self.decide(now, &answer);
+                self.decide(now, answer);
             }
             None => {}
         }
@@ -213,7 +227,10 @@ impl Autorate {
         self.load.take(now, sent, self.output.as_bps() as f64);
         (self.now, self.sent) = (now, sent);
         self.reflectors.give_up(now);
-        if self.reflectors.is_blind(now, BLIND) {
+        if self.reflectors.asks_nobody() && self.load.share() < LOAD_IDLE {
+            self.quiet = now; // nothing to measure by
+        }
+        if self.reflectors.is_blind(now, BLIND) && self.quiet + BLIND <= now {
             self.go_blind();
         } else if let Some(drain) = self.drain {
             match !drain.hard && self.overdue().is_some() {

@@ -57,7 +57,7 @@ mod load;
 mod reflectors;
 
 pub use law::{Autorate, Params, Phase};
-pub use reflectors::{Probe, REFLECTORS_MAX};
+pub use reflectors::{Probe, REFLECTORS_MAX, Sample};
 
 #[cfg(test)]
 mod tests;
