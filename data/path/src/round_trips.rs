@@ -389,20 +389,19 @@ mod tests {
         let mut flow = Flow::new();
         flow.sends(0, 0, 1000);
         let place = place(flow.round_trips.keys.hash_key(&key(2)), FLOWS);
-        let stranger = (3..=255).find(|peer| {
-            let hash = flow.round_trips.keys.hash_key(&key(*peer));
-            super::place(hash, FLOWS) == place
+        let stranger = (1..=u16::MAX).map(|source_port| FlowKey {
+            source_port,
+            ..key(3)
         });
+        let meets =
+            |key: &FlowKey| super::place(flow.round_trips.keys.hash_key(key), FLOWS) == place;
+        let stranger = stranger.into_iter().find(meets).unwrap();
         let segment = Segment {
             sequence: 0,
             acknowledgment: None,
             payload: 1,
             timestamps: (1, 0),
         };
-        let Some(stranger) = stranger else {
-            panic!("choose another secret: no address meets the first one");
-        };
-        let stranger = key(stranger);
         flow.round_trips.sent(ms(999), &stranger, &segment, 0);
         flow.sends(999, 1, 1999);
         flow.sends(1000, 2, 2000);

@@ -52,6 +52,7 @@
 
 mod baseline;
 mod deliveries;
+mod jitter;
 mod law;
 mod load;
 mod reflectors;
