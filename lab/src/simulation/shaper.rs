@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::{Instant, Rate};
-use weir_controller::autorate::{Autorate, Params, Probe};
+use weir_controller::autorate::{Autorate, Params, Probe, Sample};
+use weir_path::round_trips::RoundTrip;
 use weir_sim::{Actor, Fabric, PortId, ProberId};
 
 use super::build::World;
@@ -35,6 +36,7 @@ pub(super) struct ShaperActor {
     law: Law,
     port: PortId,
     reflectors: Vec<ProberId>,
+    by_traffic: bool,
     record: SharedCourse,
 }
 
@@ -56,6 +58,7 @@ impl ShaperActor {
             },
             port,
             reflectors,
+            by_traffic: auto.by_traffic,
             record: Arc::new(Mutex::new(vec![(Instant::ZERO, auto.base)])),
         }
     }
@@ -76,6 +79,23 @@ impl Actor for ShaperActor {
                     self.law,
                     handle_answer(echo.at, Probe { reflector, number })
                 );
+            }
+        }
+        if let (true, Law::Ours(law)) = (self.by_traffic, &mut self.law) {
+            for RoundTrip {
+                peer,
+                at,
+                sent,
+                took,
+            } in fabric.round_trips(self.port)
+            {
+                let sample = Sample {
+                    peer,
+                    at,
+                    sent,
+                    round_trip: took,
+                };
+                law.handle_sample(at + took, &sample);
             }
         }
         let port = fabric.port(self.port);

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use weir_base::{Instant, Rate, Span};
 
 use super::deliveries::Deliveries;
+use super::jitter::Jitter;
 use super::load::Load;
-use super::reflectors::{Answer, Overdue, Probe, Reflectors};
+use super::reflectors::{Answer, Overdue, Probe, Reflectors, Sample};
 
 /// The wishes of a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,10 +66,15 @@ const PROBE_SHARE: f64 = 0.01;
 const FRAME_BITS: f64 = 12_304.0;
 /// Delays whose mean is compared for a touch.
 const MEAN_OF: usize = 2;
-/// A touch is the mean above this part of the threshold.
-const TOUCH: f64 = 0.15;
+/// A touch is the mean above this part of the threshold, and of a frame: a probe waits for half of one on average.
+const TOUCH: f64 = 0.08;
+const TOUCH_FRAME: f64 = 0.6;
+/// Delays of the way that are taken for its own, in thresholds.
+const JITTER_MAX: u64 = 3;
 /// Share of the measured rate that the port sends at after a drain.
 const BELOW: f64 = 0.97;
+/// The part of the rate before that stays, where the jitter is as long as the threshold.
+const KEEP: f64 = 0.5;
 /// Growth a second: at the start of an ascent, what it gains a second, and the most.
 const GROWTH_FIRST: f64 = 0.1;
 const GROWTH_GAIN: f64 = 1.0;
@@ -110,6 +116,8 @@ struct Drain {
     first: Option<(Instant, Span)>,
     last: (Instant, Span),
     least: Span,
+    /// The rate in bit/s at which the link has delivered, as far as its queue has shown it.
+    delivered: Option<f64>,
 }
 
 /// The controller of one port's rate.
@@ -144,7 +152,10 @@ pub struct Autorate {
     /// Delays are left alone until then, since they were not ours, and how long that lasts.
     leave_until: Instant,
     leave: Span,
+    jitter: Jitter,
     load: Load,
+    /// The latest time without load of a port that only has its traffic to measure by.
+    quiet: Instant,
     now: Instant,
     sent: u64,
     probe_at: Instant,
@@ -172,7 +183,9 @@ impl Autorate {
             drained: now,
             leave_until: now,
             leave: LEAVE,
+            jitter: Jitter::default(),
             load: Load::new(now, sent),
+            quiet: now,
             now,
             sent,
             probe_at: now,
@@ -182,27 +195,49 @@ impl Autorate {
 
     /// Takes the answer to a probe, which came at `now`.
     pub fn handle_answer(&mut self, now: Instant, probe: Probe) {
-        let answer = self.reflectors.take(probe, now);
-        let Some(answer) = answer.filter(|answer| answer.counts) else {
+        if let Some(answer) = self.reflectors.take(probe, now) {
+            self.take(now, &answer);
+        }
+    }
+
+    /// Takes a round trip of the port's own traffic, whose answer came at `now`.
+    pub fn handle_sample(&mut self, now: Instant, sample: &Sample) {
+        let mut answer = self.reflectors.sample(now, sample, self.delay);
+        answer.delay = answer.delay - self.frame();
+        self.take(now, &answer);
+    }
+
+    fn take(&mut self, now: Instant, answer: &Answer) {
+        if !answer.counts {
             return;
-        };
+        }
         self.deliveries.take(answer.at, answer.sent, answer.delay);
         self.delay = answer.delay;
         if self.phase == Phase::Blind {
             self.phase = Phase::Follow;
             self.counts_from = answer.at;
         }
+        if self.drain.is_none() && answer.at >= self.drained {
+            match answer.at < self.hold_until {
+                true => self.jitter.take(answer.delay - self.frame()),
+                false => self.jitter.end(),
+            }
+        }
         let threshold = self.threshold();
+        let delivered = self.deliveries.delivered(self.frame());
+        if let Some(drain) = &mut self.drain {
+            drain.delivered = delivered.or(drain.delivered);
+        }
         match &mut self.drain {
             Some(drain) if answer.at >= drain.since => {
-                drain.take(&answer);
+                drain.take(answer);
                 if !drain.hard && answer.delay > threshold {
                     self.begin_drain(now, true); // the link has become slower meanwhile
                 }
             }
             Some(_) => {}
             None if answer.at >= self.counts_from && now >= self.leave_until => {
-                self.decide(now, &answer);
+                self.decide(now, answer);
             }
             None => {}
         }
@@ -215,7 +250,10 @@ impl Autorate {
         self.load.take(now, sent, self.output.as_bps() as f64);
         (self.now, self.sent) = (now, sent);
         self.reflectors.give_up(now);
-        if self.reflectors.is_blind(now, BLIND) {
+        if self.reflectors.asks_nobody() && self.load.share() < LOAD_IDLE {
+            self.quiet = now; // nothing to measure by
+        }
+        if self.reflectors.is_blind(now, BLIND) && self.quiet + BLIND <= now {
             self.go_blind();
         } else if let Some(drain) = self.drain {
             match !drain.hard && self.overdue().is_some() {
@@ -276,9 +314,9 @@ impl Autorate {
     /// Sets the port's rate by the phase.
     fn put_out(&mut self) {
         let rate = match (self.phase, &self.drain) {
-            (Phase::Suspicion, _) => self.rate / 2.0,
-            (Phase::Drain, Some(drain)) => match self.deliveries.delivered(self.frame()) {
-                Some(rate) if drain.hard => rate / 4.0,
+            (Phase::Suspicion, _) => self.rate / 4.0,
+            (Phase::Drain, Some(drain)) => match drain.delivered {
+                Some(_) if drain.hard => 0.0,
                 Some(rate) => rate / 2.0,
                 None if drain.hard => 0.0,
                 None => self.rate / 2.0,
@@ -295,15 +333,24 @@ impl Autorate {
 
     /// The time of a full frame on the link, as far as its rate is known.
     fn frame(&self) -> Span {
-        Span::from_secs_f64(FRAME_BITS / self.rate.max(1.0))
+        let delivered = self.drain.and_then(|drain| drain.delivered);
+        let rate = delivered.map_or(self.rate, |link| link.min(self.rate));
+        Span::from_secs_f64(FRAME_BITS / rate.max(1.0))
     }
 
     fn threshold(&self) -> Span {
-        self.params.threshold + self.frame()
+        self.params.threshold + self.frame() + self.jitter()
     }
 
     fn touch(&self) -> Span {
-        Span::from_secs_f64(self.params.threshold.as_secs_f64() * TOUCH) + self.frame()
+        let threshold = self.params.threshold.as_secs_f64() * TOUCH;
+        let frame = self.frame().as_secs_f64() * TOUCH_FRAME;
+        Span::from_secs_f64(threshold + frame) + self.jitter()
+    }
+
+    /// The delay that the way has without a queue.
+    fn jitter(&self) -> Span {
+        self.jitter.value().min(self.params.threshold.times(JITTER_MAX))
     }
 
     /// Decides about a delay that was measured while the rate was as it is.
@@ -345,8 +392,9 @@ impl Autorate {
         }
     }
 
+    /// Probes whose answers are late. They are only a suspicion, so less than the threshold is enough.
     fn overdue(&self) -> Option<Overdue> {
-        let threshold = self.threshold();
+        let threshold = self.threshold() - Span::from_nanos(self.params.threshold.as_nanos() / 2);
         self.reflectors
             .overdue(self.now, self.counts_from, threshold)
     }
@@ -375,6 +423,7 @@ impl Autorate {
     fn begin_drain(&mut self, now: Instant, hard: bool) {
         self.suspect = None;
         self.ascent = None;
+        self.jitter.end();
         self.delays.clear();
         if hard {
             self.deliveries.clear(); // of what the link was before
@@ -387,12 +436,13 @@ impl Autorate {
             first: None,
             last: (now, Span::MAX),
             least: Span::MAX,
+            delivered: self.deliveries.delivered(self.frame()),
         });
         self.probe_at = self.probe_at.min(now + self.params.interval);
     }
 
     fn check_drain(&mut self, drain: Drain) {
-        let rate = self.deliveries.delivered(self.frame());
+        let rate = drain.delivered;
         let gone = rate.and_then(|rate| {
             let behind = self.deliveries.behind(self.now, self.sent, rate)?;
             (behind <= 0.0).then_some(rate)
@@ -401,14 +451,23 @@ impl Autorate {
         if low || !drain.until_seen && gone.is_some() {
             self.end_drain(gone.or(rate), drain.hard);
         } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
-            self.give_up(drain);
+            match drain.last.1 <= self.threshold() {
+                true => self.end_drain(rate, drain.hard),
+                false => self.give_up(drain),
+            }
         }
     }
 
     /// The queue is gone; the link delivered at `measured`, if that is known.
     fn end_drain(&mut self, measured: Option<f64>, hard: bool) {
         let now = self.now;
-        let link = measured.unwrap_or(self.rate).min(self.rate * 1.05);
+        // Where the way has jitter, a short drain measures the moment. Half of the rate before is kept then.
+        let jitter = self.jitter().as_secs_f64() / self.params.threshold.as_secs_f64();
+        let keep = KEEP * jitter.min(1.0);
+        let link = measured
+            .unwrap_or(self.rate)
+            .min(self.rate * (1.05 + keep));
+        let link = link * (1.0 - keep) + self.rate * keep;
         let is_same = self
             .known
             .is_some_and(|known| (link / known - 1.0).abs() < SAME);
@@ -426,11 +485,14 @@ impl Autorate {
             self.counts_from = now;
         }
         self.hold_until = now + self.hold;
+        self.jitter.begin();
     }
 
     /// The delay is not that of a queue behind this port.
     fn give_up(&mut self, drain: Drain) {
-        self.reflectors.raise(drain.least);
+        if drain.first.is_some() {
+            self.reflectors.raise(drain.least);
+        }
         self.deliveries.clear();
         self.drain = None;
         self.phase = Phase::Follow;

@@ -52,12 +52,13 @@
 
 mod baseline;
 mod deliveries;
+mod jitter;
 mod law;
 mod load;
 mod reflectors;
 
 pub use law::{Autorate, Params, Phase};
-pub use reflectors::{Probe, REFLECTORS_MAX, ReflectorState};
+pub use reflectors::{Probe, REFLECTORS_MAX, ReflectorState, Sample};
 
 #[cfg(test)]
 mod tests;
