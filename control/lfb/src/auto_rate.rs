@@ -33,8 +33,7 @@ impl AutoRate {
             }
             base => base,
         };
-        let reflectors =
-            reflectors(settings.text("reflectors")).map_err(|why| ("reflectors", why))?;
+        let reflectors = reflectors(settings.text("reflectors"))?;
         Ok(Self {
             params: Params {
                 least,
@@ -51,19 +50,22 @@ impl AutoRate {
 
 const EXAMPLE: &str = "reflectors = \"192.0.2.1 192.0.2.2\"";
 
-fn reflectors(text: &str) -> Result<Vec<IpAddr>, String> {
+fn reflectors(text: &str) -> Result<Vec<IpAddr>, (&'static str, String)> {
+    let fault = |why| Err(("reflectors", why));
     let mut all: Vec<IpAddr> = Vec::new();
     for word in text.split_whitespace() {
-        let address: IpAddr = word.parse().map_err(|_| {
-            format!("`{word}` is not an address; name hosts behind the link by their addresses, like {EXAMPLE}")
-        })?;
+        let Ok(address) = word.parse::<IpAddr>() else {
+            return fault(format!(
+                "`{word}` is not an address; name hosts behind the link by their addresses, like {EXAMPLE}"
+            ));
+        };
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-            return Err(format!(
+            return fault(format!(
                 "{address} is not the address of a host behind the link"
             ));
         }
         if all.contains(&address) {
-            return Err(format!(
+            return fault(format!(
                 "{address} is named twice; two answers must be of two hosts"
             ));
         }
@@ -71,10 +73,12 @@ fn reflectors(text: &str) -> Result<Vec<IpAddr>, String> {
     }
     match all.len() {
         1..=REFLECTORS_MAX => Ok(all),
-        0 => Err(format!(
-            "a port with rate = \"auto\" needs hosts behind the link that answer pings: {EXAMPLE}"
-        )),
-        count => Err(format!(
+        0 => {
+            let why =
+                format!("\"auto\" needs hosts behind the link that answer pings: add {EXAMPLE}");
+            Err(("rate", why))
+        }
+        count => fault(format!(
             "there are {count} reflectors, but at most {REFLECTORS_MAX}"
         )),
     }
@@ -110,7 +114,7 @@ mod tests {
     fn each_error_names_its_component_and_the_rule() {
         let one = ("reflectors", "192.0.2.1");
         for (given, name, expected) in [
-            (&[][..], "reflectors", "needs hosts behind the link"),
+            (&[][..], "rate", "needs hosts behind the link"),
             (
                 &[("reflectors", "192.0.2")],
                 "reflectors",

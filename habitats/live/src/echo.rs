@@ -61,7 +61,7 @@ pub struct Prober {
     session: Session,
 }
 
-/// What makes the probes of this value its own.
+/// Identifier, word and key of the probes of one [`Prober`].
 #[derive(Debug)]
 struct Session {
     identifier: u16,
@@ -133,7 +133,7 @@ impl Prober {
         }
     }
 
-    /// What to wait for.
+    /// The sockets to wait for.
     pub fn wait_on(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.reflectors.iter().map(|line| line.socket.as_fd())
     }
@@ -337,7 +337,7 @@ mod tests {
         seen.sort_by_key(|(_, number)| *number);
         assert_eq!(seen, [(0, 1), (1, 2), (0, 3)]);
 
-        // What a stranger may send in a reflector's name; the last one has seen the probe of the other reflector.
+        // Answers in the name of a reflector by strangers, and by the other reflector.
         let other = session(9);
         let (session, late) = (&prober.session, Span::ZERO);
         let mut forged = Vec::new();

@@ -17,7 +17,7 @@ use weir_path::plane::PlanePort;
 
 use super::Worker;
 
-/// What a port shares with the thread that finds its rate.
+/// The numbers that a port shares with the thread that finds its rate.
 #[derive(Debug, Default)]
 pub struct Steering {
     /// Bytes on the wire so far: those of the port, and those of the kernel that are charged to it.
@@ -66,7 +66,7 @@ fn on_the_wire(slot: &PlanePort) -> u64 {
 }
 
 impl Worker {
-    /// What this port shares with whoever finds its rate.
+    /// The numbers that this port shares with whoever finds its rate.
     pub fn steering(&self, number: usize) -> Arc<Steering> {
         Arc::clone(&self.links[number].steering)
     }

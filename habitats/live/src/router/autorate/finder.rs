@@ -28,7 +28,7 @@ const REOPEN: Span = Span::from_secs(3);
 /// Time between two questions for a port that is not there.
 const ASK_AGAIN: Span = Span::from_millis(100);
 
-/// What is known of a port's rate; whoever reads it stops the thread for that long.
+/// Everything known of a port's rate. A reader stops the thread for as long as it holds the lock.
 pub(super) struct Found {
     law: Autorate,
     /// The rate that the limit of the machine's own packets goes by.

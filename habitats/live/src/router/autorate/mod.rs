@@ -25,7 +25,7 @@ use self::finder::{Finder, Found};
 use super::running::Running;
 use crate::mutex::lock;
 
-/// What a port that finds its rate wants: by the plan in force.
+/// A port that shall find its rate, by the plan in force.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     port: String,
