@@ -170,7 +170,7 @@ mod tests {
     fn a_shaper_that_finds_the_rate_is_nearly_as_good_as_one_that_knows_it() {
         for (scenario, longer, of_known) in [
             ("varying/shaper-step", 1.2, 0.9),
-            ("varying/shaper-sawtooth", 1.25, 0.9),
+            ("varying/shaper-sawtooth", 1.2, 0.9),
             ("varying/shaper-trace", 1.2, 0.75),
         ] {
             let [known, auto] = ["known", "auto"].map(|variant| measured(scenario, variant));
@@ -181,6 +181,19 @@ mod tests {
             assert!(
                 auto[1] > of_known * known[1],
                 "{scenario}: {auto:?} {known:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_own_traffic_tells_a_port_about_the_link_if_less_well() {
+        for (variant, longer, of_known) in [("both", 1.3, 0.9), ("traffic", 2.0, 0.8)] {
+            let [known, auto] =
+                ["known", variant].map(|variant| measured("varying/shaper-step", variant));
+            assert!(auto[0] < longer * known[0], "{variant}: {auto:?} {known:?}");
+            assert!(
+                auto[1] > of_known * known[1],
+                "{variant}: {auto:?} {known:?}"
             );
         }
     }

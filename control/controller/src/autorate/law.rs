@@ -7,51 +7,11 @@ use std::collections::VecDeque;
 use weir_base::{Instant, Rate, Span};
 
 use super::deliveries::Deliveries;
+use super::drain::Drain;
 use super::jitter::Jitter;
 use super::load::Load;
+use super::params::{Params, Phase};
 use super::reflectors::{Answer, Overdue, Probe, Reflectors, Sample};
-
-/// The wishes of a person.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// The rate is never below this one, whatever the delay.
-    pub least: Rate,
-    /// The rate at the start, after a while without load, and at most while no reflector answers.
-    pub base: Rate,
-    /// The rate is never above this one.
-    pub most: Rate,
-    /// Delay above the baseline that makes it drain the queue behind the port.
-    pub threshold: Span,
-    /// Time between two probes while the port is busy.
-    pub interval: Span,
-    /// How many reflectors there are.
-    pub reflectors: usize,
-}
-
-/// The state of the law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// No reflector answers: the rate is `base` at most.
-    Blind,
-    /// The delay is low.
-    Follow,
-    /// One delay was high.
-    Suspicion,
-    /// The queue behind the port is emptied.
-    Drain,
-}
-
-impl Phase {
-    /// Its word for tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Blind => "blind",
-            Self::Follow => "follow",
-            Self::Suspicion => "suspicion",
-            Self::Drain => "drain",
-        }
-    }
-}
 
 /// Longest time between two turns.
 const TURN: Span = Span::from_millis(5);
@@ -66,6 +26,8 @@ const PROBE_SHARE: f64 = 0.01;
 const FRAME_BITS: f64 = 12_304.0;
 /// Delays whose mean is compared for a touch.
 const MEAN_OF: usize = 2;
+/// The part of the rate while it suspects that the link has become slower: a few frames are enough to find out.
+const SUSPECT: f64 = 0.125;
 /// A touch is the mean above this part of the threshold, and of a frame: a probe waits for half of one on average.
 const TOUCH: f64 = 0.08;
 const TOUCH_FRAME: f64 = 0.6;
@@ -92,33 +54,13 @@ const LOAD_HIGH: f64 = 0.8;
 const LOAD_IDLE: f64 = 0.2;
 /// The part that an idle rate moves towards the base in a second.
 const DECAY: f64 = 0.01;
-/// Shortest drain that can show that the delay is not the port's, the part of the time by which that must fall then,
-/// and by which it must not rise; and the longest drain.
-const PROOF: Span = Span::from_millis(200);
-const FALLS: f64 = 0.05;
-const RISES: f64 = 0.2;
+/// The longest drain.
 const DRAIN_MAX: Span = Span::from_secs(2);
 /// A delay within this time after a drain is drained until an answer says that the queue is gone.
 const AGAIN: Span = Span::from_millis(150);
 /// For how long a delay that was not ours is left alone: at first, and at most.
 const LEAVE: Span = Span::from_secs(1);
 const LEAVE_MAX: Span = Span::from_secs(32);
-
-/// A drain.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    since: Instant,
-    /// Whether the port sends as little as it may, or half of what the link delivers.
-    hard: bool,
-    /// Whether only an answer ends it.
-    until_seen: bool,
-    /// The first and the last probe that was sent in it: when, and its delay; and the least delay of all of them.
-    first: Option<(Instant, Span)>,
-    last: (Instant, Span),
-    least: Span,
-    /// The rate in bit/s at which the link has delivered, as far as its queue has shown it.
-    delivered: Option<f64>,
-}
 
 /// The controller of one port's rate.
 ///
@@ -152,7 +94,11 @@ pub struct Autorate {
     /// Delays are left alone until then, since they were not ours, and how long that lasts.
     leave_until: Instant,
     leave: Span,
+    /// Delays of the way without a queue.
     jitter: Jitter,
+    /// The least delay of the traffic's round trips in half a probe's interval, and since when. Each alone may be late
+    /// for reasons of its receiver.
+    best: Option<(Instant, Answer)>,
     load: Load,
     /// The latest time without load of a port that only has its traffic to measure by.
     quiet: Instant,
@@ -184,6 +130,7 @@ impl Autorate {
             leave_until: now,
             leave: LEAVE,
             jitter: Jitter::default(),
+            best: None,
             load: Load::new(now, sent),
             quiet: now,
             now,
@@ -203,8 +150,23 @@ impl Autorate {
     /// Takes a round trip of the port's own traffic, whose answer came at `now`.
     pub fn handle_sample(&mut self, now: Instant, sample: &Sample) {
         let mut answer = self.reflectors.sample(now, sample, self.delay);
+        // A full frame takes its own time, of which the baseline has that on the fastest link so far.
         answer.delay = answer.delay - self.frame();
-        self.take(now, &answer);
+        let over = Span::from_nanos(self.params.interval.as_nanos() / 2);
+        let Some((since, best)) = self.best else {
+            self.best = Some((now, answer));
+            return;
+        };
+        if answer.at < best.at {
+            return; // by a longer way: this is known already
+        }
+        if now.since(since) < over {
+            let is_less = answer.delay < best.delay;
+            self.best = Some((since, if is_less { answer } else { best }));
+            return;
+        }
+        self.best = Some((now, answer));
+        self.take(now, &best);
     }
 
     fn take(&mut self, now: Instant, answer: &Answer) {
@@ -314,7 +276,7 @@ impl Autorate {
     /// Sets the port's rate by the phase.
     fn put_out(&mut self) {
         let rate = match (self.phase, &self.drain) {
-            (Phase::Suspicion, _) => self.rate / 4.0,
+            (Phase::Suspicion, _) => self.rate * SUSPECT,
             (Phase::Drain, Some(drain)) => match drain.delivered {
                 Some(_) if drain.hard => 0.0,
                 Some(rate) => rate / 2.0,
@@ -350,7 +312,9 @@ impl Autorate {
 
     /// The delay that the way has without a queue.
     fn jitter(&self) -> Span {
-        self.jitter.value().min(self.params.threshold.times(JITTER_MAX))
+        self.jitter
+            .value()
+            .min(self.params.threshold.times(JITTER_MAX))
     }
 
     /// Decides about a delay that was measured while the rate was as it is.
@@ -464,9 +428,7 @@ impl Autorate {
         // Where the way has jitter, a short drain measures the moment. Half of the rate before is kept then.
         let jitter = self.jitter().as_secs_f64() / self.params.threshold.as_secs_f64();
         let keep = KEEP * jitter.min(1.0);
-        let link = measured
-            .unwrap_or(self.rate)
-            .min(self.rate * (1.05 + keep));
+        let link = measured.unwrap_or(self.rate).min(self.rate * (1.05 + keep));
         let link = link * (1.0 - keep) + self.rate * keep;
         let is_same = self
             .known
@@ -535,24 +497,5 @@ impl Autorate {
         self.deliveries.clear();
         self.delays.clear();
         self.rate = self.rate.min(self.params.base.as_bps() as f64);
-    }
-}
-
-impl Drain {
-    /// Takes the delay of a probe that was sent in it.
-    fn take(&mut self, answer: &Answer) {
-        self.first.get_or_insert((answer.at, answer.delay));
-        self.last = (answer.at, answer.delay);
-        self.least = self.least.min(answer.delay);
-    }
-
-    /// Whether the delay has not fallen as that of a queue would have.
-    fn is_in_vain(&self) -> bool {
-        let Some((at, delay)) = self.first else {
-            return false;
-        };
-        let lasted = self.last.0.since(at);
-        let part = |share| Span::from_secs_f64(lasted.as_secs_f64() * share);
-        lasted >= PROOF && self.last.1 + part(FALLS) > delay && self.last.1 < delay + part(RISES)
     }
 }
