@@ -1,5 +1,7 @@
 //! A port: its interface, and how fast it sends.
 
+use std::sync::Arc;
+
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, Settings};
 use weir_base::units::Bytes;
 use weir_base::{Rate, Span};
@@ -123,7 +125,7 @@ pub struct PortPlan {
     /// The rate that it is paced to; if it finds its rate, the one at the start.
     pub rate: Option<Rate>,
     /// How it finds its rate, if it does.
-    pub auto: Option<AutoRate>,
+    pub auto: Option<Arc<AutoRate>>,
     /// Bytes that a frame costs beyond its length.
     pub overhead: u32,
     /// Share of the rate that packets of the box itself may take.
@@ -206,7 +208,7 @@ impl PortPlan {
         let (rate, auto) = match settings.setting("rate") {
             Setting::Word(_) => {
                 let auto = AutoRate::new(&settings)?;
-                (Some(auto.params.base), Some(auto))
+                (Some(auto.params.base), Some(Arc::new(auto)))
             }
             _ => (fixed_rate(settings.rate("rate"))?, None),
         };

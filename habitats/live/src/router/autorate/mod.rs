@@ -30,7 +30,7 @@ use crate::mutex::lock;
 struct Wanted {
     port: String,
     interface: String,
-    auto: AutoRate,
+    auto: Arc<AutoRate>,
 }
 
 /// A thread that finds the rate of a port. It ends once nothing is wanted of it.
