@@ -15,7 +15,9 @@ use weir_base::graph::{Graph, ShortestPaths};
 use weir_controller::Role;
 
 use crate::error::Error;
-use crate::scenario::{Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic};
+use crate::scenario::{
+    Auto, Controller, Direction, Discipline, HostGroup, Link, Scenario, Traffic,
+};
 
 /// Port of the first traffic at its receiver; each further traffic has the next port.
 pub const PORT_FIRST: u16 = 5001;
@@ -113,6 +115,19 @@ impl Topology {
     /// The index of the node of this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
+    }
+
+    /// The hosts that these reflectors of a shaper are; the error is a sentence about one that is no host.
+    pub fn reflectors(&self, auto: &Auto) -> Result<Vec<usize>, String> {
+        let host = |name: &String| {
+            let host = self.node(name).filter(|node| !self.nodes[*node].is_router);
+            host.ok_or_else(|| {
+                format!(
+                    "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
+                )
+            })
+        };
+        auto.reflectors.iter().map(host).collect()
     }
 
     /// Sending and receiving node of each pair of a traffic.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 
 use toml::de::DeTable;
-use toml_edit::{Document as Toml, Item, Key, TableLike, Value};
+use toml_edit::{Array, Document as Toml, Item, Key, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath, Fault};
 
@@ -86,7 +86,9 @@ impl Document {
                 Some(table) => self.flatten(&path, table)?,
                 None => {
                     let value = scalar(item).ok_or_else(|| {
-                        let message = format!("`{name}` must be a text, a number, true or false");
+                        let message = format!(
+                            "`{name}` must be a text, a number, true or false, or a list of words"
+                        );
                         self.error(place, message)
                     })?;
                     self.changes.push(Change::new(path, value));
@@ -155,8 +157,16 @@ fn scalar(item: &Item) -> Option<Scalar> {
         Value::Integer(number) => Some(Scalar::Integer(*number.value())),
         Value::Float(number) => Some(Scalar::Real(*number.value())),
         Value::Boolean(flag) => Some(Scalar::Flag(*flag.value())),
-        Value::Datetime(_) | Value::Array(_) | Value::InlineTable(_) => None,
+        Value::Array(words) => words_of(words).map(Scalar::Text),
+        Value::Datetime(_) | Value::InlineTable(_) => None,
     }
+}
+
+/// A list of words is the text with spaces between them: `["a", "b"]` is `"a b"`.
+fn words_of(list: &Array) -> Option<String> {
+    let is_word = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
+    let words = list.iter().map(|item| item.as_str().filter(is_word));
+    Some(words.collect::<Option<Vec<_>>>()?.join(" "))
 }
 
 impl fmt::Display for ConfigError {
@@ -236,6 +246,11 @@ discipline = { kind = \"lru_fq\", cache = 12 }
         assert_eq!(read("port.wan.discipline.limit=9"), limit);
         let dotted = ("port.\"eth0.100\".rate".to_owned(), text("1/50"));
         assert_eq!(read("port.\"eth0.100\".rate=1/50"), Ok(dotted));
+        let list = ("port.wan.reflectors".to_owned(), text("192.0.2.1 ::1"));
+        assert_eq!(
+            read("port.wan.reflectors=[\"192.0.2.1\", \"::1\"]"),
+            Ok(list)
+        );
         assert!(read("port.wan.rate").unwrap_err().contains("must be like"));
         assert!(read("port wan=1").unwrap_err().contains("no path"));
     }

@@ -9,6 +9,7 @@
 //!
 //! - [`router`]: the box: its mode, its socket, its pool
 //! - [`port`]: a port: its interface, its rate
+//! - [`auto_rate`]: a port that finds its rate
 //! - [`queue`]: a port's queue discipline
 //! - [`fe`]: a forwarding element and its control elements
 //! - [`redirect`]: packets for a control element, and at which rate
@@ -22,6 +23,7 @@
 //! - [`library`]: the classes as a library for peers
 //! - [`mac`]: MAC addresses as text
 
+pub mod auto_rate;
 pub mod class;
 pub mod fe;
 pub mod fpf;

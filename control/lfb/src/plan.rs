@@ -220,6 +220,12 @@ impl Plan {
             let message = "a bridge has no packets of the machine's own; remove this port, or set mode = \"routed\"";
             return Err(Fault::new(at_port(port, "kind"), message));
         }
+        let auto = self.ports.iter().find(|port| port.auto.is_some());
+        if let Some(port) = auto.filter(|_| self.router.mode == Mode::Bridged) {
+            let message = "a bridge has no address that probes could be answered to; give the rate, like \"95 Mbit\", or \
+                           set mode = \"routed\"";
+            return Err(Fault::new(at_port(port, "rate"), message));
+        }
         self.fpf.check_ports(&self.ports)?;
         for (n, port) in self.ports.iter().enumerate() {
             let mut others = self.ports[..n].iter();
@@ -486,6 +492,12 @@ mod tests {
                 "port.wan.local_share=0.5",
                 "port.wan.overhead=24 B",
                 "port.wan.rate=100 Mbit",
+                "port.wan.rate_base=0 bit",
+                "port.wan.rate_interval=20 ms",
+                "port.wan.rate_least=1 Mbit",
+                "port.wan.rate_most=1 Gbit",
+                "port.wan.rate_threshold=8 ms",
+                "port.wan.reflectors=",
                 "port.wan.source_check=kernel",
                 "redirect.addresses=",
                 "redirect.bc=22500000",
@@ -696,8 +708,8 @@ mod tests {
             [
                 "ports: unknown key `ports`; did you mean `port`?",
                 "mod: unknown key `mod`; did you mean `mode`?",
-                "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\" \
-                 (units: bit, kbit, Mbit, Gbit), like \"95 Mbit\"",
+                "port.wan.rate: `rate` is \"fast\", but must be a rate from \"0 bit\" to \"400 Gbit\", or \
+                 \"auto\" (units: bit, kbit, Mbit, Gbit), like \"95 Mbit\"",
                 "port.wan.discipline.kind: there is no discipline `fifi`; did you mean `fifo`?",
             ]
         );
@@ -769,6 +781,16 @@ mod tests {
             let faults = with(key, value);
             assert!(faults.starts_with(expected), "{faults}");
         }
+        let auto = faults(&[
+            change(&["mode"], text("bridged")),
+            change(&["port", "a", "rate"], text("auto")),
+            change(&["port", "a", "reflectors"], text("192.0.2.1")),
+            Change::block(ComponentPath::new(["port", "b"])),
+        ]);
+        assert!(
+            auto[0].starts_with("port.a.rate: a bridge has no address"),
+            "{auto:?}"
+        );
         let tun = change(&["port", "a", "kind"], text("tun"));
         let bridged = [change(&["mode"], text("bridged")), tun];
         let other = Change::block(ComponentPath::new(["port", "b"]));

@@ -1,15 +1,21 @@
 //! A port: its interface, and how fast it sends.
 
-use weir_base::Rate;
-use weir_base::setting::{Kind, Parameter, Scalar, Settings};
+use std::sync::Arc;
+
+use weir_base::setting::{Kind, Parameter, Scalar, Setting, Settings};
 use weir_base::units::Bytes;
+use weir_base::{Rate, Span};
 use weir_discipline::Spec;
 use weir_path::egress::port::Link;
 use weir_path::ip::source_check::SourceCheck;
 
+use crate::auto_rate::AutoRate;
+
 /// The values of `kind`, of an interface that is there, and of one that the router makes.
 const KINDS: [&str; 2] = ["ethernet", TUN];
 const TUN: &str = "tun";
+/// The value of `rate` of a port that finds it.
+const AUTO: &str = "auto";
 
 /// The components of a port, but for its `discipline`, which is a block of its own.
 pub const PARAMETERS: &[Parameter] = &[
@@ -22,9 +28,10 @@ pub const PARAMETERS: &[Parameter] = &[
     .id(2),
     Parameter::new(
         "rate",
-        Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
+        Kind::RateOrWord(Rate::from_bps(0), RATE_MAX, &[AUTO]),
         "0 bit",
-        "pace what is sent to this rate; 0 bit: send as fast as the device takes it",
+        "pace what is sent to this rate; 0 bit: send as fast as the device takes it; auto: find the rate of the link \
+                behind the port, by probes to `reflectors`",
     )
     .id(21),
     Parameter::new(
@@ -57,10 +64,54 @@ pub const PARAMETERS: &[Parameter] = &[
                 gets the headers of `fpf.encapsulation`, like packets that come in by other ports",
     )
     .id(25),
+    Parameter::new(
+        "rate_least",
+        Kind::Rate(RATE_MIN, RATE_MAX),
+        "1 Mbit",
+        "with rate auto: the least rate, whatever the delay",
+    )
+    .id(26),
+    Parameter::new(
+        "rate_base",
+        Kind::Rate(Rate::from_bps(0), RATE_MAX),
+        "0 bit",
+        "with rate auto: the rate at the start and after a while without load, and the greatest one while no reflector \
+                answers; 0 bit: `rate_least`",
+    )
+    .id(27),
+    Parameter::new(
+        "rate_most",
+        Kind::Rate(RATE_MIN, RATE_MAX),
+        "1 Gbit",
+        "with rate auto: the greatest rate",
+    )
+    .id(28),
+    Parameter::new(
+        "rate_threshold",
+        Kind::Span(Span::from_millis(1), Span::from_secs(1)),
+        "8 ms",
+        "with rate auto: delay above the baseline that counts as a queue behind the port; more than the jitter of the way",
+    )
+    .id(29),
+    Parameter::new(
+        "rate_interval",
+        Kind::Span(Span::from_millis(5), Span::from_secs(1)),
+        "20 ms",
+        "with rate auto: time between two probes while the port is busy",
+    )
+    .id(30),
+    Parameter::new(
+        "reflectors",
+        Kind::Text(512),
+        "",
+        "with rate auto: 1 to 8 addresses of hosts behind the link that answer pings, separated by spaces",
+    )
+    .id(31),
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.
 const RATE_MIN: Rate = Rate::from_bps(8_000);
+const RATE_MAX: Rate = Rate::from_mbps(400_000);
 
 /// A checked port.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,8 +122,10 @@ pub struct PortPlan {
     pub interface: String,
     /// Whether the router makes the interface, for packets of the machine's own processes.
     pub is_tun: bool,
-    /// The rate that it is paced to.
+    /// The rate that it is paced to; if it finds its rate, the one at the start.
     pub rate: Option<Rate>,
+    /// How it finds its rate, if it does.
+    pub auto: Option<Arc<AutoRate>>,
     /// Bytes that a frame costs beyond its length.
     pub overhead: u32,
     /// Share of the rate that packets of the box itself may take.
@@ -110,7 +163,7 @@ fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, 
         );
         return Err(("interface", why));
     }
-    if settings.rate("rate") != Rate::default() {
+    if settings.setting("rate") != &Setting::Rate(Rate::default()) {
         let why = "a port of kind \"tun\" has no rate: its packets are paced at the ports by which they leave";
         return Err(("rate", why.to_owned()));
     }
@@ -120,6 +173,15 @@ fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, 
         return Err(("source_check", why.to_owned()));
     }
     Ok(())
+}
+
+/// A rate that a person chose; none if the port is not paced.
+fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
+    if rate != Rate::default() && rate < RATE_MIN {
+        let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
+        return Err(("rate", why));
+    }
+    Ok(Some(rate).filter(|rate| *rate != Rate::default()))
 }
 
 impl PortPlan {
@@ -143,11 +205,13 @@ impl PortPlan {
             );
             return Err(("interface", why));
         }
-        let rate = settings.rate("rate");
-        if rate != Rate::default() && rate < RATE_MIN {
-            let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
-            return Err(("rate", why));
-        }
+        let (rate, auto) = match settings.setting("rate") {
+            Setting::Word(_) => {
+                let auto = AutoRate::new(&settings)?;
+                (Some(auto.params.base), Some(Arc::new(auto)))
+            }
+            _ => (fixed_rate(settings.rate("rate"))?, None),
+        };
         let is_tun = settings.word("kind") == TUN;
         if is_tun {
             check_tun(&settings, &interface)?;
@@ -158,7 +222,8 @@ impl PortPlan {
         Ok(Self {
             name: name.to_owned(),
             is_tun,
-            rate: Some(rate).filter(|r| *r != Rate::default()),
+            rate,
+            auto,
             overhead: settings.bytes("overhead") as u32,
             local_share: settings.ratio("local_share"),
             source_check: match settings.word("source_check") {
@@ -173,10 +238,9 @@ impl PortPlan {
         })
     }
 
-    /// The most that packets of the box itself may take of the port; none if it is not paced.
-    pub fn local_rate(&self) -> Option<Rate> {
-        let share = |rate: Rate| (rate.as_bps() as f64 * self.local_share) as u64;
-        self.rate.map(|rate| Rate::from_bps(share(rate)))
+    /// The most that packets of the box itself may take of the port while its rate is this one.
+    pub fn local_rate(&self, rate: Rate) -> Rate {
+        Rate::from_bps((rate.as_bps() as f64 * self.local_share) as u64)
     }
 
     /// The link that the port sends into, for frames of at most `frame_bytes_max`.

@@ -121,7 +121,10 @@ fn of_kind(kind: &Kind) -> Schema {
         }
         Kind::Flag => json_schema!({ "type": "boolean" }),
         Kind::Word(words) => json_schema!({ "enum": words }),
-        Kind::Text(max) => json_schema!({ "type": "string", "maxLength": max }),
+        // A list of words is the text with spaces between them.
+        Kind::Text(max) => json_schema!({
+            "type": ["string", "array"], "maxLength": max, "items": { "type": "string" }
+        }),
     }
 }
 

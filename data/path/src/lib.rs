@@ -2,7 +2,7 @@
 //!
 //! Read in this order to follow a packet: [`link`], [`ip`], [`fpf`] or [`bridge`], [`classify`], [`egress`]. [`plane`] owns
 //! the state and joins the stages; [`headers`] is what one stage hands to the next. [`exception`] has the packets that a
-//! control element takes over.
+//! control element takes over. [`round_trips`] measures the way behind a port by the TCP connections that pass it.
 //!
 //! This crate knows no sockets, threads or clocks. Its caller hands in bytes and the time.
 
@@ -15,4 +15,5 @@ pub mod headers;
 pub mod ip;
 pub mod link;
 pub mod plane;
+pub mod round_trips;
 mod weighted;

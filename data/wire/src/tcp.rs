@@ -23,6 +23,12 @@ pub const HEADER_LEN_MAX: usize = 60;
 /// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 16;
 
+/// Kinds of options: the end of all, padding, timestamps; and the length of the last.
+const OPTION_END: u8 = 0;
+const OPTION_NONE: u8 = 1;
+const OPTION_TIMESTAMPS: u8 = 8;
+const TIMESTAMPS_LEN: u8 = 10;
+
 /// The twelve bits after the data offset: four reserved or experimental ones (AE is the lowest of
 /// them), and CWR, ECE, URG, ACK, PSH, RST, SYN, FIN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -129,6 +135,24 @@ impl<T: AsRef<[u8]>> View<T> {
     /// The payload: the bytes after the header.
     pub fn payload(&self) -> &[u8] {
         clamped(self.bytes(), self.header_len(), usize::MAX)
+    }
+
+    /// TSval and TSecr of the timestamp option (RFC 7323, section 3); none if it is absent, or the options before it are
+    /// malformed.
+    pub fn timestamps(&self) -> Option<(u32, u32)> {
+        let mut options = self.options();
+        loop {
+            options = match *options {
+                [OPTION_NONE, ref rest @ ..] => rest,
+                [OPTION_TIMESTAMPS, TIMESTAMPS_LEN, ref rest @ ..] if rest.len() >= 8 => {
+                    return Some((u32_at(rest, 0), u32_at(rest, 4)));
+                }
+                [kind, len, ..] if kind != OPTION_END && len >= 2 => {
+                    options.get(usize::from(len)..)?
+                }
+                _ => return None,
+            };
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`ce`]: the running control element
 //! - [`clock`]: the kernel's monotonic clock as [`weir_base::Instant`], and waiting until an instant
 //! - [`device`]: devices, which receive and send frames in bursts
+//! - [`echo`]: pings to reflectors behind a port that finds its rate
 //! - [`fe`]: a running router as a forwarding element of control elements
 //! - [`file`]: files named by users, read with a size limit
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
@@ -24,6 +25,7 @@ pub mod capture;
 pub mod ce;
 pub mod clock;
 pub mod device;
+pub mod echo;
 pub mod fe;
 pub mod file;
 pub mod kernel;

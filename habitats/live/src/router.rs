@@ -7,11 +7,13 @@
 //! - [`running`]: the interface of a running router, for the rest of the program
 //! - [`reader`]: reads the classes of a running router
 //! - [`events`]: events of the forwarding thread
+//! - [`autorate`]: ports that find the rate of the link behind them
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
 //! - [`bypass`]: netfilter rules that forwarded packets bypass
 //! - [`classification`]: the classifier of flows for implicit encapsulation rules
 //! - [`journal`]: the log
 
+mod autorate;
 pub mod bypass;
 mod carrier;
 mod classification;
@@ -120,6 +122,7 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
     tasks.spawn(limits::follow_links(Arc::clone(running)));
     tasks.spawn(limits::follow_rates(Arc::clone(running)));
     tasks.spawn(bypass::follow(Arc::clone(running)));
+    tasks.spawn(autorate::follow(Arc::clone(running)));
 }
 
 /// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do

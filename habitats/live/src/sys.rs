@@ -81,6 +81,49 @@ pub(crate) fn exchange_option(
     check(result)
 }
 
+/// A control message that the kernel aligned; room for a stamp.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Takes one message from a socket with the option `SO_TIMESTAMPNS`: its length, and the kernel's stamp in seconds and
+/// nanoseconds since 1970. Does not block.
+pub(crate) fn receive_stamped(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<(u32, u32)>)> {
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut control = Control([0; 64]);
+    // SAFETY: all zeros is a message header without address, data and control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the part and the control data are borrowed mutably during the call, and the kernel writes no more into
+    // them than their lengths permit.
+    let len = unsafe { libc::recvmsg(fd, &mut message, libc::MSG_DONTWAIT) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the header describes our control data, which is aligned and was written by the kernel.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&message).as_ref() };
+    let is_stamp = |c: &&libc::cmsghdr| {
+        (c.cmsg_level, c.cmsg_type) == (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+    };
+    let stamp = first.filter(is_stamp).map(|header| {
+        // SAFETY: the kernel puts a timespec behind the header of a stamp, and the control data has room for both.
+        let time = unsafe {
+            libc::CMSG_DATA(header)
+                .cast::<libc::timespec>()
+                .read_unaligned()
+        };
+        (time.tv_sec as u32, time.tv_nsec as u32)
+    });
+    Ok((len, stamp))
+}
+
 /// Creates a socket address from a C structure.
 ///
 /// # Safety

@@ -18,6 +18,7 @@
 //! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
 
 mod links;
+mod steering;
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -32,6 +33,7 @@ use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane, PlanePort};
 
 use self::links::{Doorkeeper, Link};
+pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction, Received, Tenure};
 
@@ -194,6 +196,7 @@ impl Worker {
     pub fn remove_port(&mut self, number: usize) {
         self.plane.remove_port(number, Reason::Reconfigured);
         let mut link = self.links.remove(number);
+        link.steering.end();
         self.doorkeeper.close(link.close());
     }
 
@@ -308,6 +311,7 @@ impl Worker {
             }
             busy |= self.receive();
             let now = clock::now();
+            self.steer(now);
             let next = self.plane.step(now).map(|at| at.max(now + PACING_QUANTUM));
             let full = self.transmit();
             for request in self.plane.neighbour_requests() {
@@ -336,6 +340,7 @@ impl Worker {
             self.moderation.woke(clock::now());
         }
         self.plane.shut_down();
+        self.links.iter().for_each(|link| link.steering.end());
     }
 
     /// Takes a burst from each device; returns whether a device has more.
@@ -450,6 +455,11 @@ fn arrival(frame: &Received<'_>) -> Arrival {
 }
 
 impl Handle {
+    /// Lets the worker make a turn now.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// Runs `command` on the worker's thread between two turns, and does not wait for it.
     pub fn post(&self, command: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), NoAnswer> {
         self.commands

@@ -12,6 +12,7 @@ use crate::line::{Line, LineSpec};
 use crate::meter::Watch;
 use crate::network::NodeId;
 use crate::plain::Plain;
+use crate::round_trips::Measured;
 
 /// One direction of a link.
 pub(crate) struct Wire {
@@ -26,6 +27,8 @@ pub(crate) struct Wire {
     pub(crate) touched: bool,
     /// Whether the link is cut: nothing is sent, and nothing on its way arrives.
     pub(crate) is_cut: bool,
+    /// Whether the port at the other end measures round trips, so that it sees what arrives from here.
+    pub(crate) is_measured: bool,
 }
 
 /// The sender of a link.
@@ -45,6 +48,8 @@ pub(crate) struct Stepped {
     pub(crate) wake: Instant,
     /// Its record.
     pub(crate) watch: Option<Box<Watch>>,
+    /// Its round trips, if they are measured.
+    pub(crate) round_trips: Option<Box<Measured>>,
 }
 
 impl Stepped {
@@ -54,6 +59,7 @@ impl Stepped {
             line: None,
             wake: Instant::FAR_FUTURE,
             watch: None,
+            round_trips: None,
         }
     }
 
@@ -108,7 +114,7 @@ impl Stepped {
         if let Some(rate) = line.news(now) {
             self.port.set_known_rate(Some(rate));
         }
-        let (watch, mut lost) = (&mut self.watch, Vec::new());
+        let (watch, round_trips, mut lost) = (&mut self.watch, &mut self.round_trips, Vec::new());
         let room = line.room(now);
         let mut departed = |packet: Packet, sending: Transmission| {
             let at = sending.start;
@@ -117,6 +123,9 @@ impl Stepped {
                 && flight.content.counts()
             {
                 watch.passed(&packet, flight, flights.keys.key(&packet), at);
+            }
+            if let Some(measured) = round_trips {
+                measured.sent(at, flights.keys.key(&packet), flight, packet.len);
             }
             let Some((sending, arrival)) = line.send(packet.bytes(), at) else {
                 lost.push(packet);
@@ -161,6 +170,7 @@ impl Wire {
             ring: Ring::default(),
             touched: false,
             is_cut: false,
+            is_measured: false,
         }
     }
 

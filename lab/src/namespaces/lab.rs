@@ -277,7 +277,7 @@ impl Lab<'_> {
             let of_fpf = forwarding.map(|all| all.configuration(&node.name));
             self.start_router(site, namespace, subcommand, &node.name, |socket| {
                 let more = [of_fpf, sections].map(Option::unwrap_or_default);
-                configuration(node, socket) + &more.concat()
+                configuration(topology, node, socket) + &more.concat()
             })
         }))
     }

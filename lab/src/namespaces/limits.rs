@@ -10,7 +10,7 @@ use super::wire::{CHANGE_MIN, DELAY_MIN, LONG_MAX, Long};
 use crate::error::Error;
 use crate::options::Habitat;
 use crate::scenario::{
-    Direction, Link, Scenario, Shaper, Starts, TcpOptions, Traffic, TrafficKind,
+    Auto, Direction, Link, Scenario, Shaper, Starts, TcpOptions, Traffic, TrafficKind,
 };
 use crate::topology::Topology;
 
@@ -58,7 +58,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<Vec<String>, Er
         }
     }
     for link in &scenario.links {
-        check_link(scenario, link)?;
+        check_link(scenario, topology, link)?;
     }
     for traffic in &scenario.traffic {
         check_traffic(traffic)?;
@@ -127,7 +127,7 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
+fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(), Error> {
     let name = &link.name;
     let is_host = link
         .ends
@@ -144,10 +144,8 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
         let Direction { rate, modem, .. } = &link.directions[end];
         let changes = rate.as_ref().is_some_and(|rate| !rate.is_constant());
         let shaper = modem.as_ref().and_then(|modem| modem.shaper.as_ref());
-        if let Some(Shaper::Auto(_)) = shaper {
-            return refuse(format!(
-                "link {name} has a shaper that finds its rate, which only the simulator has; try --on sim"
-            ));
+        if let Some(Shaper::Auto(auto)) = shaper {
+            check_auto(name, auto, topology, is_host[end])?;
         }
         if changes && modem.is_none() && is_host[end] {
             return refuse(format!(
@@ -172,6 +170,21 @@ fn check_link(scenario: &Scenario, link: &Link) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// A shaper that finds its rate is a router's.
+fn check_auto(link: &str, auto: &Auto, topology: &Topology, is_host: bool) -> Result<(), Error> {
+    if auto.is_cake {
+        return refuse(format!(
+            "link {link} has a shaper with the law of cake-autorate, which only the simulator has; try --on sim"
+        ));
+    }
+    if is_host {
+        return refuse(format!(
+            "link {link} has a shaper that finds its rate at a host, and only a router's port can; try --on sim"
+        ));
+    }
+    topology.reflectors(auto).map(drop).or_else(refuse)
 }
 
 fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
@@ -352,7 +365,7 @@ rate = "1 Mbit"
                 format!(
                     "{link}\nrate = \"2 Mbit\"\nbuffer = \"64 kB\"\nshaper = \"auto\"\nreflectors = [\"right\"]"
                 ),
-                "a shaper that finds its rate",
+                "a shaper that finds its rate at a host",
             ),
             (
                 "\"tcp\"",

@@ -16,8 +16,8 @@ use super::courses;
 use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
-use crate::scenario::Discipline;
-use crate::topology::{Node, QUEUE_PACKETS};
+use crate::scenario::{Auto, Discipline, Shaper};
+use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
 /// The pages that are fetched from a router at the end of a run, with their names in the result.
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
@@ -126,14 +126,20 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
 pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
 
 /// The configuration of a node's router.
-pub fn configuration(node: &Node, socket: &Path) -> String {
+pub fn configuration(topology: &Topology, node: &Node, socket: &Path) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");
     for interface in &node.interfaces {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n[port.{0}]\ninterface = \"{0}\"", interface.name);
-        if let Some(rate) = courses::first_rate(&interface.direction) {
-            let _ = writeln!(text, "rate = \"{rate}\"");
+        let modem = interface.direction.modem.as_ref();
+        match modem.and_then(|modem| modem.shaper.as_ref()) {
+            Some(Shaper::Auto(auto)) => text += &auto_rate(topology, auto),
+            _ => {
+                if let Some(rate) = courses::first_rate(&interface.direction) {
+                    let _ = writeln!(text, "rate = \"{rate}\"");
+                }
+            }
         }
         let discipline = interface.discipline.as_ref().map(inline);
         let discipline =
@@ -141,6 +147,25 @@ pub fn configuration(node: &Node, socket: &Path) -> String {
         let _ = writeln!(text, "discipline = {discipline}");
     }
     text
+}
+
+/// The keys of a port that finds its rate. The limits of the lab have checked its reflectors.
+fn auto_rate(topology: &Topology, auto: &Auto) -> String {
+    let hosts = topology.reflectors(auto).unwrap_or_default().into_iter();
+    let addresses = hosts.map(|host| quoted(&topology.nodes[host].interfaces[0].v4.to_string()));
+    let Auto {
+        least,
+        base,
+        most,
+        threshold,
+        interval,
+        ..
+    } = auto;
+    format!(
+        "rate = \"auto\"\nrate_least = \"{least}\"\nrate_base = \"{base}\"\nrate_most = \"{most}\"\n\
+         rate_threshold = \"{threshold}\"\nrate_interval = \"{interval}\"\nreflectors = [{}]\n",
+        addresses.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// A discipline as a TOML inline table.
@@ -165,7 +190,6 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::scenario::plan::plan;
-    use crate::topology::Topology;
 
     #[test]
     fn a_router_is_told_its_ports() {
@@ -183,7 +207,7 @@ discipline = { kind = "fifo", limit = "100 packets" }
 "#;
         let (scenario, _) = plan(text, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
-        let text = configuration(&topology.nodes[0], Path::new("/run/r.sock"));
+        let text = configuration(&topology, &topology.nodes[0], Path::new("/run/r.sock"));
         let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\nwatchdog = \"0 s\"\n\
             \n[port.a]\ninterface = \"a\"\ndiscipline = { kind = \"fifo\", limit = 1000 }\n\
             \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\

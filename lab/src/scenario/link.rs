@@ -98,6 +98,8 @@ pub struct Auto {
     pub interval: Span,
     /// The hosts that answer.
     pub reflectors: Vec<String>,
+    /// Whether the round trips of the port's own traffic show the delay, too.
+    pub by_traffic: bool,
 }
 
 impl Auto {
@@ -110,6 +112,9 @@ impl Auto {
             })
         };
         let least = rate(&SHAPER_LEAST)?;
+        let names = section.names(&REFLECTORS)?.unwrap_or_default();
+        let (traffic, reflectors): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| name == BY_TRAFFIC);
         Ok(Self {
             is_cake: false,
             least,
@@ -117,7 +122,8 @@ impl Auto {
             most: rate(&SHAPER_MOST)?,
             threshold: section.span(&SHAPER_THRESHOLD)?,
             interval: section.span(&SHAPER_INTERVAL)?,
-            reflectors: section.names(&REFLECTORS)?.unwrap_or_default(),
+            reflectors,
+            by_traffic: !traffic.is_empty(),
         })
     }
 
@@ -133,10 +139,15 @@ impl Auto {
             let why = format!("is \"{base}\", but must be from \"{least}\" to \"{most}\"");
             return Err(section.error(SHAPER_BASE.name, why));
         }
-        if !(1..=REFLECTORS_MAX).contains(&self.reflectors.len()) {
+        let count = self.reflectors.len();
+        if count > REFLECTORS_MAX || count == 0 && !self.by_traffic {
             let why = format!(
-                "must name from 1 to {REFLECTORS_MAX} hosts behind the link, like [\"server\"]: their answers show the delay"
+                "must name up to {REFLECTORS_MAX} hosts behind the link, like [\"server\"], or \"{BY_TRAFFIC}\": their answers show the delay"
             );
+            return Err(section.error(REFLECTORS.name, why));
+        }
+        if self.is_cake && count == 0 {
+            let why = format!("must name a host: \"{CAKE_AUTORATE}\" measures by probes only");
             return Err(section.error(REFLECTORS.name, why));
         }
         Ok(self)
@@ -224,10 +235,10 @@ fn modem(
     let shaper = match section.optional(shaper)? {
         None => None,
         Some(Setting::Rate(rate)) => Some(Shaper::Fixed(rate)),
-        Some(word) => Some(Shaper::Auto(Auto {
-            is_cake: word.to_string() == CAKE_AUTORATE,
-            ..auto.check(section)?
-        })),
+        Some(word) => {
+            let is_cake = word.to_string() == CAKE_AUTORATE;
+            Some(Shaper::Auto(Auto { is_cake, ..auto }.check(section)?))
+        }
     };
     match bytes {
         Some(_) if !has_rate => {

@@ -163,7 +163,7 @@ impl World {
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             world.add_traffic(scenario, &topology, traffic, number as u32, seed)?;
         }
-        world.add_shapers(&topology, &ports)?;
+        world.add_shapers(&topology, &ports, &streams)?;
         for controller in &scenario.controllers {
             let queues = control::queues(&topology, scenario, controller);
             let port = |queue: &ControlledQueue| ports[queue.place.node][queue.place.port];
@@ -197,7 +197,12 @@ impl World {
     }
 
     /// Adds the controllers of shapers that find their rate.
-    fn add_shapers(&mut self, topology: &Topology, ports: &[Vec<PortId>]) -> Result<(), Error> {
+    fn add_shapers(
+        &mut self,
+        topology: &Topology,
+        ports: &[Vec<PortId>],
+        streams: &Streams,
+    ) -> Result<(), Error> {
         for (number, node) in topology.nodes.iter().enumerate() {
             for (place, interface) in node.interfaces.iter().enumerate() {
                 let modem = interface.direction.modem.as_ref();
@@ -205,20 +210,22 @@ impl World {
                     continue;
                 };
                 let port = ports[number][place];
-                let reflectors = auto.reflectors.iter().map(|name| {
-                    let host = topology.node(name).filter(|n| !topology.nodes[*n].is_router);
-                    let host = host.ok_or_else(|| {
-                        let why = format!(
-                            "the reflector \"{name}\" is no host; name one behind the link, of a group of one"
-                        );
-                        Error::unsupported(Habitat::Sim, why)
-                    })?;
+                let hosts = topology.reflectors(auto);
+                let hosts = hosts.map_err(|why| Error::unsupported(Habitat::Sim, why))?;
+                let reflectors = hosts.into_iter().map(|host| {
                     let router = NodeId(number as u32);
                     let host = NodeId(host as u32);
-                    self.simulation.reflect(router, port, host).map_err(impossible)
+                    self.simulation
+                        .reflect(router, port, host)
+                        .map_err(impossible)
                 });
                 let reflectors = reflectors.collect::<Result<Vec<_>, Error>>()?;
                 let name = self.ports[port.0 as usize].clone();
+                if auto.by_traffic {
+                    let secret = streams.hash_key("round-trips");
+                    let fabric = self.simulation.fabric_mut();
+                    fabric.measure_round_trips(port, secret);
+                }
                 let actor = ShaperActor::new(auto, port, reflectors);
                 self.shapers.push((name, actor.record()));
                 self.simulation.actor(Box::new(actor), Instant::ZERO);

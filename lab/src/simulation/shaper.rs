@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::{Instant, Rate};
-use weir_controller::autorate::{Autorate, Params, Probe};
+use weir_controller::autorate::{Autorate, Params, Probe, Sample};
+use weir_path::round_trips::RoundTrip;
 use weir_sim::{Actor, Fabric, PortId, ProberId};
 
 use super::build::World;
@@ -35,6 +36,7 @@ pub(super) struct ShaperActor {
     law: Law,
     port: PortId,
     reflectors: Vec<ProberId>,
+    by_traffic: bool,
     record: SharedCourse,
 }
 
@@ -56,6 +58,7 @@ impl ShaperActor {
             },
             port,
             reflectors,
+            by_traffic: auto.by_traffic,
             record: Arc::new(Mutex::new(vec![(Instant::ZERO, auto.base)])),
         }
     }
@@ -76,6 +79,23 @@ impl Actor for ShaperActor {
                     self.law,
                     handle_answer(echo.at, Probe { reflector, number })
                 );
+            }
+        }
+        if let (true, Law::Ours(law)) = (self.by_traffic, &mut self.law) {
+            for RoundTrip {
+                peer,
+                at,
+                sent,
+                took,
+            } in fabric.round_trips(self.port)
+            {
+                let sample = Sample {
+                    peer,
+                    at,
+                    sent,
+                    round_trip: took,
+                };
+                law.handle_sample(at + took, &sample);
             }
         }
         let port = fabric.port(self.port);
@@ -150,7 +170,7 @@ mod tests {
     fn a_shaper_that_finds_the_rate_is_nearly_as_good_as_one_that_knows_it() {
         for (scenario, longer, of_known) in [
             ("varying/shaper-step", 1.2, 0.9),
-            ("varying/shaper-sawtooth", 1.25, 0.9),
+            ("varying/shaper-sawtooth", 1.2, 0.9),
             ("varying/shaper-trace", 1.2, 0.75),
         ] {
             let [known, auto] = ["known", "auto"].map(|variant| measured(scenario, variant));
@@ -161,6 +181,19 @@ mod tests {
             assert!(
                 auto[1] > of_known * known[1],
                 "{scenario}: {auto:?} {known:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_own_traffic_tells_a_port_about_the_link_if_less_well() {
+        for (variant, longer, of_known) in [("both", 1.3, 0.9), ("traffic", 2.0, 0.8)] {
+            let [known, auto] =
+                ["known", variant].map(|variant| measured("varying/shaper-step", variant));
+            assert!(auto[0] < longer * known[0], "{variant}: {auto:?} {known:?}");
+            assert!(
+                auto[1] > of_known * known[1],
+                "{variant}: {auto:?} {known:?}"
             );
         }
     }

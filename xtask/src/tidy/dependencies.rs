@@ -42,6 +42,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         "control/lfb",
         &[
             "base",
+            "controller",
             "model",
             "wire",
             "packet",
@@ -55,11 +56,13 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         "habitats/live",
         &[
             "base",
+            "wire",
             "packet",
             "discipline",
             "path",
             "capture",
             "classifier",
+            "controller",
             "model",
             "lfb",
             "element",

@@ -1,54 +1,17 @@
 //! The law: delays and rates of delivery in, the port's rate out. [`super`] has the manual page.
 
+mod report;
+
 use std::collections::VecDeque;
 
 use weir_base::{Instant, Rate, Span};
 
 use super::deliveries::Deliveries;
+use super::drain::Drain;
+use super::jitter::Jitter;
 use super::load::Load;
-use super::reflectors::{Answer, Overdue, Probe, Reflectors};
-
-/// The wishes of a person.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    /// The rate is never below this one, whatever the delay.
-    pub least: Rate,
-    /// The rate at the start, after a while without load, and at most while no reflector answers.
-    pub base: Rate,
-    /// The rate is never above this one.
-    pub most: Rate,
-    /// Delay above the baseline that makes it drain the queue behind the port.
-    pub threshold: Span,
-    /// Time between two probes while the port is busy.
-    pub interval: Span,
-    /// How many reflectors there are.
-    pub reflectors: usize,
-}
-
-/// The state of the law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// No reflector answers: the rate is `base` at most.
-    Blind,
-    /// The delay is low.
-    Follow,
-    /// One delay was high.
-    Suspicion,
-    /// The queue behind the port is emptied.
-    Drain,
-}
-
-impl Phase {
-    /// Its word for tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Blind => "blind",
-            Self::Follow => "follow",
-            Self::Suspicion => "suspicion",
-            Self::Drain => "drain",
-        }
-    }
-}
+use super::params::{Params, Phase};
+use super::reflectors::{Answer, Overdue, Probe, Reflectors, Sample};
 
 /// Longest time between two turns.
 const TURN: Span = Span::from_millis(5);
@@ -63,10 +26,17 @@ const PROBE_SHARE: f64 = 0.01;
 const FRAME_BITS: f64 = 12_304.0;
 /// Delays whose mean is compared for a touch.
 const MEAN_OF: usize = 2;
-/// A touch is the mean above this part of the threshold.
-const TOUCH: f64 = 0.15;
+/// The part of the rate while it suspects that the link has become slower: a few frames are enough to find out.
+const SUSPECT: f64 = 0.125;
+/// A touch is the mean above this part of the threshold, and of a frame: a probe waits for half of one on average.
+const TOUCH: f64 = 0.08;
+const TOUCH_FRAME: f64 = 0.6;
+/// Delays of the way that are taken for its own, in thresholds.
+const JITTER_MAX: u64 = 3;
 /// Share of the measured rate that the port sends at after a drain.
 const BELOW: f64 = 0.97;
+/// The part of the rate before that stays, where the jitter is as long as the threshold.
+const KEEP: f64 = 0.5;
 /// Growth a second: at the start of an ascent, what it gains a second, and the most.
 const GROWTH_FIRST: f64 = 0.1;
 const GROWTH_GAIN: f64 = 1.0;
@@ -84,31 +54,13 @@ const LOAD_HIGH: f64 = 0.8;
 const LOAD_IDLE: f64 = 0.2;
 /// The part that an idle rate moves towards the base in a second.
 const DECAY: f64 = 0.01;
-/// Shortest drain that can show that the delay is not the port's, the part of the time by which that must fall then,
-/// and by which it must not rise; and the longest drain.
-const PROOF: Span = Span::from_millis(200);
-const FALLS: f64 = 0.05;
-const RISES: f64 = 0.2;
+/// The longest drain.
 const DRAIN_MAX: Span = Span::from_secs(2);
 /// A delay within this time after a drain is drained until an answer says that the queue is gone.
 const AGAIN: Span = Span::from_millis(150);
 /// For how long a delay that was not ours is left alone: at first, and at most.
 const LEAVE: Span = Span::from_secs(1);
 const LEAVE_MAX: Span = Span::from_secs(32);
-
-/// A drain.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    since: Instant,
-    /// Whether the port sends as little as it may, or half of what the link delivers.
-    hard: bool,
-    /// Whether only an answer ends it.
-    until_seen: bool,
-    /// The first and the last probe that was sent in it: when, and its delay; and the least delay of all of them.
-    first: Option<(Instant, Span)>,
-    last: (Instant, Span),
-    least: Span,
-}
 
 /// The controller of one port's rate.
 ///
@@ -142,7 +94,14 @@ pub struct Autorate {
     /// Delays are left alone until then, since they were not ours, and how long that lasts.
     leave_until: Instant,
     leave: Span,
+    /// Delays of the way without a queue.
+    jitter: Jitter,
+    /// The least delay of the traffic's round trips in half a probe's interval, and since when. Each alone may be late
+    /// for reasons of its receiver.
+    best: Option<(Instant, Answer)>,
     load: Load,
+    /// The latest time without load of a port that only has its traffic to measure by.
+    quiet: Instant,
     now: Instant,
     sent: u64,
     probe_at: Instant,
@@ -170,7 +129,10 @@ impl Autorate {
             drained: now,
             leave_until: now,
             leave: LEAVE,
+            jitter: Jitter::default(),
+            best: None,
             load: Load::new(now, sent),
+            quiet: now,
             now,
             sent,
             probe_at: now,
@@ -180,27 +142,64 @@ impl Autorate {
 
     /// Takes the answer to a probe, which came at `now`.
     pub fn handle_answer(&mut self, now: Instant, probe: Probe) {
-        let answer = self.reflectors.take(probe, now);
-        let Some(answer) = answer.filter(|answer| answer.counts) else {
+        if let Some(answer) = self.reflectors.take(probe, now) {
+            self.take(now, &answer);
+        }
+    }
+
+    /// Takes a round trip of the port's own traffic, whose answer came at `now`.
+    pub fn handle_sample(&mut self, now: Instant, sample: &Sample) {
+        let mut answer = self.reflectors.sample(now, sample, self.delay);
+        // A full frame takes its own time, of which the baseline has that on the fastest link so far.
+        answer.delay = answer.delay - self.frame();
+        let over = Span::from_nanos(self.params.interval.as_nanos() / 2);
+        let Some((since, best)) = self.best else {
+            self.best = Some((now, answer));
             return;
         };
+        if answer.at < best.at {
+            return; // by a longer way: this is known already
+        }
+        if now.since(since) < over {
+            let is_less = answer.delay < best.delay;
+            self.best = Some((since, if is_less { answer } else { best }));
+            return;
+        }
+        self.best = Some((now, answer));
+        self.take(now, &best);
+    }
+
+    fn take(&mut self, now: Instant, answer: &Answer) {
+        if !answer.counts {
+            return;
+        }
         self.deliveries.take(answer.at, answer.sent, answer.delay);
         self.delay = answer.delay;
         if self.phase == Phase::Blind {
             self.phase = Phase::Follow;
             self.counts_from = answer.at;
         }
+        if self.drain.is_none() && answer.at >= self.drained {
+            match answer.at < self.hold_until {
+                true => self.jitter.take(answer.delay - self.frame()),
+                false => self.jitter.end(),
+            }
+        }
         let threshold = self.threshold();
+        let delivered = self.deliveries.delivered(self.frame());
+        if let Some(drain) = &mut self.drain {
+            drain.delivered = delivered.or(drain.delivered);
+        }
         match &mut self.drain {
             Some(drain) if answer.at >= drain.since => {
-                drain.take(&answer);
+                drain.take(answer);
                 if !drain.hard && answer.delay > threshold {
                     self.begin_drain(now, true); // the link has become slower meanwhile
                 }
             }
             Some(_) => {}
             None if answer.at >= self.counts_from && now >= self.leave_until => {
-                self.decide(now, &answer);
+                self.decide(now, answer);
             }
             None => {}
         }
@@ -213,7 +212,10 @@ impl Autorate {
         self.load.take(now, sent, self.output.as_bps() as f64);
         (self.now, self.sent) = (now, sent);
         self.reflectors.give_up(now);
-        if self.reflectors.is_blind(now, BLIND) {
+        if self.reflectors.asks_nobody() && self.load.share() < LOAD_IDLE {
+            self.quiet = now; // nothing to measure by
+        }
+        if self.reflectors.is_blind(now, BLIND) && self.quiet + BLIND <= now {
             self.go_blind();
         } else if let Some(drain) = self.drain {
             match !drain.hard && self.overdue().is_some() {
@@ -274,9 +276,9 @@ impl Autorate {
     /// Sets the port's rate by the phase.
     fn put_out(&mut self) {
         let rate = match (self.phase, &self.drain) {
-            (Phase::Suspicion, _) => self.rate / 2.0,
-            (Phase::Drain, Some(drain)) => match self.deliveries.delivered(self.frame()) {
-                Some(rate) if drain.hard => rate / 4.0,
+            (Phase::Suspicion, _) => self.rate * SUSPECT,
+            (Phase::Drain, Some(drain)) => match drain.delivered {
+                Some(_) if drain.hard => 0.0,
                 Some(rate) => rate / 2.0,
                 None if drain.hard => 0.0,
                 None => self.rate / 2.0,
@@ -293,15 +295,26 @@ impl Autorate {
 
     /// The time of a full frame on the link, as far as its rate is known.
     fn frame(&self) -> Span {
-        Span::from_secs_f64(FRAME_BITS / self.rate.max(1.0))
+        let delivered = self.drain.and_then(|drain| drain.delivered);
+        let rate = delivered.map_or(self.rate, |link| link.min(self.rate));
+        Span::from_secs_f64(FRAME_BITS / rate.max(1.0))
     }
 
     fn threshold(&self) -> Span {
-        self.params.threshold + self.frame()
+        self.params.threshold + self.frame() + self.jitter()
     }
 
     fn touch(&self) -> Span {
-        Span::from_secs_f64(self.params.threshold.as_secs_f64() * TOUCH) + self.frame()
+        let threshold = self.params.threshold.as_secs_f64() * TOUCH;
+        let frame = self.frame().as_secs_f64() * TOUCH_FRAME;
+        Span::from_secs_f64(threshold + frame) + self.jitter()
+    }
+
+    /// The delay that the way has without a queue.
+    fn jitter(&self) -> Span {
+        self.jitter
+            .value()
+            .min(self.params.threshold.times(JITTER_MAX))
     }
 
     /// Decides about a delay that was measured while the rate was as it is.
@@ -343,8 +356,9 @@ impl Autorate {
         }
     }
 
+    /// Probes whose answers are late. They are only a suspicion, so less than the threshold is enough.
     fn overdue(&self) -> Option<Overdue> {
-        let threshold = self.threshold();
+        let threshold = self.threshold() - Span::from_nanos(self.params.threshold.as_nanos() / 2);
         self.reflectors
             .overdue(self.now, self.counts_from, threshold)
     }
@@ -373,6 +387,7 @@ impl Autorate {
     fn begin_drain(&mut self, now: Instant, hard: bool) {
         self.suspect = None;
         self.ascent = None;
+        self.jitter.end();
         self.delays.clear();
         if hard {
             self.deliveries.clear(); // of what the link was before
@@ -385,12 +400,13 @@ impl Autorate {
             first: None,
             last: (now, Span::MAX),
             least: Span::MAX,
+            delivered: self.deliveries.delivered(self.frame()),
         });
         self.probe_at = self.probe_at.min(now + self.params.interval);
     }
 
     fn check_drain(&mut self, drain: Drain) {
-        let rate = self.deliveries.delivered(self.frame());
+        let rate = drain.delivered;
         let gone = rate.and_then(|rate| {
             let behind = self.deliveries.behind(self.now, self.sent, rate)?;
             (behind <= 0.0).then_some(rate)
@@ -399,14 +415,21 @@ impl Autorate {
         if low || !drain.until_seen && gone.is_some() {
             self.end_drain(gone.or(rate), drain.hard);
         } else if drain.is_in_vain() || self.now >= drain.since + DRAIN_MAX {
-            self.give_up(drain);
+            match drain.last.1 <= self.threshold() {
+                true => self.end_drain(rate, drain.hard),
+                false => self.give_up(drain),
+            }
         }
     }
 
     /// The queue is gone; the link delivered at `measured`, if that is known.
     fn end_drain(&mut self, measured: Option<f64>, hard: bool) {
         let now = self.now;
-        let link = measured.unwrap_or(self.rate).min(self.rate * 1.05);
+        // Where the way has jitter, a short drain measures the moment. Half of the rate before is kept then.
+        let jitter = self.jitter().as_secs_f64() / self.params.threshold.as_secs_f64();
+        let keep = KEEP * jitter.min(1.0);
+        let link = measured.unwrap_or(self.rate).min(self.rate * (1.05 + keep));
+        let link = link * (1.0 - keep) + self.rate * keep;
         let is_same = self
             .known
             .is_some_and(|known| (link / known - 1.0).abs() < SAME);
@@ -424,11 +447,14 @@ impl Autorate {
             self.counts_from = now;
         }
         self.hold_until = now + self.hold;
+        self.jitter.begin();
     }
 
     /// The delay is not that of a queue behind this port.
     fn give_up(&mut self, drain: Drain) {
-        self.reflectors.raise(drain.least);
+        if drain.first.is_some() {
+            self.reflectors.raise(drain.least);
+        }
         self.deliveries.clear();
         self.drain = None;
         self.phase = Phase::Follow;
@@ -471,24 +497,5 @@ impl Autorate {
         self.deliveries.clear();
         self.delays.clear();
         self.rate = self.rate.min(self.params.base.as_bps() as f64);
-    }
-}
-
-impl Drain {
-    /// Takes the delay of a probe that was sent in it.
-    fn take(&mut self, answer: &Answer) {
-        self.first.get_or_insert((answer.at, answer.delay));
-        self.last = (answer.at, answer.delay);
-        self.least = self.least.min(answer.delay);
-    }
-
-    /// Whether the delay has not fallen as that of a queue would have.
-    fn is_in_vain(&self) -> bool {
-        let Some((at, delay)) = self.first else {
-            return false;
-        };
-        let lasted = self.last.0.since(at);
-        let part = |share| Span::from_secs_f64(lasted.as_secs_f64() * share);
-        lasted >= PROOF && self.last.1 + part(FALLS) > delay && self.last.1 < delay + part(RISES)
     }
 }

@@ -52,12 +52,16 @@
 
 mod baseline;
 mod deliveries;
+mod drain;
+mod jitter;
 mod law;
 mod load;
+mod params;
 mod reflectors;
 
-pub use law::{Autorate, Params, Phase};
-pub use reflectors::{Probe, REFLECTORS_MAX};
+pub use law::Autorate;
+pub use params::{Params, Phase};
+pub use reflectors::{Probe, REFLECTORS_MAX, ReflectorState, Sample};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,10 @@ use super::baseline::Baseline;
 
 /// Reflectors of a port at most.
 pub const REFLECTORS_MAX: usize = 8;
+/// Peers of its traffic that are kept.
+const PEERS_MAX: usize = 32;
+/// A peer without a sample for this time has no traffic.
+const PEER_SILENT: Span = Span::from_millis(500);
 /// A probe without an answer after this time is lost.
 const LOST: Span = Span::from_secs(2);
 /// Probes under way at most: more than are sent before one of them is lost.
@@ -30,6 +34,19 @@ pub struct Probe {
     pub reflector: usize,
     /// Its number, which the answer repeats.
     pub number: u64,
+}
+
+/// The state of a reflector, for a person who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReflectorState {
+    /// A word for it.
+    pub word: &'static str,
+    /// The latest round trip.
+    pub rtt: Option<Span>,
+    /// The least round trip of the last minute.
+    pub baseline: Option<Span>,
+    /// Probes lost since its last answer.
+    pub lost: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,10 +100,33 @@ pub(super) struct Overdue {
     pub(super) probes: usize,
 }
 
-/// The reflectors of a port.
+/// A round trip that was measured from the port's own traffic, without a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The peer, by a number that stands for its address. Each has a baseline of its own.
+    pub peer: u64,
+    /// When the port sent the packet, and the bytes on the wire that it had sent before.
+    pub at: Instant,
+    /// The bytes on the wire that the port had sent before the packet.
+    pub sent: u64,
+    /// The time until it was answered.
+    pub round_trip: Span,
+}
+
+/// A peer of the port's traffic.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    number: u64,
+    /// The time of its latest sample.
+    seen: Instant,
+}
+
+/// The reflectors of a port, and the peers of its traffic, which stand behind them.
 #[derive(Clone, Debug)]
 pub(super) struct Reflectors {
     all: Vec<Reflector>,
+    named: usize,
+    peers: Vec<Peer>,
     under_way: VecDeque<UnderWay>,
     number: u64,
     /// The place before the next one.
@@ -102,6 +142,8 @@ impl Reflectors {
     pub(super) fn new(count: usize) -> Self {
         Self {
             all: vec![Reflector::default(); count.min(REFLECTORS_MAX)],
+            named: count.min(REFLECTORS_MAX),
+            peers: Vec::new(),
             under_way: VecDeque::new(),
             number: 0,
             turn: 0,
@@ -113,7 +155,7 @@ impl Reflectors {
 
     /// The next probe, in turn; none if all are silent and it is not yet time to ask one again.
     pub(super) fn next(&mut self, now: Instant, sent: u64) -> Option<Probe> {
-        let count = self.all.len();
+        let count = self.named;
         let may = |reflector: &Reflector| !reflector.is_silent() || reflector.retry <= now;
         let turn = (1..=count).map(|step| (self.turn + step) % count);
         let reflector = turn.into_iter().find(|place| may(&self.all[*place]))?;
@@ -142,21 +184,71 @@ impl Reflectors {
             self.strange += 1;
             return None;
         };
-        let reflector = &mut self.all[probe.reflector];
+        self.all[probe.reflector].lost = 0;
+        self.answered = self.answered.max(probe.number);
         let rtt = now.since(asked.at);
-        reflector.lost = 0;
+        Some(self.answer(now, probe, (asked.at, asked.sent), rtt))
+    }
+
+    /// Takes a round trip of the port's own traffic. The first one of a peer waited as long as the `delay` is now.
+    pub(super) fn sample(&mut self, now: Instant, sample: &Sample, delay: Span) -> Answer {
+        let place = self.named + self.peer(now, sample.peer);
+        let reflector = &mut self.all[place];
+        if reflector.baseline.value().is_none() {
+            reflector.baseline.take(sample.round_trip - delay, now);
+        }
+        self.number += 1;
+        let probe = Probe {
+            reflector: place,
+            number: self.number,
+        };
+        let asked = (sample.at, sample.sent);
+        self.answer(now, probe, asked, sample.round_trip)
+    }
+
+    /// The place of a peer among the peers; a new one takes that of the one that was silent for longest.
+    fn peer(&mut self, now: Instant, number: u64) -> usize {
+        let peers = self.peers.iter_mut();
+        let mut oldest = (Instant::FAR_FUTURE, 0);
+        for (place, peer) in peers.enumerate() {
+            if peer.number == number {
+                peer.seen = now;
+                return place;
+            }
+            oldest = oldest.min((peer.seen, place));
+        }
+        let peer = Peer { number, seen: now };
+        if self.peers.len() < PEERS_MAX {
+            self.peers.push(peer);
+            self.all.push(Reflector::default());
+            return self.peers.len() - 1;
+        }
+        let (_, place) = oldest;
+        self.peers[place] = peer;
+        self.all[self.named + place] = Reflector::default();
+        place
+    }
+
+    /// An answer to a packet that was sent at a time, behind a number of bytes.
+    fn answer(
+        &mut self,
+        now: Instant,
+        probe: Probe,
+        (at, sent): (Instant, u64),
+        rtt: Span,
+    ) -> Answer {
+        let reflector = &mut self.all[probe.reflector];
         reflector.recent.rotate_right(1);
         reflector.recent[0] = Some(rtt);
         let baseline = reflector.baseline.take(rtt, now);
-        self.answered = self.answered.max(probe.number);
         self.last_answer = Some(now);
-        Some(Answer {
+        Answer {
             probe,
-            at: asked.at,
-            sent: asked.sent,
+            at,
+            sent,
             delay: rtt - baseline,
             counts: self.believed(now, probe.reflector),
-        })
+        }
     }
 
     /// Probes that were sent after `from`, and whose delay is above `threshold` already. A link keeps the order: a probe
@@ -192,7 +284,7 @@ impl Reflectors {
     pub(super) fn live(&self, now: Instant) -> usize {
         let live = |place: &usize| {
             let reflector = &self.all[*place];
-            !reflector.is_silent()
+            !self.is_silent(now, *place)
                 && reflector.baseline.value().is_some()
                 && self.believed(now, *place)
         };
@@ -202,8 +294,20 @@ impl Reflectors {
     /// A liar is not believed as long as there is another reflector.
     fn believed(&self, now: Instant, place: usize) -> bool {
         let honest =
-            |reflector: &Reflector| !reflector.is_silent() && reflector.disbelieved_until <= now;
-        honest(&self.all[place]) || !self.all.iter().any(honest)
+            |place: usize| !self.is_silent(now, place) && self.all[place].disbelieved_until <= now;
+        honest(place) || !(0..self.all.len()).any(honest)
+    }
+
+    fn is_silent(&self, now: Instant, place: usize) -> bool {
+        match place.checked_sub(self.named) {
+            None => self.all[place].is_silent(),
+            Some(peer) => self.peers[peer].seen + PEER_SILENT <= now,
+        }
+    }
+
+    /// Whether only the port's own traffic shows its delay.
+    pub(super) fn asks_nobody(&self) -> bool {
+        self.named == 0
     }
 
     /// A suspicion that this one raised was denied by another answer.
@@ -237,6 +341,21 @@ impl Reflectors {
                 reflector.baseline.raise(baseline + by);
             }
         }
+    }
+
+    /// The state of each reflector, in their order.
+    pub(super) fn states(&self, now: Instant) -> impl Iterator<Item = ReflectorState> {
+        self.all[..self.named].iter().map(move |reflector| ReflectorState {
+            word: match reflector {
+                _ if reflector.is_silent() => "silent",
+                _ if reflector.disbelieved_until > now => "not believed",
+                _ if reflector.baseline.value().is_none() => "asked",
+                _ => "answers",
+            },
+            rtt: reflector.recent[0],
+            baseline: reflector.baseline.value(),
+            lost: reflector.lost,
+        })
     }
 
     /// The mean baseline of those that have one.

@@ -308,6 +308,109 @@ fn an_answer_that_was_not_asked_for_is_not_used() {
     );
 }
 
+/// Runs a port that measures by its own traffic to `peers` peers, whose ways are 20, 40, 60 .. ms long, and each of which
+/// answers every `gap` ms while the port sends.
+fn run_by_traffic(peers: u64, gap: u64, millis: u64, around: &Around) -> Run {
+    let mut law = Autorate::new(params(0), ms(0), 0);
+    let (mut sent, mut queue) = (0.0, 0.0_f64);
+    let mut answers: Vec<(u64, Sample)> = Vec::new();
+    let (mut rates, mut delays) = (Vec::new(), Vec::new());
+    let (mut carried, mut possible) = (0.0, 0.0);
+    for t in 0..millis {
+        answers.sort_by_key(|(at, _)| *at);
+        while let Some((at, sample)) = answers.first().copied().filter(|(at, _)| *at <= t) {
+            answers.remove(0);
+            law.handle_sample(ms(at), &sample);
+        }
+        law.handle_timeout(ms(t), sent as u64);
+        assert_eq!(law.poll_probe(), None);
+        let link = (around.link)(t);
+        let delay = queue / link;
+        let rate = law.rate().as_bps() as f64 / 1e6;
+        let own = rate.min((around.load)(t));
+        if own > 0.0 && t % gap == 0 {
+            let peer = t / gap % peers;
+            let took = 20 * (peer + 1) + delay as u64;
+            let sample = Sample {
+                peer: 77 + peer,
+                at: ms(t),
+                sent: sent as u64,
+                round_trip: Span::from_millis(took),
+            };
+            answers.push((t + took, sample));
+        }
+        let before = queue;
+        sent += own * 1000.0 / 8.0;
+        queue = (queue + own - link).clamp(0.0, 2400.0);
+        carried += (before + own - queue).min(link);
+        possible += link;
+        rates.push(rate);
+        delays.push(delay);
+    }
+    Run {
+        law,
+        rates,
+        delays,
+        carried,
+        possible,
+    }
+}
+
+#[test]
+fn traffic_shows_the_delay_as_reflectors_do() {
+    let link = |t| {
+        if (20_000..40_000).contains(&t) {
+            4.0
+        } else {
+            20.0
+        }
+    };
+    let around = Around {
+        link,
+        ..Around::default()
+    };
+    for peers in [1, 3] {
+        let run = run_by_traffic(peers, 3, 60_000, &around);
+        let utilisation = run.carried / run.possible;
+        assert!(utilisation > 0.88, "{peers} {utilisation}");
+        assert!(run.p99(5_000) < 10.0, "{peers} {}", run.p99(5_000));
+    }
+}
+
+#[test]
+fn a_port_without_load_is_not_blind_for_want_of_traffic() {
+    let load = |t| match t {
+        10_000..40_000 => 0.0,
+        _ => 1000.0,
+    };
+    let around = Around {
+        load,
+        ..Around::default()
+    };
+    let run = run_by_traffic(2, 3, 60_000, &around);
+    assert!(run.rates[39_000] > 10.0, "{}", run.rates[39_000]);
+    assert!(run.mean_rate(41_000) > 16.0, "{}", run.mean_rate(41_000));
+}
+
+#[test]
+fn a_load_that_nobody_answers_gets_the_base_rate() {
+    let mut law = Autorate::new(params(0), ms(0), 0);
+    let sample = |t: u64| Sample {
+        peer: 1,
+        at: ms(t),
+        sent: t * 250,
+        round_trip: Span::from_millis(20),
+    };
+    for t in 0..20_000 {
+        if t < 10_000 {
+            law.handle_sample(ms(t + 20), &sample(t));
+        }
+        law.handle_timeout(ms(t + 20), t * 2500); // as much as the limit permits
+    }
+    assert_eq!(law.phase(), Phase::Blind);
+    assert!(law.rate() <= params(0).base);
+}
+
 proptest! {
     /// Whatever comes, and when: the rate stays within its limits, and so does the time of the next turn.
     #[test]

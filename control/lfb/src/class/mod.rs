@@ -25,7 +25,9 @@ mod neighbours;
 pub mod netfilter;
 pub mod ports;
 pub(crate) mod queues;
+pub mod rates;
 pub(crate) mod redirect;
+pub mod reflectors;
 mod routes;
 pub mod sampled;
 pub mod status;
@@ -52,6 +54,8 @@ pub static BLOCKS: &[&Block] = &[
     &fpf::ENCAPSULATIONS,
     &fpf::CLASSES,
     &netfilter::NETFILTER,
+    &rates::RATES,
+    &reflectors::REFLECTORS,
 ];
 
 /// A class, and where it is read.
@@ -80,6 +84,8 @@ pub enum Source {
     Ports(fn(&Plane, &[ports::Device]) -> Value),
     /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.
     Tables(fn(&Tables) -> Value),
+    /// Ports that find their rate, as whoever finds it knows them.
+    Rates(fn(&[rates::Finding]) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
     /// The latest sample, and the records of those before it.

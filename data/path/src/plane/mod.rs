@@ -23,7 +23,7 @@ pub mod watch;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_base::{Instant, Streams, Tally};
+use weir_base::{Instant, Rate, Streams, Tally};
 use weir_discipline::Spec;
 use weir_packet::{Direction, Fates, FlowKey, Packet, Pool, Reason, Slot};
 
@@ -234,6 +234,11 @@ impl Plane {
             .reconfigure(spec, link, now, keys, fates, &streams);
         self.now = self.now.max(now);
         self.reclaim(Place::leaving(number));
+    }
+
+    /// Paces a port to another rate; its queue and its state stay.
+    pub fn pace_port(&mut self, number: usize, rate: Rate, now: Instant) {
+        self.ports[number].port.pace(Some(rate), now);
     }
 
     /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are its first

@@ -2,8 +2,10 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use weir_base::Streams;
+use weir_base::{Rate, Streams};
+use weir_controller::autorate::Params;
 use weir_element::Limits;
+use weir_lfb::auto_rate::AutoRate;
 use weir_lfb::port::PortPlan;
 use weir_lfb::router::RouterPlan;
 use weir_path::plane::{Mode, Plane};
@@ -107,13 +109,18 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
         worker.plane.set_local(number);
     }
     worker.bind(device, open);
+    worker.set_steered(number, port.auto.is_some());
 }
 
 /// On the forwarding thread: puts changed plans of its ports in force.
 pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     for port in ports {
         if let Some(number) = number(worker, &port.name) {
-            let link = port.link(frame_bytes_now(&worker.plane, number));
+            let mut link = port.link(frame_bytes_now(&worker.plane, number));
+            if let Some(auto) = &port.auto {
+                link.rate = Some(keep_rate(worker, number, auto));
+            }
+            worker.set_steered(number, port.auto.is_some());
             let discipline = port.discipline.clone();
             worker
                 .plane
@@ -121,6 +128,17 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
             worker.plane.set_source_check(number, port.source_check);
         }
     }
+}
+
+/// Keeps the rate of a port that finds it, within its limits: a reload in the middle of a drain must not end the drain.
+fn keep_rate(worker: &Worker, number: usize, auto: &AutoRate) -> Rate {
+    let Params {
+        least, base, most, ..
+    } = auto.params;
+    let steering = worker.steering(number);
+    let rate = steering.rate().unwrap_or(base).max(least).min(most);
+    steering.set_rate(rate);
+    rate
 }
 
 /// The longest frame of a port's interface according to the kernel's tables: no socket is opened on the forwarding

@@ -111,6 +111,7 @@ impl Reader {
             Source::Ports(read) => self.with_devices(read),
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
             Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
+            Source::Rates(read) => Ok(read(&self.running.finders.report())),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
             Source::Status(read) => {
                 let (pool_packets, created) =

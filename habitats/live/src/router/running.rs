@@ -16,6 +16,7 @@ use weir_model::{Fault, Operation};
 use weir_path::exception::{Exception, Injection};
 use weir_path::ip::tables::Tables;
 
+use super::autorate::Finders;
 use super::bypass::Bypassed;
 use super::driver::Input;
 use crate::clock;
@@ -43,6 +44,8 @@ pub struct Running {
     control_sent: Mutex<Throughput>,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
+    /// Ports that find their rate.
+    pub(super) finders: Finders,
     /// Keeps transit from the kernel.
     pub guard: Arc<Mutex<TransitGuard>>,
     /// Rules of the machine that forwarded packets bypass.
@@ -56,8 +59,10 @@ pub struct Running {
 /// A snapshot of the state in force, for all readers.
 pub(super) struct Published {
     in_force: ArcSwap<InForce>,
-    /// Notifies of a new plan whose rates may differ, or of a port with another interface.
+    /// Notifies of a new plan whose rates may differ, of a port with another interface, or of a rate that was found.
     pub(super) rates_changed: Notify,
+    /// Notifies of a new plan, or of a port with another interface.
+    pub(super) plan_changed: Notify,
 }
 
 impl Published {
@@ -65,12 +70,14 @@ impl Published {
         Self {
             in_force: ArcSwap::new(in_force),
             rates_changed: Notify::new(),
+            plan_changed: Notify::new(),
         }
     }
 
     pub(super) fn renew(&self, in_force: Arc<InForce>) {
         self.in_force.store(in_force);
         self.rates_changed.notify_one();
+        self.plan_changed.notify_one();
     }
 }
 
@@ -90,6 +97,7 @@ impl Running {
             control_sent: Mutex::default(),
             neighbours: Mutex::new(neighbours),
             published,
+            finders: Finders::default(),
             guard,
             bypassed,
             element,
@@ -193,7 +201,8 @@ impl Running {
         let InForce { plan, taken, .. } = &*self.in_force();
         let limit = |port: &PortPlan| {
             let interface = taken.get(&port.name)?;
-            Some((interface.clone(), port.local_rate()))
+            let rate = self.finders.rate(&port.name).or(port.rate);
+            Some((interface.clone(), rate.map(|rate| port.local_rate(rate))))
         };
         plan.ports.iter().filter_map(limit).collect()
     }

@@ -11,12 +11,12 @@
 //! lock. Forwarding waits for neither.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use weir_base::{Instant, Span};
 
-use super::{BURST_MAX, Handle, LinkState, Opener};
+use super::{BURST_MAX, Handle, LinkState, Opener, Steering};
 use crate::device::{Counters, Device};
 
 /// Time after which a lost device is tried again, if its interface is up.
@@ -33,6 +33,10 @@ pub(super) struct Link {
     counters: Counters,
     /// Frames taken beyond its share, in ordinary frames.
     pub(super) overdrawn: usize,
+    /// Shared with whoever finds the rate of its port.
+    pub(super) steering: Arc<Steering>,
+    /// Whether its port takes the rate from there.
+    pub(super) is_steered: bool,
 }
 
 impl Link {
@@ -44,6 +48,8 @@ impl Link {
             retry_at: Instant::ZERO,
             counters: Counters::default(),
             overdrawn: 0,
+            steering: Arc::default(),
+            is_steered: false,
         }
     }
 

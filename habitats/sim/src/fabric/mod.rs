@@ -404,6 +404,9 @@ impl Fabric {
             self.discard(port, &frame, Reason::DeviceDown);
             return None;
         }
+        if self.wires[port.0 as usize].is_measured {
+            self.measure_arrival(port, &frame);
+        }
         if let Some(port) = self.hops.port(frame.hop) {
             let hop = frame.hop.next();
             self.offer(port, Frame { hop, ..frame });

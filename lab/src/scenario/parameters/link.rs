@@ -31,6 +31,8 @@ pub const LINK: &[&Key] = &[
 /// The words of a shaper that finds its rate.
 pub(in crate::scenario) const AUTO: &str = "auto";
 pub(in crate::scenario) const CAKE_AUTORATE: &str = "cake-autorate";
+/// In place of a reflector: the connections that pass the port.
+pub(in crate::scenario) const BY_TRAFFIC: &str = "traffic";
 
 macro_rules! key {
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {
@@ -120,7 +122,8 @@ key!(
     "reflectors",
     Form::Names,
     "",
-    "with shaper auto: the hosts whose answers show the delay, from 1 to 8"
+    "with shaper auto: the hosts whose answers show the delay, up to 8; and `traffic`: the TCP connections with \
+     `timestamps` that pass the port, beside them or alone"
 );
 key!(
     SHAPER_THRESHOLD,

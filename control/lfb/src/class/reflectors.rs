@@ -1,0 +1,80 @@
+//! The hosts behind a link that answer the probes of a port that finds its rate.
+
+use std::net::IpAddr;
+
+use weir_controller::autorate::ReflectorState;
+use weir_model::class::{Cell, Class, Layout, Type, Unit};
+
+use super::rates::Finding;
+use super::{Block, Column, Row, SECONDS, Source, TEXT, component, components, rows};
+
+pub(super) static REFLECTORS: Block = Block {
+    class: Class {
+        name: "reflectors",
+        id: 0x00F7_0121,
+        about: "hosts that answer the probes of ports with rate auto",
+        key: &["port", "address"],
+        metric: Some("reflector"),
+        components: &components::<ReflectorRow, { COLUMNS.len() }>(COLUMNS),
+        layout: Layout {
+            empty: "No port has rate = \"auto\".",
+            ..Layout::PLAIN
+        },
+        ..Class::PLAIN
+    },
+    source: Source::Rates(|findings| rows(COLUMNS, findings.iter().flat_map(reflectors))),
+};
+
+struct ReflectorRow;
+
+struct View<'a> {
+    port: &'a str,
+    address: IpAddr,
+    state: ReflectorState,
+}
+
+impl Row for ReflectorRow {
+    type View<'a> = View<'a>;
+}
+
+fn reflectors(finding: &Finding) -> impl Iterator<Item = View<'_>> {
+    let states = finding.reflectors.iter().copied();
+    let all = finding.auto.reflectors.iter().copied().zip(states);
+    all.map(|(address, state)| View {
+        port: &finding.port,
+        address,
+        state,
+    })
+}
+
+const COLUMNS: &[Column<ReflectorRow>] = &[
+    component(1, "port", TEXT, "wan")
+        .about("Name of the port.")
+        .shown(&[Cell::new("PORT")])
+        .read(|row| row.port.into()),
+    component(2, "address", TEXT, "192.0.2.1")
+        .about("Its address.")
+        .shown(&[Cell::new("ADDRESS")])
+        .read(|row| row.address.to_string().into()),
+    component(3, "state", TEXT, "answers")
+        .about(
+            "`asked`: it has not answered yet. `answers`. `silent`: it does not answer, and is asked every two seconds. \
+             `not believed`: other reflectors denied the delays that it showed.",
+        )
+        .shown(&[Cell::new("STATE")])
+        .read(|row| row.state.word.into()),
+    component(4, "rtt_s", SECONDS, "0.0216")
+        .optional()
+        .about("Latest round trip; null before an answer.")
+        .shown(&[Cell::new("ROUND TRIP")])
+        .read(|row| row.state.rtt.into()),
+    component(5, "baseline_s", SECONDS, "0.0204")
+        .optional()
+        .about("Least round trip of the last minute; null before an answer.")
+        .shown(&[Cell::new("BASELINE")])
+        .read(|row| row.state.baseline.into()),
+    component(6, "lost", Type::Gauge(Unit::Packets), "0")
+        .about("Probes lost since its last answer.")
+        .shown(&[Cell::new("LOST")])
+        .read(|row| u64::from(row.state.lost).into()),
+];

@@ -1,0 +1,139 @@
+//! Ports that find the rate of the link behind them: a thread for each, as the plan in force says.
+//!
+//! ```text
+//!  plan in force --> [ Finders ] -- starts, changes, ends --> thread "weir-rate": [ Finder ]
+//!                                                              |  law, prober     |
+//!  weir show rates, limits of the machine's packets <-- reports +   bytes, rate <--+--> worker (Steering)
+//! ```
+//!
+//! The element knows nothing of this: a rate that is found is no configuration, and none of its decisions depends on it.
+//! A plan that leaves a port's reflectors as they are leaves the law what it has learnt.
+
+mod finder;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use arc_swap::ArcSwapOption;
+use weir_base::Rate;
+use weir_element::InForce;
+use weir_lfb::auto_rate::AutoRate;
+use weir_lfb::class::rates::Finding;
+
+use self::finder::{Finder, Found};
+use super::running::Running;
+use crate::mutex::lock;
+
+/// A port that shall find its rate, by the plan in force.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    port: String,
+    interface: String,
+    auto: Arc<AutoRate>,
+}
+
+/// A thread that finds the rate of a port. It ends once nothing is wanted of it.
+struct Started {
+    wanted: Arc<ArcSwapOption<Wanted>>,
+    found: Arc<Mutex<Found>>,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.wanted.store(None);
+    }
+}
+
+/// The ports that find their rate, by name.
+#[derive(Default)]
+pub(super) struct Finders(Mutex<BTreeMap<String, Started>>);
+
+impl Finders {
+    /// The rate of a port that the limit of the machine's own packets goes by; none if it does not find its rate.
+    pub(super) fn rate(&self, port: &str) -> Option<Rate> {
+        let finders = lock(&self.0);
+        finders
+            .get(port)
+            .map(|finder| lock(&finder.found).announced)
+    }
+
+    /// The state of each.
+    pub(super) fn report(&self) -> Vec<Finding> {
+        let finders = lock(&self.0);
+        let each = finders.values();
+        each.filter_map(|finder| {
+            let wanted = finder.wanted.load_full()?;
+            let found = lock(&finder.found);
+            Some(found.report(&wanted.port, &wanted.auto))
+        })
+        .collect()
+    }
+
+    /// Ends all of them.
+    fn end(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// Starts, changes and ends threads, so that there is one for each port that shall find its rate.
+    fn follow(&self, running: &Arc<Running>) -> Result<(), String> {
+        let mut wanted = wanted(&running.in_force());
+        let mut finders = lock(&self.0);
+        finders.retain(|port, finder| match wanted.remove(port) {
+            Some(now) => {
+                if finder.wanted.load().as_deref() != Some(&now) {
+                    finder.wanted.store(Some(Arc::new(now)));
+                }
+                true
+            }
+            None => false,
+        });
+        for (port, wanted) in wanted {
+            finders.insert(port, start(wanted, running)?);
+        }
+        Ok(())
+    }
+}
+
+/// The ports that shall find their rate, by name.
+fn wanted(InForce { plan, taken, .. }: &InForce) -> BTreeMap<String, Wanted> {
+    let of_port = |port: &weir_lfb::port::PortPlan| {
+        let interface = taken.get(&port.name).unwrap_or(&port.interface);
+        let wanted = Wanted {
+            port: port.name.clone(),
+            interface: interface.clone(),
+            auto: port.auto.clone()?,
+        };
+        Some((port.name.clone(), wanted))
+    };
+    plan.ports.iter().filter_map(of_port).collect()
+}
+
+fn start(wanted: Wanted, running: &Arc<Running>) -> Result<Started, String> {
+    let found = Arc::new(Mutex::new(Found::new(&wanted.auto)));
+    let wanted = Arc::new(ArcSwapOption::from_pointee(wanted));
+    let finder = Finder::new(Arc::clone(&wanted), Arc::clone(&found), Arc::clone(running));
+    let finder = finder.map_err(|error| format!("cannot find the rate of a port: {error}"))?;
+    let thread = thread::Builder::new().name("weir-rate".to_owned());
+    let started = thread.spawn(move || finder.run());
+    started.map_err(|error| format!("cannot find the rate of a port: {error}"))?;
+    Ok(Started { wanted, found })
+}
+
+/// Follows the plan in force until the router must stop; returns the reason.
+pub(super) async fn follow(running: Arc<Running>) -> String {
+    /// Ends the threads with the task.
+    struct End(Arc<Running>);
+    impl Drop for End {
+        fn drop(&mut self) {
+            self.0.finders.end();
+        }
+    }
+    let end = End(running);
+    loop {
+        if let Err(why) = end.0.finders.follow(&end.0) {
+            return why;
+        }
+        end.0.published.plan_changed.notified().await;
+    }
+}
