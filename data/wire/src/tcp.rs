@@ -341,6 +341,25 @@ mod tests {
     }
 
     #[test]
+    fn timestamps_are_found_behind_other_options() {
+        let found = |options: &[u8]| {
+            let mut segment = SEGMENT[..20].to_vec();
+            segment.extend_from_slice(options);
+            segment[12] = ((20 + options.len()) / 4 << 4) as u8;
+            View::new_unchecked(segment).timestamps()
+        };
+        let stamps = [8, 10, 0, 0, 1, 2, 0, 0, 3, 4];
+        let with = |before: &[u8]| found(&[before, &stamps].concat());
+        assert_eq!(with(&[1, 1]), Some((0x102, 0x304)));
+        assert_eq!(with(&[2, 4, 5, 0xb4, 4, 2]), Some((0x102, 0x304)));
+        assert_eq!(with(&[0, 0]), None, "the end comes first");
+        assert_eq!(with(&[9, 1]), None, "a length that does not count itself");
+        assert_eq!(with(&[9, 200]), None, "longer than all options");
+        assert_eq!(found(&stamps[..8]), None, "cut");
+        assert_eq!(found(&[]), None);
+    }
+
+    #[test]
     fn an_impossible_data_offset_is_refused() {
         let error_of = |offset: u8| {
             let mut segment = SEGMENT;
