@@ -3,31 +3,33 @@
 //! ```text
 //!   turn of a queue     tag  += bytes x (flows of its source) x (load of its destination) / (flows in the queue)
 //!   turn of a source    tag  += bytes x load of the destination       VS += the same / active sources
-//!   turn of a receiver  tag  += bytes                                 VD += the same / active destinations
+//!   turn of a receiver  tag  += bytes / its shares                    VD += bytes / shares of all active destinations
 //!
-//!   load of a destination = sum over its queues of 1 / (flows of the queue's source)
+//!   load of a destination = (sum over its queues of 1 / (flows of the queue's source)) / its shares
+//!   its shares            = the trusted sources in that sum, if few send there; 1, if very many do
 //! ```
 //!
-//! So a source with many flows pays for each as many times as it has flows, and a destination to which many sources
+//! So a source with many flows pays for each as many times as it has flows, and a destination to which very many sources
 //! send pays as if these were one. A host of which only single packets wait now and then would escape that, because
 //! it has no queue when it is charged; therefore hosts have tags of their own: whoever is ahead of its end's virtual
-//! time by more than an allowance begins as much later.
+//! time by more than an allowance begins as much later. The allowance is greater for flows that have just begun, so that
+//! within a host's share short flows do not wait behind long ones.
 
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, ONE};
+use super::hosts::{self, FEW, Host, Hosts, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
 use super::turns::{TAG_MAX, Turn};
 
 /// Full frames that a host may be ahead of its share.
 const ALLOWANCE: u64 = 8;
+/// The same for what a young flow of a source sends.
+const ALLOWANCE_YOUNG: u64 = 48;
 /// Full frames that a host's tag is ahead of the virtual time at most: so long it pays for the past.
 const DEBT_MAX: u64 = 512;
-/// Bytes that a queue that was empty may send before it waits like others.
+/// Bytes that a queue that was empty may send before it waits like others; until then its flow is young.
 const BOOST: u64 = 15_000;
-/// Sources at a destination, from which on it delays trusted ones too.
-const CROWD: u32 = 4;
 /// Flows in a bin that count at most.
 const BIN_FLOWS_MAX: u32 = 32;
 /// When the virtual times begin anew near zero.
@@ -98,14 +100,17 @@ impl TripleFair {
         let [sources, destinations] = &mut self.ends;
         let nows = [sources.now, destinations.now];
         let source = sources.enter(queue.hosts[0]);
-        let mut destination = destinations.enter(queue.hosts[1]);
-        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        destinations.enter(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destinations);
         let tags = [
             source.map(|host| host.tag),
-            destination.map(|host| host.tag),
+            destinations.get(queue.hosts[1]).map(|host| host.tag),
         ];
-        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let boosted = self.now.saturating_sub(BOOST * ONE);
+        if at < FLOWS && queue.tag <= boosted {
+            queue.young = BOOST as u16;
+        }
+        let ahead = ahead(tags, nows, &price, self.bytes_max, queue.young > 0);
         let earliest = if ahead == 0 { 0 } else { self.now + ahead };
         queue.tag = queue.tag.max(boosted).max(earliest);
         if queue.tag == boosted {
@@ -128,11 +133,8 @@ impl TripleFair {
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             hosts.leave(host);
         }
-        if let Some(destination) = self.ends[1].get_mut(queue.hosts[1]) {
-            let [trusted, strangers] = parts(queue.share, queue.is_trusted);
-            destination.trusted -= trusted;
-            destination.strangers -= strangers;
-        }
+        let parts = parts(queue.share, queue.is_trusted);
+        self.ends[1].load(queue.hosts[1], parts, [0; 2]);
         queue.share = 0;
         if Self::is_shared(at) {
             self.give_back(at);
@@ -147,10 +149,11 @@ impl TripleFair {
         let queue = &mut self.queues[at];
         let [sources, destinations] = &mut self.ends;
         let mut nows = [sources.now, destinations.now];
-        let actives = [sources.active, destinations.active];
+        let source = sources.get(queue.hosts[0]);
+        let price = reckon(queue, source, destinations);
+        let together = [sources.active, destinations.shares()];
         let source = sources.get_mut(queue.hosts[0]);
-        let mut destination = destinations.get_mut(queue.hosts[1]);
-        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let destination = destinations.get_mut(queue.hosts[1]);
         let (load, cost) = (price.load, bytes * price.load);
         let debt = DEBT_MAX * self.bytes_max;
         let in_queue = match at {
@@ -161,7 +164,7 @@ impl TripleFair {
         let mut tags = [None; 2];
         if let Some(host) = source {
             let before = nows[0];
-            nows[0] = before + divided(cost, actives[0]);
+            nows[0] = before + divided(cost, together[0]);
             host.tag = (host.tag.max(before) + cost).min(nows[0] + debt * load);
             tags[0] = Some(host.tag);
             if Self::is_shared(at) {
@@ -175,8 +178,10 @@ impl TripleFair {
         }
         if let Some(host) = destination {
             let before = nows[1];
-            nows[1] = before + divided(bytes * ONE, actives[1]);
-            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
+            nows[1] = before + divided(bytes * ONE, together[1]);
+            let shares = hosts::shares(host.trusted, host.strangers);
+            let cost = hosts::part(bytes * ONE * ONE, shares);
+            host.tag = (host.tag.max(before) + cost).min(before + debt * ONE);
             tags[1] = Some(host.tag);
             destinations.now = nows[1];
         }
@@ -187,13 +192,14 @@ impl TripleFair {
             divided(cost, in_queue)
         };
         queue.tag = tag + cost;
+        queue.young = u64::from(queue.young).saturating_sub(bytes) as u16;
         self.finish = self.finish.max(queue.tag);
         if leaves {
             self.turns.pop(turn);
             self.leave(at);
             return;
         }
-        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
+        let ahead = ahead(tags, nows, &price, self.bytes_max, queue.young > 0);
         if ahead > 0 {
             queue.tag = queue.tag.max(self.now + ahead);
         }
@@ -235,32 +241,31 @@ impl TripleFair {
 
 /// Renews a queue's part of its destination's load.
 #[inline]
-fn reckon(queue: &mut Queue, source: Option<&Host>, destination: Option<&mut Host>) -> Price {
+fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) -> Price {
     let flows = source.map_or(1, Host::flows);
-    let is_trusted = source.is_some_and(Host::is_trusted);
-    let Some(destination) = destination else {
+    let is_trusted = source.is_some_and(Host::is_trusted) && !queue.is_stubborn;
+    let at = queue.hosts[1];
+    let share = SHARES[(flows as usize).min(QUEUES)];
+    if (share, is_trusted) != (queue.share, queue.is_trusted) {
+        let [from, to] = [
+            parts(queue.share, queue.is_trusted),
+            parts(share, is_trusted),
+        ];
+        destinations.load(at, from, to);
+        (queue.share, queue.is_trusted) = (share, is_trusted);
+    }
+    let Some(destination) = destinations.get(at) else {
         return Price {
             flows,
             load: u64::from(queue.load),
             is_delayed: false,
         };
     };
-    let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
-    let share = SHARES[(flows as usize).min(QUEUES)];
-    if (share, is_trusted) != (queue.share, queue.is_trusted) {
-        let [before, after] = [
-            parts(queue.share, queue.is_trusted),
-            parts(share, is_trusted),
-        ];
-        trusted = trusted - before[0] + after[0];
-        strangers = strangers - before[1] + after[1];
-        (destination.trusted, destination.strangers) = (trusted, strangers);
-        (queue.share, queue.is_trusted) = (share, is_trusted);
-    }
+    let trusted = destination.trusted;
     Price {
         flows,
-        load: hosts::price(trusted, strangers, is_trusted),
-        is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
+        load: hosts::price(trusted, destination.strangers, is_trusted),
+        is_delayed: !is_trusted || u64::from(trusted) > FEW * ONE,
     }
 }
 
@@ -271,16 +276,19 @@ fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
     [share * trusted, share * (1 - trusted)]
 }
 
-/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of bytes: so much later it
-/// begins. A source that has lasted is not delayed by its destination, unless many send there.
+/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of `frame`s: so much later
+/// it begins. A source that has lasted is not delayed by its destination, unless many send there.
 #[inline]
-fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, allowance: u64) -> u64 {
+fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, frame: u64, is_young: bool) -> u64 {
     let [source, destination] = tags;
+    let frames = if is_young { ALLOWANCE_YOUNG } else { ALLOWANCE };
     let ahead = source.map_or(0, |tag| {
-        tag.saturating_sub(nows[0] + allowance * price.load)
+        tag.saturating_sub(nows[0] + frames * frame * price.load)
     });
     match destination {
-        Some(tag) if price.is_delayed => ahead.max(tag.saturating_sub(nows[1] + allowance * ONE)),
+        Some(tag) if price.is_delayed => {
+            ahead.max(tag.saturating_sub(nows[1] + ALLOWANCE * frame * ONE))
+        }
         _ => ahead,
     }
 }
