@@ -112,11 +112,10 @@ pub(super) fn shares(trusted: u32, strangers: u32) -> u64 {
     (FEW * ONE * FEW * ONE / all).clamp(ONE, asked)
 }
 
-/// How many times dearer a destination with these loads is than one with a single source, in 256ths, at least once.
-/// Trusted sources count each, strangers all together as [`STRANGERS`] at most.
+/// How many times dearer a destination with these loads and `shares` is than one with a single source, in 256ths, at
+/// least once. Trusted sources count each, strangers all together as [`STRANGERS`] at most.
 #[inline]
-pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
-    let shares = shares(trusted, strangers);
+pub(super) fn price(trusted: u32, strangers: u32, shares: u64, for_trusted: bool) -> u64 {
     let (trusted, strangers) = (u64::from(trusted), u64::from(strangers));
     let load = part(
         (trusted + strangers.min(STRANGERS * ONE)).max(ONE) * ONE,

@@ -82,6 +82,8 @@ struct Price {
     flows: u32,
     /// The load of its destination, in 256ths.
     load: u64,
+    /// The shares that its destination has, in 256ths.
+    shares: u64,
     /// Whether its destination may delay it.
     is_delayed: bool,
 }
@@ -179,8 +181,7 @@ impl TripleFair {
         if let Some(host) = destination {
             let before = nows[1];
             nows[1] = before + divided(bytes * ONE, together[1]);
-            let shares = hosts::shares(host.trusted, host.strangers);
-            let cost = hosts::part(bytes * ONE * ONE, shares);
+            let cost = hosts::part(bytes * ONE * ONE, price.shares);
             host.tag = (host.tag.max(before) + cost).min(before + debt * ONE);
             tags[1] = Some(host.tag);
             destinations.now = nows[1];
@@ -258,13 +259,16 @@ fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) ->
         return Price {
             flows,
             load: u64::from(queue.load),
+            shares: ONE,
             is_delayed: false,
         };
     };
-    let trusted = destination.trusted;
+    let (trusted, strangers) = (destination.trusted, destination.strangers);
+    let shares = hosts::shares(trusted, strangers);
     Price {
         flows,
-        load: hosts::price(trusted, destination.strangers, is_trusted),
+        load: hosts::price(trusted, strangers, shares, is_trusted),
+        shares,
         is_delayed: !is_trusted || u64::from(trusted) > FEW * ONE,
     }
 }

@@ -250,7 +250,7 @@ fn a_host_whose_queue_is_always_empty_has_no_more_than_its_share() {
             rig.offer(&mut discipline, next, 1000);
         }
         // A part of eleven, and at first the allowance of its host.
-        assert!((1700..2030).contains(&sent), "{flows} flows: {sent}");
+        assert!((1700..2080).contains(&sent), "{flows} flows: {sent}");
         assert!(longest < 40, "{flows} flows: {longest}");
     }
 }
@@ -327,7 +327,7 @@ fn virtual_time_begins_anew_without_a_change_of_order() {
         (order, discipline.now)
     };
     let (order, _) = run(REBASE / 2);
-    let (other, now) = run(REBASE - 1_000_000_000);
+    let (other, now) = run(REBASE - 500_000_000);
     assert!(now < REBASE / 2, "it has begun anew: {now}");
     assert!(order == other);
 }
