@@ -27,8 +27,6 @@ const NO_QUEUE: u8 = u8::MAX;
 const TRUSTED: u8 = 64;
 /// All strangers at a destination together count as this many sources at most.
 const STRANGERS: u64 = 2;
-/// Sources that send to a destination at once, up to which it has a share for each trusted one.
-pub(super) const FEW: u64 = 16;
 /// The share of the link that a source with one queue asks of its destination: shares are in 256ths.
 pub(super) const ONE: u64 = 256;
 
@@ -99,42 +97,15 @@ impl Host {
     }
 }
 
-/// The shares of the link that a destination with these loads has, in 256ths. While few sources send there, each trusted
-/// one brings its own; the more there are beyond [`FEW`], the less they have together, down to one share: a
-/// thousand hosts that flood a victim are trusted, too, if they last.
+/// How many times dearer a destination with these loads is than one with a single source, in 256ths, at least once.
+/// Trusted sources count each, strangers all together as [`STRANGERS`] at most.
 #[inline]
-pub(super) fn shares(trusted: u32, strangers: u32) -> u64 {
-    let asked = u64::from(trusted).max(ONE);
-    let all = u64::from(trusted) + u64::from(strangers);
-    if asked == ONE || all <= FEW * ONE {
-        return asked;
-    }
-    (FEW * ONE * FEW * ONE / all).clamp(ONE, asked)
-}
-
-/// How many times dearer a destination with these loads and `shares` is than one with a single source, in 256ths, at
-/// least once. Trusted sources count each, strangers all together as [`STRANGERS`] at most.
-#[inline]
-pub(super) fn price(trusted: u32, strangers: u32, shares: u64, for_trusted: bool) -> u64 {
+pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
     let (trusted, strangers) = (u64::from(trusted), u64::from(strangers));
-    let load = part(
-        (trusted + strangers.min(STRANGERS * ONE)).max(ONE) * ONE,
-        shares,
-    );
+    let load = (trusted + strangers.min(STRANGERS * ONE)).max(ONE);
     match for_trusted {
         true => load,
         false => load * (strangers / STRANGERS).max(ONE) / ONE,
-    }
-}
-
-/// What `cost` is to a host with so many shares, in 256ths.
-#[inline]
-pub(super) fn part(cost: u64, shares: u64) -> u64 {
-    // Most destinations have one, and need no division.
-    if shares == ONE {
-        cost / ONE
-    } else {
-        cost / shares
     }
 }
 
@@ -146,8 +117,8 @@ pub(super) struct Hosts {
     hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
     pub(super) active: u32,
-    /// The shares that they have beyond one each, in 256ths.
-    extra: u64,
+    /// The parts of trusted sources at all of them, and those of at most one source at each, in 256ths.
+    trusted: [u64; 2],
     /// The virtual time.
     pub(super) now: u64,
 }
@@ -169,7 +140,7 @@ impl Hosts {
             sets: Box::new([Set::default(); SETS]),
             hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
-            extra: 0,
+            trusted: [0; 2],
             now: 0,
         }
     }
@@ -256,23 +227,26 @@ impl Hosts {
         self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
     }
 
-    /// A queue's part of the loads of its destination changes, from and to the parts of trusted sources and of
+    /// A queue's part of the load of its destination changes, from and to these parts of trusted sources and of
     /// strangers.
     #[inline]
     pub(super) fn load(&mut self, at: u16, from: [u32; 2], to: [u32; 2]) {
         let Some(host) = self.hosts.get_mut(usize::from(at)) else {
             return;
         };
-        let before = shares(host.trusted, host.strangers);
+        let before = u64::from(host.trusted);
         host.trusted = host.trusted - from[0] + to[0];
         host.strangers = host.strangers - from[1] + to[1];
-        self.extra = self.extra + shares(host.trusted, host.strangers) - before;
+        let after = u64::from(host.trusted);
+        self.trusted[0] = self.trusted[0] + after - before;
+        self.trusted[1] = self.trusted[1] + after.min(ONE) - before.min(ONE);
     }
 
-    /// The shares that hosts with a queue that waits have, at least one.
+    /// The trusted sources at a destination that has some, in the mean, in 256ths: at least one.
     #[inline]
-    pub(super) fn shares(&self) -> u32 {
-        self.active() + (self.extra / ONE) as u32
+    pub(super) fn trusted_mean(&self) -> u64 {
+        let [all, once] = self.trusted;
+        (all * ONE / once.max(1)).max(ONE)
     }
 
     /// Hosts with a queue that waits, at least one.

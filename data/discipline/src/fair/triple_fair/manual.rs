@@ -16,9 +16,9 @@ pub const MANUAL: Manual = Manual {
     text: "\
 Every flow that waits has a queue of its own, as long as there are some, and turns go by start tags (STFQ).
 A byte of a flow costs as much as its source has busy queues, times the load of its destination: the sum
-of the parts of their shares that sources want to send there, divided by the shares that the destination
-has. So sources share the link, each source's flows share its part, and a destination to which a thousand
-sources send has no more than another one with a single source.
+of the parts of their shares that sources want to send there. So sources share the link, each source's
+flows share its part, and a destination to which a thousand sources send has no more than another one with
+a single source.
 
     packet -- its flow has a queue ------------------> [ | | ]   256 queues of flows
        +----- its flow may wait in a shared queue ---> there     (no flow is ever reordered)
@@ -33,14 +33,13 @@ threshold, and its first 15 kB go before others.
 
 Sources and destinations have tags of their own, because a host of which only single packets wait would
 never be charged. Whoever is ahead of its share by more than eight full frames begins as much later; the
-first 15 kB of a flow only if its source is ahead by 48. So within a host's share short flows pass long ones.
+first 15 kB of a flow only if its source is ahead by 48, so that within a host's share short flows pass long
+ones. A source of which 64 packets have passed is trusted: its destination does not delay it, and beside it
+all strangers together count as two sources at most. Forged addresses do not last that long.
 
-A source of which 64 packets have passed is trusted: its destination does not delay it, and beside it all
-strangers together count as two sources at most. Forged addresses do not last that long. A destination has a
-share for each trusted source that sends there, if they are few: four hosts that send to one server have
-four fifths of the link beside a fifth that sends elsewhere. `n` sources, if they are more than 16, have
-256 / n shares together, and at least one. A flow whose queue has stayed above its target for a second of
-drops is a stranger again, until they help.
+A flow whose queue stays above its target, although packets have been dropped for a second, ignores drops. As
+long as it does, it counts as a stranger, and pays no less than trusted sources do in the mean. So four hosts
+that send to one server have four fifths of the link beside a fifth one that floods another address.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and falls
@@ -61,11 +60,10 @@ it delays honest flows; CAKE gave the isolation of both ends, but takes the grea
 
 An attacker with one address has one source's share, whatever it opens, and also if it sends a packet whenever
 its queue has run empty; with forged addresses it has what its destination has. Whom it attacks shares that
-part with the attack: trusted sources keep a third of it or more. With real addresses and one destination
-it has up to 16 shares: for a second, if its packets exceed them, and else as long as it likes. With a
-thousand real addresses and destinations it gets a thousand shares. A flood that fills `limit` loses its own
-packets. No source has less than its share for ignoring drops: such a penalty would be for whomever a flood
-names as its source.",
+part with the attack: trusted sources keep a third of it or more. An attacker with a thousand real addresses
+and destinations gets a thousand shares. A flood that fills `limit` loses its own packets. Who ignores drops
+has what a responding source has, not less: a greater penalty would be for whomever a flood names as its
+source.",
     parameters: &[
         HOSTS.id(1),
         TARGET.id(2),

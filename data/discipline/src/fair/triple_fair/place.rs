@@ -80,9 +80,7 @@ impl TripleFair {
         let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(known[end]?));
         if let Some(destination) = destination {
             let is_trusted = source.is_some_and(Host::is_trusted);
-            let (trusted, strangers) = (destination.trusted, destination.strangers);
-            let shares = hosts::shares(trusted, strangers);
-            let load = hosts::price(trusted, strangers, shares, is_trusted);
+            let load = hosts::price(destination.trusted, destination.strangers, is_trusted);
             self.queues[at].mix(load, packet.bytes());
         }
         match at < FIRST_BIN {

@@ -3,14 +3,14 @@
 //! ```text
 //!   turn of a queue     tag  += bytes x (flows of its source) x (load of its destination) / (flows in the queue)
 //!   turn of a source    tag  += bytes x load of the destination       VS += the same / active sources
-//!   turn of a receiver  tag  += bytes / its shares                    VD += bytes / shares of all active destinations
+//!   turn of a receiver  tag  += bytes                                 VD += the same / active destinations
 //!
-//!   load of a destination = (sum over its queues of 1 / (flows of the queue's source)) / its shares
-//!   its shares            = the trusted sources in that sum, if few send there; 1, if very many do
+//!   load of a destination = sum over its queues of 1 / (flows of the queue's source)
 //! ```
 //!
-//! So a source with many flows pays for each as many times as it has flows, and a destination to which very many sources
-//! send pays as if these were one. A host of which only single packets wait now and then would escape that, because
+//! So a source with many flows pays for each as many times as it has flows, and a destination to which many sources
+//! send pays as if these were one. A sender that does not respond to drops pays no less than these do, wherever it
+//! sends. A host of which only single packets wait now and then would escape that, because
 //! it has no queue when it is charged; therefore hosts have tags of their own: whoever is ahead of its end's virtual
 //! time by more than an allowance begins as much later. The allowance is greater for flows that have just begun, so that
 //! within a host's share short flows do not wait behind long ones.
@@ -18,7 +18,7 @@
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, FEW, Host, Hosts, ONE};
+use super::hosts::{self, Host, Hosts, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
 use super::turns::{TAG_MAX, Turn};
 
@@ -30,6 +30,8 @@ const ALLOWANCE_YOUNG: u64 = 48;
 const DEBT_MAX: u64 = 512;
 /// Bytes that a queue that was empty may send before it waits like others; until then its flow is young.
 const BOOST: u64 = 15_000;
+/// Sources at a destination, from which on it delays trusted ones too.
+const CROWD: u32 = 8;
 /// Flows in a bin that count at most.
 const BIN_FLOWS_MAX: u32 = 32;
 /// When the virtual times begin anew near zero.
@@ -82,8 +84,6 @@ struct Price {
     flows: u32,
     /// The load of its destination, in 256ths.
     load: u64,
-    /// The shares that its destination has, in 256ths.
-    shares: u64,
     /// Whether its destination may delay it.
     is_delayed: bool,
 }
@@ -153,7 +153,12 @@ impl TripleFair {
         let mut nows = [sources.now, destinations.now];
         let source = sources.get(queue.hosts[0]);
         let price = reckon(queue, source, destinations);
-        let together = [sources.active, destinations.shares()];
+        let actives = [sources.active, destinations.active];
+        let bytes = if queue.is_stubborn {
+            bytes * destinations.trusted_mean().max(price.load) / price.load
+        } else {
+            bytes
+        };
         let source = sources.get_mut(queue.hosts[0]);
         let destination = destinations.get_mut(queue.hosts[1]);
         let (load, cost) = (price.load, bytes * price.load);
@@ -166,7 +171,7 @@ impl TripleFair {
         let mut tags = [None; 2];
         if let Some(host) = source {
             let before = nows[0];
-            nows[0] = before + divided(cost, together[0]);
+            nows[0] = before + divided(cost, actives[0]);
             host.tag = (host.tag.max(before) + cost).min(nows[0] + debt * load);
             tags[0] = Some(host.tag);
             if Self::is_shared(at) {
@@ -180,9 +185,8 @@ impl TripleFair {
         }
         if let Some(host) = destination {
             let before = nows[1];
-            nows[1] = before + divided(bytes * ONE, together[1]);
-            let cost = hosts::part(bytes * ONE * ONE, price.shares);
-            host.tag = (host.tag.max(before) + cost).min(before + debt * ONE);
+            nows[1] = before + divided(bytes * ONE, actives[1]);
+            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
             tags[1] = Some(host.tag);
             destinations.now = nows[1];
         }
@@ -244,7 +248,8 @@ impl TripleFair {
 #[inline]
 fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) -> Price {
     let flows = source.map_or(1, Host::flows);
-    let is_trusted = source.is_some_and(Host::is_trusted) && !queue.is_stubborn;
+    let has_lasted = source.is_some_and(Host::is_trusted);
+    let is_trusted = has_lasted && !queue.is_stubborn;
     let at = queue.hosts[1];
     let share = SHARES[(flows as usize).min(QUEUES)];
     if (share, is_trusted) != (queue.share, queue.is_trusted) {
@@ -259,17 +264,14 @@ fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) ->
         return Price {
             flows,
             load: u64::from(queue.load),
-            shares: ONE,
             is_delayed: false,
         };
     };
     let (trusted, strangers) = (destination.trusted, destination.strangers);
-    let shares = hosts::shares(trusted, strangers);
     Price {
         flows,
-        load: hosts::price(trusted, strangers, shares, is_trusted),
-        shares,
-        is_delayed: !is_trusted || u64::from(trusted) > FEW * ONE,
+        load: hosts::price(trusted, strangers, is_trusted),
+        is_delayed: !has_lasted || trusted >= CROWD * ONE as u32,
     }
 }
 
