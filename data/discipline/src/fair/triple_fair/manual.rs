@@ -32,14 +32,14 @@ to wait in it; a source's pays the mean of its destinations' loads. A new flow n
 threshold, and its first 15 kB go before others.
 
 Sources and destinations have tags of their own, because a host of which only single packets wait would
-never be charged. Whoever is ahead of its share by more than eight full frames begins as much later; the
-first 15 kB of a flow only if its source is ahead by 48, so that within a host's share short flows pass long
-ones. A source of which 64 packets have passed is trusted: its destination does not delay it, and beside it
-all strangers together count as two sources at most. Forged addresses do not last that long.
+never be charged. Whoever is ahead of its share by more than eight full frames begins as much later. A source
+of which 64 packets have passed is trusted: its destination does not delay it, and beside it all strangers
+together count as two sources at most. Forged addresses do not last that long.
 
-A flow whose queue stays above its target, although packets have been dropped for a second, ignores drops. As
-long as it does, it counts as a stranger, and pays no less than trusted sources do in the mean. So four hosts
-that send to one server have four fifths of the link beside a fifth one that floods another address.
+A queue that stays above its target, although packets have been dropped for a second, is of senders who
+ignore drops. As long as they do, it counts as a stranger's, and pays no less than trusted sources do in the
+mean. So four hosts that send to one server have four fifths of the link beside a fifth one that floods
+another address.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and falls

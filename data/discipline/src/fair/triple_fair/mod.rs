@@ -28,7 +28,7 @@ use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
 use self::hosts::Hosts;
-use self::queue::{BINS, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN};
+use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN};
 use self::sketch::Sketch;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
@@ -219,8 +219,9 @@ impl TripleFair {
         let stats = &mut self.stats.control;
         let packet = codel::dequeue(&mut law.codel, &control, cx, &mut source, spared, stats);
         let taken = source.taken;
+        // A bin is of many sources, of which some respond.
+        queue.is_stubborn = at < FIRST_BIN && law.codel.is_above_for(STUBBORN, cx.now);
         if is_flow {
-            queue.is_stubborn = law.codel.is_above_for(STUBBORN, cx.now);
             if before != (stats.dropped, stats.marked) {
                 law.dropped(cx.now, least);
             }

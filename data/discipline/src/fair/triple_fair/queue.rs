@@ -42,8 +42,6 @@ pub(super) struct Queue {
     pub(super) share: u16,
     /// Of a queue that all flows of a source share: the load of their destinations, in 256ths, its mean by bytes.
     pub(super) load: u16,
-    /// Bytes that it may still send as a young flow.
-    pub(super) young: u16,
     /// Whether its source was trusted when this part was reckoned, and responded to drops.
     pub(super) is_trusted: bool,
     /// Whether its sender does not respond to drops.
@@ -74,7 +72,6 @@ impl Queue {
             hosts,
             share: 0,
             load: ONE as u16,
-            young: 0,
             is_trusted: true,
             is_stubborn: false,
             waits: false,

@@ -12,8 +12,7 @@
 //! send pays as if these were one. A sender that does not respond to drops pays no less than these do, wherever it
 //! sends. A host of which only single packets wait now and then would escape that, because
 //! it has no queue when it is charged; therefore hosts have tags of their own: whoever is ahead of its end's virtual
-//! time by more than an allowance begins as much later. The allowance is greater for flows that have just begun, so that
-//! within a host's share short flows do not wait behind long ones.
+//! time by more than an allowance begins as much later.
 
 use weir_base::Span;
 
@@ -24,11 +23,9 @@ use super::turns::{TAG_MAX, Turn};
 
 /// Full frames that a host may be ahead of its share.
 const ALLOWANCE: u64 = 8;
-/// The same for what a young flow of a source sends.
-const ALLOWANCE_YOUNG: u64 = 48;
 /// Full frames that a host's tag is ahead of the virtual time at most: so long it pays for the past.
 const DEBT_MAX: u64 = 512;
-/// Bytes that a queue that was empty may send before it waits like others; until then its flow is young.
+/// Bytes that a queue that was empty may send before it waits like others.
 const BOOST: u64 = 15_000;
 /// Sources at a destination, from which on it delays trusted ones too.
 const CROWD: u32 = 8;
@@ -109,10 +106,7 @@ impl TripleFair {
             destinations.get(queue.hosts[1]).map(|host| host.tag),
         ];
         let boosted = self.now.saturating_sub(BOOST * ONE);
-        if at < FLOWS && queue.tag <= boosted {
-            queue.young = BOOST as u16;
-        }
-        let ahead = ahead(tags, nows, &price, self.bytes_max, queue.young > 0);
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let earliest = if ahead == 0 { 0 } else { self.now + ahead };
         queue.tag = queue.tag.max(boosted).max(earliest);
         if queue.tag == boosted {
@@ -197,14 +191,13 @@ impl TripleFair {
             divided(cost, in_queue)
         };
         queue.tag = tag + cost;
-        queue.young = u64::from(queue.young).saturating_sub(bytes) as u16;
         self.finish = self.finish.max(queue.tag);
         if leaves {
             self.turns.pop(turn);
             self.leave(at);
             return;
         }
-        let ahead = ahead(tags, nows, &price, self.bytes_max, queue.young > 0);
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         if ahead > 0 {
             queue.tag = queue.tag.max(self.now + ahead);
         }
@@ -282,19 +275,16 @@ fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
     [share * trusted, share * (1 - trusted)]
 }
 
-/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of `frame`s: so much later
-/// it begins. A source that has lasted is not delayed by its destination, unless many send there.
+/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of bytes: so much later it
+/// begins. A source that has lasted is not delayed by its destination, unless many send there.
 #[inline]
-fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, frame: u64, is_young: bool) -> u64 {
+fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, allowance: u64) -> u64 {
     let [source, destination] = tags;
-    let frames = if is_young { ALLOWANCE_YOUNG } else { ALLOWANCE };
     let ahead = source.map_or(0, |tag| {
-        tag.saturating_sub(nows[0] + frames * frame * price.load)
+        tag.saturating_sub(nows[0] + allowance * price.load)
     });
     match destination {
-        Some(tag) if price.is_delayed => {
-            ahead.max(tag.saturating_sub(nows[1] + ALLOWANCE * frame * ONE))
-        }
+        Some(tag) if price.is_delayed => ahead.max(tag.saturating_sub(nows[1] + allowance * ONE)),
         _ => ahead,
     }
 }

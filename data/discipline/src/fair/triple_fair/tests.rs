@@ -102,32 +102,6 @@ fn a_source_that_ignores_drops_has_no_more_than_one_that_responds() {
 }
 
 #[test]
-fn short_flows_go_before_a_long_one_of_their_host() {
-    // Host 0 sends as much as it can in flow 0, and 9 others do so, too. Now and then host 0 has a short flow of 4 packets.
-    let mut rig = rig(60, |flow| {
-        (if flow < 10 { flow as u32 } else { 0 }, flow as u32)
-    });
-    let mut discipline = queues();
-    shares(&mut rig, &mut discipline, 10, 4000);
-    for short in 10..60 {
-        for _ in 0..4 {
-            rig.offer(&mut discipline, short, 1000);
-        }
-        let mut left = 4;
-        for n in 0..400 {
-            let flow = rig.take(&mut discipline).unwrap().slot.0 as usize;
-            if flow == short {
-                left -= 1;
-                assert!(n < 12, "{n}");
-            } else {
-                rig.offer(&mut discipline, flow, 1000);
-            }
-        }
-        assert_eq!(left, 0);
-    }
-}
-
-#[test]
 fn flows_of_a_source_share() {
     let mut rig = rig(9, |_| (1, 1));
     let served = shares(&mut rig, &mut queues(), 9, 9000);
@@ -241,7 +215,7 @@ fn a_host_whose_queue_is_always_empty_has_no_more_than_its_share() {
             rig.offer(&mut discipline, next, 1000);
         }
         // A part of eleven, and at first the allowance of its host.
-        assert!((1700..2080).contains(&sent), "{flows} flows: {sent}");
+        assert!((1700..2030).contains(&sent), "{flows} flows: {sent}");
         assert!(longest < 40, "{flows} flows: {longest}");
     }
 }
