@@ -194,6 +194,11 @@ impl Declared {
         Self(self.0.optional())
     }
 
+    /// It is a text that is another one each time, so it is no label of a metric.
+    const fn varying(self) -> Self {
+        Self(self.0.varying())
+    }
+
     const fn shown(self, cells: &'static [Cell]) -> Self {
         Self(self.0.shown(cells))
     }

@@ -101,6 +101,7 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .shown(&[Cell::new("PORT")])
         .read(|finding| finding.port.as_str().into()),
     component(2, "phase", TEXT, "follow")
+        .varying()
         .about(
             "`blind`: no reflector answers. `follow`: the delay is low. `suspicion`: one delay was high. `drain`: the \
              queue behind the port is emptied.",
@@ -143,6 +144,7 @@ const COLUMNS: &[Column<FindingRow>] = &[
         .about("Probes that could not be sent.")
         .read(|finding| finding.refused.into()),
     component(12, "why", TEXT, "the delay is low under load: it grows")
+        .varying()
         .about("Why the rate is what it is.")
         .shown(&[Cell::new("WHY")])
         .read(|finding| match &finding.trouble {

@@ -57,6 +57,7 @@ const COLUMNS: &[Column<ReflectorRow>] = &[
         .shown(&[Cell::new("ADDRESS")])
         .read(|row| row.address.to_string().into()),
     component(3, "state", TEXT, "answers")
+        .varying()
         .about(
             "`asked`: it has not answered yet. `answers`. `silent`: it does not answer, and is asked every two seconds. \
              `not believed`: other reflectors denied the delays that it showed.",

@@ -70,9 +70,14 @@ impl Reader {
         })?;
         let mut others = BTreeMap::new();
         for block in BLOCKS {
-            if let Source::Status(read) = block.source {
-                others.insert(block.class.name, read(&self.status(sample.pool_packets, sample.created)));
-            }
+            let value = match block.source {
+                Source::Status(read) => read(&self.status(sample.pool_packets, sample.created)),
+                Source::Rates(read) if Sampled::has(block) => {
+                    read(&self.running.finders.report())
+                }
+                _ => continue,
+            };
+            others.insert(block.class.name, value);
         }
         lock(&self.sampled).take(sample, others);
         Ok(())

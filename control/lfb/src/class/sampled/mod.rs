@@ -46,7 +46,11 @@ impl Sampled {
     pub fn has(block: &Block) -> bool {
         match block.source {
             Source::Sampled(_) => true,
-            Source::Plane(_) | Source::Redirect(_) | Source::Ports(_) | Source::Status(_) => {
+            Source::Plane(_)
+            | Source::Redirect(_)
+            | Source::Ports(_)
+            | Source::Rates(_)
+            | Source::Status(_) => {
                 block.class.metric.is_some()
             }
             Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
