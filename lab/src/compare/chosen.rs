@@ -16,7 +16,7 @@ use crate::scenario::{Link, Override, Plan, Scenario, ScenarioError};
 const LINK: &str = "bottleneck";
 
 /// The short names, and the built-in scenarios.
-const NAMED: [(&str, &str); 22] = [
+const NAMED: [(&str, &str); 24] = [
     ("rrul", "rrul/rrul"),
     ("mix", "rfc7928/9-mix"),
     ("floods", "attack/few-floods"),
@@ -30,6 +30,8 @@ const NAMED: [(&str, &str); 22] = [
     ("timed", "attack/timed-packets"),
     ("crowd", "hosts/crowd"),
     ("shared-address", "hosts/shared-address"),
+    ("flooding-host", "hosts/flooding-host"),
+    ("flooding-host-flows", "hosts/flooding-host-flows"),
     ("one-sender", "rfc7928/5.1-one-sender"),
     ("aggressive", "rfc7928/5.2-aggressive"),
     ("unresponsive", "rfc7928/5.3-unresponsive"),

@@ -117,6 +117,8 @@ pub(super) struct Hosts {
     hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
     pub(super) active: u32,
+    /// The parts of trusted sources at all of them, and those of at most one source at each, in 256ths.
+    trusted: [u64; 2],
     /// The virtual time.
     pub(super) now: u64,
 }
@@ -138,6 +140,7 @@ impl Hosts {
             sets: Box::new([Set::default(); SETS]),
             hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
+            trusted: [0; 2],
             now: 0,
         }
     }
@@ -222,6 +225,28 @@ impl Hosts {
     /// A host has become trusted.
     pub(super) fn trust(&mut self, at: u16) {
         self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
+    }
+
+    /// A queue's part of the load of its destination changes, from and to these parts of trusted sources and of
+    /// strangers.
+    #[inline]
+    pub(super) fn load(&mut self, at: u16, from: [u32; 2], to: [u32; 2]) {
+        let Some(host) = self.hosts.get_mut(usize::from(at)) else {
+            return;
+        };
+        let before = u64::from(host.trusted);
+        host.trusted = host.trusted - from[0] + to[0];
+        host.strangers = host.strangers - from[1] + to[1];
+        let after = u64::from(host.trusted);
+        self.trusted[0] = self.trusted[0] + after - before;
+        self.trusted[1] = self.trusted[1] + after.min(ONE) - before.min(ONE);
+    }
+
+    /// The trusted sources at a destination that has some, in the mean, in 256ths: at least one.
+    #[inline]
+    pub(super) fn trusted_mean(&self) -> u64 {
+        let [all, once] = self.trusted;
+        (all * ONE / once.max(1)).max(ONE)
     }
 
     /// Hosts with a queue that waits, at least one.

@@ -36,6 +36,11 @@ never be charged. Whoever is ahead of its share by more than eight full frames b
 of which 64 packets have passed is trusted: its destination does not delay it, and beside it all strangers
 together count as two sources at most. Forged addresses do not last that long.
 
+A queue that stays above its target, although packets have been dropped for a second, is of senders who
+ignore drops. As long as they do, it counts as a stranger's, and pays no less than trusted sources do in the
+mean. So four hosts that send to one server have four fifths of the link beside a fifth one that floods
+another address.
+
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and falls
 slowly: one sender with a long round trip keeps the link. With many busy queues each keeps some more
@@ -56,8 +61,9 @@ it delays honest flows; CAKE gave the isolation of both ends, but takes the grea
 An attacker with one address has one source's share, whatever it opens, and also if it sends a packet whenever
 its queue has run empty; with forged addresses it has what its destination has. Whom it attacks shares that
 part with the attack: trusted sources keep a third of it or more. An attacker with a thousand real addresses
-and destinations gets a thousand shares. A flood that fills `limit` loses its own packets. Nobody has less
-than its share for ignoring drops: such a penalty would be for whomever a flood names as its source.",
+and destinations gets a thousand shares. A flood that fills `limit` loses its own packets. Who ignores drops
+has what a responding source has, not less: a greater penalty would be for whomever a flood names as its
+source.",
     parameters: &[
         HOSTS.id(1),
         TARGET.id(2),

@@ -28,7 +28,7 @@ use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
 use self::hosts::Hosts;
-use self::queue::{BINS, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED};
+use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN};
 use self::sketch::Sketch;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
@@ -170,7 +170,7 @@ impl TripleFair {
     fn punctual(&mut self, now: Instant) -> Option<usize> {
         let turn = self.turns.first()?;
         let at = turn.queue;
-        let queue = &self.queues[at];
+        let queue = &mut self.queues[at];
         let head = self.slab.front(&queue.packets)?;
         if at >= FLOWS || now.since(head.enqueued) >= self.params.control.target {
             return None;
@@ -180,6 +180,7 @@ impl TripleFair {
         if queue.was_late {
             let law = &mut self.laws[at];
             law.codel.calm();
+            queue.is_stubborn = false;
             if is_last {
                 law.ran_empty(now);
             }
@@ -218,6 +219,8 @@ impl TripleFair {
         let stats = &mut self.stats.control;
         let packet = codel::dequeue(&mut law.codel, &control, cx, &mut source, spared, stats);
         let taken = source.taken;
+        // A bin is of many sources, of which some respond.
+        queue.is_stubborn = at < FIRST_BIN && law.codel.is_above_for(STUBBORN, cx.now);
         if is_flow {
             if before != (stats.dropped, stats.marked) {
                 law.dropped(cx.now, least);

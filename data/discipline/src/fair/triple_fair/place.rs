@@ -156,7 +156,7 @@ impl TripleFair {
         self.stats.evicted += u64::from(evicted);
         let queue = &mut self.queues[at];
         // It is empty, and does not wait: the rest is as in a new one.
-        (queue.tag, queue.was_late) = (0, false);
+        (queue.tag, queue.was_late, queue.is_stubborn) = (0, false, false);
         for end in 0..2 {
             let (before, hosts) = (queue.hosts[end], &mut self.ends[end]);
             let host = match (known[end], hashes[end]) {

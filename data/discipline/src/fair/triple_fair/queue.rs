@@ -24,6 +24,9 @@ const TARGET_MAX: Span = Span::from_millis(40);
 /// A queue that runs empty within this time after a drop had a target that was too short.
 const SOON: Span = Span::from_secs(1);
 
+/// Drops that have not shortened a queue for this long show that its sender does not respond to them.
+pub(super) const STUBBORN: Span = Span::from_secs(1);
+
 /// Bytes over which a shared queue takes the mean of its destinations' loads.
 const LOAD_MEMORY: u64 = 32_768;
 
@@ -39,8 +42,10 @@ pub(super) struct Queue {
     pub(super) share: u16,
     /// Of a queue that all flows of a source share: the load of their destinations, in 256ths, its mean by bytes.
     pub(super) load: u16,
-    /// Whether its source was trusted when this part was reckoned.
+    /// Whether its source was trusted when this part was reckoned, and responded to drops.
     pub(super) is_trusted: bool,
+    /// Whether its sender does not respond to drops.
+    pub(super) is_stubborn: bool,
     /// Whether it waits for a turn.
     pub(super) waits: bool,
     /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
@@ -68,6 +73,7 @@ impl Queue {
             share: 0,
             load: ONE as u16,
             is_trusted: true,
+            is_stubborn: false,
             waits: false,
             was_late: false,
         }

@@ -9,14 +9,15 @@
 //! ```
 //!
 //! So a source with many flows pays for each as many times as it has flows, and a destination to which many sources
-//! send pays as if these were one. A host of which only single packets wait now and then would escape that, because
+//! send pays as if these were one. A sender that does not respond to drops pays no less than these do, wherever it
+//! sends. A host of which only single packets wait now and then would escape that, because
 //! it has no queue when it is charged; therefore hosts have tags of their own: whoever is ahead of its end's virtual
 //! time by more than an allowance begins as much later.
 
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, ONE};
+use super::hosts::{self, Host, Hosts, ONE};
 use super::queue::{FIRST_BIN, FLOWS, QUEUES, Queue};
 use super::turns::{TAG_MAX, Turn};
 
@@ -27,7 +28,7 @@ const DEBT_MAX: u64 = 512;
 /// Bytes that a queue that was empty may send before it waits like others.
 const BOOST: u64 = 15_000;
 /// Sources at a destination, from which on it delays trusted ones too.
-const CROWD: u32 = 4;
+const CROWD: u32 = 8;
 /// Flows in a bin that count at most.
 const BIN_FLOWS_MAX: u32 = 32;
 /// When the virtual times begin anew near zero.
@@ -98,14 +99,14 @@ impl TripleFair {
         let [sources, destinations] = &mut self.ends;
         let nows = [sources.now, destinations.now];
         let source = sources.enter(queue.hosts[0]);
-        let mut destination = destinations.enter(queue.hosts[1]);
-        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        destinations.enter(queue.hosts[1]);
+        let price = reckon(queue, source.as_deref(), destinations);
         let tags = [
             source.map(|host| host.tag),
-            destination.map(|host| host.tag),
+            destinations.get(queue.hosts[1]).map(|host| host.tag),
         ];
-        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let boosted = self.now.saturating_sub(BOOST * ONE);
+        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
         let earliest = if ahead == 0 { 0 } else { self.now + ahead };
         queue.tag = queue.tag.max(boosted).max(earliest);
         if queue.tag == boosted {
@@ -128,11 +129,8 @@ impl TripleFair {
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             hosts.leave(host);
         }
-        if let Some(destination) = self.ends[1].get_mut(queue.hosts[1]) {
-            let [trusted, strangers] = parts(queue.share, queue.is_trusted);
-            destination.trusted -= trusted;
-            destination.strangers -= strangers;
-        }
+        let parts = parts(queue.share, queue.is_trusted);
+        self.ends[1].load(queue.hosts[1], parts, [0; 2]);
         queue.share = 0;
         if Self::is_shared(at) {
             self.give_back(at);
@@ -147,10 +145,16 @@ impl TripleFair {
         let queue = &mut self.queues[at];
         let [sources, destinations] = &mut self.ends;
         let mut nows = [sources.now, destinations.now];
+        let source = sources.get(queue.hosts[0]);
+        let price = reckon(queue, source, destinations);
         let actives = [sources.active, destinations.active];
+        let bytes = if queue.is_stubborn {
+            bytes * destinations.trusted_mean().max(price.load) / price.load
+        } else {
+            bytes
+        };
         let source = sources.get_mut(queue.hosts[0]);
-        let mut destination = destinations.get_mut(queue.hosts[1]);
-        let price = reckon(queue, source.as_deref(), destination.as_deref_mut());
+        let destination = destinations.get_mut(queue.hosts[1]);
         let (load, cost) = (price.load, bytes * price.load);
         let debt = DEBT_MAX * self.bytes_max;
         let in_queue = match at {
@@ -235,32 +239,32 @@ impl TripleFair {
 
 /// Renews a queue's part of its destination's load.
 #[inline]
-fn reckon(queue: &mut Queue, source: Option<&Host>, destination: Option<&mut Host>) -> Price {
+fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) -> Price {
     let flows = source.map_or(1, Host::flows);
-    let is_trusted = source.is_some_and(Host::is_trusted);
-    let Some(destination) = destination else {
+    let has_lasted = source.is_some_and(Host::is_trusted);
+    let is_trusted = has_lasted && !queue.is_stubborn;
+    let at = queue.hosts[1];
+    let share = SHARES[(flows as usize).min(QUEUES)];
+    if (share, is_trusted) != (queue.share, queue.is_trusted) {
+        let [from, to] = [
+            parts(queue.share, queue.is_trusted),
+            parts(share, is_trusted),
+        ];
+        destinations.load(at, from, to);
+        (queue.share, queue.is_trusted) = (share, is_trusted);
+    }
+    let Some(destination) = destinations.get(at) else {
         return Price {
             flows,
             load: u64::from(queue.load),
             is_delayed: false,
         };
     };
-    let (mut trusted, mut strangers) = (destination.trusted, destination.strangers);
-    let share = SHARES[(flows as usize).min(QUEUES)];
-    if (share, is_trusted) != (queue.share, queue.is_trusted) {
-        let [before, after] = [
-            parts(queue.share, queue.is_trusted),
-            parts(share, is_trusted),
-        ];
-        trusted = trusted - before[0] + after[0];
-        strangers = strangers - before[1] + after[1];
-        (destination.trusted, destination.strangers) = (trusted, strangers);
-        (queue.share, queue.is_trusted) = (share, is_trusted);
-    }
+    let (trusted, strangers) = (destination.trusted, destination.strangers);
     Price {
         flows,
         load: hosts::price(trusted, strangers, is_trusted),
-        is_delayed: !is_trusted || trusted >= CROWD * ONE as u32,
+        is_delayed: !has_lasted || trusted >= CROWD * ONE as u32,
     }
 }
 
