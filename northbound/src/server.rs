@@ -184,13 +184,14 @@ async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
     }
 }
 
-/// Answers the requests of a stream that is no connection to a socket, for its time at most. Nobody knows its peer.
+/// Answers the requests of a stream that is no connection to a socket, for its time at most and without answers that go
+/// on. Nobody knows its peer.
 pub async fn answer_stream<S>(stream: S, operator: Arc<dyn Operator>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = router(operator).layer(Extension(Peer::default()));
-    if let Ok(lease) = Places::default().lease().await {
+    let service = router(operator, Guard::Socket).layer(Extension(Peer::default()));
+    if let Ok(lease) = Places::new(0).lease().await {
         answer(stream, service, lease, CONNECTION_TIME_MAX).await;
     }
 }
