@@ -25,11 +25,11 @@ deb:
 	scripts/deb target/release/weir target/debian
 
 # One file without libraries: target/TARGET/static/weir. `make static TARGET=aarch64-unknown-linux-musl` needs a C compiler
-# for that target, too (ring has C in it).
+# for that target, too (ring has C in it). Relocations are packed: they are a megabyte otherwise.
 TARGET ?= x86_64-unknown-linux-musl
 static:
 	rustup target add $(TARGET)
-	RUSTFLAGS="-C force-unwind-tables=no" cargo build --profile static --locked --package weir --target $(TARGET)
+	RUSTFLAGS="-C link-arg=-Wl,-z,pack-relative-relocs" cargo build --profile static --locked --package weir --target $(TARGET)
 
 packages:
 	scripts/install-packages
