@@ -330,15 +330,15 @@ fn a_flood_is_seen() {
         );
         assert!(json("waiting", "?by=flow").as_array().unwrap().len() >= 30);
         // A machine with other work does not fill the link in each second.
+        // A machine with other work does not fill the link in each second.
+        let mut now = Value::Null;
         bench.eventually("the link is full for a second", || {
-            let full = |row: &Value| row["utilisation_ratio"].as_f64().unwrap() > 0.95;
-            json("history", "?port=wan&records=600")
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(full)
+            let full = |row: &&Value| row["utilisation_ratio"].as_f64().unwrap() > 0.95;
+            let history = json("history", "?port=wan&records=600");
+            let found = history.as_array().unwrap().iter().find(full);
+            now = found.cloned().unwrap_or_default();
+            found.is_some()
         });
-        let now = &json("history", "?port=wan&records=1")[0];
         let delay = |name: &str| now[name].as_f64().unwrap();
         assert!((0.001..5.0).contains(&delay("delay_p50_s")), "{now}");
         assert!(delay("delay_p50_s") <= delay("delay_p99_s"), "{now}");
