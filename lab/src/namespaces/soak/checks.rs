@@ -133,13 +133,14 @@ impl Checks {
         );
         let allowed = warm.memory + (warm.memory as f64 * MEMORY_GROWTH) as u64 + MEMORY_SPARE;
         let [a, b, c] = [warm.memory, end.memory, allowed].map(|bytes| bytes >> 20);
-        let seen = format!("{a} MiB after the warm-up, {b} MiB at the end, at most {c} MiB");
+        let seen =
+            format!("{a} MiB in the second quarter, {b} MiB in the last one, at most {c} MiB");
         self.add("memory is flat", end.memory <= allowed, seen);
         for (what, warm, end) in [
             ("open files", warm.files, end.files),
             ("threads", warm.threads, end.threads),
         ] {
-            let seen = format!("{warm} after the warm-up, {end} at the end");
+            let seen = format!("{warm} in the second quarter, {end} in the last one");
             self.add(
                 format!("the number of {what} is flat"),
                 end <= warm + IN_PROGRESS,

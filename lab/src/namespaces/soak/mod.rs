@@ -60,8 +60,6 @@ use crate::progress::Progress;
 
 /// Open files that the lab needs.
 const FILES: u64 = 4096;
-/// The part of the run after which memory must not grow any more.
-const WARM_UP: f64 = 0.25;
 /// Interval of the looks at the router.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -184,11 +182,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// The router's resources after the warm-up and at the end, and how often it was asked.
+/// The router's resources after the warm-up and at the end: the median of each in the second and in the last quarter of
+/// the run, because a table that is read anew takes its memory twice for a moment.
 struct Watched {
     warm: Usage,
     end: Usage,
-    looks: u64,
+    looks: usize,
 }
 
 /// Lets everybody work for the duration; returns what they did.
@@ -241,8 +240,8 @@ fn watch(
     is_over: &dyn Fn() -> bool,
     progress: &mut Progress,
 ) -> Result<Watched, Error> {
-    let (began, mut warm, mut looks) = (Instant::now(), None, 0);
-    let mut last = None;
+    let began = Instant::now();
+    let mut looks: Vec<(Duration, Usage)> = Vec::new();
     while began.elapsed() < duration && !is_over() {
         if options.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -252,11 +251,7 @@ fn watch(
         let Some(now) = Usage::of(bed)? else {
             continue;
         };
-        last = Some(now);
-        looks += 1;
-        if warm.is_none() && began.elapsed() >= duration.mul_f64(WARM_UP) {
-            warm = Some(now);
-        }
+        looks.push((began.elapsed(), now));
         progress.update(&format!(
             "{:.0} of {:.0} s; the router holds {} MiB",
             began.elapsed().as_secs_f64(),
@@ -264,14 +259,18 @@ fn watch(
             now.memory >> 20
         ));
     }
+    let quarter = duration / 4;
+    let between = |from: Duration, to: Duration| {
+        let within = looks.iter().filter(|(at, _)| (from..to).contains(at));
+        Usage::median(within.map(|(_, usage)| *usage).collect())
+    };
     let silent = || Error::Program {
         what: "the router".to_owned(),
-        output: "it has not answered once".to_owned(),
+        output: "it did not answer for a quarter of the run".to_owned(),
     };
-    let end = last.ok_or_else(silent)?;
     Ok(Watched {
-        warm: warm.unwrap_or(end),
-        end,
-        looks,
+        warm: between(quarter, quarter * 2).ok_or_else(silent)?,
+        end: between(quarter * 3, Duration::MAX).ok_or_else(silent)?,
+        looks: looks.len(),
     })
 }

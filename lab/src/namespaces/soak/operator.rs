@@ -51,6 +51,9 @@ const WRONG_FILES: [&str; 4] = [
     "pool = 1\n[port.wan]\ninterface = \"wan\"\n",
 ];
 
+/// Something that the operator does.
+type Action<'a> = fn(&mut Operator<'a>) -> Result<(), Error>;
+
 /// The operator.
 pub(super) struct Operator<'a> {
     bed: &'a Bed,
@@ -60,7 +63,7 @@ pub(super) struct Operator<'a> {
 
 impl<'a> Operator<'a> {
     /// Everything that the operator does.
-    const ACTIONS: [fn(&mut Self) -> Result<(), Error>; 11] = [
+    const ACTIONS: [Action<'a>; 11] = [
         Self::set_rate,
         Self::set_wrong,
         Self::other_discipline,

@@ -116,7 +116,7 @@ fn commands(verb: &str, network: u32) -> impl Iterator<Item = String> {
         "route {verb} {}/24 via 10.83.2.2",
         address_in(network, 0)
     );
-    let v6 = (network % V6_EVERY == 0).then(|| {
+    let v6 = network.is_multiple_of(V6_EVERY).then(|| {
         let [high, low] = [network >> 16, network & 0xffff];
         format!("route {verb} 2001:db8:{high:x}:{low:x}::/64 via fd83:2::2\n")
     });

@@ -40,6 +40,22 @@ impl Usage {
             threads: field(&status, "Threads:"),
         }))
     }
+
+    /// The median of each resource, and the process of the last look; none without a look.
+    pub(super) fn median(looks: Vec<Self>) -> Option<Self> {
+        let pid = looks.last()?.pid;
+        let of = |what: fn(&Self) -> u64| {
+            let mut all: Vec<u64> = looks.iter().map(what).collect();
+            all.sort_unstable();
+            all[all.len() / 2]
+        };
+        Some(Self {
+            pid,
+            memory: of(|usage| usage.memory),
+            files: of(|usage| usage.files),
+            threads: of(|usage| usage.threads),
+        })
+    }
 }
 
 /// The number of a line of `/proc/PID/status`.
@@ -52,6 +68,21 @@ fn field(status: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peak_is_no_median() {
+        let look = |memory| Usage {
+            pid: 7,
+            memory,
+            files: 3,
+            threads: 2,
+        };
+        assert_eq!(
+            Usage::median(vec![look(5), look(900), look(6)]),
+            Some(look(6))
+        );
+        assert_eq!(Usage::median(Vec::new()), None);
+    }
 
     #[test]
     fn fields_have_units_or_not() {
