@@ -345,7 +345,7 @@ mod tests {
         let found = |options: &[u8]| {
             let mut segment = SEGMENT[..20].to_vec();
             segment.extend_from_slice(options);
-            segment[12] = ((20 + options.len()) / 4 << 4) as u8;
+            segment[12] = (((20 + options.len()) / 4) << 4) as u8;
             View::new_unchecked(segment).timestamps()
         };
         let stamps = [8, 10, 0, 0, 1, 2, 0, 0, 3, 4];
