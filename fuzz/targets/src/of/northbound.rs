@@ -14,6 +14,7 @@ use weir_base::{Instant, Streams};
 use weir_config::Document;
 use weir_discipline::Spec;
 use weir_lfb::Plan;
+use weir_lfb::class::sampled::Sampled;
 use weir_lfb::class::status::Process;
 use weir_lfb::class::{self, Block, ControlSent, Source};
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
@@ -161,7 +162,9 @@ impl Operator for Idle {
             Source::Flows(collect, write) => write(collect(&plane, now, &query)),
             Source::Ports(read) => read(&plane, &[class::ports::Device::default()]),
             Source::Tables(read) => read(&Tables::default()),
+            Source::Rates(read) => read(&[]),
             Source::Netfilter(read) => read(&[]),
+            Source::Sampled(read) => read(&Sampled::default(), &query),
             Source::Status(read) => read(&Process {
                 version: "0",
                 pid: 1,
@@ -170,6 +173,8 @@ impl Operator for Idle {
                 frame_bytes_max: plane.frame_bytes_max(),
                 router: self.plan.router.clone(),
                 ports: 1,
+                bypassed: 0,
+                bypassed_new: 0,
                 created: plane.created(),
             }),
         })
