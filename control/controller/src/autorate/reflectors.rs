@@ -345,17 +345,19 @@ impl Reflectors {
 
     /// The state of each reflector, in their order.
     pub(super) fn states(&self, now: Instant) -> impl Iterator<Item = ReflectorState> {
-        self.all[..self.named].iter().map(move |reflector| ReflectorState {
-            word: match reflector {
-                _ if reflector.is_silent() => "silent",
-                _ if reflector.disbelieved_until > now => "not believed",
-                _ if reflector.baseline.value().is_none() => "asked",
-                _ => "answers",
-            },
-            rtt: reflector.recent[0],
-            baseline: reflector.baseline.value(),
-            lost: reflector.lost,
-        })
+        self.all[..self.named]
+            .iter()
+            .map(move |reflector| ReflectorState {
+                word: match reflector {
+                    _ if reflector.is_silent() => "silent",
+                    _ if reflector.disbelieved_until > now => "not believed",
+                    _ if reflector.baseline.value().is_none() => "asked",
+                    _ => "answers",
+                },
+                rtt: reflector.recent[0],
+                baseline: reflector.baseline.value(),
+                lost: reflector.lost,
+            })
     }
 
     /// The mean baseline of those that have one.

@@ -72,9 +72,7 @@ impl Reader {
         for block in BLOCKS {
             let value = match block.source {
                 Source::Status(read) => read(&self.status(sample.pool_packets, sample.created)),
-                Source::Rates(read) if Sampled::has(block) => {
-                    read(&self.running.finders.report())
-                }
+                Source::Rates(read) if Sampled::has(block) => read(&self.running.finders.report()),
                 _ => continue,
             };
             others.insert(block.class.name, value);

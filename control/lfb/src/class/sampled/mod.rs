@@ -50,9 +50,7 @@ impl Sampled {
             | Source::Redirect(_)
             | Source::Ports(_)
             | Source::Rates(_)
-            | Source::Status(_) => {
-                block.class.metric.is_some()
-            }
+            | Source::Status(_) => block.class.metric.is_some(),
             Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
         }
     }
