@@ -18,7 +18,7 @@ fn a_router_under_fire_is_as_before() {
         "--duration",
         "15 s",
         "--routes",
-        "20000",
+        "5000",
         "--seed",
         "1",
     ];

@@ -163,6 +163,10 @@ fn run_all(
         ran.memory = ran.memory.max(cost.memory);
         Ok(reached.insert(cost.allocations))
     };
+    // The first input of a process allocates for all that follow it, so it does not count.
+    if let Some(input) = seeds.first() {
+        once(target, input)?;
+    }
     let mut corpus = Vec::new();
     for input in seeds {
         take(&input)?;
@@ -195,6 +199,7 @@ fn once(target: &Target, input: &[u8]) -> Result<Cost, Failure> {
         what,
         input: input.to_vec(),
     };
+    catch_panics();
     let began = Instant::now();
     let mut panicked = None;
     let used = allocation_counter::measure(|| panicked = caught(|| (target.run)(input)));
@@ -224,8 +229,8 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The message and the place of a panic in `work`; none if there is none.
-fn caught(work: impl FnOnce()) -> Option<String> {
+/// Lets panics of threads that catch them be quiet.
+fn catch_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
@@ -234,6 +239,10 @@ fn caught(work: impl FnOnce()) -> Option<String> {
             false => usual(info),
         }));
     });
+}
+
+/// The message and the place of a panic in `work`; none if there is none.
+fn caught(work: impl FnOnce()) -> Option<String> {
     IS_CAUGHT.set(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     IS_CAUGHT.set(false);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest input.
-pub const INPUT_BYTES_MAX: usize = 4096;
+pub const INPUT_BYTES_MAX: usize = 8192;
 /// Deepest folder.
 const DEPTH_MAX: u32 = 4;
 
