@@ -94,7 +94,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     }
 }
 
-/// Whoever uses a discipline finds all of its gauges on the dashboard.
+/// The dashboard has all gauges of every discipline.
 #[test]
 fn the_dashboard_shows_every_metric_of_a_discipline() {
     let dashboard = list("dashboard").to_string();

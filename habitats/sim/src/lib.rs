@@ -15,7 +15,6 @@
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
 //! - `multicast`: datagrams to many hosts; `probe`: reflectors of a port's probes
-//! - `round_trips`: the round trips of the TCP connections that pass a port
 //! - [`line`]: a link whose rate and delay change with time, and a modem's buffer in front of it
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
@@ -44,7 +43,6 @@ mod observe;
 pub mod passage;
 mod plain;
 mod probe;
-mod round_trips;
 mod route;
 pub mod simulation;
 pub mod tcp;

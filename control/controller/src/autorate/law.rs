@@ -197,11 +197,10 @@ impl Autorate {
                     self.begin_drain(now, true); // the link has become slower meanwhile
                 }
             }
-            Some(_) => {}
             None if answer.at >= self.counts_from && now >= self.leave_until => {
                 self.decide(now, answer);
             }
-            None => {}
+            _ => {}
         }
         self.put_out();
     }

@@ -8,7 +8,7 @@
 //!
 //! - `change`: changes by actors: rates, parameters, cuts
 //! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
-//! - `probe`: probes of ports to reflectors
+//! - `probe`: probes of ports to reflectors; `round_trips`: those of the TCP connections that pass a port
 //!
 //! # The order at one instant
 //!
@@ -21,6 +21,7 @@ mod change;
 mod fpf;
 mod probe;
 mod process;
+pub(crate) mod round_trips;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -4,7 +4,7 @@ use weir_base::Instant;
 use weir_packet::FlowKey;
 use weir_path::round_trips::{RoundTrip, RoundTrips, Segment};
 
-use crate::fabric::Fabric;
+use super::Fabric;
 use crate::flight::{Content, Flight};
 use crate::frame::Frame;
 use crate::network::PortId;
