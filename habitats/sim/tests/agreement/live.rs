@@ -10,6 +10,7 @@ use weir_live::device::loopback::{Clock, Frame, Loopback};
 use weir_live::device::{Device, Received};
 use weir_packet::Fate;
 use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::plane::filter::Filter;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{Sightings, Want};
 use weir_path::plane::{Mode, Plane};
@@ -89,6 +90,7 @@ impl Router {
             snap: 64,
             packets: u64::MAX,
             until: Instant::FAR_FUTURE,
+            filter: Filter::default(),
         };
         let watch = plane.watch(want, Sightings::default(), Instant::ZERO);
         watch.unwrap();
