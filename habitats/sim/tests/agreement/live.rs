@@ -91,6 +91,7 @@ impl Router {
             snap: 64,
             packets: u64::MAX,
             until: Instant::FAR_FUTURE,
+            filter: Filter::default(),
         };
         let watch = plane.watch(want, Sightings::default(), Instant::ZERO);
         watch.unwrap();
