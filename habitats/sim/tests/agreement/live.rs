@@ -87,7 +87,6 @@ impl Router {
         let want = Want {
             ports: vec!["wan".to_owned()],
             drops: false,
-            filter: Filter::default(),
             snap: 64,
             packets: u64::MAX,
             until: Instant::FAR_FUTURE,
