@@ -4,10 +4,10 @@
 It takes one FE, reads and sets components by their IDs, and ends the association. Only the standard library is needed.
 
     forces_ce.py --listen 127.0.0.1:6704 get 1.1.3
-    forces_ce.py --listen 127.0.0.1:6704 set 16187650.1.21 u64 20000000 get 16187650.1.21
+    forces_ce.py --listen 127.0.0.1:6704 set 16187650.1.21 text "20 Mbit" get 16187650.1.21
 
 A path is CLASS.INSTANCE.COMPONENT, with further IDs below tables and structures. `weir list lfb --xml` has the IDs
-and types: 1.1.3 is the FE's name (FEObject); 16187650 is 0x00f70102, the ports of weir, and 21 the rate of one in bit/s.
+and types: 1.1.3 is the FE's name (FEObject); 16187650 is 0x00f70102, the ports of weir, and 21 the rate of one, a text.
 """
 
 import argparse

@@ -186,12 +186,9 @@ async fn steer(bench: &Bench) {
     };
     let (ports, drops) = (class("ports"), class("drops"));
     let mut control = Control::accept().await;
-    assert_eq!(
-        control.get(&ports, 2, &["rate"]).await,
-        Value::Whole(10_000_000)
-    );
+    assert_eq!(control.get(&ports, 2, &["rate"]).await, "10 Mbit".into());
     assert_eq!(control.get(&ports, 1, &["interface"]).await, "r0".into());
-    control.set(&ports, 2, &["rate"], "50000000").await;
+    control.set(&ports, 2, &["rate"], "50 Mbit").await;
     assert_eq!(
         control.get(&ports, 2, &["rate_bps"]).await,
         Value::Whole(50_000_000)
