@@ -579,7 +579,7 @@ fn tables_look_as_at_the_fe_itself() {
 fn any_component_is_got_set_and_watched() {
     let mut world = World::new(&[]);
     let value = |value: Value| Ok(Answer::Value(value));
-    assert_eq!(world.get("ports/wan/rate"), value(Value::Whole(10_000_000)));
+    assert_eq!(world.get("ports/wan/rate"), value(Value::from("10 Mbit")));
     assert_eq!(world.get("FEObject/1/FEName"), value("edge".into()));
     assert_eq!(world.get("2/1/1"), value(Value::Whole(1)));
     let set = |at: &str, text: &str| {

@@ -21,8 +21,8 @@ fn codes(outcomes: &[(ResultCode, String)]) -> Vec<ResultCode> {
 fn settings_and_counters_of_a_port_are_read() {
     let mut world = World::new();
     world.gauges = vec![("wan", "received", tally(7, 700))];
-    assert_eq!(world.value("ports", 2, "rate"), Value::Whole(10_000_000));
-    assert_eq!(world.value("ports", 1, "rate"), Value::Whole(0));
+    assert_eq!(world.value("ports", 2, "rate"), Value::from("10 Mbit"));
+    assert_eq!(world.value("ports", 1, "rate"), Value::from("0 bit"));
     assert_eq!(world.value("ports", 2, "received.packets"), Value::Whole(7));
     assert_eq!(world.value("ports", 1, "port"), "lan".into());
     assert_eq!(
@@ -31,7 +31,7 @@ fn settings_and_counters_of_a_port_are_read() {
     );
     assert_eq!(world.value("status", 1, "mode"), "routed".into());
     let whole = world.value("ports", 2, "");
-    assert_eq!(whole.whole("rate"), Some(10_000_000));
+    assert_eq!(whole.text("rate"), Some("10 Mbit"));
     assert_eq!(whole.whole("received.bytes"), Some(700));
     assert!(!world.value("routes", 1, "rows").rows().is_empty());
 }
@@ -183,7 +183,7 @@ fn a_long_table_comes_in_parts() {
 fn several_settings_are_one_change() {
     let mut world = World::new();
     let selects = vec![
-        set("ports", 2, "rate", "20000000"),
+        set("ports", 2, "rate", "20 Mbit"),
         set("queues", 2, "discipline", "red"),
         set("red", 2, "limit", "300"),
     ];
@@ -204,8 +204,8 @@ fn a_refused_setting_is_named_with_its_cause_and_nothing_changes() {
     let mut world = World::new();
     let before = world.plan.clone();
     let answers = world.config(vec![
-        set("ports", 2, "rate", "20000000"),
-        set("ports", 1, "rate", "5"), // too slow
+        set("ports", 2, "rate", "20 Mbit"),
+        set("ports", 1, "rate", "5 bit"), // too slow
     ]);
     assert_eq!(
         codes(&answers),
@@ -228,11 +228,16 @@ fn a_refused_setting_is_named_with_its_cause_and_nothing_changes() {
         [ResultCode::ReadOnly]
     );
     assert_eq!(
-        codes(&world.config(vec![write(ports, 1, &[21], &[1, 2, 3])])),
+        codes(&world.config(vec![write(
+            ports,
+            1,
+            &path("ports", "rate_least").0,
+            &[1, 2, 3]
+        )])),
         [ResultCode::LengthMismatch]
     );
     world.is_broken = true;
-    let answers = world.config(vec![set("ports", 2, "rate", "20000000")]);
+    let answers = world.config(vec![set("ports", 2, "rate", "20 Mbit")]);
     assert_eq!(codes(&answers), [ResultCode::InternalError]);
     assert!(answers[0].1.contains("broken"), "{answers:?}");
     assert_eq!(world.plan, before);
@@ -243,8 +248,8 @@ fn other_modes_change_path_by_path() {
     let mut world = World::new();
     let selects = || {
         vec![
-            set("ports", 2, "rate", "20000000"),
-            set("ports", 1, "rate", "5"),
+            set("ports", 2, "rate", "20 Mbit"),
+            set("ports", 1, "rate", "5 bit"),
             set("ports", 1, "overhead", "30"),
         ]
     };
@@ -270,7 +275,7 @@ fn a_port_comes_and_goes() {
         write(1, 1, &[2, 500], &selector("ports", 7)),
         set("ports", 7, "port", "guest"),
         set("ports", 7, "interface", "eth7"),
-        set("ports", 7, "rate", "1000000"),
+        set("ports", 7, "rate", "1 Mbit"),
         set("queues", 7, "discipline", "fifo"),
         set("fifo", 7, "limit", "50"),
     ]);
@@ -423,8 +428,8 @@ fn a_config_whose_answer_would_not_fit_is_refused_before_it_is_executed() {
     };
     let answers = world.config(deletions(5000));
     assert_eq!(codes(&answers), [ResultCode::ContentsTooLong]);
-    assert_eq!(world.value("ports", 2, "rate"), Value::Whole(10_000_000));
+    assert_eq!(world.value("ports", 2, "rate"), Value::from("10 Mbit"));
     let answers = world.config(deletions(2500));
     assert_eq!(codes(&answers), vec![SUCCESS; 2500]);
-    assert_eq!(world.value("ports", 2, "rate"), Value::Whole(0));
+    assert_eq!(world.value("ports", 2, "rate"), Value::from("0 bit"));
 }

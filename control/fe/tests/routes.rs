@@ -220,7 +220,7 @@ fn a_route_that_the_machine_refuses_fails_its_path_and_undoes_the_message() {
     let results = world.config(vec![
         set_prefix(2, "11.0.0.0", 8, 3),
         set_prefix(3, "12.0.0.0", 8, 3),
-        set("ports", 2, "rate", "20000000"),
+        set("ports", 2, "rate", "20 Mbit"),
     ]);
     let (at, code, why) = failed(&results);
     assert_eq!((at, code), (1, ResultCode::InternalError));
