@@ -41,7 +41,7 @@ fn what_is_prepared_takes_effect_when_it_is_committed() {
     let mut world = World::new();
     let parts = vec![
         config(vec![
-            set("ports", 2, "rate", "20000000"),
+            set("ports", 2, "rate", "20 Mbit"),
             write(1, 1, &[3], b"new"),
         ]),
         config(vec![set("queues", 1, "discipline", "fifo")]),
@@ -60,13 +60,13 @@ fn a_part_that_cannot_be_done_leaves_everything_as_it_was() {
     let mut world = World::new();
     let before = world.plan.clone();
     let parts = vec![
-        config(vec![set("ports", 2, "rate", "20000000")]),
+        config(vec![set("ports", 2, "rate", "20 Mbit")]),
         config(vec![set("ports", 1, "interface", "wan")]), // refused by the router's own check
     ];
     assert!(matches!(transact(&mut world, parts), Ended::Aborted { .. }));
     assert_eq!(world.plan, before);
     assert!(world.changes.is_empty());
-    let parts = vec![config(vec![set("ports", 2, "rate", "30000000")])];
+    let parts = vec![config(vec![set("ports", 2, "rate", "30 Mbit")])];
     assert_eq!(
         transact(&mut world, parts),
         Ended::Committed,
@@ -80,7 +80,7 @@ fn a_commit_that_fails_is_an_abort() {
     let before = world.plan.clone();
     world.is_broken = true;
     let parts = vec![config(vec![
-        set("ports", 2, "rate", "20000000"),
+        set("ports", 2, "rate", "20 Mbit"),
         write(1, 1, &[3], b"new"),
     ])];
     assert!(matches!(transact(&mut world, parts), Ended::Aborted { .. }));
@@ -95,7 +95,7 @@ fn what_was_committed_is_undone_when_the_others_fail() {
     let parts = vec![(
         FE,
         vec![config(vec![
-            set("ports", 2, "rate", "20000000"),
+            set("ports", 2, "rate", "20 Mbit"),
             write(1, 1, &[3], b"new"),
         ])],
     )];
@@ -103,7 +103,11 @@ fn what_was_committed_is_undone_when_the_others_fail() {
     world.ce().transact(now, parts, DEADLINES).unwrap();
     // The link breaks when the FE has committed and before the CE knows.
     while world.changes.is_empty() {
-        world.step();
+        let is_quiet = world.step();
+        assert!(
+            !is_quiet,
+            "nobody has anything to say, and nothing is committed"
+        );
     }
     world.cut(CE);
     world.settle();

@@ -244,7 +244,7 @@ fn components_are_got_and_set_by_names_and_by_numbers() {
         Ok(Answer::Value("wan".into()))
     );
     let rate = get(&mut world, "ports.wan.rate");
-    assert_eq!(rate, Ok(Answer::Value(Value::Whole(10_000_000))));
+    assert_eq!(rate, Ok(Answer::Value("10 Mbit".into())));
     let Err(Refusal::NotFound(why)) = get(&mut world, "ports.wan.rat") else {
         panic!()
     };
@@ -357,7 +357,7 @@ fn a_component_is_sampled_and_a_slow_reader_loses_the_oldest() {
         "{}",
         notices.notices.len()
     );
-    assert_eq!(notices.notices[0].whole("value"), Some(10_000_000));
+    assert_eq!(notices.notices[0].text("value"), Some("10 Mbit"));
     world.run(Span::from_secs(30));
     let Ok(Answer::Notices(notices)) = world.ask(Request::Fetch(id)) else {
         panic!()

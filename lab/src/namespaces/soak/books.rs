@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::bed::Bed;
+use super::routes::is_network;
 use crate::error::Error;
 
 /// Everything stands still within this time after the traffic has stopped.
@@ -55,7 +56,7 @@ pub(super) struct Books {
     pub(super) created: u64,
     /// Packets that wait for neighbours.
     pub(super) waiting: u64,
-    /// Routes that it has.
+    /// Networks of `routes` that it has a route to; none if the answer is too long.
     pub(super) routes: Option<u64>,
 }
 
@@ -127,10 +128,15 @@ impl Books {
     }
 }
 
-/// The routes that the router has learnt for the networks; none if the answer is too long.
+/// Routes of interfaces come and go with the links, when the kernel has found that nobody else has their addresses: they
+/// do not count.
 fn routes(bed: &Bed) -> Option<u64> {
     let page = bed.page("routes");
-    page.as_array().map(|rows| rows.len() as u64)
+    let of_networks = |rows: &Vec<Value>| {
+        let networks = rows.iter().filter(|row| is_network(text(row, "prefix")));
+        networks.count() as u64
+    };
+    page.as_array().map(of_networks)
 }
 
 fn rows(page: &Value) -> impl Iterator<Item = &Value> {

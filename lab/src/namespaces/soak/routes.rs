@@ -15,6 +15,8 @@ use crate::error::Error;
 
 /// The first network.
 const FIRST: u32 = 16 << 24;
+/// How the prefixes of the siblings begin.
+const V6: &str = "2001:db8:";
 /// Every N-th network has a sibling in IPv6.
 const V6_EVERY: u32 = 8;
 /// Commands of one `ip`, whose time has a limit.
@@ -107,6 +109,12 @@ pub(super) fn routes_of(networks: u32) -> u64 {
     u64::from(networks) + u64::from(networks.div_ceil(V6_EVERY))
 }
 
+/// Whether a prefix is of a network.
+pub(super) fn is_network(prefix: &str) -> bool {
+    let v4 = || prefix.strip_suffix("/24")?.parse::<Ipv4Addr>().ok();
+    prefix.starts_with(V6) || v4().is_some_and(|address| address.to_bits() >= FIRST)
+}
+
 /// The commands that add or delete the routes of a network.
 fn commands(verb: &str, network: u32) -> impl Iterator<Item = String> {
     let mut v4 = String::new();
@@ -118,7 +126,7 @@ fn commands(verb: &str, network: u32) -> impl Iterator<Item = String> {
     );
     let v6 = network.is_multiple_of(V6_EVERY).then(|| {
         let [high, low] = [network >> 16, network & 0xffff];
-        format!("route {verb} 2001:db8:{high:x}:{low:x}::/64 via fd83:2::2\n")
+        format!("route {verb} {V6}{high:x}:{low:x}::/64 via fd83:2::2\n")
     });
     [Some(v4), v6].into_iter().flatten()
 }
@@ -148,6 +156,9 @@ mod tests {
             .flat_map(|network| commands("add", network))
             .collect();
         assert_eq!(all.len() as u64, routes_of(17));
+        let prefix = |command: &String| command.split(' ').nth(2).unwrap().to_owned();
+        assert!(all.iter().all(|command| is_network(&prefix(command))));
+        assert!(!is_network("10.83.2.0/24") && !is_network("16.0.0.0/8"));
         assert!(all.contains(&"route add 2001:db8:0:10::/64 via fd83:2::2\n".to_owned()));
         assert!(all.contains(&"route add 16.0.16.0/24 via 10.83.2.2\n".to_owned()));
     }
