@@ -697,7 +697,9 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     let file = bench.folder.join("own.pcapng");
     let captured =
         start("capture --host 10.77.2.0/24 --port-number 5001 --seconds 1.5 --out own.pcapng");
-    let own = start("observe --json --seconds 1.5 --dst 10.77.2.2 --proto udp --port-number 5001");
+    let own = start(
+        "observe --json --event drop --seconds 1.5 --dst 10.77.2.2 --proto udp --port-number 5001",
+    );
     let unrouted = start("observe --json --seconds 1.5 --port lan --reason no-route");
     let nothing = start("observe --json --seconds 1.5 --src 10.77.1.99");
     eventually("the capture runs", || file.exists());
@@ -728,11 +730,11 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     for Observed { reason, flow, .. } in &own {
         let flow = flow.as_ref().unwrap();
         let where_to = (
-            reason.as_str(),
+            reason.as_deref(),
             flow.port.as_deref(),
             flow.direction.as_str(),
         );
-        assert_eq!(where_to, ("queue-full", Some("wan"), "out"));
+        assert_eq!(where_to, (Some("queue-full"), Some("wan"), "out"));
         assert_eq!(
             (flow.destination_port, flow.protocol),
             (Some(5001), Some(17))
@@ -749,12 +751,12 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
 
     // The past has every drop.
     let past = events(
-        &start("observe --json --last 4096")
+        &start("observe --json --event drop --last 4096")
             .wait_with_output()
             .unwrap(),
     );
     for row in bench.get::<Value>("/v1/drops").rows() {
-        let of = |event: &&Observed| Some(event.reason.as_str()) == row.text("reason");
+        let of = |event: &&Observed| event.reason.as_deref() == row.text("reason");
         let observed: u64 = past.iter().filter(of).map(|event| event.packets).sum();
         let is_loss = row.get("loss") == Some(&Value::Flag(true));
         let expected = if is_loss {

@@ -210,8 +210,15 @@ fn name(of: &[&Held]) -> (String, FlowKey) {
     let kinds = [KeyKind::Flow, KeyKind::Pair, KeyKind::Source];
     let common = kinds.into_iter().find(|kind| is_common(*kind));
     let is_flow = common == Some(KeyKind::Flow) && key.protocol != 0;
-    let who = if is_flow { first.flow() } else { first.source() };
-    (who, common.map_or_else(FlowKey::default, |kind| key.project(kind)))
+    let who = if is_flow {
+        first.flow()
+    } else {
+        first.source()
+    };
+    (
+        who,
+        common.map_or_else(FlowKey::default, |kind| key.project(kind)),
+    )
 }
 
 impl Tracked {
