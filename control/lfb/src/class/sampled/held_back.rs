@@ -321,3 +321,213 @@ impl Past {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::sampled::Sampled;
+    use weir_discipline::waiting::Price;
+    use weir_path::plane::filter::Filter;
+
+    const OTHERS: Service = Service::Arrival("the queue of all flows but hogs");
+    const HOGS: Service = Service::Arrival("the queue of hogs");
+    const TURNS: Service = Service::Priced(Price::EVEN);
+
+    /// A packet of 10.0.0.x, to this port number, that has waited for 5 ms.
+    fn held(source: u8, port: u16, service: Service) -> Held {
+        let addresses = [[10, 0, 0, source], [192, 0, 2, 9]];
+        let [source, destination] = addresses.map(Into::into);
+        Held {
+            port: "wan".into(),
+            key: FlowKey::ip(source, destination, 17, 4000, port),
+            common: Some(KeyKind::Flow),
+            held: Tally::one(1000),
+            waited: Span::from_millis(5),
+            service,
+        }
+    }
+
+    /// Samples, one a second, and what the readers see.
+    #[derive(Default)]
+    struct Seconds {
+        sampled: Sampled,
+        now: u64,
+    }
+
+    impl Seconds {
+        fn add(&mut self, waiting: Vec<Held>) {
+            self.now += 1;
+            let sample = Sample {
+                at: Instant::ZERO + Span::from_secs(self.now),
+                ..Sample::of_waiting(waiting)
+            };
+            self.sampled.take(sample, BTreeMap::new());
+        }
+
+        fn follower(&self, want: &Want) -> Follower {
+            self.sampled.follow_held_back(want, 0).1
+        }
+
+        /// The next second, of which a reader sees this.
+        fn next(&mut self, follower: &mut Follower, waiting: Vec<Held>) -> Vec<String> {
+            self.add(waiting);
+            let (events, lost) = self.sampled.held_back(follower);
+            assert_eq!(lost, 0);
+            events.iter().map(shown).collect()
+        }
+    }
+
+    fn shown(event: &HeldBack) -> String {
+        let phase = if event.ended { "ends" } else { "begins" };
+        let seconds = event.span.as_secs_f64();
+        format!("{phase} {} x{} {seconds} s", event.who, event.flows)
+    }
+
+    fn of_port_number(number: u16) -> Want {
+        Want {
+            filter: Filter {
+                port_numbers: vec![number..=number],
+                ..Filter::default()
+            },
+            ..Want::default()
+        }
+    }
+
+    #[test]
+    fn two_samples_in_a_row_begin_it_and_two_without_end_it() {
+        let mut seconds = Seconds::default();
+        let mut reader = seconds.follower(&Want::default());
+        let mut next = |waits: bool| {
+            let waiting = waits.then(|| held(1, 53, TURNS)).into_iter().collect();
+            seconds.next(&mut reader, waiting)
+        };
+        for waits in [true, false, true, false, false] {
+            assert!(next(waits).is_empty(), "one sample is chance");
+        }
+        let flow = "10.0.0.1:4000 > 192.0.2.9:53 udp";
+        assert!(next(true).is_empty());
+        assert_eq!(next(true), [format!("begins {flow} x1 1 s")]);
+        for waits in [true, false, true, false] {
+            assert!(next(waits).is_empty(), "it goes on");
+        }
+        assert_eq!(next(false), [format!("ends {flow} x1 4 s")]);
+        assert!(next(false).is_empty());
+    }
+
+    #[test]
+    fn packets_that_hardly_wait_are_not_held_back() {
+        let mut seconds = Seconds::default();
+        let mut reader = seconds.follower(&Want::default());
+        for _ in 0..5 {
+            let mut short = held(1, 53, TURNS);
+            short.waited = Span::from_micros(999);
+            assert!(seconds.next(&mut reader, vec![short]).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_flow_that_becomes_a_hog_is_held_back_anew_and_says_by_which_queue() {
+        let mut seconds = Seconds::default();
+        for service in [OTHERS, OTHERS, HOGS, HOGS] {
+            seconds.add(vec![held(1, 53, service)]);
+        }
+        let (past, _) = seconds.sampled.follow_held_back(&Want::default(), 9);
+        let past: Vec<_> = past.iter().map(|event| (event.ended, &event.why)).collect();
+        let [(false, first), (true, _), (false, hog)] = past[..] else {
+            panic!("{past:?}")
+        };
+        assert!(first.contains("the queue of all flows but hogs"), "{first}");
+        assert!(hog.contains("the queue of hogs"), "{hog}");
+    }
+
+    #[test]
+    fn sources_that_are_new_in_each_sample_are_no_events_and_hide_nobody() {
+        let mut seconds = Seconds::default();
+        let mut reader = seconds.follower(&Want::default());
+        let mut seen = Vec::new();
+        for second in 0..5 {
+            let flood = (0..1000).map(|n| {
+                let mut forged = held(2, 53, TURNS);
+                forged.key.source[1..3].copy_from_slice(&[(n / 250) as u8, (n % 250) as u8]);
+                forged.key.source[0] = 20 + second;
+                forged
+            });
+            let mut true_one = held(1, 53, TURNS);
+            true_one.held = Tally {
+                packets: 9,
+                bytes: 9000,
+            };
+            seen.extend(seconds.next(&mut reader, flood.chain([true_one]).collect()));
+        }
+        assert_eq!(seen, ["begins 10.0.0.1:4000 > 192.0.2.9:53 udp x1 1 s"]);
+        // Those that stay are as many as there are places.
+        let all = || (0..200).map(|source| held(source, 53, TURNS)).collect();
+        let mut count = 0;
+        for _ in 0..5 {
+            count += seconds.next(&mut reader, all()).len();
+        }
+        assert_eq!(count, SOURCES_MAX - 1, "and the one of before goes on");
+    }
+
+    #[test]
+    fn a_filter_takes_its_own_flows_of_a_source_and_both_events_of_each() {
+        let mut seconds = Seconds::default();
+        let mut all = seconds.follower(&Want::default());
+        let mut dns = seconds.follower(&of_port_number(53));
+        let mut web = seconds.follower(&of_port_number(443));
+        let mut lan = seconds.follower(&Want {
+            ports: vec!["lan".to_owned()],
+            ..Want::default()
+        });
+        let both = || vec![held(1, 53, TURNS), held(1, 80, TURNS)];
+        seconds.add(both());
+        for follower in [&mut all, &mut dns, &mut web, &mut lan] {
+            assert_eq!(seconds.sampled.held_back(follower), (vec![], 0));
+        }
+        seconds.add(both());
+        let mut seen = |sampled: &Sampled| {
+            [&mut all, &mut dns, &mut web, &mut lan]
+                .map(|follower| sampled.held_back(follower).0.iter().map(shown).collect())
+        };
+        let [of_all, of_dns, of_web, of_lan]: [Vec<String>; 4] = seen(&seconds.sampled);
+        assert_eq!(of_all, ["begins 10.0.0.1 x2 1 s"]);
+        assert_eq!(of_dns, ["begins 10.0.0.1:4000 > 192.0.2.9:53 udp x1 1 s"]);
+        assert!(of_web.is_empty() && of_lan.is_empty());
+        // A reader that comes now knows who is held back, and sees the end only.
+        let mut late = seconds.follower(&of_port_number(53));
+        for seconds_without in 1..=2 {
+            let events = seconds.next(&mut late, vec![held(1, 80, TURNS)]);
+            assert_eq!(events.len(), seconds_without - 1, "{events:?}");
+        }
+        let [of_all, of_dns, ..] = seen(&seconds.sampled);
+        assert!(of_all.is_empty(), "another flow of it still is");
+        assert!(of_dns.is_empty(), "it was away, and saw one sample of two");
+        let ended = seconds.next(&mut dns, vec![held(1, 80, TURNS)]);
+        assert_eq!(ended, ["ends 10.0.0.1:4000 > 192.0.2.9:53 udp x1 1 s"]);
+    }
+
+    #[test]
+    fn the_past_is_bounded_and_a_late_reader_learns_how_much_it_has_lost() {
+        let mut seconds = Seconds::default();
+        let mut reader = seconds.follower(&Want::default());
+        let rounds = EVENTS_MAX / SOURCES_MAX;
+        for round in 0..=rounds {
+            for waits in [true, true, false, false] {
+                let of = |n: u8| held(n, round as u16, TURNS);
+                let all = (0..SOURCES_MAX as u8).map(of);
+                seconds.add(all.filter(|_| waits).collect());
+            }
+        }
+        let made = 2 * (rounds + 1) * SOURCES_MAX;
+        let (events, lost) = seconds.sampled.held_back(&mut reader);
+        assert_eq!(
+            (events.len(), lost as usize),
+            (EVENTS_MAX, made - EVENTS_MAX)
+        );
+        let last = |count| seconds.sampled.follow_held_back(&Want::default(), count).0;
+        assert_eq!(last(EVENTS_MAX), events);
+        assert_eq!(last(3), events[EVENTS_MAX - 3..]);
+        let asked = seconds.sampled.follow_held_back(&of_port_number(7), 9).0;
+        assert!(asked.is_empty(), "{asked:?}, which are too old");
+    }
+}
