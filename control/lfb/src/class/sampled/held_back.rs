@@ -103,16 +103,19 @@ enum Source {
 }
 
 impl Tracker {
-    /// Follows those who are wanted. Who is held back already is known, and no event.
-    fn of(want: &Want, sample: Option<&Sample>) -> Self {
+    /// Follows those who are wanted. Who is held back already, as the tracker of `all` knows, is no event.
+    fn of(want: &Want, all: &Self, sample: Option<&Sample>) -> Self {
         let mut tracker = Self {
             want: want.clone(),
             sources: BTreeMap::new(),
         };
         if let Some(sample) = sample {
             tracker.take(sample);
-            let all = tracker.sources.values_mut();
-            all.for_each(|tracked| tracked.begun = true);
+        }
+        for (id, tracked) in &mut tracker.sources {
+            if let Some(known) = all.sources.get(id) {
+                (tracked.first, tracked.begun) = (known.first, known.begun);
+            }
         }
         tracker
     }
@@ -296,7 +299,7 @@ impl Past {
     pub(super) fn follower(&self, want: &Want, latest: Option<&Sample>) -> Follower {
         Follower(match *want == Want::default() {
             true => Source::Past(self.first + self.events.len() as u64),
-            false => Source::Own(Tracker::of(want, latest), self.samples),
+            false => Source::Own(Tracker::of(want, &self.tracker, latest), self.samples),
         })
     }
 
