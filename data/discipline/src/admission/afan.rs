@@ -11,7 +11,7 @@ use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
-use crate::admission::scheduler::{Backlogs, GAUGES, Idle, MTU, Scheduler, Sums};
+use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::admission::split::Split;
 use crate::aqm::average::Average;
 use crate::aqm::red::WEIGHT;
@@ -487,13 +487,7 @@ impl Discipline for Afan {
         report("full_priority", stats.full_priority);
         report("to_priority", stats.to_priority);
         report("to_elastic", stats.to_elastic);
-        let backlogs = Backlogs {
-            priority: queues.priority(),
-            elastic: queues.elastic(),
-            active: queues.active() as u64,
-            active_elastic: queues.active_elastic().into(),
-        };
-        backlogs.inspect(report);
+        queues.backlogs().inspect(report);
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
