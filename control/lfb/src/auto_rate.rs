@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_base::Rate;
 use weir_base::setting::Settings;
-use weir_controller::autorate::{Params, REFLECTORS_MAX};
+use weir_controller::autorate::{BY_TRAFFIC, Params, REFLECTORS_MAX};
 
 /// A checked port of `rate = "auto"`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +50,6 @@ impl AutoRate {
         })
     }
 }
-
-/// In place of a reflector: the TCP connections that pass the port.
-pub const BY_TRAFFIC: &str = "traffic";
 
 const EXAMPLE: &str = "reflectors = \"192.0.2.1 192.0.2.2\"";
 

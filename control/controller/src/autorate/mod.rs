@@ -72,7 +72,7 @@ mod reflectors;
 
 pub use law::Autorate;
 pub use params::{Params, Phase};
-pub use reflectors::{Probe, REFLECTORS_MAX, ReflectorState, Sample};
+pub use reflectors::{BY_TRAFFIC, Probe, REFLECTORS_MAX, ReflectorState, Sample};
 
 #[cfg(test)]
 mod tests;

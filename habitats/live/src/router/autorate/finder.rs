@@ -59,6 +59,7 @@ impl Found {
             auto: auto.clone(),
             state: State::of(&self.law),
             reflectors: self.law.reflectors().collect(),
+            traffic: auto.by_traffic.then(|| self.law.traffic()),
             strange: self.strange + self.law.strange(),
             refused: self.refused,
             trouble: self.trouble.clone(),
