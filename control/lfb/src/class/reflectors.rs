@@ -69,12 +69,12 @@ const COLUMNS: &[Column<ReflectorRow>] = &[
         .read(|row| row.state.word.into()),
     component(4, "rtt_s", SECONDS, "0.0216")
         .optional()
-        .about("Latest round trip, of the traffic the latest one of any peer; null before an answer.")
+        .about("Latest round trip; of the traffic that of any peer; null before an answer.")
         .shown(&[Cell::new("ROUND TRIP")])
         .read(|row| row.state.rtt.into()),
     component(5, "baseline_s", SECONDS, "0.0204")
         .optional()
-        .about("Least round trip of the last minute, of the traffic that of the same peer; null before an answer.")
+        .about("Least round trip of the last minute; of the traffic that of the same peer; null before an answer.")
         .shown(&[Cell::new("BASELINE")])
         .read(|row| row.state.baseline.into()),
     component(6, "lost", Type::Gauge(Unit::Packets), "0")
