@@ -177,7 +177,7 @@ impl Load {
         }
     }
 
-    /// Calls this until the end; it is told whether the load is on.
+    /// Calls this until the end, with whether the load is on.
     fn repeat(&mut self, mut part: impl FnMut(bool) + Send + 'static) {
         let (on, ended) = (Arc::clone(&self.on), Arc::clone(&self.ended));
         self.threads.push(thread::spawn(move || {
