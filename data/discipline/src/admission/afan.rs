@@ -19,6 +19,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
+use crate::waiting::Waiting;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -493,6 +494,10 @@ impl Discipline for Afan {
             active_elastic: queues.active_elastic().into(),
         };
         backlogs.inspect(report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.queues.report_waiting(report);
     }
 }
 
