@@ -10,17 +10,18 @@ fails() {
     if "$@"; then echo "it should have failed: $*"; exit 1; fi
 }
 pinged() { ip netns exec host ping -q -c 1 -W 2 203.0.113.1 >/dev/null; }
-page() { bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; printf "GET / HTTP/1.0\r\nHost: 127.0.0.1:8080\r\n\r\n" >&3; head -n 1 <&3'; }
-# Within ten seconds `weir show TABLE` has this text.
-shows() {
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        weir show "$1" --json >shown.txt
-        if grep "$2" shown.txt; then return; fi
+within_ten_seconds() {
+    for _ in 1 2 3 4 5 6 7 8 9; do
+        if "$@"; then return; fi
         sleep 1
     done
-    cat shown.txt
-    return 1
+    "$@"
 }
+page() {
+    bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; printf "GET / HTTP/1.0\r\nHost: 127.0.0.1:8080\r\n\r\n" >&3; head -n 1 <&3' |
+        grep "200 OK"
+}
+shows() { weir show "$1" --json | grep "$2"; }
 rate() { weir show ports --json | tr -d ' \n' | grep -q "$1"; }
 
 step "two networks, and a kernel that forwards between them"
@@ -60,13 +61,13 @@ zcat /usr/share/doc/weir/third-party-licenses.gz | grep -q tokio
 
 step "the service may serve the page, and find the rate by pings of reflectors that are allowed"
 weir set page=127.0.0.1:8080
-page | grep "200 OK"
+within_ten_seconds page
 weir set port.wan.rate=auto 'port.wan.reflectors="203.0.113.1"'
-shows rates IPAddressAllow
+within_ten_seconds shows rates IPAddressAllow
 mkdir /etc/systemd/system/weir.service.d
 printf '[Service]\nIPAddressAllow=203.0.113.1\n' >/etc/systemd/system/weir.service.d/override.conf
 systemctl daemon-reload
-shows reflectors answers
+within_ten_seconds shows reflectors answers
 rm -r /etc/systemd/system/weir.service.d
 systemctl daemon-reload
 systemctl restart weir
