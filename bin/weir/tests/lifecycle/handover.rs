@@ -113,8 +113,8 @@ fn a_configuration_that_is_applied_while_a_port_drains_loses_nothing_uncounted()
         hosts.weir(&["apply", path.to_str().unwrap()], "a")
     };
     let lan = &slow[..slow.find("[port.wan]").unwrap()];
+    let began = Instant::now();
     thread::scope(|scope| {
-        let began = Instant::now();
         let goes = scope.spawn(|| (apply("goes", lan), began.elapsed()));
         thread::sleep(Duration::from_millis(300));
         // It drains for some time yet. Another limit for the port that stays, and the port that goes comes back.
