@@ -176,7 +176,12 @@ fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
     if phase == "ends" {
         return text + &format!("  after {:.1} s", event.over_s);
     }
-    text += &format!("  {} packets", grouped(event.packets));
+    let noun = if event.packets == 1 {
+        "packet"
+    } else {
+        "packets"
+    };
+    text += &format!("  {} {noun}", grouped(event.packets));
     text += &waited(flow);
     if let Some(share) = event.link_share_ratio {
         text += &format!("  gets {:.0} % of the link", share * 100.0);

@@ -81,7 +81,7 @@ impl Price {
 /// The queue of priority packets in flow-aware networking, and that of all others.
 pub(crate) const FLOW_AWARE: [&str; 2] = [
     "the priority queue",
-    "the queue of elastic flows, which lets priority packets go first",
+    "the queue of elastic flows behind the priority queue",
 ];
 
 /// Reports the packets of a discipline that has one queue for all.
