@@ -123,7 +123,7 @@ const CAPTURE: &str = r#"{"ports": ["wan"], "drops": true, "filter": {"host": ["
 /// An example of a request to observe.
 const OBSERVE: &str = r#"{"port": ["wan"], "host": ["192.0.2.0/24"], "reason": ["queue-full", "congestion"], "last": 100, "follow": true}"#;
 /// An example of drops.
-const OBSERVED: &str = r#"{"unix_s": 1764081600.25, "over_s": 0.24, "reason": "queue-full", "packets": 120, "bytes": 181680, "flow": {"port": "wan", "direction": "out", "text": "192.0.2.7:5000 > 198.51.100.1:53 udp", "source": "192.0.2.7", "source_port": 5000, "destination": "198.51.100.1", "destination_port": 53, "protocol": 17, "frame_bytes": 1514, "waited_s": 0.012}}"#;
+const OBSERVED: &str = r#"{"event": "drop", "unix_s": 1764081600.25, "over_s": 0.24, "reason": "queue-full", "packets": 120, "bytes": 181680, "flow": {"port": "wan", "direction": "out", "text": "192.0.2.7:5000 > 198.51.100.1:53 udp", "source": "192.0.2.7", "source_port": 5000, "destination": "198.51.100.1", "destination_port": 53, "protocol": 17, "frame_bytes": 1514, "waited_s": 0.012}}"#;
 
 /// The statuses of a refused change.
 const REFUSED: &[(u16, &str)] = &[(
@@ -265,7 +265,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/observe",
-        about: "what is dropped, as it is dropped: a line for each flow, reason and port in a quarter of a second; `{\"lost\": 3}` says that the reader was too slow for three lines, and an empty line that nothing has been dropped for a while",
+        about: "what is dropped and who is held back, as it happens: a line for each flow, reason and port in a quarter of a second, and one when a flow or a host begins to be held back in a queue, or no longer is; `{\"lost\": 3}` says that the reader was too slow for three lines, and an empty line that nothing has happened for a while",
         body: Content::Query(Shape::of::<ObserveRequest>("ObserveRequest", OBSERVE)),
         answer: Content::Lines(Shape::of::<Observed>("Observed", OBSERVED)),
         statuses: &[(

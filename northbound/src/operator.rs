@@ -42,9 +42,9 @@ pub trait Operator: Send + Sync + 'static {
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
-    /// Begins to observe what is dropped, and returns the number of the observer.
+    /// Begins to observe what is dropped and who is held back, and returns the number of the observer.
     fn observe(&self, _request: ObserveRequest) -> Result<u64, Refusal> {
-        let why = "drops are observed on the socket of the router itself: weir observe --socket";
+        let why = "events are observed on the socket of the router itself: weir observe --socket";
         Err(Refusal::Impossible(why.to_owned()))
     }
     /// Events of an observer since the last call.

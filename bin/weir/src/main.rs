@@ -163,10 +163,11 @@ enum Command {
     Capture(capture::CaptureArguments),
     /// Watch a running router in the terminal: ports, queues, who waits, what is dropped; ? lists the keys
     Top(top::TopArguments),
-    /// Print what a running router drops, as it drops it: which flow, where, why, how many packets
+    /// Print what a running router drops and whom it holds back, as it happens: which flow, where, why
     ///
     /// The drops of a flow for one reason at one port within a quarter of a second are one line, which says how many
-    /// they are. So a flood is readable, and no drop is missing. docs/observe.md has examples.
+    /// they are. So a flood is readable, and no drop is missing. Another line says when packets of a flow or a host
+    /// begin to be held back in a queue, and when that ends. docs/observe.md has examples.
     Observe(observe::ObserveArguments),
     /// Say which protocol each flow of a capture carries: RTP, TLS, QUIC, DNS, HTTP, STUN, ..
     ///

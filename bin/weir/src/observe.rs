@@ -1,9 +1,10 @@
-//! `weir observe`: prints what a running router drops, as it drops it. Its filter is that of `weir capture`, too.
+//! `weir observe`: prints what a running router drops and whom it holds back, as it happens. Its filter is that of
+//! `weir capture`, too.
 
 use std::io::{self, IsTerminal};
 
 use weir_lfb::packet_filter;
-use weir_model::observe::{LAST_MAX, ObserveRequest, Observed, PacketFilter};
+use weir_model::observe::{EVENTS, LAST_MAX, ObserveRequest, Observed, ObservedFlow, PacketFilter};
 use weir_northbound::client;
 
 use crate::component::escaped;
@@ -60,6 +61,9 @@ pub(crate) struct ObserveArguments {
     /// A port of the router; may be repeated. All ports, if none is given
     #[arg(long = "port", value_name = "NAME")]
     ports: Vec<String>,
+    /// Only drops, or only who is held back
+    #[arg(long = "event", value_name = "EVENT", value_parser = EVENTS)]
+    events: Vec<String>,
     #[command(flatten)]
     filter: FilterArguments,
     /// Print the last COUNT events, and end
@@ -82,6 +86,7 @@ pub(crate) struct ObserveArguments {
 pub(crate) fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     let request = ObserveRequest {
         port: arguments.ports,
+        event: arguments.events,
         filter: arguments.filter.filter()?,
         last: arguments.last,
         follow: arguments.follow.then_some(true),
@@ -89,7 +94,7 @@ pub(crate) fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     };
     request.check().map_err(Failure::Usage)?;
     if request.follows() && io::stdout().is_terminal() {
-        note("weir: waiting for drops; Ctrl-C ends");
+        note("weir: waiting for events; Ctrl-C ends");
     }
     let query = request.query().into_iter();
     let query: Vec<_> = query
@@ -137,27 +142,56 @@ fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
 /// An event for a person.
 fn line(event: &Observed) -> String {
     let time = time_of_day(event.unix_s);
+    let reason = event.reason.as_deref().unwrap_or_default();
     let Some(flow) = &event.flow else {
         let (packets, size) = (grouped(event.packets), size(event.bytes));
         return format!(
-            "{time}  {}  {packets} more, of other flows, {size} in {:.2} s",
-            event.reason, event.over_s
+            "{time}  {reason}  {packets} more, of other flows, {size} in {:.2} s",
+            event.over_s
         );
     };
     let port = flow.port.as_deref().unwrap_or("-");
-    let (reason, text, bytes) = (&event.reason, &flow.text, flow.frame_bytes);
-    let mut line = format!(
-        "{time}  {port} {}  {reason}  {text}  {bytes} B",
-        flow.direction
-    );
-    if flow.waited_s >= 0.001 {
-        line += &format!("  waited {:.1} ms", flow.waited_s * 1e3);
+    let head = format!("{time}  {port} {}", flow.direction);
+    if let Some(phase) = &event.phase {
+        return format!("{head}  {}", held_back(event, flow, phase));
     }
+    let mut line = format!("{head}  {reason}  {}", flow.text);
+    if let Some(bytes) = flow.frame_bytes {
+        line += &format!("  {bytes} B");
+    }
+    line += &waited(flow);
     if event.packets > 1 {
         let more = grouped(event.packets - 1);
         line += &format!("  and {more} more in {:.2} s", event.over_s);
     }
     line
+}
+
+/// Who is held back and why, or has been for how long.
+fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
+    let mut text = format!("{} {phase}  {}", event.event, flow.text);
+    if let Some(flows) = event.flows.filter(|flows| *flows > 1) {
+        text += &format!("  {} flows", grouped(flows.into()));
+    }
+    if phase == "ends" {
+        return text + &format!("  after {:.1} s", event.over_s);
+    }
+    text += &format!("  {} packets", grouped(event.packets));
+    text += &waited(flow);
+    if let Some(share) = event.link_share_ratio {
+        text += &format!("  gets {:.0} % of the link", share * 100.0);
+    }
+    match &event.why {
+        Some(why) => text + ": " + why,
+        None => text,
+    }
+}
+
+fn waited(flow: &ObservedFlow) -> String {
+    match flow.waited_s {
+        short if short < 0.001 => String::new(),
+        waited => format!("  waited {:.1} ms", waited * 1e3),
+    }
 }
 
 /// The time of day in UTC, like that of the log.
@@ -199,9 +233,10 @@ mod tests {
     #[test]
     fn a_line_says_how_many_drops_it_stands_for() {
         let mut event = Observed {
+            event: "drop".to_owned(),
             unix_s: 1_764_081_600.25,
             over_s: 0.24,
-            reason: "queue-full".to_owned(),
+            reason: Some("queue-full".to_owned()),
             packets: 12_345,
             bytes: 18_690_330,
             flow: Some(ObservedFlow {
@@ -213,19 +248,45 @@ mod tests {
                 destination: Some("198.51.100.1".to_owned()),
                 destination_port: Some(53),
                 protocol: Some(17),
-                frame_bytes: 1514,
+                frame_bytes: Some(1514),
                 waited_s: 0.0123,
             }),
+            phase: None,
+            flows: None,
+            link_share_ratio: None,
+            why: None,
         };
         let head = "14:40:00.250Z  wan out  queue-full  192.0.2.7:5000 > 198.51.100.1:53 udp  1514 B  waited 12.3 ms";
         assert_eq!(line(&event), format!("{head}  and 12 344 more in 0.24 s"));
         event.packets = 1;
         assert_eq!(line(&event), head);
-        event.flow = None;
+        let flow = event.flow.take();
         event.packets = 1_000_000;
         assert_eq!(
             line(&event),
             "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB in 0.24 s"
         );
+        // The same flow is held back.
+        event = Observed {
+            event: "held-back".to_owned(),
+            over_s: 7.0,
+            reason: None,
+            phase: Some("begins".to_owned()),
+            flows: Some(40),
+            link_share_ratio: Some(0.5),
+            why: Some("It takes turns with 1 others.".to_owned()),
+            flow,
+            ..event
+        };
+        let head = "14:40:00.250Z  wan out  held-back";
+        let who = "192.0.2.7:5000 > 198.51.100.1:53 udp  40 flows";
+        assert_eq!(
+            line(&event),
+            format!(
+                "{head} begins  {who}  1 000 000 packets  waited 12.3 ms  gets 50 % of the link: It takes turns with 1 others."
+            )
+        );
+        event.phase = Some("ends".to_owned());
+        assert_eq!(line(&event), format!("{head} ends  {who}  after 7.0 s"));
     }
 }

@@ -37,7 +37,7 @@ impl Console {
         fe: Option<FePlan>,
     ) -> Self {
         let captures = Captures::new(running.handle.clone());
-        let observations = Observations::new(running.handle.clone());
+        let observations = Observations::new(running.handle.clone(), reader.all_samples());
         Self {
             running,
             reader,

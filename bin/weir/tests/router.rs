@@ -675,6 +675,59 @@ fn events(output: &std::process::Output) -> Vec<Observed> {
 }
 
 #[test]
+fn observe_says_who_is_held_back_and_when_that_ends() {
+    let Some(bench) = Bench::new(&CONFIG.replace("50 Mbit", "5 Mbit")) else {
+        return;
+    };
+    let bind = || UdpSocket::bind((SOURCE, 0)).unwrap();
+    let socket = bench.bed.source.enter(bind).unwrap();
+    let observe = |arguments: &str| {
+        let mut command = bench.command();
+        let all = format!("observe --json {arguments}");
+        command.args(all.split_whitespace()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    assert!(bench.ping(PING)); // the neighbours are known
+    let own = observe("--seconds 8 --event held-back --proto udp --port-number 5000");
+    let other = observe("--seconds 8 --event held-back --port-number 5001");
+    let drops = observe("--seconds 8 --event drop --port-number 5000");
+    thread::sleep(Duration::from_millis(300)); // the observers begin
+    // 8 Mbit/s through 5 Mbit/s: the queue fills, and is empty 0.8 s after the end.
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        socket.send_to(&[0; 1000], (SINK, 5000)).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+    let [own, other, drops] =
+        [own, other, drops].map(|child| events(&child.wait_with_output().unwrap()));
+    let [begins, ends] = &own[..] else {
+        panic!("{own:#?}")
+    };
+    for (event, phase) in [(begins, "begins"), (ends, "ends")] {
+        let flow = event.flow.as_ref().unwrap();
+        let found = (event.phase.as_deref(), flow.port.as_deref());
+        assert_eq!(found, (Some(phase), Some("wan")), "{event:?}");
+        let ports = (event.reason.as_deref(), flow.destination_port, event.flows);
+        assert_eq!(ports, (None, Some(5000), Some(1)), "{event:?}");
+        let why = event.why.as_deref().unwrap();
+        assert!(why.contains("the queue of all packets"), "{why}");
+    }
+    assert!(begins.packets > 1 && begins.flow.as_ref().unwrap().waited_s > 0.001);
+    assert!((1.0..6.0).contains(&ends.over_s), "{ends:?}");
+    assert!(ends.unix_s > begins.unix_s);
+    assert_eq!(other, []);
+    assert!(drops.iter().all(|event| event.event == "drop"), "{drops:?}");
+
+    let past = bench.ask(&["observe", "--event", "held-back", "--last", "9"]);
+    for phase in ["wan out  held-back begins  10.77.1.2:", "held-back ends"] {
+        assert!(past.contains(phase), "{past}");
+    }
+    let wrong = ["observe", "--event", "held-back", "--reason", "queue-full"];
+    let refused = bench.ask(&wrong);
+    assert!(refused.contains("leave out `reason`"), "{refused}");
+}
+
+#[test]
 fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     let slow = CONFIG
         .replace("50 Mbit", "5 Mbit")
@@ -697,7 +750,9 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     let file = bench.folder.join("own.pcapng");
     let captured =
         start("capture --host 10.77.2.0/24 --port-number 5001 --seconds 1.5 --out own.pcapng");
-    let own = start("observe --json --seconds 1.5 --dst 10.77.2.2 --proto udp --port-number 5001");
+    let own = start(
+        "observe --json --event drop --seconds 1.5 --dst 10.77.2.2 --proto udp --port-number 5001",
+    );
     let unrouted = start("observe --json --seconds 1.5 --port lan --reason no-route");
     let nothing = start("observe --json --seconds 1.5 --src 10.77.1.99");
     eventually("the capture runs", || file.exists());
@@ -728,11 +783,11 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     for Observed { reason, flow, .. } in &own {
         let flow = flow.as_ref().unwrap();
         let where_to = (
-            reason.as_str(),
+            reason.as_deref(),
             flow.port.as_deref(),
             flow.direction.as_str(),
         );
-        assert_eq!(where_to, ("queue-full", Some("wan"), "out"));
+        assert_eq!(where_to, (Some("queue-full"), Some("wan"), "out"));
         assert_eq!(
             (flow.destination_port, flow.protocol),
             (Some(5001), Some(17))
@@ -749,12 +804,12 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
 
     // The past has every drop.
     let past = events(
-        &start("observe --json --last 4096")
+        &start("observe --json --event drop --last 4096")
             .wait_with_output()
             .unwrap(),
     );
     for row in bench.get::<Value>("/v1/drops").rows() {
-        let of = |event: &&Observed| Some(event.reason.as_str()) == row.text("reason");
+        let of = |event: &&Observed| event.reason.as_deref() == row.text("reason");
         let observed: u64 = past.iter().filter(of).map(|event| event.packets).sum();
         let is_loss = row.get("loss") == Some(&Value::Flag(true));
         let expected = if is_loss {

@@ -1,4 +1,5 @@
-//! Which packets a capture or an observer wants, as it is written; a request to observe drops, and what is observed.
+//! Which packets a capture or an observer wants, as it is written; a request to observe drops and who is held back, and
+//! what is observed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,6 +7,12 @@ use weir_base::setting::{did_you_mean, nearest};
 
 /// Most events of the past that a request may ask for.
 pub const LAST_MAX: u32 = 4096;
+/// The event: packets were dropped.
+pub const DROP: &str = "drop";
+/// The event: packets of a flow or a host begin to be held back in a queue, or no longer are.
+pub const HELD_BACK: &str = "held-back";
+/// All events.
+pub const EVENTS: [&str; 2] = [DROP, HELD_BACK];
 /// Longest time of a request, if it gives one.
 pub const SECONDS_MAX: f64 = 86_400.0;
 
@@ -51,13 +58,16 @@ impl PacketFilter {
     }
 }
 
-/// Asks what is dropped, as it is dropped. In a query, a field with several values is repeated.
+/// Asks what is dropped and who is held back, as it happens. In a query, a field with several values is repeated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ObserveRequest {
     /// Names of the router's ports; none means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub port: Vec<String>,
+    /// Events: drop, held-back; none means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub event: Vec<String>,
     /// The packets.
     #[serde(flatten)]
     pub filter: PacketFilter,
@@ -80,6 +90,7 @@ impl ObserveRequest {
             let wrong = |what: &str| format!("`{name}` is \"{value}\", but must be {what}");
             match name.as_str() {
                 "port" => request.port.push(value.clone()),
+                "event" => request.event.push(value.clone()),
                 "last" => {
                     let last = value.parse();
                     request.last = Some(last.map_err(|_| wrong("a number from 0 to 4096"))?);
@@ -96,7 +107,7 @@ impl ObserveRequest {
                 other => match request.filter.field(other) {
                     Some(values) => values.push(value.clone()),
                     None => {
-                        let own = ["port", "last", "follow", "seconds"];
+                        let own = ["port", "event", "last", "follow", "seconds"];
                         let known = own.into_iter().chain(PacketFilter::FIELDS);
                         let near = did_you_mean(nearest(other, known));
                         return Err(format!("there is no field `{other}`{near}"));
@@ -110,6 +121,17 @@ impl ObserveRequest {
 
     /// Whether its numbers are within their ranges; whether the ports exist and what the filter says is not checked.
     pub fn check(&self) -> Result<(), String> {
+        for event in &self.event {
+            if !EVENTS.contains(&event.as_str()) {
+                let near = did_you_mean(nearest(event, EVENTS.into_iter()));
+                let all = EVENTS.join(" or ");
+                return Err(format!("`event` is \"{event}\", but must be {all}{near}"));
+            }
+        }
+        if !self.wants(DROP) && !self.filter.reason.is_empty() {
+            let why = "packets that are held back are not dropped, so they have no reason";
+            return Err(format!("`reason`: {why}; leave out `reason` or `event`"));
+        }
         if let Some(last) = self.last.filter(|last| *last > LAST_MAX) {
             return Err(format!("`last` is {last}, but must be at most {LAST_MAX}"));
         }
@@ -131,6 +153,8 @@ impl ObserveRequest {
             .iter()
             .map(|port| ("port", port.clone()))
             .collect();
+        let events = self.event.iter();
+        query.extend(events.map(|event| ("event", event.clone())));
         for name in PacketFilter::FIELDS {
             let values = filter.field(name).map(std::mem::take).unwrap_or_default();
             query.extend(values.into_iter().map(|value| (name, value)));
@@ -141,52 +165,73 @@ impl ObserveRequest {
         query
     }
 
+    /// Whether events of this name are wanted.
+    pub fn wants(&self, event: &str) -> bool {
+        self.event.is_empty() || self.event.iter().any(|name| name == event)
+    }
+
     /// Whether new events are wanted.
     pub fn follows(&self) -> bool {
         self.follow.unwrap_or(self.last.is_none())
     }
 }
 
-/// Packets that were dropped for one reason within a quarter of a second: those of one flow, or all others.
+/// Packets that were dropped for one reason within a quarter of a second: those of one flow, or all others. Or packets of a
+/// flow or a host that begin to be held back in a queue, or no longer are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
-    /// When the first of them was dropped, in seconds since 1970.
+    /// `drop` or `held-back`.
+    pub event: String,
+    /// When the first of them was dropped; when the router saw that they are held back, or no longer are. In seconds
+    /// since 1970.
     pub unix_s: f64,
-    /// Time from the first to the last of them.
+    /// Time from the first to the last of them; how long they have been held back.
     pub over_s: f64,
-    /// The drop reason.
-    pub reason: String,
-    /// Packets.
+    /// The drop reason; null if they are held back.
+    pub reason: Option<String>,
+    /// Packets: dropped, or in the queue.
     pub packets: u64,
     /// Bytes of their frames.
     pub bytes: u64,
     /// The flow; null for the packets of all flows beyond those that the router tells apart.
     pub flow: Option<ObservedFlow>,
+    /// `begins` or `ends`, if they are held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Flows that are held back, about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// Share of the link that they get while others wait, too; not there if that cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_share_ratio: Option<f64>,
+    /// Why they are held back, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
-/// A flow whose packets were dropped.
+/// A flow whose packets were dropped or are held back; or a host, if they are of several flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObservedFlow {
     /// Name of the port that held them, or by which they came; null if it is gone.
     pub port: Option<String>,
-    /// `out` if they should have left by that port, `in` if they came by it.
+    /// `out` if they should leave by that port, `in` if they came by it.
     pub direction: String,
     /// The flow in one line.
     pub text: String,
     /// Source address; null if there is none.
     pub source: Option<String>,
-    /// Source port; null if the packets have none.
+    /// Source port; null if the packets have none, or several.
     pub source_port: Option<u16>,
-    /// Destination address.
+    /// Destination address; null if there are several.
     pub destination: Option<String>,
     /// Destination port.
     pub destination_port: Option<u16>,
-    /// IP protocol number; null if they are not IP.
+    /// IP protocol number; null if they are not IP, or of several flows.
     pub protocol: Option<u8>,
-    /// Length of the first frame.
-    pub frame_bytes: u32,
+    /// Length of the first frame that was dropped; null if they are held back.
+    pub frame_bytes: Option<u32>,
     /// The longest time that one of them had waited in the router.
     pub waited_s: f64,
 }
@@ -216,6 +261,7 @@ mod tests {
         let pairs = [
             ("port", "wan"),
             ("port", "lan"),
+            ("event", "drop"),
             ("host", "10.0.0.0/8"),
             ("port_number", "53"),
             ("reason", "queue-full"),
@@ -227,6 +273,7 @@ mod tests {
         let request = query(&pairs).unwrap();
         assert_eq!(request.filter.reason, ["queue-full", "congestion"]);
         assert!(request.follows());
+        assert_eq!(EVENTS.map(|event| request.wants(event)), [true, false]);
         let back = request.query();
         let back: Vec<_> = back
             .iter()
@@ -243,6 +290,8 @@ mod tests {
             (("hosts", "x"), "did you mean `host`?"),
             (("last", "5000"), "at most 4096"),
             (("last", "-1"), "a number from 0 to 4096"),
+            (("event", "drops"), "did you mean `drop`?"),
+            (("event", "flow"), "must be drop or held-back"),
             (("follow", "yes"), "true or false"),
             (("seconds", "0"), "from 0.001"),
             (("seconds", "NaN"), "from 0.001"),
@@ -250,5 +299,7 @@ mod tests {
             let error = query(&[pair]).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
+        let error = query(&[("event", "held-back"), ("reason", "queue-full")]).unwrap_err();
+        assert!(error.contains("leave out `reason` or `event`"), "{error}");
     }
 }

@@ -117,7 +117,7 @@ fn order(spec: &Spec) -> FlowOrder {
 
 /// Whether a discipline tells whose packets wait.
 fn tells_who_waits(spec: &Spec) -> bool {
-    !["afan", "dppbrb", "fan", "impair", "pdrr", "pfq"].contains(&spec.kind())
+    !["dppbrb", "impair"].contains(&spec.kind())
 }
 
 /// Watches one run.

@@ -78,6 +78,12 @@ impl Price {
     }
 }
 
+/// The queue of priority packets in flow-aware networking, and that of all others.
+pub(crate) const FLOW_AWARE: [&str; 2] = [
+    "the priority queue",
+    "the queue of elastic flows, which lets priority packets go first",
+];
+
 /// Reports the packets of a discipline that has one queue for all.
 pub(crate) fn of_one_queue(queue: &VecDeque<Packet>, report: &mut dyn FnMut(Waiting<'_>)) {
     of_queue(queue, "the queue of all packets", REPORTS_MAX, report);
@@ -90,10 +96,21 @@ pub(crate) fn of_queue(
     max: usize,
     report: &mut dyn FnMut(Waiting<'_>),
 ) {
-    let step = queue.len().div_ceil(max).max(1);
-    for at in (0..queue.len()).step_by(step) {
-        let packets = step.min(queue.len() - at) as u64;
-        let first = &queue[at];
+    of_places(queue.len(), |at| &queue[at], words, max, report);
+}
+
+/// The same for packets at this many places.
+pub(crate) fn of_places<'a>(
+    len: usize,
+    packet: impl Fn(usize) -> &'a Packet,
+    words: &'static str,
+    max: usize,
+    report: &mut dyn FnMut(Waiting<'_>),
+) {
+    let step = len.div_ceil(max).max(1);
+    for at in (0..len).step_by(step) {
+        let packets = step.min(len - at) as u64;
+        let first = packet(at);
         report(Waiting {
             first,
             held: Tally {

@@ -1,20 +1,24 @@
-//! Readers of what a router drops: shares the plane's observers between them, and keeps the past for all.
+//! Readers of what a router drops and of who is held back: shares the plane's observers between them, and keeps the past
+//! for all.
 //!
 //! ```text
 //!  worker: [ history ] --swap, at most 5 times a second--> [ past: 4096 events ] --place in it--> readers without a filter
 //!          [ observer ] --the same swap------------------> [ its events ] ----------------------> the reader with that filter
+//!          [ sample   ] --once a second, anyway----------> [ samples ] --who is held back anew--> every reader
 //! ```
 //!
 //! The forwarding thread does not know readers: it swaps memory when it is asked, and it is asked equally often for one
 //! reader and for many. A reader that comes late loses the oldest events, and learns how many.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_base::Span;
+use weir_lfb::class::sampled::Sampled;
+use weir_lfb::class::sampled::held_back::{Follower, HeldBack};
 use weir_lfb::packet_filter;
-use weir_model::observe::{ObserveReport, ObserveRequest, Observed, ObservedFlow};
+use weir_model::observe::{DROP, HELD_BACK, ObserveReport, ObserveRequest, Observed, ObservedFlow};
 use weir_packet::FlowKey;
 use weir_path::plane::observe::{
     Drops, EVENTS_MAX, Events, HISTORY, LEASE, OBSERVERS_MAX, TooMany, Want,
@@ -53,6 +57,7 @@ pub enum ObserveRefusal {
 #[derive(Debug)]
 pub struct Observations {
     handle: Handle,
+    sampled: Arc<Mutex<Sampled>>,
     state: Mutex<State>,
 }
 
@@ -76,9 +81,12 @@ struct Past {
 
 #[derive(Debug)]
 struct Reader {
-    source: Source,
+    /// Where its drops come from, if it wants these.
+    drops: Option<Source>,
+    /// Its place in the events of who is held back, if it wants these.
+    held_back: Option<Follower>,
     /// Events that are not read yet.
-    waiting: VecDeque<Drops>,
+    waiting: VecDeque<Event>,
     lost: u64,
     fetched: Instant,
     follows: bool,
@@ -86,7 +94,14 @@ struct Reader {
     until: Option<weir_base::Instant>,
 }
 
-/// Where new events of a reader come from.
+/// An event of a reader.
+#[derive(Clone, Debug, PartialEq)]
+enum Event {
+    Drops(Drops),
+    HeldBack(HeldBack),
+}
+
+/// Where new drops of a reader come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The history, from the event with this number on.
@@ -96,10 +111,11 @@ enum Source {
 }
 
 impl Observations {
-    /// No reader yet, for the router behind `handle`.
-    pub fn new(handle: Handle) -> Self {
+    /// No reader yet, for the router behind `handle`, whose samples are these.
+    pub fn new(handle: Handle, sampled: Arc<Mutex<Sampled>>) -> Self {
         Self {
             handle,
+            sampled,
             state: Mutex::default(),
         }
     }
@@ -121,21 +137,27 @@ impl Observations {
         self.handle.call(|worker| unknown_port(worker, ports))??;
         state.ask(&self.handle)?;
         let last = request.last.unwrap_or(0) as usize;
-        let past = state.past.last(last, &want);
-        let end = state.past.end();
-        let source = match want == Want::default() || !request.follows() {
-            true => Source::Past(end),
-            false => {
-                let begun = self.handle.call(move |worker| {
-                    worker.plane.observe(want, Events::default(), clock::now())
-                });
-                Source::Own(begun?.map_err(|TooMany| ObserveRefusal::Busy)?)
-            }
-        };
+        let (mut waiting, mut held_back) = (Vec::new(), None);
+        if request.wants(HELD_BACK) {
+            let (past, follower) = lock(&self.sampled).follow_held_back(&want, last);
+            waiting.extend(past.into_iter().map(Event::HeldBack));
+            held_back = Some(follower);
+        }
+        let mut drops = None;
+        if request.wants(DROP) {
+            waiting.extend(state.past.last(last, &want).into_iter().map(Event::Drops));
+            drops = Some(match want == Want::default() || !request.follows() {
+                true => Source::Past(state.past.end()),
+                false => self.begin_observer(want)?,
+            });
+        }
+        waiting.sort_by_key(Event::at);
+        waiting.drain(..waiting.len().saturating_sub(last));
         state.last += 1;
         let reader = Reader {
-            source,
-            waiting: past,
+            drops,
+            held_back,
+            waiting: waiting.into(),
             lost: 0,
             fetched: Instant::now(),
             follows: request.follows(),
@@ -148,6 +170,14 @@ impl Observations {
         Ok(number)
     }
 
+    /// Begins an observer of a reader's own.
+    fn begin_observer(&self, want: Want) -> Result<Source, ObserveRefusal> {
+        let begun = self
+            .handle
+            .call(move |worker| worker.plane.observe(want, Events::default(), clock::now()));
+        Ok(Source::Own(begun?.map_err(|TooMany| ObserveRefusal::Busy)?))
+    }
+
     /// The events of a reader since the last call.
     pub fn fetch(&self, number: u64) -> Result<ObserveReport, ObserveRefusal> {
         let mut state = lock(&self.state);
@@ -155,19 +185,21 @@ impl Observations {
         let reader = state.readers.get(&number).ok_or(ObserveRefusal::Gone)?;
         let is_over = |until: weir_base::Instant| clock::now() >= until + GRACE;
         let done = !reader.follows || reader.until.is_some_and(is_over);
-        if reader.follows && (done || state.may_ask()) {
+        if reader.follows && reader.drops.is_some() && (done || state.may_ask()) {
             state.ask(&self.handle)?;
         }
         let State { readers, past, .. } = &mut *state;
         let reader = readers.get_mut(&number).ok_or(ObserveRefusal::Gone)?;
         if reader.follows {
             reader.follow(past);
+            reader.follow_held_back(&lock(&self.sampled));
         }
         reader.fetched = Instant::now();
         let epoch = clock::epoch();
+        reader.waiting.make_contiguous().sort_by_key(Event::at);
         let events = reader.waiting.drain(..);
         Ok(ObserveReport {
-            events: events.map(|event| observed(&event, epoch)).collect(),
+            events: events.map(|event| event.observed(epoch)).collect(),
             lost: std::mem::take(&mut reader.lost),
             done,
         })
@@ -211,7 +243,7 @@ impl State {
 
     /// Takes what the observers have seen, and gives it to the readers.
     fn ask(&mut self, handle: &Handle) -> Result<(), ObserveRefusal> {
-        let is_own = |reader: &&Reader| matches!(reader.source, Source::Own(_));
+        let is_own = |reader: &&Reader| matches!(reader.drops, Some(Source::Own(_)));
         let observers = 1 + self.readers.values().filter(is_own).count();
         let mut empties = std::mem::take(&mut self.spare);
         empties.resize_with(observers.min(1 + OBSERVERS_MAX), Events::default);
@@ -221,10 +253,11 @@ impl State {
             match batch.observer {
                 HISTORY => self.past.add(batch.overwritten, batch.events.drain()),
                 number => {
-                    let of = |reader: &&mut Reader| reader.source == Source::Own(number);
+                    let of = |reader: &&mut Reader| reader.drops == Some(Source::Own(number));
                     if let Some(reader) = self.readers.values_mut().find(of) {
                         reader.lost += batch.overwritten;
-                        batch.events.drain().for_each(|event| reader.push(event));
+                        let events = batch.events.drain().map(Event::Drops);
+                        events.for_each(|event| reader.push(event));
                     }
                 }
             }
@@ -272,14 +305,14 @@ impl Past {
 impl Reader {
     /// Ends its observer, if it has one of its own.
     fn end(self, handle: &Handle) {
-        if let Source::Own(observer) = self.source {
+        if let Some(Source::Own(observer)) = self.drops {
             let _ = handle.post(move |worker| worker.plane.end_observer(observer)); // or the router has ended
         }
     }
 
     /// Adds an event; the oldest one that was not read makes room.
-    fn push(&mut self, event: Drops) {
-        if self.until.is_some_and(|until| event.first > until) {
+    fn push(&mut self, event: Event) {
+        if self.until.is_some_and(|until| event.at() > until) {
             return;
         }
         if self.waiting.len() >= EVENTS_MAX {
@@ -289,50 +322,109 @@ impl Reader {
         self.waiting.push_back(event);
     }
 
-    /// Takes new events of the history.
+    /// Takes new drops of the history.
     fn follow(&mut self, past: &Past) {
-        let Source::Past(next) = &mut self.source else {
+        let Some(Source::Past(next)) = &mut self.drops else {
             return;
         };
         self.lost += past.first.saturating_sub(*next);
         let known = next.saturating_sub(past.first) as usize; // at most as many as there are
         *next = past.end();
         for event in past.events.iter().skip(known) {
-            self.push(event.clone());
+            self.push(Event::Drops(event.clone()));
+        }
+    }
+
+    /// Takes what has changed with the latest samples.
+    fn follow_held_back(&mut self, sampled: &Sampled) {
+        if let Some(follower) = &mut self.held_back {
+            let (events, lost) = sampled.held_back(follower);
+            self.lost += lost;
+            let events = events.into_iter().map(Event::HeldBack);
+            events.for_each(|event| self.push(event));
         }
     }
 }
 
-/// An event as values.
-fn observed(event: &Drops, epoch: u64) -> Observed {
-    let unix_nanos = epoch + event.first.as_nanos();
+impl Event {
+    fn at(&self) -> weir_base::Instant {
+        match self {
+            Self::Drops(event) => event.first,
+            Self::HeldBack(event) => event.at,
+        }
+    }
+
+    /// The event as values.
+    fn observed(&self, epoch: u64) -> Observed {
+        match self {
+            Self::Drops(event) => of_drops(event, epoch),
+            Self::HeldBack(event) => of_held_back(event, epoch),
+        }
+    }
+}
+
+fn of_drops(event: &Drops, epoch: u64) -> Observed {
     Observed {
-        unix_s: unix_nanos as f64 / 1e9,
+        event: DROP.to_owned(),
+        unix_s: unix_s(event.first, epoch),
         over_s: event.last.since(event.first).as_secs_f64(),
-        reason: event.reason.name().to_owned(),
+        reason: Some(event.reason.name().to_owned()),
         packets: event.count.packets,
         bytes: event.count.bytes,
-        flow: event.of.as_ref().map(|of| {
-            let FlowKey {
-                source_port,
-                destination_port,
-                protocol,
-                ..
-            } = of.key;
-            ObservedFlow {
-                port: of.port.as_deref().map(str::to_owned),
-                direction: if of.outbound { "out" } else { "in" }.to_owned(),
-                text: of.key.to_string(),
-                source: of.key.address_shown(of.key.source),
-                source_port: Some(source_port).filter(|port| *port != 0),
-                destination: of.key.address_shown(of.key.destination),
-                destination_port: Some(destination_port).filter(|port| *port != 0),
-                protocol: of.key.source_ip().map(|_| protocol),
-                frame_bytes: of.frame_bytes,
-                waited_s: Span::as_secs_f64(of.waited),
-            }
+        flow: event.of.as_ref().map(|of| ObservedFlow {
+            port: of.port.as_deref().map(str::to_owned),
+            direction: if of.outbound { "out" } else { "in" }.to_owned(),
+            frame_bytes: Some(of.frame_bytes),
+            waited_s: Span::as_secs_f64(of.waited),
+            protocol: of.key.source_ip().map(|_| of.key.protocol),
+            ..of_key(&of.key)
         }),
+        phase: None,
+        flows: None,
+        link_share_ratio: None,
+        why: None,
     }
+}
+
+fn of_held_back(event: &HeldBack, epoch: u64) -> Observed {
+    Observed {
+        event: HELD_BACK.to_owned(),
+        unix_s: unix_s(event.at, epoch),
+        over_s: event.span.as_secs_f64(),
+        reason: None,
+        packets: event.held.packets,
+        bytes: event.held.bytes,
+        flow: Some(ObservedFlow {
+            port: Some((*event.port).to_owned()),
+            text: event.who.clone(),
+            waited_s: Span::as_secs_f64(event.waited),
+            ..of_key(&event.key)
+        }),
+        phase: Some(if event.ended { "ends" } else { "begins" }.to_owned()),
+        flows: Some(event.flows),
+        link_share_ratio: event.link_share,
+        why: Some(event.why.clone()),
+    }
+}
+
+/// The flow of a key, at the port by which it leaves.
+fn of_key(key: &FlowKey) -> ObservedFlow {
+    ObservedFlow {
+        port: None,
+        direction: "out".to_owned(),
+        text: key.to_string(),
+        source: key.address_shown(key.source),
+        source_port: Some(key.source_port).filter(|port| *port != 0),
+        destination: key.address_shown(key.destination),
+        destination_port: Some(key.destination_port).filter(|port| *port != 0),
+        protocol: Some(key.protocol).filter(|protocol| *protocol != 0),
+        frame_bytes: None,
+        waited_s: 0.0,
+    }
+}
+
+fn unix_s(at: weir_base::Instant, epoch: u64) -> f64 {
+    (epoch + at.as_nanos()) as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -356,7 +448,8 @@ mod tests {
 
     fn reader(source: Source) -> Reader {
         Reader {
-            source,
+            drops: Some(source),
+            held_back: None,
             waiting: VecDeque::new(),
             lost: 0,
             fetched: Instant::now(),
@@ -368,7 +461,7 @@ mod tests {
     fn seen(reader: &mut Reader) -> Vec<u64> {
         let events = reader.waiting.drain(..);
         events
-            .map(|event| event.first.as_nanos() / 1_000_000)
+            .map(|event| event.at().as_nanos() / 1_000_000)
             .collect()
     }
 
@@ -422,7 +515,7 @@ mod tests {
     #[test]
     fn readers_are_few_and_leave_their_places() {
         let handle = router();
-        let all = Observations::new(handle.clone());
+        let all = Observations::new(handle.clone(), Arc::default());
         let plain = ObserveRequest::default();
         let mut filtered = ObserveRequest::default();
         filtered.filter.host = vec!["192.0.2.7".to_owned()];

@@ -139,3 +139,47 @@ fn key(pressed: KeyEvent) -> Option<Key> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Set in the process that panics.
+    const PANICS: &str = "WEIR_TEST_PANICS";
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_says_why() {
+        if std::env::var_os(PANICS).is_some() {
+            let _screen = Screen::new().unwrap();
+            panic!("on purpose");
+        }
+        // `script` runs this test again on a terminal of its own, and then asks how that terminal is.
+        let own = std::env::current_exe().unwrap();
+        let name = "top::screen::tests::a_panic_gives_the_terminal_back_before_it_says_why";
+        let command = format!("{} --exact {name} --nocapture; stty -a", own.display());
+        let ran = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .env(PANICS, "1")
+            .stdin(Stdio::null())
+            .output();
+        let Ok(ran) = ran else {
+            println!("skipped: there is no `script` here");
+            return;
+        };
+        let shown = String::from_utf8_lossy(&ran.stdout);
+        let at = |what: &str| {
+            shown
+                .find(what)
+                .unwrap_or_else(|| panic!("{what}: {shown}"))
+        };
+        let (taken, given) = (at("\x1b[?1049h"), at("\x1b[?1049l"));
+        assert!(taken < given && given < at("on purpose"), "{shown}");
+        let modes = &shown[at("speed ")..];
+        assert!(
+            modes.contains(" icanon") && modes.contains(" echo "),
+            "{modes}"
+        );
+        assert!(shown.contains("\x1b[?25h"), "the cursor is shown: {shown}");
+    }
+}

@@ -56,27 +56,28 @@ struct Run {
     possible: f64,
 }
 
-fn run(count: usize, millis: u64, around: &Around) -> Run {
-    let mut law = Autorate::new(params(count), ms(0), 0);
+/// How the law learns of the queue's delay.
+trait Measure {
+    /// Brings what has arrived by the millisecond.
+    fn arrive(&mut self, law: &mut Autorate, now: u64);
+
+    /// Sends what will measure the queue's delay, in ms, of a port that sends `own` Mbit/s and has sent `sent` bytes.
+    fn leave(&mut self, law: &mut Autorate, now: u64, delay: u64, own: f64, sent: u64);
+}
+
+fn run_measured(reflectors: usize, millis: u64, around: &Around, measure: &mut dyn Measure) -> Run {
+    let mut law = Autorate::new(params(reflectors), ms(0), 0);
     let (mut sent, mut queue) = (0.0, 0.0_f64);
-    let mut answers: VecDeque<(u64, Probe)> = VecDeque::new();
     let (mut rates, mut delays) = (Vec::new(), Vec::new());
     let (mut carried, mut possible) = (0.0, 0.0);
     for t in 0..millis {
-        answers.make_contiguous().sort_by_key(|(at, _)| *at);
-        while let Some((_, probe)) = answers.pop_front_if(|(at, _)| *at <= t) {
-            law.handle_answer(ms(t), probe);
-        }
+        measure.arrive(&mut law, t);
         law.handle_timeout(ms(t), sent as u64);
         let link = (around.link)(t);
         let delay = queue / link; // kbit over Mbit/s: ms
-        while let Some(probe) = law.poll_probe() {
-            if let Some(way) = (around.way)(t, probe) {
-                answers.push_back((t + way + delay as u64, probe));
-            }
-        }
         let rate = law.rate().as_bps() as f64 / 1e6;
         let own = rate.min((around.load)(t));
+        measure.leave(&mut law, t, delay as u64, own, sent as u64);
         let before = queue;
         sent += own * 1000.0 / 8.0;
         queue = (queue + own + (around.others)(t) - link).clamp(0.0, 2400.0);
@@ -92,6 +93,34 @@ fn run(count: usize, millis: u64, around: &Around) -> Run {
         carried,
         possible,
     }
+}
+
+/// Reflectors that are asked.
+struct Asked<'a> {
+    around: &'a Around,
+    answers: VecDeque<(u64, Probe)>,
+}
+
+impl Measure for Asked<'_> {
+    fn arrive(&mut self, law: &mut Autorate, now: u64) {
+        self.answers.make_contiguous().sort_by_key(|(at, _)| *at);
+        while let Some((_, probe)) = self.answers.pop_front_if(|(at, _)| *at <= now) {
+            law.handle_answer(ms(now), probe);
+        }
+    }
+
+    fn leave(&mut self, law: &mut Autorate, now: u64, delay: u64, _: f64, _: u64) {
+        while let Some(probe) = law.poll_probe() {
+            if let Some(way) = (self.around.way)(now, probe) {
+                self.answers.push_back((now + way + delay, probe));
+            }
+        }
+    }
+}
+
+fn run(reflectors: usize, millis: u64, around: &Around) -> Run {
+    let answers = VecDeque::new();
+    run_measured(reflectors, millis, around, &mut Asked { around, answers })
 }
 
 impl Run {
@@ -308,52 +337,50 @@ fn an_answer_that_was_not_asked_for_is_not_used() {
     );
 }
 
-/// Runs a port that measures by its own traffic to `peers` peers, whose ways are 20, 40, 60 .. ms long, and each of which
-/// answers every `gap` ms while the port sends.
-fn run_by_traffic(peers: u64, gap: u64, millis: u64, around: &Around) -> Run {
-    let mut law = Autorate::new(params(0), ms(0), 0);
-    let (mut sent, mut queue) = (0.0, 0.0_f64);
-    let mut answers: Vec<(u64, Sample)> = Vec::new();
-    let (mut rates, mut delays) = (Vec::new(), Vec::new());
-    let (mut carried, mut possible) = (0.0, 0.0);
-    for t in 0..millis {
-        answers.sort_by_key(|(at, _)| *at);
-        while let Some((at, sample)) = answers.first().copied().filter(|(at, _)| *at <= t) {
-            answers.remove(0);
+/// The port's own traffic to `peers` peers, whose ways are 20, 40, 60 .. ms long, and each of which answers every `gap` ms
+/// while the port sends.
+struct Answered {
+    peers: u64,
+    gap: u64,
+    answers: VecDeque<(u64, Sample)>,
+}
+
+impl Measure for Answered {
+    fn arrive(&mut self, law: &mut Autorate, now: u64) {
+        self.answers.make_contiguous().sort_by_key(|(at, _)| *at);
+        while let Some((at, sample)) = self.answers.pop_front_if(|(at, _)| *at <= now) {
             law.handle_sample(ms(at), &sample);
         }
-        law.handle_timeout(ms(t), sent as u64);
+    }
+
+    fn leave(&mut self, law: &mut Autorate, now: u64, delay: u64, own: f64, sent: u64) {
         assert_eq!(law.poll_probe(), None);
-        let link = (around.link)(t);
-        let delay = queue / link;
-        let rate = law.rate().as_bps() as f64 / 1e6;
-        let own = rate.min((around.load)(t));
-        if own > 0.0 && t % gap == 0 {
-            let peer = t / gap % peers;
-            let took = 20 * (peer + 1) + delay as u64;
+        if own > 0.0 && now.is_multiple_of(self.gap) {
+            let peer = now / self.gap % self.peers;
+            let took = 20 * (peer + 1) + delay;
             let sample = Sample {
                 peer: 77 + peer,
-                at: ms(t),
-                sent: sent as u64,
+                at: ms(now),
+                sent,
                 round_trip: Span::from_millis(took),
             };
-            answers.push((t + took, sample));
+            self.answers.push_back((now + took, sample));
         }
-        let before = queue;
-        sent += own * 1000.0 / 8.0;
-        queue = (queue + own - link).clamp(0.0, 2400.0);
-        carried += (before + own - queue).min(link);
-        possible += link;
-        rates.push(rate);
-        delays.push(delay);
     }
-    Run {
-        law,
-        rates,
-        delays,
-        carried,
-        possible,
-    }
+}
+
+fn run_by_traffic(peers: u64, gap: u64, millis: u64, around: &Around) -> Run {
+    let answers = VecDeque::new();
+    run_measured(
+        0,
+        millis,
+        around,
+        &mut Answered {
+            peers,
+            gap,
+            answers,
+        },
+    )
 }
 
 #[test]
@@ -412,12 +439,14 @@ fn a_load_that_nobody_answers_gets_the_base_rate() {
 }
 
 proptest! {
-    /// Whatever comes, and when: the rate stays within its limits, and so does the time of the next turn.
+    /// Whatever comes, and when, from reflectors and from peers of the traffic: the rate stays within its limits, and so
+    /// does the time of the next turn.
     #[test]
     fn the_rate_stays_within_its_limits(
-        steps in prop::collection::vec((0_u64..400, 0_u64..2_000_000, 0_u64..6, 0_usize..3), 1..200),
+        reflectors in prop::sample::select(vec![0, 3]),
+        steps in prop::collection::vec((0_u64..400, 0_u64..2_000_000, 0_u64..9, 0_usize..3), 1..200),
     ) {
-        let mut law = Autorate::new(params(3), ms(0), 0);
+        let mut law = Autorate::new(params(reflectors), ms(0), 0);
         let (mut now, mut sent, mut probes) = (0, 0, Vec::new());
         for (gap, bytes, kind, place) in steps {
             now += gap;
@@ -427,6 +456,17 @@ proptest! {
                 1..=3 if !probes.is_empty() => {
                     let probe = probes.swap_remove(place % probes.len());
                     law.handle_answer(ms(now), probe);
+                }
+                6..=8 => {
+                    // A peer delays its answer, or gives it before it has the packet.
+                    let took = (bytes % 3_000).min(now);
+                    let sample = Sample {
+                        peer: place as u64,
+                        at: ms(now - took),
+                        sent: sent.saturating_sub(bytes),
+                        round_trip: Span::from_millis(took),
+                    };
+                    law.handle_sample(ms(now), &sample);
                 }
                 _ => {
                     law.handle_timeout(ms(now), sent);

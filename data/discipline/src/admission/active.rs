@@ -15,13 +15,14 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use weir_base::Tally;
-use weir_packet::{Packet, Reason};
+use weir_packet::{KeyKind, Packet, Reason};
 
 use crate::admission::scheduler::{self, ELASTIC, PRIORITY};
 use crate::admission::urn::Waiting;
 use crate::contract::{Cx, Ready};
 use crate::parts::bins::{Bins, Measure};
 use crate::parts::lru::Lru;
+use crate::waiting::{self, FLOW_AWARE, REPORTS_MAX, Service};
 
 /// The list of flows without packets, ordered by their latest packet.
 const IDLE: usize = 0;
@@ -247,6 +248,29 @@ impl<S> ActiveFlows<S> {
         self.stats.longest_flow += 1;
         cx.fates.discard(packet, Reason::LongestFlow);
         Some(flow)
+    }
+
+    /// Reports the priority queue, and the flows that take turns behind it.
+    pub(crate) fn report_waiting(&self, report: &mut dyn FnMut(waiting::Waiting<'_>)) {
+        let [priority, _] = FLOW_AWARE;
+        let packet = |at: usize| &self.priority[at].packet;
+        waiting::of_places(
+            self.priority.len(),
+            packet,
+            priority,
+            REPORTS_MAX / 4,
+            report,
+        );
+        for flow in self.flows.upwards(IN_TURN).take(REPORTS_MAX / 2) {
+            if let Some(first) = self.own.front(flow) {
+                report(waiting::Waiting {
+                    first,
+                    held: self.own.tally(flow),
+                    common: Some(KeyKind::Flow),
+                    service: Service::EVEN,
+                });
+            }
+        }
     }
 
     /// Bytes of memory allocated.

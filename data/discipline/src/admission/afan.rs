@@ -19,6 +19,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready, accepted};
 use crate::parts::chance::Chance;
 use crate::parts::link_rate::{LinkRate, RATE};
 use crate::parts::thresholds;
+use crate::waiting::Waiting;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -420,18 +421,15 @@ impl Discipline for Afan {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = match self.queues.pop_priority() {
-            Some(packet) => {
-                self.stats.priority_bytes_sent += packet.bytes();
-                packet
-            }
-            None => {
-                let flows = f64::from(self.queues.active_elastic());
-                let packet = self.queues.pop_elastic()?;
-                self.stats.fair_bytes += packet.bytes() as f64 / flows;
-                self.took_elastic(cx.now);
-                packet
-            }
+        let packet = if let Some(packet) = self.queues.pop_priority() {
+            self.stats.priority_bytes_sent += packet.bytes();
+            packet
+        } else {
+            let flows = f64::from(self.queues.active_elastic());
+            let packet = self.queues.pop_elastic()?;
+            self.stats.fair_bytes += packet.bytes() as f64 / flows;
+            self.took_elastic(cx.now);
+            packet
         };
         self.idle.send(cx.now, packet.bytes());
         if self.queues.len() == 0 {
@@ -477,8 +475,10 @@ impl Discipline for Afan {
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
         let (stats, queues) = (&self.stats, &self.queues);
-        let average = self.state.average.value * 1000.0;
-        report("average", average.round() as u64);
+        report(
+            "average",
+            (self.state.average.value * 1000.0).round() as u64,
+        );
         report("matches", stats.matches);
         report("early", stats.early);
         report("forced", stats.forced);
@@ -493,6 +493,10 @@ impl Discipline for Afan {
             active_elastic: queues.active_elastic().into(),
         };
         backlogs.inspect(report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.queues.report_waiting(report);
     }
 }
 

@@ -21,6 +21,7 @@ use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::bins::QUANTUM;
 use crate::parts::link_rate::{LinkRate, RATE};
+use crate::waiting::Waiting;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -274,6 +275,10 @@ impl Discipline for Pdrr {
         self.flows.inspect_counts(report);
         report("rounds", self.round);
         self.flows.inspect_backlogs(report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.flows.report_waiting(report);
     }
 }
 

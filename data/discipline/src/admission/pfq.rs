@@ -20,6 +20,7 @@ use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::contract::{self, Admission, Cx, Discipline, Manual, Ready};
 use crate::fifo::LIMIT;
 use crate::parts::link_rate::{LinkRate, RATE};
+use crate::waiting::Waiting;
 
 /// The manual page.
 pub const MANUAL: Manual = Manual {
@@ -283,6 +284,10 @@ impl Discipline for Pfq {
         self.flows.inspect_counts(report);
         report("virtual_time", self.virtual_time);
         self.flows.inspect_backlogs(report);
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        self.flows.report_waiting(report);
     }
 }
 

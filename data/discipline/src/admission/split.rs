@@ -14,6 +14,7 @@ use weir_packet::Packet;
 use crate::admission::scheduler::{ELASTIC, PRIORITY};
 use crate::admission::urn::{Urn, Waiting};
 use crate::parts::table::Table;
+use crate::waiting::{self, FLOW_AWARE, REPORTS_MAX};
 
 /// The bytes and packets that a flow has waiting.
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,6 +173,21 @@ impl Split {
     pub(crate) fn take(&mut self, drawn: usize) -> Packet {
         let waiting = self.elastic.take(drawn);
         self.left_elastic(waiting)
+    }
+
+    /// Reports both queues.
+    pub(crate) fn report_waiting(&self, report: &mut dyn FnMut(waiting::Waiting<'_>)) {
+        let [priority, elastic] = FLOW_AWARE;
+        let in_front = |at: usize| &self.priority[at].packet;
+        waiting::of_places(
+            self.priority.len(),
+            in_front,
+            priority,
+            REPORTS_MAX / 4,
+            report,
+        );
+        let behind = |at| self.elastic.packet(at);
+        waiting::of_places(self.elastic.len(), behind, elastic, REPORTS_MAX / 2, report);
     }
 
     /// Bytes of memory allocated.

@@ -100,6 +100,11 @@ impl Urn {
         self.cells[at].waiting.flow
     }
 
+    /// The packet in a cell.
+    pub(crate) fn packet(&self, at: usize) -> &Packet {
+        &self.cells[at].waiting.packet
+    }
+
     /// Takes the packet in a cell.
     pub(crate) fn take(&mut self, at: usize) -> Waiting {
         let Cell { previous, next, .. } = self.cells[at];

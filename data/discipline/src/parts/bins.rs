@@ -168,7 +168,7 @@ impl Bins {
 
     /// The length of the packet at the head of a bin.
     pub(crate) fn front_bytes(&self, bin: usize) -> Option<u64> {
-        self.slab.front(&self.chains[bin]).map(Packet::bytes)
+        self.front(bin).map(Packet::bytes)
     }
 
     /// Packets and bytes in a bin.
@@ -196,6 +196,11 @@ impl Bins {
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::holding(self.held.packets as usize)
+    }
+
+    /// The packet at the head of a bin.
+    pub(crate) fn front(&self, bin: usize) -> Option<&Packet> {
+        self.slab.front(&self.chains[bin])
     }
 
     /// Reports the bins that hold packets, and how the turns of each are decided, and what was put aside.

@@ -197,6 +197,13 @@ impl Want {
             && self.filter.takes_end(Some(reason))
     }
 
+    /// Whether it wants to know of packets that wait at a port. They are not dropped, so whoever asks for a reason does not.
+    pub fn takes_waiting(&self, port: &str, key: &FlowKey) -> bool {
+        (self.ports.is_empty() || self.ports.iter().any(|name| name == port))
+            && self.filter.takes_end(None)
+            && self.filter.takes_flow(key)
+    }
+
     /// Whether it wants an event of the history. One without a flow or a port may be about anything, so only those
     /// want it who ask for neither.
     pub fn takes_event(&self, event: &Drops) -> bool {

@@ -28,7 +28,7 @@ pub struct Reader {
     running: Arc<Running>,
     version: &'static str,
     started: Instant,
-    sampled: Mutex<Sampled>,
+    sampled: Arc<Mutex<Sampled>>,
     /// Counts the samples, for whoever waits for the next one.
     samples: watch::Sender<u64>,
 }
@@ -40,7 +40,7 @@ impl Reader {
             running,
             version,
             started: Instant::now(),
-            sampled: Mutex::default(),
+            sampled: Arc::default(),
             samples: watch::Sender::default(),
         }
     }
@@ -79,6 +79,11 @@ impl Reader {
         }
         lock(&self.sampled).take(sample, others);
         Ok(())
+    }
+
+    /// All samples, for whoever looks for differences between them.
+    pub fn all_samples(&self) -> Arc<Mutex<Sampled>> {
+        Arc::clone(&self.sampled)
     }
 
     /// Tells when there is a new sample: the number of samples so far.

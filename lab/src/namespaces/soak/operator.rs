@@ -132,13 +132,7 @@ impl<'a> Operator<'a> {
         what: &str,
         answer: Result<ApplyReport, ClientError>,
     ) -> Result<(), Error> {
-        match self.bed.answer(answer) {
-            Ok(None) => {}
-            Ok(Some(ApplyReport { applied: true, .. })) => self.count(what),
-            Ok(Some(report)) => return Err(unexpected(what, &report.messages.join("; "))),
-            Err(error) => return Err(unexpected(what, &error.to_string())),
-        }
-        Ok(())
+        self.expected(what, answer, true)
     }
 
     fn refused(
@@ -146,13 +140,26 @@ impl<'a> Operator<'a> {
         what: &str,
         answer: Result<ApplyReport, ClientError>,
     ) -> Result<(), Error> {
+        self.expected(what, answer, false)
+    }
+
+    /// Counts a change that was put in force, or was not, as it must be.
+    fn expected(
+        &mut self,
+        what: &str,
+        answer: Result<ApplyReport, ClientError>,
+        applied: bool,
+    ) -> Result<(), Error> {
         match self.bed.answer(answer) {
-            Ok(None) => {}
-            Ok(Some(ApplyReport { applied: false, .. })) => self.count(what),
-            Ok(Some(_)) => return Err(unexpected(what, "it was put in force")),
-            Err(error) => return Err(unexpected(what, &error.to_string())),
+            Ok(None) => Ok(()),
+            Ok(Some(report)) if report.applied == applied => {
+                self.count(what);
+                Ok(())
+            }
+            Ok(Some(report)) if report.applied => Err(unexpected(what, "it was put in force")),
+            Ok(Some(report)) => Err(unexpected(what, &report.messages.join("; "))),
+            Err(error) => Err(unexpected(what, &error.to_string())),
         }
-        Ok(())
     }
 
     fn patch(&self, path: &str, value: &str) -> Result<ApplyReport, ClientError> {

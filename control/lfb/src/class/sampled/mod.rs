@@ -5,22 +5,27 @@
 //!   forwarding thread --Sample::collect, once a second--> Sampled::take --> history, in memory of fixed size
 //!                                                            |
 //!     `weir show waiting`, `weir show history`, /v1/live, the page: any number of readers, which ask nobody
+//!     `weir observe`: who begins to be held back
 //! ```
 //!
 //! - [`sample`]: the counters and the queues at one moment
 //! - [`records`]: the samples of some time, as one ring for each port
 //! - [`waiting`], [`history`], [`drop_history`]: tables made from these
+//! - [`held_back`]: what has changed between samples, as events
 
 use std::collections::BTreeMap;
 
 use weir_model::Value;
+use weir_path::plane::observe::Want;
 
 pub(super) mod drop_history;
+pub mod held_back;
 pub(super) mod history;
 mod records;
 mod sample;
 pub(super) mod waiting;
 
+use self::held_back::{Follower, HeldBack};
 use self::records::Records;
 pub use self::sample::Sample;
 use super::{Block, Source};
@@ -30,6 +35,7 @@ use super::{Block, Source};
 pub struct Sampled {
     latest: Option<Sample>,
     records: Records,
+    held_back: held_back::Past,
     /// Tables that the forwarding thread does not make.
     others: BTreeMap<&'static str, Value>,
 }
@@ -38,6 +44,7 @@ impl Sampled {
     /// Takes a new sample, and tables that belong to it, by the names of their classes.
     pub fn take(&mut self, sample: Sample, others: BTreeMap<&'static str, Value>) {
         self.records.take(&sample);
+        self.held_back.take(&sample);
         self.latest = Some(sample);
         self.others = others;
     }
@@ -60,5 +67,16 @@ impl Sampled {
         let name = block.class.name;
         let sample = self.latest.as_ref()?;
         sample.tables.get(name).or_else(|| self.others.get(name))
+    }
+
+    /// The last events of those who were held back, at most this many, and a reader of those to come.
+    pub fn follow_held_back(&self, want: &Want, last: usize) -> (Vec<HeldBack>, Follower) {
+        let follower = self.held_back.follower(want, self.latest.as_ref());
+        (self.held_back.last(last, want), follower)
+    }
+
+    /// Events since the last call, and how many were lost before these. To be called at each sample.
+    pub fn held_back(&self, follower: &mut Follower) -> (Vec<HeldBack>, u64) {
+        self.held_back.follow(follower, self.latest.as_ref())
     }
 }

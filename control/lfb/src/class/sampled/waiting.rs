@@ -49,17 +49,18 @@ pub(in crate::class) static WAITING: Block = Block {
 };
 
 /// A source or a flow with packets in the queue of a port.
-struct Holder {
-    port: Arc<str>,
-    who: String,
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) port: Arc<str>,
+    pub(super) who: String,
     /// The first of the packets.
-    key: FlowKey,
-    flows: u32,
-    held: Tally,
-    waited: Span,
-    queue_share: f64,
-    link_share: Option<f64>,
-    why: String,
+    pub(super) key: FlowKey,
+    pub(super) flows: u32,
+    pub(super) held: Tally,
+    pub(super) waited: Span,
+    pub(super) queue_share: f64,
+    pub(super) link_share: Option<f64>,
+    pub(super) why: String,
 }
 
 impl Row for Holder {
@@ -67,7 +68,7 @@ impl Row for Holder {
 }
 
 /// Waiting packets of one port.
-struct Crowd<'a> {
+pub(super) struct Crowd<'a> {
     all: Vec<&'a Held>,
     bytes: u64,
     /// The sum of what the queues would get of the link at the least price.
@@ -97,7 +98,7 @@ fn holders(sampled: &Sampled, query: &Settings) -> Vec<Holder> {
 }
 
 impl<'a> Crowd<'a> {
-    fn of(all: Vec<&'a Held>) -> Self {
+    pub(super) fn of(all: Vec<&'a Held>) -> Self {
         let prices = all.iter().filter_map(|held| held.price());
         let turns = prices.clone().map(|price| 1.0 / f64::from(price.factor()));
         let mut sources: Vec<_> = all.iter().map(|held| held.source()).collect();
@@ -122,14 +123,19 @@ impl<'a> Crowd<'a> {
         groups.map(|(who, of)| self.row(who, &of)).collect()
     }
 
-    fn row(&self, who: String, of: &[&Held]) -> Holder {
+    pub(super) fn row(&self, who: String, of: &[&Held]) -> Holder {
         let first = of[0];
-        let flows = |held: &&Held| held.price().map_or(1, |price| price.flows);
+        let turns = of.iter().filter_map(|held| held.price());
+        let turns: u32 = turns.map(|price| price.flows).sum();
+        let arrivals = of.iter().filter(|held| held.price().is_none());
+        let mut arrivals: Vec<_> = arrivals.map(|held| held.shown_key()).collect();
+        arrivals.sort_unstable();
+        arrivals.dedup();
         let held = of.iter().fold(Tally::ZERO, |all, held| all + held.held);
         Holder {
             port: first.port.clone(),
             key: first.shown_key(),
-            flows: of.iter().map(flows).sum(),
+            flows: turns + arrivals.len() as u32,
             held,
             waited: of.iter().map(|held| held.waited).max().unwrap_or_default(),
             queue_share: held.bytes as f64 / self.bytes.max(1) as f64,
@@ -210,13 +216,13 @@ impl Held {
     }
 
     /// The part of the key that all packets have.
-    fn shown_key(&self) -> FlowKey {
+    pub(super) fn shown_key(&self) -> FlowKey {
         self.common
             .map_or_else(FlowKey::default, |kind| self.key.project(kind))
     }
 
     /// The source, or what else is known.
-    fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         let key = match self.common {
             Some(KeyKind::SourcePrefix) => self.key.project(KeyKind::SourcePrefix),
             Some(KeyKind::Flow | KeyKind::Source | KeyKind::Pair) => {
@@ -229,7 +235,7 @@ impl Held {
     }
 
     /// The flow, or what else is known.
-    fn flow(&self) -> String {
+    pub(super) fn flow(&self) -> String {
         let key = self.shown_key();
         match self.common {
             None => "several flows".to_owned(),
@@ -391,6 +397,7 @@ mod tests {
         ];
         let rows = table(waiting, "flow");
         assert_eq!(rows[0].whole("held.packets"), Some(2));
+        assert_eq!(rows[0].whole("flows"), Some(1), "not its packets");
         assert!((rows[0].real("link_share_ratio").unwrap() - 2.0 / 3.0).abs() < 1e-6);
         assert!(
             rows[0]

@@ -13,6 +13,7 @@ use super::{Fan, MANUAL, Params, STEPS_MAX};
 use crate::contract::{
     Admission, Cx, Discipline, FlowClass, FlowReport, FlowStanding, Kind, Ready, accepted,
 };
+use crate::waiting::{self, REPORTS_MAX, Waiting};
 
 /// How it is checked and built.
 pub const KIND: Kind = Kind {
@@ -251,6 +252,12 @@ impl Discipline for Fan {
         for Aside { listed, .. } in self.aside.iter().flat_map(SideList::iter) {
             report(known(listed, standing, now));
         }
+    }
+
+    fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
+        let before = "the queue of packets from before a change of the scheduler";
+        waiting::of_queue(&self.before, before, REPORTS_MAX / 4, report);
+        self.scheduler.waiting(report);
     }
 }
 
