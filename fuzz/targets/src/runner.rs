@@ -217,7 +217,7 @@ fn once(target: &Target, input: &[u8]) -> Result<Cost, Failure> {
     })
 }
 
-/// What is wrong if a target has held so many bytes at once.
+/// The failure of a target that has held N bytes at once; none if it may.
 fn too_much(target: &Target, bytes: u64) -> Option<String> {
     (bytes > target.memory_max).then(|| format!("it held {bytes} bytes at once"))
 }
