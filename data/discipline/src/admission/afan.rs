@@ -74,8 +74,7 @@ the half that is too much, and one Reno transfer beside it, which loses one in 4
 hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
 foreseen.",
     parameters: &[
-        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5),
-        RATE.id(6), LIMIT.id(7),
+        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5), RATE.id(6), LIMIT.id(7),
     ],
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
@@ -83,13 +82,11 @@ foreseen.",
         Gauge::counter(102, "matches", Unit::Packets, "elastic packets that met a drawn one of their flow, which was dropped"),
         Gauge::counter(103, "early", Unit::Packets, "of these, packets dropped by chance themselves"),
         Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average was where all are dropped"),
-        Gauge::counter(105, "full", Unit::Packets,
-            "elastic packets dropped because the queue was full, or to make room for priority"),
+        Gauge::counter(105, "full", Unit::Packets, "elastic packets dropped because the queue was full, or to make room for priority"),
         Gauge::counter(106, "full_priority", Unit::Packets, "priority packets dropped because the queue was full of such"),
         Gauge::counter(107, "to_priority", Unit::Packets, "packets for the priority queue, dropped ones included"),
         Gauge::counter(108, "to_elastic", Unit::Packets, "packets for the elastic queue, dropped ones included"),
-        GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112),
-        GAUGES[4].id(113), GAUGES[5].id(114),
+        GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112), GAUGES[4].id(113), GAUGES[5].id(114),
     ],
 };
 
@@ -411,12 +408,11 @@ impl Scheduler for Afan {
 impl Discipline for Afan {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         let hash = cx.keys.hash(&packet, KeyKind::Flow);
-        let known = self.queues.find(hash);
-        match known {
+        match self.queues.find(hash) {
             Some(flow) if self.queues.is_elastic(flow, self.params.mtu_bytes) => {
                 self.queue_elastic(cx, packet, flow)
             }
-            _ => self.queue_priority(cx, packet, hash, known),
+            known => self.queue_priority(cx, packet, hash, known),
         }
     }
 
@@ -486,13 +482,13 @@ impl Discipline for Afan {
         report("full_priority", stats.full_priority);
         report("to_priority", stats.to_priority);
         report("to_elastic", stats.to_elastic);
-        let backlogs = Backlogs {
+        Backlogs {
             priority: queues.priority(),
             elastic: queues.elastic(),
             active: queues.active() as u64,
             active_elastic: queues.active_elastic().into(),
-        };
-        backlogs.inspect(report);
+        }
+        .inspect(report);
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
