@@ -26,7 +26,9 @@ impl Autorate {
                 "no reflector has answered yet: at most the base"
             }
             (Phase::Blind, _) => "no reflector answers: at most the base",
-            (Phase::Suspicion, _) => "one delay is high: half of the rate until the next answer",
+            (Phase::Suspicion, _) => {
+                "one delay is high: an eighth of the rate until the next answer"
+            }
             (Phase::Drain, Some(drain)) if drain.hard => {
                 "the delay is high: the queue behind the port is emptied"
             }
