@@ -24,12 +24,10 @@ deb:
 	cargo build --release --locked --package weir
 	scripts/deb target/release/weir target/debian
 
-# One file without libraries: target/TARGET/static/weir. `make static TARGET=aarch64-unknown-linux-musl` needs a C compiler
-# for that target, too (ring has C in it). Relocations are packed: they are a megabyte otherwise.
+# One file without libraries, below 15 MB: target/TARGET/static/weir. TARGET=aarch64-unknown-linux-musl is for 64-bit ARM.
 TARGET ?= x86_64-unknown-linux-musl
 static:
-	rustup target add $(TARGET)
-	RUSTFLAGS="-C link-arg=-Wl,-z,pack-relative-relocs" cargo build --profile static --locked --package weir --target $(TARGET)
+	scripts/static $(TARGET)
 
 packages:
 	scripts/install-packages

@@ -8,7 +8,9 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,26 +19,29 @@ use std::time::{Duration, Instant};
 
 use common::{Hosts, Router};
 use serde_json::Value;
-use weir_benches::testbed::run;
+use weir_benches::testbed::{Testbed, run};
+use weir_live::device::Device;
 use weir_live::namespace::Namespace;
 use weir_northbound::client;
 
 /// The router's name.
 const EDGE: &str = "edge";
-const CONFIG: &str = "\
+const LAN: &str = "\
 watchdog = \"0 s\"
 [port.lan]
 interface = \"r0\"
 rate = \"auto\"
 rate_base = \"40 Mbit\"
 reflectors = \"10.77.1.2\"
+";
+/// Without its reflectors.
+const WAN: &str = "\
 [port.wan]
 interface = \"r2\"
 rate = \"auto\"
 rate_base = \"2 Mbit\"
 rate_most = \"50 Mbit\"
 rate_threshold = \"15 ms\"
-reflectors = [\"10.78.0.2\", \"fd78::3\"]
 ";
 const MODEM: &str = "\
 mode = \"bridged\"
@@ -49,16 +54,21 @@ discipline = { kind = \"impair\", delay = \"2 ms\", rate = \"12 Mbit\", buffer =
 /// Time in which a rate must be found, on a busy machine.
 const FOUND_WITHIN: Duration = Duration::from_secs(25);
 
-/// The router, its modem, and the load.
+/// The router, its modem, and the load. The load ends first: its connections need the way.
 struct Bench {
+    load: Load,
     hosts: Hosts,
     _modem: (Router, Namespace),
     _edge: Router,
-    load: Load,
 }
 
 impl Bench {
-    fn new() -> Option<Self> {
+    /// With datagrams as load; the port to the modem measures by `reflectors`.
+    fn new(reflectors: &str) -> Option<Self> {
+        Self::with(reflectors, Load::datagrams)
+    }
+
+    fn with(reflectors: &str, load: impl FnOnce(&Hosts) -> Load) -> Option<Self> {
         let hosts = Hosts::new()?;
         let modem = Namespace::new().unwrap();
         let router = &hosts.bed.router;
@@ -95,13 +105,16 @@ impl Bench {
         common::eventually("the modem answers", || {
             client::get::<Value>(&hosts.socket("modem"), "/v1/status").is_ok()
         });
-        let edge = hosts.start(EDGE, CONFIG);
-        let load = Load::start(&hosts);
+        for back in ["10.77.1.0/24 via 10.78.0.1", "fd77:1::/64 via fd78::1"] {
+            let arguments = format!("route replace {back} dev c0");
+            run(&hosts.bed.sink, "ip", &arguments).unwrap();
+        }
+        let edge = hosts.start(EDGE, &format!("{LAN}{WAN}reflectors = {reflectors}\n"));
         Some(Self {
+            load: load(&hosts),
             hosts,
             _modem: (bridge, modem),
             _edge: edge,
-            load,
         })
     }
 
@@ -147,34 +160,72 @@ impl Bench {
     }
 }
 
-/// Datagrams of 20 Mbit/s from the source to the sink, while it is on.
+/// Traffic from the source to the sink, while it is on.
 struct Load {
     on: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    fn start(hosts: &Hosts) -> Self {
+    fn none() -> Self {
         let [on, ended] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let socket = hosts.bed.source.enter(|| UdpSocket::bind("10.77.1.2:0"));
-        let socket = socket.unwrap().unwrap();
-        let thread = {
-            let (on, ended) = (Arc::clone(&on), Arc::clone(&ended));
-            thread::spawn(move || {
-                while !ended.load(Ordering::Relaxed) {
-                    for _ in 0..if on.load(Ordering::Relaxed) { 4 } else { 0 } {
-                        let _ = socket.send_to(&[0; 1200], "10.78.0.2:9");
-                    }
-                    thread::sleep(Duration::from_millis(2));
-                }
-            })
-        };
         Self {
             on,
             ended,
-            thread: Some(thread),
+            threads: Vec::new(),
         }
+    }
+
+    /// Calls this until the end, with whether the load is on.
+    fn repeat(&mut self, mut part: impl FnMut(bool) + Send + 'static) {
+        let (on, ended) = (Arc::clone(&self.on), Arc::clone(&self.ended));
+        self.threads.push(thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                part(on.load(Ordering::Relaxed));
+            }
+        }));
+    }
+
+    /// Datagrams of 20 Mbit/s.
+    fn datagrams(hosts: &Hosts) -> Self {
+        let socket = hosts.bed.source.enter(|| UdpSocket::bind("10.77.1.2:0"));
+        let socket = socket.unwrap().unwrap();
+        let mut load = Self::none();
+        load.repeat(move |is_on| {
+            for _ in 0..if is_on { 4 } else { 0 } {
+                let _ = socket.send_to(&[0; 1200], "10.78.0.2:9");
+            }
+            thread::sleep(Duration::from_millis(2));
+        });
+        load
+    }
+
+    /// An upload in IPv4 and one in IPv6, of a host that leaves it to others to cut its segments.
+    fn uploads(hosts: &Hosts) -> Self {
+        for arguments in ["-K a0 tx on", "-K a0 tso on gso on"] {
+            run(&hosts.bed.source, "ethtool", arguments).unwrap();
+        }
+        let mut load = Self::none();
+        for to in ["10.78.0.2:5001", "[fd78::2]:5001"] {
+            let listener = hosts.bed.sink.enter(|| TcpListener::bind(to));
+            let listener = listener.unwrap().unwrap();
+            let connect = || TcpStream::connect(to);
+            let mut from = hosts.bed.source.enter(connect).unwrap().unwrap();
+            let (mut at_sink, _) = listener.accept().unwrap();
+            for socket in [&from, &at_sink] {
+                let limit = Some(Duration::from_millis(100)); // so that the thread can end
+                socket.set_read_timeout(limit).unwrap();
+                socket.set_write_timeout(limit).unwrap();
+            }
+            load.repeat(move |is_on| match is_on {
+                true => _ = from.write(&[0; 16_384]),
+                false => thread::sleep(Duration::from_millis(10)),
+            });
+            let mut taken = vec![0; 65_536];
+            load.repeat(move |_| _ = at_sink.read(&mut taken));
+        }
+        load
     }
 
     fn set(&self, on: bool) {
@@ -185,13 +236,94 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A reflector that lies, in place of the sink's kernel: its answers are late by anything up to 0.4 s, come twice, or
+/// repeat something else.
+struct Liar {
+    due: VecDeque<(Instant, Vec<u8>)>,
+    asked: u64,
+}
+
+impl Liar {
+    /// Takes a frame; its answer is sent later.
+    fn take(&mut self, frame: &[u8], now: Instant) {
+        let is_ping = frame.get(12..15) == Some(&[8, 0, 0x45])
+            && frame.get(23) == Some(&1)
+            && frame.get(34) == Some(&8);
+        if !is_ping || frame.len() < 66 {
+            return;
+        }
+        self.asked += 1;
+        let mut answer = frame.to_vec();
+        answer[..6].copy_from_slice(&frame[6..12]);
+        answer[6..12].copy_from_slice(&frame[..6]);
+        answer[26..30].copy_from_slice(&frame[30..34]);
+        answer[30..34].copy_from_slice(&frame[26..30]);
+        answer[34] = 0;
+        let sum = u16::from_be_bytes([frame[36], frame[37]]);
+        let (sum, carry) = sum.overflowing_add(0x0800);
+        let sum = sum + u16::from(carry);
+        answer[36..38].copy_from_slice(&sum.to_be_bytes());
+        let at = now + Duration::from_millis(self.asked * 97 % 400);
+        if self.asked.is_multiple_of(3) {
+            self.due.push_back((at, answer.clone()));
+        }
+        if self.asked.is_multiple_of(5) {
+            answer.swap(51, 57); // its number is another one, with the same sum
+        }
+        self.due.push_back((at, answer));
+    }
+
+    /// The answers that are due.
+    fn answers(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        let (due, later) = self.due.drain(..).partition(|(at, _)| *at <= now);
+        self.due = later;
+        let due: VecDeque<(Instant, Vec<u8>)> = due;
+        due.into_iter().map(|(_, answer)| answer).collect()
+    }
+}
+
+impl Bench {
+    /// Lets the sink's pings be answered by a liar as long as `lies`.
+    fn lie(&mut self, lies: &Arc<AtomicBool>) {
+        let lies = Arc::clone(lies);
+        let mut device = Testbed::open(&self.hosts.bed.sink, "c0").unwrap();
+        let mut liar = Liar {
+            due: VecDeque::new(),
+            asked: 0,
+        };
+        self.load.repeat(move |_| {
+            let now = Instant::now();
+            let _ = device.receive(64, &mut |frame| {
+                if lies.load(Ordering::Relaxed) {
+                    liar.take(frame.bytes, now);
+                }
+            });
+            for answer in liar.answers(now) {
+                let _ = device.transmit(&[&answer]);
+            }
+            thread::sleep(Duration::from_millis(1));
+        });
+    }
+
+    /// Whether the sink's kernel answers pings.
+    fn answer_pings(&self, on: bool) {
+        let value = if on { "0" } else { "1" };
+        let write = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", value);
+        self.hosts.bed.sink.enter(write).unwrap().unwrap();
     }
 }
 
 #[test]
 fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new("[\"10.78.0.2\", \"fd78::3\"]") else {
+        return;
+    };
     // Without load it stays where it begins.
     bench.within("all reflectors answer", FOUND_WITHIN, || {
         let reflectors = bench.get("/v1/reflectors");
@@ -253,4 +385,95 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
         (&"lan".into(), &"follow".into())
     );
     assert!(lan["found_bps"].as_f64().unwrap() > 30e6, "{lan}");
+}
+
+#[test]
+fn a_port_finds_the_rate_by_the_connections_that_pass_it() {
+    let Some(bench) = Bench::with("\"traffic\"", Load::uploads) else {
+        return;
+    };
+    let traffic = || {
+        let reflectors = bench.get("/v1/reflectors");
+        let all = reflectors.as_array().unwrap();
+        let wan: Vec<_> = all.iter().filter(|row| row["port"] == "wan").collect();
+        assert_eq!((wan.len(), &wan[0]["address"]), (1, &"traffic".into()));
+        wan[0].clone()
+    };
+    assert_eq!(traffic()["state"], "idle");
+    assert!((1.0..3.0).contains(&bench.found()), "{}", bench.finding());
+    bench.load.set(true);
+    bench.within("most of 12 Mbit/s is found", FOUND_WITHIN, || {
+        bench.found() > 7.0
+    });
+    let seen = traffic();
+    let baseline = seen["baseline_s"].as_f64().unwrap();
+    assert_eq!(seen["state"], "measured", "{seen}");
+    assert!(
+        (0.004..0.1).contains(&baseline),
+        "two delays of 2 ms: {seen}"
+    );
+
+    bench.set("modem", "port.m1.discipline.rate=\"3 Mbit\"");
+    bench.within("the fall to 3 Mbit/s is followed", FOUND_WITHIN, || {
+        bench.found() < 4.0
+    });
+    // Another reflector beside it begins anew, and the traffic goes on to count.
+    bench.set("modem", "port.m1.discipline.rate=\"12 Mbit\"");
+    bench.set(EDGE, "port.wan.reflectors=\"10.78.0.2 traffic\"");
+    bench.within("both are seen", FOUND_WITHIN, || {
+        let reflectors = bench.get("/v1/reflectors");
+        let all = reflectors.as_array().unwrap();
+        let mut states = all.iter().filter(|row| row["port"] == "wan");
+        let mut is = |word| states.next().is_some_and(|row| row["state"] == word);
+        is("answers") && is("measured")
+    });
+    bench.within("it finds again", FOUND_WITHIN, || bench.found() > 7.0);
+    let shown = bench.hosts.ask(&["show", "reflectors"], EDGE);
+    assert!(shown.contains("traffic"), "{shown}");
+}
+
+#[test]
+fn a_reflector_that_lies_and_an_interface_that_goes_leave_the_rate_within_its_limits() {
+    let Some(mut bench) = Bench::new("\"10.78.0.2\"") else {
+        return;
+    };
+    bench.set(EDGE, "port.wan.rate_most=\"20 Mbit\"");
+    bench.load.set(true);
+    bench.within("most of 12 Mbit/s is found", FOUND_WITHIN, || {
+        bench.found() > 7.0
+    });
+    // It is the only one, so it is believed.
+    let lies = Arc::new(AtomicBool::new(true));
+    bench.answer_pings(false);
+    bench.lie(&lies);
+    let strange = |bench: &Bench| bench.finding()["strange"].as_u64().unwrap();
+    let limits = 0.999..=20.001;
+    let mut least = f64::MAX;
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        let (found, paced) = (bench.found(), bench.paced_to());
+        assert!(limits.contains(&found), "{}", bench.finding());
+        assert!(limits.contains(&paced), "{paced}");
+        least = least.min(paced);
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(least < 5.0, "the lies had no effect: {least}");
+    assert!(strange(&bench) > 0, "{}", bench.finding());
+    lies.store(false, Ordering::Relaxed);
+    bench.answer_pings(true);
+    bench.within("the truth is found again", FOUND_WITHIN, || {
+        bench.found() > 7.0
+    });
+
+    // The interface goes and comes back.
+    let set = |state: &str| {
+        let arguments = format!("link set r2 {state}");
+        run(&bench.hosts.bed.router, "ip", &arguments).unwrap();
+    };
+    set("down");
+    bench.within("it is blind", Duration::from_secs(8), || {
+        bench.finding()["phase"] == "blind" && bench.paced_to() <= 2.0
+    });
+    set("up");
+    bench.within("it finds again", FOUND_WITHIN, || bench.found() > 7.0);
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_base::Rate;
 use weir_base::setting::Settings;
-use weir_controller::autorate::{Params, REFLECTORS_MAX};
+use weir_controller::autorate::{BY_TRAFFIC, Params, REFLECTORS_MAX};
 
 /// A checked port of `rate = "auto"`.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub struct AutoRate {
     pub params: Params,
     /// The hosts behind the link that answer probes.
     pub reflectors: Vec<IpAddr>,
+    /// Whether round trips of the port's own TCP connections show the delay, too.
+    pub by_traffic: bool,
 }
 
 impl AutoRate {
@@ -33,7 +35,7 @@ impl AutoRate {
             }
             base => base,
         };
-        let reflectors = reflectors(settings.text("reflectors"))?;
+        let (reflectors, by_traffic) = reflectors(settings.text("reflectors"))?;
         Ok(Self {
             params: Params {
                 least,
@@ -44,19 +46,27 @@ impl AutoRate {
                 reflectors: reflectors.len(),
             },
             reflectors,
+            by_traffic,
         })
     }
 }
 
 const EXAMPLE: &str = "reflectors = \"192.0.2.1 192.0.2.2\"";
 
-fn reflectors(text: &str) -> Result<Vec<IpAddr>, (&'static str, String)> {
+/// The addresses, and whether the traffic is named beside them.
+fn reflectors(text: &str) -> Result<(Vec<IpAddr>, bool), (&'static str, String)> {
     let fault = |why| Err(("reflectors", why));
     let mut all: Vec<IpAddr> = Vec::new();
+    let mut by_traffic = false;
     for word in text.split_whitespace() {
+        if word == BY_TRAFFIC {
+            by_traffic = true;
+            continue;
+        }
         let Ok(address) = word.parse::<IpAddr>() else {
             return fault(format!(
-                "`{word}` is not an address; name hosts behind the link by their addresses, like {EXAMPLE}"
+                "`{word}` is not an address; name hosts behind the link by their addresses, like {EXAMPLE}, or \
+                 \"{BY_TRAFFIC}\""
             ));
         };
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
@@ -72,12 +82,14 @@ fn reflectors(text: &str) -> Result<Vec<IpAddr>, (&'static str, String)> {
         all.push(address);
     }
     match all.len() {
-        1..=REFLECTORS_MAX => Ok(all),
-        0 => {
-            let why =
-                format!("\"auto\" needs hosts behind the link that answer pings: add {EXAMPLE}");
+        0 if !by_traffic => {
+            let why = format!(
+                "\"auto\" needs hosts behind the link that answer pings: add {EXAMPLE}; or \"{BY_TRAFFIC}\", where none \
+                 does"
+            );
             Err(("rate", why))
         }
+        0..=REFLECTORS_MAX => Ok((all, by_traffic)),
         count => fault(format!(
             "there are {count} reflectors, but at most {REFLECTORS_MAX}"
         )),
@@ -108,6 +120,14 @@ mod tests {
         } = auto.params;
         assert_eq!((least, base), (Rate::from_mbps(1), Rate::from_mbps(1)));
         assert_eq!(most, Rate::from_mbps(1000));
+    }
+
+    #[test]
+    fn the_traffic_is_enough_or_stands_beside_reflectors() {
+        let alone = auto(&[("reflectors", "traffic")]).unwrap();
+        assert_eq!((alone.reflectors.len(), alone.by_traffic), (0, true));
+        let beside = auto(&[("reflectors", "192.0.2.1 traffic")]).unwrap();
+        assert_eq!((beside.params.reflectors, beside.by_traffic), (1, true));
     }
 
     #[test]

@@ -220,10 +220,14 @@ impl Plan {
             let message = "a bridge has no packets of the machine's own; remove this port, or set mode = \"routed\"";
             return Err(Fault::new(at_port(port, "kind"), message));
         }
-        let auto = self.ports.iter().find(|port| port.auto.is_some());
-        if let Some(port) = auto.filter(|_| self.router.mode == Mode::Bridged) {
-            let message = "a bridge has no address that probes could be answered to; give the rate, like \"95 Mbit\", or \
-                           set mode = \"routed\"";
+        let asks = |port: &&PortPlan| {
+            let auto = port.auto.as_ref();
+            auto.is_some_and(|auto| !auto.reflectors.is_empty())
+        };
+        let asking = self.ports.iter().find(asks);
+        if let Some(port) = asking.filter(|_| self.router.mode == Mode::Bridged) {
+            let message = "a bridge has no address that probes could be answered to; measure by reflectors = \"traffic\" \
+                           alone, give the rate, like \"95 Mbit\", or set mode = \"routed\"";
             return Err(Fault::new(at_port(port, "rate"), message));
         }
         self.fpf.check_ports(&self.ports)?;
@@ -781,12 +785,16 @@ mod tests {
             let faults = with(key, value);
             assert!(faults.starts_with(expected), "{faults}");
         }
-        let auto = faults(&[
-            change(&["mode"], text("bridged")),
-            change(&["port", "a", "rate"], text("auto")),
-            change(&["port", "a", "reflectors"], text("192.0.2.1")),
-            Change::block(ComponentPath::new(["port", "b"])),
-        ]);
+        let by = |reflectors| {
+            [
+                change(&["mode"], text("bridged")),
+                change(&["port", "a", "rate"], text("auto")),
+                change(&["port", "a", "reflectors"], text(reflectors)),
+                Change::block(ComponentPath::new(["port", "b"])),
+            ]
+        };
+        assert!(Plan::check(&by("traffic")).is_ok());
+        let auto = faults(&by("192.0.2.1 traffic"));
         assert!(
             auto[0].starts_with("port.a.rate: a bridge has no address"),
             "{auto:?}"

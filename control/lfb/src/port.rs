@@ -31,7 +31,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::RateOrWord(Rate::from_bps(0), RATE_MAX, &[AUTO]),
         "0 bit",
         "pace what is sent to this rate; 0 bit: send as fast as the device takes it; auto: find the rate of the link \
-                behind the port, by probes to `reflectors`",
+                behind the port, by probes to `reflectors` or by its own traffic",
     )
     .id(21),
     Parameter::new(
@@ -104,7 +104,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "reflectors",
         Kind::Text(512),
         "",
-        "with rate auto: 1 to 8 addresses of hosts behind the link that answer pings, separated by spaces",
+        "with rate auto: up to 8 addresses of hosts behind the link that answer pings, separated by spaces; and \
+                `traffic`: the TCP connections with timestamps that pass the port, beside them or alone",
     )
     .id(31),
 ];

@@ -37,7 +37,7 @@
 //! # What an attacker can do
 //!
 //! A peer can delay its answers, and acknowledge what it has not received; it changes the round trips of its own address
-//! only. An echo that is newer than the segment, or older than the latest echo, is no round trip. Whoever opens many
+//! only. Whoever steers by the least of all peers is led by it, and must keep limits. An echo that is newer than the segment, or older than the latest echo, is no round trip. Whoever opens many
 //! connections can take the places of others, which then give no round trips: name reflectors, too, where that matters.
 
 use weir_base::{Instant, Span};

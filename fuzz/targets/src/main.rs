@@ -51,7 +51,7 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Write the seeds of a target into a folder, as a corpus for cargo-fuzz
+    /// Write the seeds of a target into a folder, as a corpus for cargo-fuzz, and its words into FOLDER.dict
     Seeds {
         #[arg(value_parser = target)]
         target: &'static Target,
@@ -174,5 +174,16 @@ fn write(target: &Target, folder: &Path) -> Result<bool, String> {
     for (number, seed) in target.seeds().iter().enumerate() {
         std::fs::write(folder.join(format!("seed-{number}")), seed).map_err(wrong)?;
     }
+    std::fs::write(folder.with_added_extension("dict"), dictionary(target)).map_err(wrong)?;
     Ok(true)
+}
+
+/// The words of a target in the format of libFuzzer, which takes no empty file.
+fn dictionary(target: &Target) -> String {
+    let mut lines = format!("# {}\n", target.about);
+    for word in target.tokens {
+        let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
+        lines += &format!("\"{}\"\n", bytes.collect::<String>());
+    }
+    lines
 }

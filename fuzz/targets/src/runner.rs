@@ -207,14 +207,31 @@ fn once(target: &Target, input: &[u8]) -> Result<Cost, Failure> {
     if let Some(what) = panicked {
         return Err(failed(what));
     }
-    if used.bytes_max > target.memory_max {
-        return Err(failed(format!("it held {} bytes at once", used.bytes_max)));
+    if let Some(what) = too_much(target, used.bytes_max) {
+        return Err(failed(what));
     }
     Ok(Cost {
         allocations: used.count_total,
         memory: used.bytes_max,
         time,
     })
+}
+
+/// The failure of a target that has held N bytes at once; none if it may.
+fn too_much(target: &Target, bytes: u64) -> Option<String> {
+    (bytes > target.memory_max).then(|| format!("it held {bytes} bytes at once"))
+}
+
+/// Runs a target on one input for a fuzzer that takes panics itself.
+///
+/// # Panics
+///
+/// If something is wrong, or the target holds too much memory.
+pub fn run_once(target: &Target, input: &[u8]) {
+    let used = allocation_counter::measure(|| (target.run)(input));
+    if let Some(what) = too_much(target, used.bytes_max) {
+        panic!("{what}")
+    }
 }
 
 /// Runs a target on one input, which a failure has written.
@@ -324,6 +341,9 @@ mod tests {
         let failure = ran(run).unwrap_err();
         assert!(failure.what.starts_with("it held "), "{failure:?}");
         assert!(failure.input.len() > 64);
+        let again = panic::catch_unwind(|| run_once(&target(run), &failure.input));
+        assert!(again.is_err());
+        run_once(&target(run), b"seed");
     }
 
     #[test]

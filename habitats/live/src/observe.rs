@@ -407,7 +407,7 @@ fn of_held_back(event: &HeldBack, epoch: u64) -> Observed {
     }
 }
 
-/// The fields of a key, for a flow that leaves.
+/// The flow of a key, at the port by which it leaves.
 fn of_key(key: &FlowKey) -> ObservedFlow {
     ObservedFlow {
         port: None,

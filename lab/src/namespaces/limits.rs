@@ -184,11 +184,6 @@ fn check_auto(link: &str, auto: &Auto, topology: &Topology, is_host: bool) -> Re
             "link {link} has a shaper that finds its rate at a host, and only a router's port can; try --on sim"
         ));
     }
-    if auto.by_traffic {
-        return refuse(format!(
-            "link {link} has a shaper that measures by its own traffic, which only the simulator has; try --on sim"
-        ));
-    }
     topology.reflectors(auto).map(drop).or_else(refuse)
 }
 
@@ -371,11 +366,6 @@ rate = "1 Mbit"
                     "{link}\nrate = \"2 Mbit\"\nbuffer = \"64 kB\"\nshaper = \"auto\"\nreflectors = [\"right\"]"
                 ),
                 "a shaper that finds its rate at a host",
-            ),
-            (
-                "ends = [\"a\", \"right\"]",
-                "ends = [\"a\", \"right\"]\nrate = \"2 Mbit\"\nbuffer = \"64 kB\"\nshaper = \"auto\"\nreflectors = [\"traffic\"]".to_owned(),
-                "a shaper that measures by its own traffic",
             ),
             (
                 "\"tcp\"",

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use weir_base::setting::Scalar;
+use weir_controller::autorate::BY_TRAFFIC;
 use weir_live::namespace::{Namespace, Signal, Spawner};
 use weir_northbound::client;
 
@@ -152,7 +153,9 @@ pub fn configuration(topology: &Topology, node: &Node, socket: &Path) -> String 
 /// The keys of a port that finds its rate. The limits of the lab have checked its reflectors.
 fn auto_rate(topology: &Topology, auto: &Auto) -> String {
     let hosts = topology.reflectors(auto).unwrap_or_default().into_iter();
-    let addresses = hosts.map(|host| quoted(&topology.nodes[host].interfaces[0].v4.to_string()));
+    let hosts = hosts.map(|host| topology.nodes[host].interfaces[0].v4.to_string());
+    let traffic = auto.by_traffic.then(|| BY_TRAFFIC.to_owned());
+    let reflectors = hosts.chain(traffic).map(|name| quoted(&name));
     let Auto {
         least,
         base,
@@ -164,7 +167,7 @@ fn auto_rate(topology: &Topology, auto: &Auto) -> String {
     format!(
         "rate = \"auto\"\nrate_least = \"{least}\"\nrate_base = \"{base}\"\nrate_most = \"{most}\"\n\
          rate_threshold = \"{threshold}\"\nrate_interval = \"{interval}\"\nreflectors = [{}]\n",
-        addresses.collect::<Vec<_>>().join(", ")
+        reflectors.collect::<Vec<_>>().join(", ")
     )
 }
 
@@ -213,5 +216,32 @@ discipline = { kind = "fifo", limit = "100 packets" }
             \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\
             discipline = { kind = \"fifo\", limit = \"100 packets\" }\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_port_that_finds_its_rate_is_told_what_it_measures_by() {
+        let text = r#"
+title = "t"
+[router.r]
+[host.a]
+[host.b]
+[link.in]
+ends = ["a", "r"]
+[link.out]
+ends = ["r", "b"]
+rate = "100 Mbit"
+buffer = "300 kB"
+shaper = "auto"
+reflectors = ["b", "traffic"]
+"#;
+        let (scenario, _) = plan(text, &[], &[]).unwrap();
+        let topology = Topology::new(&scenario).unwrap();
+        let text = configuration(&topology, &topology.nodes[0], Path::new("/run/r.sock"));
+        let b = topology.node("b").unwrap();
+        let b = topology.nodes[b].interfaces[0].v4;
+        assert!(
+            text.contains(&format!("\nreflectors = [\"{b}\", \"traffic\"]\n")),
+            "{text}"
+        );
     }
 }

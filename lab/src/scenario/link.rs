@@ -11,7 +11,7 @@
 
 use weir_base::setting::{Scalar, Setting};
 use weir_base::{Bytes, Instant, Rate, Span, Varying};
-use weir_controller::autorate::REFLECTORS_MAX;
+use weir_controller::autorate::{BY_TRAFFIC, REFLECTORS_MAX};
 
 use super::ScenarioError;
 use super::checked::Discipline;

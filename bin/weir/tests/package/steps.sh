@@ -10,6 +10,18 @@ fails() {
     if "$@"; then echo "it should have failed: $*"; exit 1; fi
 }
 pinged() { ip netns exec host ping -q -c 1 -W 2 203.0.113.1 >/dev/null; }
+within_ten_seconds() {
+    for _ in 1 2 3 4 5 6 7 8 9; do
+        if "$@"; then return; fi
+        sleep 1
+    done
+    "$@"
+}
+page() {
+    bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; printf "GET / HTTP/1.0\r\nHost: 127.0.0.1:8080\r\n\r\n" >&3; head -n 1 <&3' |
+        grep "200 OK"
+}
+shows() { weir show "$1" --json | grep "$2"; }
 rate() { weir show ports --json | tr -d ' \n' | grep -q "$1"; }
 
 step "two networks, and a kernel that forwards between them"
@@ -45,6 +57,17 @@ systemctl is-enabled weir
 weir show ports
 rate 38000000
 journalctl --no-pager -u weir | tail -n 5
+zcat /usr/share/doc/weir/third-party-licenses.gz | grep -q tokio
+
+step "the service may serve the page, and find the rate by pings of reflectors that are allowed"
+weir set page=127.0.0.1:8080 port.wan.rate=auto 'port.wan.reflectors="203.0.113.1"'
+within_ten_seconds page
+within_ten_seconds shows rates IPAddressAllow
+mkdir /etc/systemd/system/weir.service.d
+printf '[Service]\nIPAddressAllow=203.0.113.1\n' >/etc/systemd/system/weir.service.d/override.conf
+systemctl daemon-reload
+within_ten_seconds shows reflectors answers
+rm -r /etc/systemd/system/weir.service.d
 
 step "a configuration is not overwritten, and not replaced by a wrong one"
 fails weir init --out /etc/weir/weir.toml

@@ -16,7 +16,7 @@ use weir_forces::wire::message::Selects;
 use weir_forces::wire::{Body, Envelope, Id, Message, PathData};
 use weir_lfb::Plan;
 use weir_lfb::class::Block;
-use weir_model::{Change, ComponentPath, Operation, Value};
+use weir_model::{Change, ComponentPath, Operation};
 
 use self::double::{Box, World};
 

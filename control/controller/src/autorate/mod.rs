@@ -59,7 +59,8 @@
 //! Answers are matched by their number: one that was not asked for is not used, nor one that comes twice. A reflector
 //! that delays its answers slows a port down to `least` if it is the only one. Among several, a drain needs two that agree, and
 //! one that raises false suspicions is not believed for a minute. A peer of the traffic that delays its acknowledgments counts
-//! like one of the reflectors.
+//! like one of the reflectors. One that acknowledges what it has not received yet hides the queue, since the least delay
+//! counts, and denies the suspicions of others: then only `most` limits the rate.
 
 mod baseline;
 mod deliveries;
@@ -72,7 +73,7 @@ mod reflectors;
 
 pub use law::Autorate;
 pub use params::{Params, Phase};
-pub use reflectors::{Probe, REFLECTORS_MAX, ReflectorState, Sample};
+pub use reflectors::{BY_TRAFFIC, Probe, REFLECTORS_MAX, ReflectorState, Sample};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@ use weir_base::{Instant, Span};
 
 use super::baseline::Baseline;
 
+/// The word in place of a reflector for the TCP connections that pass the port.
+pub const BY_TRAFFIC: &str = "traffic";
 /// Reflectors of a port at most.
 pub const REFLECTORS_MAX: usize = 8;
 /// Peers of its traffic that are kept.
@@ -358,6 +360,23 @@ impl Reflectors {
                 baseline: reflector.baseline.value(),
                 lost: reflector.lost,
             })
+    }
+
+    /// The state of the traffic: that of the peer with the latest round trip.
+    pub(super) fn traffic(&self, now: Instant) -> ReflectorState {
+        let peers = self.peers.iter().enumerate();
+        let latest = peers.max_by_key(|(_, peer)| peer.seen);
+        let place = latest.map(|(peer, _)| self.named + peer);
+        let peer = place.map(|place| &self.all[place]);
+        ReflectorState {
+            word: match place {
+                Some(place) if !self.is_silent(now, place) => "measured",
+                _ => "idle",
+            },
+            rtt: peer.and_then(|peer| peer.recent[0]),
+            baseline: peer.and_then(|peer| peer.baseline.value()),
+            lost: 0,
+        }
     }
 
     /// The mean baseline of those that have one.

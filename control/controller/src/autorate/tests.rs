@@ -439,12 +439,14 @@ fn a_load_that_nobody_answers_gets_the_base_rate() {
 }
 
 proptest! {
-    /// Whatever comes, and when: the rate stays within its limits, and so does the time of the next turn.
+    /// Whatever comes, and when, from reflectors and from peers of the traffic: the rate stays within its limits, and so
+    /// does the time of the next turn.
     #[test]
     fn the_rate_stays_within_its_limits(
-        steps in prop::collection::vec((0_u64..400, 0_u64..2_000_000, 0_u64..6, 0_usize..3), 1..200),
+        reflectors in prop::sample::select(vec![0, 3]),
+        steps in prop::collection::vec((0_u64..400, 0_u64..2_000_000, 0_u64..9, 0_usize..3), 1..200),
     ) {
-        let mut law = Autorate::new(params(3), ms(0), 0);
+        let mut law = Autorate::new(params(reflectors), ms(0), 0);
         let (mut now, mut sent, mut probes) = (0, 0, Vec::new());
         for (gap, bytes, kind, place) in steps {
             now += gap;
@@ -454,6 +456,17 @@ proptest! {
                 1..=3 if !probes.is_empty() => {
                     let probe = probes.swap_remove(place % probes.len());
                     law.handle_answer(ms(now), probe);
+                }
+                6..=8 => {
+                    // A peer delays its answer, or gives it before it has the packet.
+                    let took = (bytes % 3_000).min(now);
+                    let sample = Sample {
+                        peer: place as u64,
+                        at: ms(now - took),
+                        sent: sent.saturating_sub(bytes),
+                        round_trip: Span::from_millis(took),
+                    };
+                    law.handle_sample(ms(now), &sample);
                 }
                 _ => {
                     law.handle_timeout(ms(now), sent);

@@ -46,6 +46,8 @@ pub struct Finding {
     pub state: State,
     /// The state of each reflector.
     pub reflectors: Vec<ReflectorState>,
+    /// That of the port's own traffic, if it is one of them.
+    pub traffic: Option<ReflectorState>,
     /// Answers that nobody had asked for, or that came twice.
     pub strange: u64,
     /// Probes that could not be sent.
@@ -103,7 +105,7 @@ const COLUMNS: &[Column<FindingRow>] = &[
     component(2, "phase", TEXT, "follow")
         .varying()
         .about(
-            "`blind`: no reflector answers. `follow`: the delay is low. `suspicion`: one delay was high. `drain`: the \
+            "`blind`: no reflector answers, and no traffic was measured. `follow`: the delay is low. `suspicion`: one delay was high. `drain`: the \
              queue behind the port is emptied.",
         )
         .shown(&[Cell::new("PHASE")])

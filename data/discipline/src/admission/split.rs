@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use weir_base::Tally;
 use weir_packet::Packet;
 
-use crate::admission::scheduler::{Backlogs, ELASTIC, PRIORITY};
+use crate::admission::scheduler::{ELASTIC, PRIORITY};
 use crate::admission::urn::{Urn, Waiting};
 use crate::parts::table::Table;
 use crate::waiting::{self, FLOW_AWARE, REPORTS_MAX};
@@ -77,14 +77,9 @@ impl Split {
         self.elastic.len()
     }
 
-    /// Both queues, and the flows with packets in them.
-    pub(crate) fn backlogs(&self) -> Backlogs {
-        Backlogs {
-            priority: self.priority(),
-            elastic: self.elastic(),
-            active: self.flows.len() as u64,
-            active_elastic: self.active_elastic.into(),
-        }
+    /// Flows with packets in either queue.
+    pub(crate) fn active(&self) -> usize {
+        self.flows.len()
     }
 
     /// Flows with packets in the elastic queue.

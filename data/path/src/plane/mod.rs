@@ -17,6 +17,7 @@ mod layers;
 mod local;
 pub mod observe;
 mod redirect;
+mod round_trips;
 pub mod step;
 pub mod watch;
 
@@ -38,6 +39,7 @@ use crate::ip::waiting::{Held, Waiting};
 use crate::plane::edge::Edge;
 use crate::plane::fpf::Fpf;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
+use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
 
@@ -82,6 +84,8 @@ pub struct PlanePort {
     pub(crate) watched: Option<u16>,
     /// Its name, for those who keep it longer than the port exists.
     pub(crate) label: Arc<str>,
+    /// Its round trips, if somebody wants them.
+    pub(crate) round_trips: Option<Box<Measured>>,
     pub(crate) outbox: VecDeque<Packet>,
 }
 
@@ -176,6 +180,7 @@ impl Plane {
             source_check: None,
             watched: None,
             label: name.into(),
+            round_trips: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
         });
         self.find_indices();

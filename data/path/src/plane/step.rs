@@ -144,6 +144,9 @@ impl Plane {
 
     #[inline]
     fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+        if self.ports[ingress].round_trips.is_some() {
+            self.measure_arrival(ingress, frame, arrival);
+        }
         let taken = self.take_in(ingress, frame, arrival);
         if self.watch.is_some() {
             self.forward_gathered(); // the watch wants to know what became of the frame
@@ -297,6 +300,9 @@ impl Plane {
                 {
                     watch.marked(packet.slot);
                 }
+            }
+            if self.ports[number].round_trips.is_some() {
+                self.measure_sent(number, OUTBOX_MAX - room, now);
             }
             self.reclaim(Place::leaving(number));
             next = [next, due].into_iter().flatten().min();

@@ -109,7 +109,7 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
         worker.plane.set_local(number);
     }
     worker.bind(device, open);
-    worker.set_steered(number, port.auto.is_some());
+    steer(worker, number, &port);
 }
 
 /// On the forwarding thread: puts changed plans of its ports in force.
@@ -120,7 +120,7 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
             if let Some(auto) = &port.auto {
                 link.rate = Some(keep_rate(worker, number, auto));
             }
-            worker.set_steered(number, port.auto.is_some());
+            steer(worker, number, port);
             let discipline = port.discipline.clone();
             worker
                 .plane
@@ -128,6 +128,12 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
             worker.plane.set_source_check(number, port.source_check);
         }
     }
+}
+
+/// Lets a port find its rate if its plan says so.
+fn steer(worker: &mut Worker, number: usize, port: &PortPlan) {
+    let by_traffic = port.auto.as_ref().is_some_and(|auto| auto.by_traffic);
+    worker.set_steered(number, port.auto.is_some(), by_traffic);
 }
 
 /// Keeps the rate of a port that finds it, within its limits: a reload in the middle of a drain must not end the drain.

@@ -4,18 +4,26 @@
 //!   worker's thread                    the thread that finds the rate
 //!   each turn: bytes sent ---------->  read before each probe
 //!              the port's rate <-----  set, then the worker is woken
+//!              round trips ---------->  taken at least every few milliseconds
 //! ```
 //!
 //! A pair of numbers instead of commands: reading never waits for the forwarding thread, and rates that come faster than
-//! its turns do not queue up, because only the latest one counts.
+//! its turns do not queue up, because only the latest one counts. Round trips of the port's traffic, for a port that
+//! measures by them, lie in a list of bounded length. The forwarding thread never waits for it: while the other one
+//! empties it, they stay with the port until the next turn.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use weir_base::{Instant, Rate};
-use weir_path::plane::PlanePort;
+use weir_path::plane::Plane;
+use weir_path::round_trips::RoundTrip;
 
 use super::Worker;
+use crate::mutex::lock;
+
+/// Round trips that wait to be taken; more are dropped. There are about a thousand a second.
+const ROUND_TRIPS_MAX: usize = 256;
 
 /// The numbers that a port shares with the thread that finds its rate.
 #[derive(Debug, Default)]
@@ -24,6 +32,8 @@ pub struct Steering {
     sent: AtomicU64,
     /// The wanted rate in bit/s; zero before the first one.
     rate: AtomicU64,
+    /// Round trips of the port's traffic, in the order of their answers.
+    round_trips: Mutex<Vec<RoundTrip>>,
     /// The port is gone.
     ended: AtomicBool,
 }
@@ -47,6 +57,20 @@ impl Steering {
         }
     }
 
+    /// The round trips of the port's traffic since the last call, in place of what is in `taken`.
+    pub fn take_round_trips(&self, taken: &mut Vec<RoundTrip>) {
+        taken.clear();
+        std::mem::swap(taken, &mut *lock(&self.round_trips));
+    }
+
+    /// Adds round trips to those that wait, as far as there is room.
+    fn hand_over(&self, plane: &mut Plane, number: usize) {
+        if let Ok(mut waiting) = self.round_trips.try_lock() {
+            let room = ROUND_TRIPS_MAX - waiting.len();
+            waiting.extend(plane.take_round_trips(number).take(room));
+        }
+    }
+
     /// Whether the port is gone.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
@@ -57,23 +81,17 @@ impl Steering {
     }
 }
 
-/// Bytes of a port on the wire so far.
-fn on_the_wire(slot: &PlanePort) -> u64 {
-    let (sent, charged) = (slot.port.sent(), slot.charged);
-    let frames = (sent.packets + charged.packets) as i64;
-    let framing = frames * i64::from(slot.port.link().overhead);
-    (sent.bytes + charged.bytes).saturating_add_signed(framing)
-}
-
 impl Worker {
     /// The numbers that this port shares with whoever finds its rate.
     pub fn steering(&self, number: usize) -> Arc<Steering> {
         Arc::clone(&self.links[number].steering)
     }
 
-    /// Sets whether this port takes its rate from there.
-    pub fn set_steered(&mut self, number: usize, is_steered: bool) {
+    /// Sets whether this port takes its rate from there, and whether the round trips of its traffic go there.
+    pub fn set_steered(&mut self, number: usize, is_steered: bool, by_traffic: bool) {
         self.links[number].is_steered = is_steered;
+        self.plane
+            .measure_round_trips(number, is_steered && by_traffic);
     }
 
     /// Exchanges numbers with those who find rates.
@@ -81,8 +99,9 @@ impl Worker {
         let Self { links, plane, .. } = self;
         let steered = links.iter().enumerate().filter(|(_, link)| link.is_steered);
         for (number, link) in steered {
+            link.steering.hand_over(plane, number);
             let slot = &plane.ports()[number];
-            let sent = on_the_wire(slot);
+            let sent = slot.on_the_wire();
             link.steering.sent.store(sent, Ordering::Relaxed);
             let before = slot.port.link().rate;
             if let Some(rate) = link.steering.rate().filter(|rate| Some(*rate) != before) {

@@ -31,8 +31,6 @@ pub const LINK: &[&Key] = &[
 /// The words of a shaper that finds its rate.
 pub(in crate::scenario) const AUTO: &str = "auto";
 pub(in crate::scenario) const CAKE_AUTORATE: &str = "cake-autorate";
-/// In place of a reflector: the connections that pass the port.
-pub(in crate::scenario) const BY_TRAFFIC: &str = "traffic";
 
 macro_rules! key {
     ($id:ident, $name:literal, $form:expr, $default:literal, $about:literal) => {

@@ -19,11 +19,16 @@ impl Autorate {
     /// Why the port's rate is what it is, as a clause.
     pub fn why(&self) -> &'static str {
         match (self.phase, &self.drain) {
+            (Phase::Blind, _) if self.reflectors.asks_nobody() => {
+                "no round trip of the traffic is known: at most the base"
+            }
             (Phase::Blind, _) if self.baseline().is_none() => {
                 "no reflector has answered yet: at most the base"
             }
             (Phase::Blind, _) => "no reflector answers: at most the base",
-            (Phase::Suspicion, _) => "one delay is high: half of the rate until the next answer",
+            (Phase::Suspicion, _) => {
+                "one delay is high: an eighth of the rate until the next answer"
+            }
             (Phase::Drain, Some(drain)) if drain.hard => {
                 "the delay is high: the queue behind the port is emptied"
             }
@@ -54,6 +59,11 @@ impl Autorate {
     /// The state of each reflector, in their order.
     pub fn reflectors(&self) -> impl Iterator<Item = ReflectorState> {
         self.reflectors.states(self.now)
+    }
+
+    /// The state of the port's own traffic as a reflector.
+    pub fn traffic(&self) -> ReflectorState {
+        self.reflectors.traffic(self.now)
     }
 
     /// Puts other wishes in force, for the same reflectors. What it has learnt stays.

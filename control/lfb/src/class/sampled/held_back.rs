@@ -43,7 +43,7 @@ pub struct HeldBack {
     pub port: Arc<str>,
     /// The flow in one line, or the source of several.
     pub who: String,
-    /// The part of the flow key that its packets have in common.
+    /// The fields that its packets have in common.
     pub key: FlowKey,
     /// Flows that wait, about.
     pub flows: u32,
@@ -159,7 +159,7 @@ impl Tracker {
         events
     }
 
-    /// Sources that are held back now and wanted: of each port those with most bytes, and those that are followed already.
+    /// Holders that are held back now and wanted: of each port those with most bytes, and those that are followed already.
     fn held_back(&self, waiting: &[Held]) -> BTreeMap<Id, Holder> {
         let mut ports: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
         for held in waiting {

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use weir_base::{Instant, Rate, Span};
-use weir_controller::autorate::{Autorate, Probe};
+use weir_controller::autorate::{Autorate, Probe, Sample};
 use weir_lfb::auto_rate::AutoRate;
 use weir_lfb::class::rates::{Finding, State};
+use weir_path::round_trips::RoundTrip;
 
 use super::super::running::Running;
 use super::Wanted;
@@ -58,6 +59,7 @@ impl Found {
             auto: auto.clone(),
             state: State::of(&self.law),
             reflectors: self.law.reflectors().collect(),
+            traffic: auto.by_traffic.then(|| self.law.traffic()),
             strange: self.strange + self.law.strange(),
             refused: self.refused,
             trouble: self.trouble.clone(),
@@ -113,6 +115,8 @@ pub(super) struct Finder {
     opened: Instant,
     /// None while there is no such port.
     steering: Option<Arc<Steering>>,
+    /// Round trips of the port's traffic in this turn.
+    round_trips: Vec<RoundTrip>,
     asked: Instant,
     /// The rate that the port has, and since when.
     set: (Rate, Instant),
@@ -133,6 +137,7 @@ impl Finder {
             prober: None,
             opened: Instant::ZERO,
             steering: None,
+            round_trips: Vec::new(),
             asked: Instant::ZERO,
             set: (Rate::default(), Instant::ZERO),
         })
@@ -169,7 +174,10 @@ impl Finder {
 
     /// Something else is wanted.
     fn change(&mut self, before: Option<&Wanted>, wanted: &Wanted) {
-        let is_same = |b: &Wanted| b.auto.reflectors == wanted.auto.reflectors;
+        let is_same = |b: &Wanted| {
+            let (before, now) = (&b.auto, &wanted.auto);
+            before.reflectors == now.reflectors && before.by_traffic == now.by_traffic
+        };
         let mut found = lock(&self.found);
         if before.is_some_and(is_same) {
             found.law.set_params(wanted.auto.params.clone());
@@ -202,9 +210,17 @@ impl Finder {
         match self.running.handle.call(of_port) {
             Ok(steering) => {
                 self.steering = steering;
+                self.take_round_trips(); // of a time before
                 true
             }
             Err(_) => false,
+        }
+    }
+
+    /// Takes the round trips of the port's traffic since the last call.
+    fn take_round_trips(&mut self) {
+        if let Some(steering) = &self.steering {
+            steering.take_round_trips(&mut self.round_trips);
         }
     }
 
@@ -223,18 +239,17 @@ impl Finder {
                 law.handle_answer(echo.at, probe);
             });
         }
+        if wanted.auto.by_traffic {
+            self.take_round_trips();
+            for round_trip in &self.round_trips {
+                law.handle_sample(round_trip.at + round_trip.took, &sample(round_trip));
+            }
+        }
         let sent = self.steering.as_ref().map_or(0, |steering| steering.sent());
         law.handle_timeout(now, sent);
         self.set_rate(law.rate(), now);
         if law.is_blind() && now.since(self.opened) >= REOPEN {
-            self.opened = now;
-            self.prober = match Prober::open(&wanted.interface, &wanted.auto.reflectors) {
-                Ok(prober) => Some(prober),
-                Err(error) => {
-                    found.note(&wanted.port, Err(error));
-                    None
-                }
-            };
+            self.open(wanted, &mut found, now);
         }
         let Found { law, .. } = &mut *found;
         let probes: Vec<Probe> = std::iter::from_fn(|| law.poll_probe()).collect();
@@ -248,6 +263,20 @@ impl Finder {
             self.running.published.rates_changed.notify_one();
         }
         found.law.poll_timeout()
+    }
+
+    /// Opens sockets to the reflectors, if there are any.
+    fn open(&mut self, wanted: &Wanted, found: &mut Found, now: Instant) {
+        self.opened = now;
+        let reflectors = &wanted.auto.reflectors;
+        self.prober = match Prober::open(&wanted.interface, reflectors) {
+            _ if reflectors.is_empty() => None,
+            Ok(prober) => Some(prober),
+            Err(error) => {
+                found.note(&wanted.port, Err(error));
+                None
+            }
+        };
     }
 
     /// Gives the port its rate. Small changes are gathered.
@@ -264,5 +293,15 @@ impl Finder {
         steering.set_rate(rate);
         self.running.handle.wake();
         self.set = (rate, now);
+    }
+}
+
+/// A round trip as the law takes it.
+fn sample(round_trip: &RoundTrip) -> Sample {
+    Sample {
+        peer: round_trip.peer,
+        at: round_trip.at,
+        sent: round_trip.sent,
+        round_trip: round_trip.took,
     }
 }

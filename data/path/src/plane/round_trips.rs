@@ -1,0 +1,97 @@
+//! Round trips of the TCP connections that pass a port, as [`crate::round_trips`] measures them.
+//!
+//! ```text
+//!  step(now) -> outbox ---- sent ----> [ RoundTrips ]
+//!  frame from the link -- received ->  [            ] -- round trips --> taken by whoever finds the port's rate
+//! ```
+//!
+//! A segment is sent when it leaves the port's queue, so what it waits in there is no part of a round trip. A frame of
+//! the link counts when it arrives, whatever becomes of it. A port whose round trips nobody wants pays for one test a frame.
+
+use weir_base::Instant;
+
+use crate::classify::flow_key;
+use crate::headers;
+use crate::plane::step::Arrival;
+use crate::plane::{Plane, PlanePort};
+use crate::round_trips::{RoundTrip, RoundTrips, Segment};
+
+/// Round trips that wait to be taken; more are dropped. A turn of the router takes a burst of fewer frames.
+const WAITING_MAX: usize = 64;
+
+/// The round trips of a port.
+pub(crate) struct Measured {
+    round_trips: RoundTrips,
+    waiting: Vec<RoundTrip>,
+}
+
+impl PlanePort {
+    /// Bytes on the wire so far: those that left its queue, and those of the kernel that are charged to it.
+    pub fn on_the_wire(&self) -> u64 {
+        let (sent, charged) = (self.port.sent(), self.charged);
+        let frames = (sent.packets + charged.packets) as i64;
+        let framing = frames * i64::from(self.port.link().overhead);
+        (sent.bytes + charged.bytes).saturating_add_signed(framing)
+    }
+}
+
+impl Plane {
+    /// Measures round trips of the TCP connections that pass a port, or no longer does.
+    pub fn measure_round_trips(&mut self, number: usize, wanted: bool) {
+        let slot = &mut self.ports[number];
+        if !wanted {
+            slot.round_trips = None;
+        } else if slot.round_trips.is_none() {
+            let streams = self.streams.below("port").below(&slot.name);
+            slot.round_trips = Some(Box::new(Measured {
+                round_trips: RoundTrips::new(streams.hash_key("round-trips")),
+                waiting: Vec::with_capacity(WAITING_MAX),
+            }));
+        }
+    }
+
+    /// Takes the round trips of a port that were measured since the last time.
+    pub fn take_round_trips(&mut self, number: usize) -> impl Iterator<Item = RoundTrip> {
+        let measured = self.ports[number].round_trips.as_mut();
+        measured.into_iter().flat_map(|m| m.waiting.drain(..))
+    }
+
+    /// Notes the frames of a port's outbox from the place `first` on, which left its queue at `now`.
+    #[inline(never)] // a port that measures nothing does not come here
+    pub(crate) fn measure_sent(&mut self, number: usize, first: usize, now: Instant) {
+        let slot = &mut self.ports[number];
+        let mut sent = slot.on_the_wire();
+        let overhead = i64::from(slot.port.link().overhead);
+        let Some(measured) = &mut slot.round_trips else {
+            return;
+        };
+        let cost = |len: u64| len.saturating_add_signed(overhead);
+        let all: u64 = slot.outbox.range(first..).map(|p| cost(p.bytes())).sum();
+        sent = sent.saturating_sub(all);
+        for packet in slot.outbox.range(first..) {
+            let frame = self.pool.frame(packet);
+            let headers = headers::peek(frame);
+            if let Some(segment) = Segment::parse(frame, &headers) {
+                let key = flow_key(frame, &headers);
+                measured.round_trips.sent(now, &key, &segment, sent);
+            }
+            sent += cost(packet.bytes());
+        }
+    }
+
+    /// Notes a frame that arrived at a port.
+    #[inline(never)]
+    pub(crate) fn measure_arrival(&mut self, number: usize, frame: &[u8], arrival: &Arrival) {
+        let Some(measured) = &mut self.ports[number].round_trips else {
+            return;
+        };
+        let headers = headers::peek(frame);
+        let Some(segment) = Segment::parse(frame, &headers) else {
+            return;
+        };
+        let key = flow_key(frame, &headers);
+        let round_trip = measured.round_trips.received(arrival.at, &key, &segment);
+        let is_room = measured.waiting.len() < WAITING_MAX;
+        measured.waiting.extend(round_trip.filter(|_| is_room));
+    }
+}
