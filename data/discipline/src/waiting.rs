@@ -78,12 +78,6 @@ impl Price {
     }
 }
 
-/// The queue of priority packets in flow-aware networking, and that of all others.
-pub(crate) const FLOW_AWARE: [&str; 2] = [
-    "the priority queue",
-    "the queue of elastic flows behind the priority queue",
-];
-
 /// Reports the packets of a discipline that has one queue for all.
 pub(crate) fn of_one_queue(queue: &VecDeque<Packet>, report: &mut dyn FnMut(Waiting<'_>)) {
     of_queue(queue, "the queue of all packets", REPORTS_MAX, report);

@@ -22,7 +22,7 @@ use crate::admission::urn::Waiting;
 use crate::contract::{Cx, Ready};
 use crate::parts::bins::{Bins, Measure};
 use crate::parts::lru::Lru;
-use crate::waiting::{self, FLOW_AWARE, REPORTS_MAX, Service};
+use crate::waiting::{self, REPORTS_MAX, Service};
 
 /// The list of flows without packets, ordered by their latest packet.
 const IDLE: usize = 0;
@@ -252,15 +252,7 @@ impl<S> ActiveFlows<S> {
 
     /// Reports the priority queue, and the flows that take turns behind it.
     pub(crate) fn report_waiting(&self, report: &mut dyn FnMut(waiting::Waiting<'_>)) {
-        let [priority, _] = FLOW_AWARE;
-        let packet = |at: usize| &self.priority[at].packet;
-        waiting::of_places(
-            self.priority.len(),
-            packet,
-            priority,
-            REPORTS_MAX / 4,
-            report,
-        );
+        scheduler::report_priority(&self.priority, report);
         for flow in self.flows.upwards(IN_TURN).take(REPORTS_MAX / 2) {
             if let Some(first) = self.own.front(flow) {
                 report(waiting::Waiting {

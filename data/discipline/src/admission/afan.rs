@@ -11,7 +11,7 @@ use weir_base::setting::{Kind, Parameter, SettingError, Settings};
 use weir_base::{Instant, Rate, Span, Stream, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
-use crate::admission::scheduler::{Backlogs, GAUGES, Idle, MTU, Scheduler, Sums};
+use crate::admission::scheduler::{GAUGES, Idle, MTU, Scheduler, Sums};
 use crate::admission::split::Split;
 use crate::aqm::average::Average;
 use crate::aqm::red::WEIGHT;
@@ -74,7 +74,8 @@ the half that is too much, and one Reno transfer beside it, which loses one in 4
 hundredth. At `max_threshold` everybody's elastic packets are dropped alike. Which packet is drawn cannot be
 foreseen.",
     parameters: &[
-        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5), RATE.id(6), LIMIT.id(7),
+        MTU.id(1), WEIGHT.id(2), MIN_THRESHOLD.id(3), MAX_THRESHOLD.id(4), MAX_PROBABILITY.id(5),
+        RATE.id(6), LIMIT.id(7),
     ],
     gauges: &[
         Gauge::level(101, "average", Unit::MilliPackets,
@@ -82,11 +83,13 @@ foreseen.",
         Gauge::counter(102, "matches", Unit::Packets, "elastic packets that met a drawn one of their flow, which was dropped"),
         Gauge::counter(103, "early", Unit::Packets, "of these, packets dropped by chance themselves"),
         Gauge::counter(104, "forced", Unit::Packets, "elastic packets dropped because the average was where all are dropped"),
-        Gauge::counter(105, "full", Unit::Packets, "elastic packets dropped because the queue was full, or to make room for priority"),
+        Gauge::counter(105, "full", Unit::Packets,
+            "elastic packets dropped because the queue was full, or to make room for priority"),
         Gauge::counter(106, "full_priority", Unit::Packets, "priority packets dropped because the queue was full of such"),
         Gauge::counter(107, "to_priority", Unit::Packets, "packets for the priority queue, dropped ones included"),
         Gauge::counter(108, "to_elastic", Unit::Packets, "packets for the elastic queue, dropped ones included"),
-        GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112), GAUGES[4].id(113), GAUGES[5].id(114),
+        GAUGES[0].id(109), GAUGES[1].id(110), GAUGES[2].id(111), GAUGES[3].id(112),
+        GAUGES[4].id(113), GAUGES[5].id(114),
     ],
 };
 
@@ -408,24 +411,28 @@ impl Scheduler for Afan {
 impl Discipline for Afan {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         let hash = cx.keys.hash(&packet, KeyKind::Flow);
-        match self.queues.find(hash) {
+        let known = self.queues.find(hash);
+        match known {
             Some(flow) if self.queues.is_elastic(flow, self.params.mtu_bytes) => {
                 self.queue_elastic(cx, packet, flow)
             }
-            known => self.queue_priority(cx, packet, hash, known),
+            _ => self.queue_priority(cx, packet, hash, known),
         }
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let packet = if let Some(packet) = self.queues.pop_priority() {
-            self.stats.priority_bytes_sent += packet.bytes();
-            packet
-        } else {
-            let flows = f64::from(self.queues.active_elastic());
-            let packet = self.queues.pop_elastic()?;
-            self.stats.fair_bytes += packet.bytes() as f64 / flows;
-            self.took_elastic(cx.now);
-            packet
+        let packet = match self.queues.pop_priority() {
+            Some(packet) => {
+                self.stats.priority_bytes_sent += packet.bytes();
+                packet
+            }
+            None => {
+                let flows = f64::from(self.queues.active_elastic());
+                let packet = self.queues.pop_elastic()?;
+                self.stats.fair_bytes += packet.bytes() as f64 / flows;
+                self.took_elastic(cx.now);
+                packet
+            }
         };
         self.idle.send(cx.now, packet.bytes());
         if self.queues.len() == 0 {
@@ -447,7 +454,7 @@ impl Discipline for Afan {
     }
 
     fn backlog(&self) -> Tally {
-        self.queues.priority() + self.queues.elastic()
+        self.queues.backlog()
     }
 
     fn state_bytes(&self) -> usize {
@@ -470,11 +477,9 @@ impl Discipline for Afan {
     }
 
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64)) {
-        let (stats, queues) = (&self.stats, &self.queues);
-        report(
-            "average",
-            (self.state.average.value * 1000.0).round() as u64,
-        );
+        let stats = &self.stats;
+        let average = self.state.average.value * 1000.0;
+        report("average", average.round() as u64);
         report("matches", stats.matches);
         report("early", stats.early);
         report("forced", stats.forced);
@@ -482,13 +487,7 @@ impl Discipline for Afan {
         report("full_priority", stats.full_priority);
         report("to_priority", stats.to_priority);
         report("to_elastic", stats.to_elastic);
-        Backlogs {
-            priority: queues.priority(),
-            elastic: queues.elastic(),
-            active: queues.active() as u64,
-            active_elastic: queues.active_elastic().into(),
-        }
-        .inspect(report);
+        self.queues.inspect_backlogs(report);
     }
 
     fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {

@@ -4,12 +4,16 @@
 //! chooses; a scheduler only keeps the sums. Each scheduler defines which of its packets and rounds
 //! count, because the papers define it differently for each.
 
+use std::collections::VecDeque;
+
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter};
 use weir_base::{Bytes, Instant, Rate, Span, Tally};
 use weir_packet::Class;
 
+use crate::admission::urn;
 use crate::contract::Discipline;
+use crate::waiting::{self, REPORTS_MAX};
 
 /// A scheduler that distinguishes streaming from elastic flows by the bytes that each has queued.
 pub trait Scheduler: Discipline {
@@ -96,6 +100,16 @@ impl Backlogs {
             report(gauge.name, value);
         }
     }
+}
+
+/// Reports the packets of the priority queue.
+pub(crate) fn report_priority(
+    queue: &VecDeque<urn::Waiting>,
+    report: &mut dyn FnMut(waiting::Waiting<'_>),
+) {
+    let packet = |at: usize| &queue[at].packet;
+    let words = "the priority queue";
+    waiting::of_places(queue.len(), packet, words, REPORTS_MAX / 4, report);
 }
 
 /// The `mtu` parameter.

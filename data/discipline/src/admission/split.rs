@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use weir_base::Tally;
 use weir_packet::Packet;
 
-use crate::admission::scheduler::{ELASTIC, PRIORITY};
+use crate::admission::scheduler::{self, ELASTIC, PRIORITY};
 use crate::admission::urn::{Urn, Waiting};
 use crate::parts::table::Table;
-use crate::waiting::{self, FLOW_AWARE, REPORTS_MAX};
+use crate::waiting::{self, REPORTS_MAX};
 
 /// The bytes and packets that a flow has waiting.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,25 +61,15 @@ impl Split {
         self.priority.len() + self.elastic.len()
     }
 
-    /// Packets and bytes in the priority queue.
-    pub(crate) fn priority(&self) -> Tally {
-        self.priority_held
-    }
-
-    /// Packets and bytes in the elastic queue.
-    pub(crate) fn elastic(&self) -> Tally {
-        self.elastic.tally()
+    /// Packets and bytes in both queues.
+    pub(crate) fn backlog(&self) -> Tally {
+        self.priority_held + self.elastic.tally()
     }
 
     /// Packets in the elastic queue.
     #[inline]
     pub(crate) fn elastic_len(&self) -> usize {
         self.elastic.len()
-    }
-
-    /// Flows with packets in either queue.
-    pub(crate) fn active(&self) -> usize {
-        self.flows.len()
     }
 
     /// Flows with packets in the elastic queue.
@@ -177,17 +167,21 @@ impl Split {
 
     /// Reports both queues.
     pub(crate) fn report_waiting(&self, report: &mut dyn FnMut(waiting::Waiting<'_>)) {
-        let [priority, elastic] = FLOW_AWARE;
-        let in_front = |at: usize| &self.priority[at].packet;
-        waiting::of_places(
-            self.priority.len(),
-            in_front,
-            priority,
-            REPORTS_MAX / 4,
-            report,
-        );
-        let behind = |at| self.elastic.packet(at);
-        waiting::of_places(self.elastic.len(), behind, elastic, REPORTS_MAX / 2, report);
+        scheduler::report_priority(&self.priority, report);
+        let packet = |at| self.elastic.packet(at);
+        let words = "the queue of elastic flows behind the priority queue";
+        waiting::of_places(self.elastic.len(), packet, words, REPORTS_MAX / 2, report);
+    }
+
+    /// The gauges of the waiting packets.
+    pub(crate) fn inspect_backlogs(&self, report: &mut dyn FnMut(&'static str, u64)) {
+        let backlogs = scheduler::Backlogs {
+            priority: self.priority_held,
+            elastic: self.elastic.tally(),
+            active: self.flows.len() as u64,
+            active_elastic: self.active_elastic.into(),
+        };
+        backlogs.inspect(report);
     }
 
     /// Bytes of memory allocated.
