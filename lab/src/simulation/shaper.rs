@@ -99,10 +99,8 @@ impl Actor for ShaperActor {
             }
         }
         let port = fabric.port(self.port);
-        let (sent, overhead) = (port.sent(), port.link().overhead);
-        let before = port.link().rate;
-        let framing = sent.packets as i64 * i64::from(overhead);
-        let sent = sent.bytes.saturating_add_signed(framing);
+        let (link, sent) = (port.link(), port.sent());
+        let (before, sent) = (link.rate, link.wire_bytes_of(sent));
         either!(self.law, handle_timeout(now, sent));
         while let Some(probe) = either!(self.law, poll_probe()) {
             fabric.probe(self.reflectors[probe.reflector], probe.number);

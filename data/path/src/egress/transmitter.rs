@@ -1,6 +1,6 @@
 //! The transmitter of a link: when each frame starts, and when the link becomes free again.
 
-use weir_base::{Instant, Rate, Span};
+use weir_base::{Instant, Rate, Span, Tally};
 
 /// A link: its rate, and the cost of a frame on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,16 @@ impl Link {
     }
 
     /// Bytes that a frame of `bytes` bytes takes on the wire.
-    fn wire_bytes(&self, bytes: u64) -> u64 {
-        bytes.saturating_add_signed(i64::from(self.overhead))
+    #[inline]
+    pub fn wire_bytes(&self, bytes: u64) -> u64 {
+        self.wire_bytes_of(Tally::one(bytes))
+    }
+
+    /// Bytes that these frames take on the wire.
+    #[inline]
+    pub fn wire_bytes_of(&self, frames: Tally) -> u64 {
+        let framing = frames.packets as i64 * i64::from(self.overhead);
+        frames.bytes.saturating_add_signed(framing)
     }
 }
 

@@ -28,10 +28,8 @@ pub(crate) struct Measured {
 impl PlanePort {
     /// Bytes on the wire so far: those that left its queue, and those of the kernel that are charged to it.
     pub fn on_the_wire(&self) -> u64 {
-        let (sent, charged) = (self.port.sent(), self.charged);
-        let frames = (sent.packets + charged.packets) as i64;
-        let framing = frames * i64::from(self.port.link().overhead);
-        (sent.bytes + charged.bytes).saturating_add_signed(framing)
+        let frames = self.port.sent() + self.charged;
+        self.port.link().wire_bytes_of(frames)
     }
 }
 
@@ -61,13 +59,13 @@ impl Plane {
     pub(crate) fn measure_sent(&mut self, number: usize, first: usize, now: Instant) {
         let slot = &mut self.ports[number];
         let mut sent = slot.on_the_wire();
-        let overhead = i64::from(slot.port.link().overhead);
+        let link = *slot.port.link();
         let Some(measured) = &mut slot.round_trips else {
             return;
         };
-        let cost = |len: u64| len.saturating_add_signed(overhead);
-        let all: u64 = slot.outbox.range(first..).map(|p| cost(p.bytes())).sum();
-        sent = sent.saturating_sub(all);
+        let leaving = slot.outbox.range(first..);
+        let leaving: u64 = leaving.map(|packet| link.wire_bytes(packet.bytes())).sum();
+        sent = sent.saturating_sub(leaving);
         for packet in slot.outbox.range(first..) {
             let frame = self.pool.frame(packet);
             let headers = headers::peek(frame);
@@ -75,7 +73,7 @@ impl Plane {
                 let key = flow_key(frame, &headers);
                 measured.round_trips.sent(now, &key, &segment, sent);
             }
-            sent += cost(packet.bytes());
+            sent += link.wire_bytes(packet.bytes());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use weir_base::Instant;
 use weir_packet::FlowKey;
+use weir_path::egress::port::Link;
 use weir_path::round_trips::{RoundTrip, RoundTrips, Segment};
 
 use super::Fabric;
@@ -13,8 +14,8 @@ use crate::tcp::Flags;
 /// The round trips of a port.
 pub(crate) struct Measured {
     round_trips: RoundTrips,
-    /// Cost of a frame on the wire beyond its layer-2 length; bytes that the port has sent.
-    overhead: i32,
+    link: Link,
+    /// Bytes that the port has sent, on the wire.
     sent: u64,
     /// Round trips that nobody has taken.
     taken: Vec<RoundTrip>,
@@ -26,7 +27,7 @@ impl Measured {
         if let Some(segment) = segment(flight) {
             self.round_trips.sent(at, key, &segment, self.sent);
         }
-        self.sent += u64::from(len).saturating_add_signed(i64::from(self.overhead));
+        self.sent += self.link.wire_bytes(len.into());
     }
 }
 
@@ -36,7 +37,7 @@ impl Fabric {
         let stepped = self.wires[port.0 as usize].stepped();
         stepped.round_trips = Some(Box::new(Measured {
             round_trips: RoundTrips::new(secret),
-            overhead: stepped.port.link().overhead,
+            link: *stepped.port.link(),
             sent: 0,
             taken: Vec::new(),
         }));
