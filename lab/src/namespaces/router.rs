@@ -194,9 +194,10 @@ mod tests {
     use super::*;
     use crate::scenario::plan::plan;
 
-    #[test]
-    fn a_router_is_told_its_ports() {
-        let text = r#"
+    /// The configuration of a router between two hosts, and the address of the second one.
+    fn told(link_to_b: &str) -> (String, String) {
+        let scenario = format!(
+            r#"
 title = "t"
 [router.r]
 [host.a]
@@ -206,11 +207,19 @@ ends = ["a", "r"]
 [link.out]
 ends = ["r", "b"]
 rate = "100 Mbit"
-discipline = { kind = "fifo", limit = "100 packets" }
-"#;
-        let (scenario, _) = plan(text, &[], &[]).unwrap();
+{link_to_b}
+"#
+        );
+        let (scenario, _) = plan(&scenario, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
         let text = configuration(&topology, &topology.nodes[0], Path::new("/run/r.sock"));
+        let b = &topology.nodes[topology.node("b").unwrap()];
+        (text, b.interfaces[0].v4.to_string())
+    }
+
+    #[test]
+    fn a_router_is_told_its_ports() {
+        let (text, _) = told("discipline = { kind = \"fifo\", limit = \"100 packets\" }");
         let expected = "mode = \"routed\"\nsocket = \"/run/r.sock\"\nwatchdog = \"0 s\"\n\
             \n[port.a]\ninterface = \"a\"\ndiscipline = { kind = \"fifo\", limit = 1000 }\n\
             \n[port.b]\ninterface = \"b\"\nrate = \"100 Mbit\"\n\
@@ -220,25 +229,13 @@ discipline = { kind = "fifo", limit = "100 packets" }
 
     #[test]
     fn a_port_that_finds_its_rate_is_told_what_it_measures_by() {
-        let text = r#"
-title = "t"
-[router.r]
-[host.a]
-[host.b]
-[link.in]
-ends = ["a", "r"]
-[link.out]
-ends = ["r", "b"]
-rate = "100 Mbit"
+        let (text, b) = told(
+            r#"
 buffer = "300 kB"
 shaper = "auto"
 reflectors = ["b", "traffic"]
-"#;
-        let (scenario, _) = plan(text, &[], &[]).unwrap();
-        let topology = Topology::new(&scenario).unwrap();
-        let text = configuration(&topology, &topology.nodes[0], Path::new("/run/r.sock"));
-        let b = topology.node("b").unwrap();
-        let b = topology.nodes[b].interfaces[0].v4;
+"#,
+        );
         assert!(
             text.contains(&format!("\nreflectors = [\"{b}\", \"traffic\"]\n")),
             "{text}"

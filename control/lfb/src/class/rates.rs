@@ -105,8 +105,8 @@ const COLUMNS: &[Column<FindingRow>] = &[
     component(2, "phase", TEXT, "follow")
         .varying()
         .about(
-            "`blind`: no reflector answers, and no traffic was measured. `follow`: the delay is low. `suspicion`: one delay was high. `drain`: the \
-             queue behind the port is emptied.",
+            "`blind`: no reflector answers, and no traffic was measured. `follow`: the delay is low. `suspicion`: one \
+             delay was high. `drain`: the queue behind the port is emptied.",
         )
         .shown(&[Cell::new("PHASE")])
         .read(|finding| finding.state.phase.into()),

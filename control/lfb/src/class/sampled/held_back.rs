@@ -247,29 +247,19 @@ impl Tracked {
     }
 
     fn event(&self, at: Instant, ended: bool) -> HeldBack {
-        let Holder {
-            port,
-            who,
-            key,
-            flows,
-            held,
-            waited,
-            queue_share: _,
-            link_share,
-            why,
-        } = self.latest.clone();
+        let latest = self.latest.clone();
         HeldBack {
             at,
             ended,
             span: self.last.since(self.first),
-            port,
-            who,
-            key,
-            flows,
-            held,
-            waited,
-            link_share,
-            why,
+            port: latest.port,
+            who: latest.who,
+            key: latest.key,
+            flows: latest.flows,
+            held: latest.held,
+            waited: latest.waited,
+            link_share: latest.link_share,
+            why: latest.why,
         }
     }
 }

@@ -268,15 +268,14 @@ impl Finder {
     /// Opens sockets to the reflectors, if there are any.
     fn open(&mut self, wanted: &Wanted, found: &mut Found, now: Instant) {
         self.opened = now;
-        let reflectors = &wanted.auto.reflectors;
-        self.prober = match Prober::open(&wanted.interface, reflectors) {
-            _ if reflectors.is_empty() => None,
-            Ok(prober) => Some(prober),
-            Err(error) => {
-                found.note(&wanted.port, Err(error));
-                None
-            }
-        };
+        self.prober = None;
+        if wanted.auto.reflectors.is_empty() {
+            return;
+        }
+        match Prober::open(&wanted.interface, &wanted.auto.reflectors) {
+            Ok(prober) => self.prober = Some(prober),
+            Err(error) => found.note(&wanted.port, Err(error)),
+        }
     }
 
     /// Gives the port its rate. Small changes are gathered.
