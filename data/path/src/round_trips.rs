@@ -37,8 +37,9 @@
 //! # What an attacker can do
 //!
 //! A peer can delay its answers, and acknowledge what it has not received; it changes the round trips of its own address
-//! only. Whoever steers by the least of all peers is led by it, and must keep limits. An echo that is newer than the segment, or older than the latest echo, is no round trip. Whoever opens many
-//! connections can take the places of others, which then give no round trips: name reflectors, too, where that matters.
+//! only. But where the least round trip of all peers counts, that one peer decides: a rate that follows it needs limits. An
+//! echo that is newer than the segment, or older than the latest echo, is no round trip. Whoever opens many connections
+//! can take the places of others, which then give no round trips: name reflectors, too, where that matters.
 
 use weir_base::{Instant, Span};
 use weir_packet::{FlowKey, KeyKind, Keys};
