@@ -2,9 +2,9 @@
 //! `weir router` in it, and the paper's main claim must hold.
 //!
 //! Real time passes, on a machine that others may use. So a scenario that loads the machine runs alone, those with few
-//! packets run two at a time, and a claim that fails in one run is tried in more runs. It fails with the third one that misses it while the machine was the lab's own; where the
-//! lab found that other programs, or the host of a virtual machine, took the processors, the run decides nothing. Every
-//! miss is reported with the lab's notes about the machine.
+//! packets run two at a time, and a claim that fails in one run is tried in more runs. It fails with the third one that
+//! misses it while the machine was the lab's own; where the lab found that other programs, or the host of a virtual
+//! machine, took the processors, the run decides nothing. Every miss is reported with the lab's notes about the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
