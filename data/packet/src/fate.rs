@@ -85,6 +85,10 @@ pub enum Reason {
     FpfQueueFull,
     /// Its FPF rule would send it back to where it came from, within its domain.
     FpfReturn,
+    /// It has the addresses of an FPF tunnel, and came in by a port at which the tunnel is not entered.
+    FpfTunnelPort,
+    /// It has the addresses of an FPF tunnel, and is not a packet that the tunnel carries.
+    FpfTunnelPacket,
     /// A copy of it for a leaf of a multicast tree found no packet slot.
     NoCopy,
     /// Its next hop did not answer.
@@ -120,7 +124,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 53] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -158,6 +162,8 @@ impl Reason {
         Self::FpfNoMatch,
         Self::FpfQueueFull,
         Self::FpfReturn,
+        Self::FpfTunnelPort,
+        Self::FpfTunnelPacket,
         Self::NoCopy,
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
@@ -230,7 +236,10 @@ impl Reason {
             Self::IpHeaderLength => ("ip-header-length", "Its IP header length is impossible."),
             Self::IpTotalLength => ("ip-total-length", "Its IP total length is impossible."),
             Self::IpChecksum => ("ip-checksum", "The checksum of its IPv4 header is wrong."),
-            Self::MartianSource => ("martian-source", "Its source address may not be one."),
+            Self::MartianSource => (
+                "martian-source",
+                "Its source address may not be one, or is valid on a link only and came out of an FPF path.",
+            ),
             Self::OwnSource => (
                 "own-source",
                 "Its source is an address of the router itself, or a broadcast address of one of its networks.",
@@ -241,7 +250,7 @@ impl Reason {
             ),
             Self::MartianDestination => (
                 "martian-destination",
-                "Its destination address may not be forwarded to.",
+                "Its destination address may not be forwarded to, or is valid on a link only and came out of an FPF path.",
             ),
             Self::Multicast => (
                 "multicast",
@@ -316,6 +325,14 @@ impl Reason {
             Self::FpfReturn => (
                 "fpf-return",
                 "Its FPF rule would send it back by the interface by which it came, within its domain: a loop.",
+            ),
+            Self::FpfTunnelPort => (
+                "fpf-tunnel-port",
+                "It has the addresses of an FPF tunnel, but came in by a port to which the route to the tunnel's `remote` does not lead, and which `ports` does not name.",
+            ),
+            Self::FpfTunnelPacket => (
+                "fpf-tunnel-packet",
+                "It has the addresses of an FPF tunnel, but is a fragment, or GRE with options or another payload.",
             ),
             Self::NoCopy => (
                 "no-copy",

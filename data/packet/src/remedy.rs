@@ -176,6 +176,15 @@ impl Reason {
                  makes no loops; where several routers share one Ethernet, give the rule the interface as its \
                  `input`."
             }
+            Self::FpfTunnelPort => {
+                "Somebody forges the other end of a tunnel, or its packets take another way than the routes: `ip route \
+                 get REMOTE` names the port, `weir capture --drops` shows where they come in. If that port is right, \
+                 name it in `ports` of the tunnel's `[fpf.interface]`."
+            }
+            Self::FpfTunnelPacket => {
+                "The other end fragments its tunnel's packets (give it the MTU of the path), sends GRE with a key, a \
+                 checksum or a sequence number, or has another `ether_type`; or somebody forges its address."
+            }
             Self::NoCopy => {
                 "The pool is too small for the copies that multicast makes: see `pool-exhausted`."
             }

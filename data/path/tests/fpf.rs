@@ -3,6 +3,8 @@
 
 #[path = "fpf/segments.rs"]
 mod segments;
+#[path = "fpf/tunnels.rs"]
+mod tunnels;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -560,6 +562,7 @@ fn a_tunnel_is_entered_and_left() {
     let mut plane = plane(1500);
     let mut builder = Builder::new(Domain::default());
     let gre = Interface::gre(near, far).unwrap();
+    let gre = gre.entered_at(vec!["lan".to_owned()]);
     let tunnel = builder.interface(gre).unwrap();
     let hop = Hop {
         interface: tunnel,
@@ -648,14 +651,14 @@ fn a_table_follows_ports_that_go() {
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotAPort);
 }
 
-/// A plane that ends a tunnel from 10.9.9.9, and the paths of what comes out of it.
-fn end_of_tunnel() -> Plane {
+/// A plane that ends a tunnel from 10.9.9.9, and the paths of what comes out of it. The tunnel is entered at these ports.
+fn end_of_tunnel(ports: &[&str]) -> Plane {
     let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
     let mut plane = plane(1500);
     let mut builder = Builder::new(Domain::default());
-    let tunnel = builder
-        .interface(Interface::gre(near, far).unwrap())
-        .unwrap();
+    let ports = ports.iter().map(|port| (*port).to_owned());
+    let gre = Interface::gre(near, far).unwrap();
+    let tunnel = builder.interface(gre.entered_at(ports.collect())).unwrap();
     builder.end(Some(tunnel), Inner::Ip).unwrap();
     plane.set_fpf(Some(Arc::new(builder.build().unwrap())));
     plane
@@ -674,7 +677,7 @@ fn tunnelled(packet: &[u8]) -> Vec<u8> {
 /// A packet out of a tunnel is another one that has to be routed, while the burst is.
 #[test]
 fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
-    let mut plane = end_of_tunnel();
+    let mut plane = end_of_tunnel(&["lan"]);
     let [plain, once] = [ipv4(), tunnelled(&ipv4())].map(|packet| frame(0x0800, &[&packet]));
     let mut burst = plane.burst(LAN);
     for frame in [&once, &plain, &once, &plain] {
@@ -684,10 +687,11 @@ fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
     assert_eq!(leave(&mut plane).len(), 4);
 }
 
-/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on.
+/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on. The tunnel takes what comes out of paths.
 #[test]
 fn headers_within_each_other_are_followed_to_a_bound() {
-    let mut plane = end_of_tunnel();
+    let mut plane = end_of_tunnel(&["lan", "own"]);
+    tunnels::add_local_port(&mut plane);
     let mut packet = ipv4();
     for depth in 1..=12 {
         packet = tunnelled(&packet);

@@ -276,3 +276,137 @@ fn what_comes_out_of_a_path_for_the_machine_goes_to_the_kernel() {
     plane.receive(WAN, &frame, arrival);
     assert_eq!(ended(&plane, Reason::NotAPort), 1);
 }
+
+/// A packet that came out of a path is checked as if it had come in by the port of its frame, and by `own`.
+#[test]
+fn what_comes_out_of_a_path_is_checked_like_other_packets() {
+    use weir_path::ip::source_check::SourceCheck::{self, Loose, Off, Strict};
+    let machine_v6 = "2001:db8:1::1".parse::<std::net::Ipv6Addr>().unwrap();
+    let plane = |check: SourceCheck| {
+        let mut plane = plane();
+        plane.set_source_check(WAN, Some(check));
+        let mut tables = plane.tables().clone();
+        let hop = NextHop {
+            interface: 3, // no port
+            gateway: None,
+            weight: 1,
+        };
+        for (prefix, action) in [
+            ("10.0.1.255/32", Action::Local),
+            ("2001:db8:1::1/128", Action::Local),
+            ("198.51.100.0/24", Action::Forward(vec![hop])),
+            ("203.0.113.0/24", Action::Blackhole),
+        ] {
+            let route = Route { action, metric: 0 };
+            tables.set_route(prefix.parse().unwrap(), route);
+        }
+        plane.set_tables(Arc::new(tables), Instant::ZERO);
+        plane
+    };
+    let v6 = |from: &str, to: &str| {
+        let [from, to] = [from, to].map(|a| a.parse::<std::net::Ipv6Addr>().unwrap());
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv6(from.octets(), to.octets(), 255);
+        builder.udp(4000, 53).write(&mut packet, b"x").unwrap();
+        packet
+    };
+    let (neighbour, elsewhere) = ([10, 7, 7, 7], [198, 51, 100, 7]);
+    let own = Some(Reason::OwnSource);
+    let reverse = Some(Reason::ReversePath);
+    let to_us = |from| v4(from, MACHINE, 9, 100);
+    let on = |from| v4(from, [192, 0, 2, 1], 9, 100);
+    let machine = &machine_v6.to_string()[..];
+    for (packet, ends) in [
+        // To the machine: with off, loose and strict.
+        (to_us(neighbour), [None, None, None]),
+        (to_us(FAR), [None, None, None]), // by a path to it
+        (to_us(elsewhere), [None, None, reverse]),
+        (to_us([203, 0, 113, 1]), [None, reverse, reverse]),
+        (to_us(MACHINE), [own, own, own]),
+        (to_us([10, 0, 1, 255]), [own, own, own]),
+        (v6(machine, machine), [own, own, own]),
+        // Through it.
+        (on(neighbour), [None, None, None]),
+        (on(elsewhere), [None, None, reverse]),
+        (on(MACHINE), [own, own, own]),
+    ] {
+        for (check, end) in [Off, Loose, Strict].into_iter().zip(ends) {
+            let mut plane = plane(check);
+            let frame = frame(FPF, &[&[0, 0], &packet[..]].concat());
+            for _ in 0..2 {
+                let before = Reason::ALL.map(|r| ended(&plane, r));
+                let [_, own] = through(&mut plane, WAN, &frame);
+                let after = Reason::ALL.map(|r| ended(&plane, r));
+                let changed = (0..Reason::COUNT).find(|n| before[*n] != after[*n]);
+                let reason = changed.map(|n| Reason::ALL[n]);
+                // What is forwarded is routed into the port for processes: nobody is there.
+                let reason = reason.filter(|reason| *reason != Reason::NoRoute);
+                assert_eq!(reason, end, "{check:?}: {packet:x?}");
+                assert!(end.is_none() || own.is_empty());
+            }
+        }
+    }
+    // An answer about one that was taken is no reason to take the same source in by the link.
+    let mut plane = plane(Strict);
+    through(
+        &mut plane,
+        WAN,
+        &frame(FPF, &[&[0, 0], &to_us(FAR)[..]].concat()),
+    );
+    through(&mut plane, WAN, &frame(V4, &on(FAR)));
+    assert_eq!(ended(&plane, Reason::ReversePath), 1);
+}
+
+/// Martians, packets for a link, groups, source routes and packets at the end of their TTL.
+#[test]
+fn nobody_gets_what_no_router_may_pass_on() {
+    let mut plane = plane();
+    plane.set_exception_policy(
+        weir_path::exception::Policy {
+            neighbours: true,
+            multicast: true,
+            ..Default::default()
+        },
+        Instant::ZERO,
+    );
+    plane.take_exceptions(); // somebody attends
+    let v6 = |from: &str, to: &str, hops: u8| {
+        let [from, to] = [from, to].map(|a| a.parse::<std::net::Ipv6Addr>().unwrap());
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv6(from.octets(), to.octets(), hops);
+        let solicitation = builder.icmpv6_raw(135, 0, [0; 4]);
+        solicitation.write(&mut packet, &to.octets()).unwrap();
+        packet
+    };
+    let global = "2001:db8:7::1";
+    let martian = Reason::MartianDestination;
+    for (packet, reason) in [
+        (v4([127, 0, 0, 1], MACHINE, 9, 9), Reason::MartianSource),
+        (v4([0, 0, 0, 0], MACHINE, 9, 9), Reason::MartianSource),
+        (v4([224, 0, 0, 5], MACHINE, 9, 9), Reason::MartianSource),
+        (v4([169, 254, 1, 1], MACHINE, 9, 9), Reason::MartianSource),
+        (v4(FAR, [127, 0, 0, 1], 9, 9), martian),
+        (v4(FAR, [0, 0, 0, 0], 9, 9), martian),
+        (v4(FAR, [169, 254, 1, 1], 9, 9), martian),
+        (v4(FAR, [224, 0, 0, 5], 1, 9), Reason::Multicast),
+        (v4(FAR, [255; 4], 9, 9), Reason::Multicast),
+        (v6(global, "::1", 9), martian),
+        (v6(global, "fe80::1", 255), martian),
+        (v6(global, "ff02::5", 255), Reason::Multicast),
+        (v6("fe80::9", "fe80::1", 255), martian),
+        (v6("fe80::9", "2001:db8:1::1", 255), martian), // neighbour discovery
+        (v6("::1", "2001:db8:1::1", 9), Reason::MartianSource),
+        (
+            v4([10, 7, 7, 7], [203, 0, 113, 1], 1, 9),
+            Reason::TtlExpired,
+        ),
+    ] {
+        let before = ended(&plane, reason);
+        let frame = frame(FPF, &[&[0, 0], &packet[..]].concat());
+        let [_, own] = through(&mut plane, WAN, &frame);
+        assert_eq!(own.len(), 0, "{packet:x?}");
+        assert_eq!(ended(&plane, reason), before + 1, "{packet:x?}");
+    }
+    let redirected = plane.exception_stats().redirected.packets;
+    assert_eq!(redirected, 0, "the control element hears of no link");
+}

@@ -37,6 +37,14 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "remote",
         "address of the other end of the tunnel; it is reached by the routes",
     ),
+    Parameter::new(
+        "ports",
+        Kind::Text(1024),
+        "",
+        "names of the ports at which the tunnel is entered, separated by spaces; empty: the ports to which the routes to \
+         `remote` lead. Its packets are dropped elsewhere",
+    )
+    .id(6),
 ];
 
 /// Adds the interface to the table.
@@ -67,12 +75,23 @@ fn interface(settings: &Settings) -> Result<Interface, Wrong> {
             return Err(Wrong::new("vlan", "a tunnel has no VLAN"));
         }
         let (local, remote) = (host("local", local)?, host("remote", remote)?);
-        return Interface::gre(local, remote).map_err(|e| Wrong::whole(e.to_string()));
+        let tunnel = Interface::gre(local, remote).map_err(|e| Wrong::whole(e.to_string()))?;
+        return Ok(tunnel.entered_at(entrances(settings)));
+    }
+    if !entrances(settings).is_empty() {
+        let why = "only a tunnel has entrances; an interface on a `port` takes the frames of that port";
+        return Err(Wrong::new("ports", why));
     }
     match vlan {
         0 => Ok(Interface::ethernet(port)),
         id => Interface::vlan(port, id).map_err(|e| Wrong::new("vlan", e.to_string())),
     }
+}
+
+/// The names of the ports at which a tunnel is entered.
+pub(super) fn entrances(settings: &Settings) -> Vec<String> {
+    let words = settings.text("ports").split_whitespace();
+    words.map(str::to_owned).collect()
 }
 
 fn host(name: &'static str, text: &str) -> Result<IpAddr, Wrong> {

@@ -239,6 +239,12 @@ impl FpfPlan {
     pub(crate) fn check_ports(&self, ports: &[PortPlan]) -> Result<(), Fault> {
         let is_port = |name: &str| ports.iter().any(|port| port.name == name);
         for (name, settings) in self.each(Part::Interface) {
+            let entrances = interface::entrances(settings);
+            if let Some(port) = entrances.iter().find(|port| !is_port(port)) {
+                let why = format!("there is no port `{port}`; `ports` names ports of the router");
+                let at = Part::Interface.path(name).join("ports");
+                return Err(Fault::new(at, why).code(ResultCode::ValueOutOfRange));
+            }
             let port = settings.text("port");
             if !port.is_empty() && !is_port(port) {
                 let why = format!("there is no port `{port}`; add [port.{port}]");

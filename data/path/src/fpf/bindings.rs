@@ -88,21 +88,32 @@ pub struct Bindings {
     ports: Box<[Option<Input>]>,
     /// Port, VLAN, and the rows for its frames.
     vlans: Box<[(usize, u16, Input)]>,
-    /// Near end, far end, and the rows for the tunnel's packets.
-    tunnels: Box<[(IpAddr, IpAddr, Input)]>,
+    tunnels: Box<[Tunnel]>,
     /// By interface.
     exits: Box<[Exit]>,
     /// By number of the neighbour.
     adjacencies: Box<[Adjacency]>,
 }
 
+/// A tunnel of a table.
+#[derive(Debug)]
+struct Tunnel {
+    local: IpAddr,
+    remote: IpAddr,
+    /// The rows for its packets.
+    input: Input,
+    /// By port: whether it is entered there.
+    entrances: Box<[bool]>,
+}
+
 impl Bindings {
     /// The places of the interfaces of `table` among `ports`. `resolve` has the MAC addresses of the neighbours on the
-    /// link of the port with a number.
+    /// link of the port with a number, and `towards` the numbers of the ports to which the routes to an address lead.
     pub fn new<'a>(
         table: &Table,
         ports: impl Iterator<Item = PortState<'a>> + Clone,
         resolve: impl Fn(usize, IpAddr) -> Option<Mac>,
+        towards: impl Fn(IpAddr) -> Vec<usize>,
     ) -> Self {
         let mut inputs: Vec<_> = ports.clone().map(|_| None).collect();
         let (mut vlans, mut tunnels, mut exits) = (Vec::new(), Vec::new(), Vec::new());
@@ -113,7 +124,26 @@ impl Bindings {
             match (interface, place) {
                 (Interface::Ethernet { .. }, Some(port)) => inputs[port] = Some(input),
                 (Interface::Vlan { id, .. }, Some(port)) => vlans.push((port, *id, input)),
-                (Interface::Gre { local, remote }, _) => tunnels.push((*local, *remote, input)),
+                (
+                    Interface::Gre {
+                        local,
+                        remote,
+                        ports: names,
+                    },
+                    _,
+                ) => {
+                    let routed = towards(*remote);
+                    let is_entrance = |(number, port): (usize, PortState<'_>)| match &names[..] {
+                        [] => routed.contains(&number),
+                        names => names.iter().any(|name| name == port.name),
+                    };
+                    tunnels.push(Tunnel {
+                        local: *local,
+                        remote: *remote,
+                        input,
+                        entrances: ports.clone().enumerate().map(is_entrance).collect(),
+                    });
+                }
                 (_, None) => {}
             }
             let port = place.and_then(|place| Some((place, ports.clone().nth(place)?)));
@@ -144,11 +174,21 @@ impl Bindings {
         Some(found.2)
     }
 
-    /// The rows for the packets of a tunnel; none if the table does not name it.
-    pub fn tunnel(&self, local: IpAddr, remote: IpAddr) -> Option<Input> {
-        let ends = (local, remote);
-        let found = self.tunnels.iter().find(|(l, r, _)| (*l, *r) == ends)?;
-        Some(found.2)
+    /// The rows for the packets of a tunnel that came in by a port, or the reason why they are dropped; none if the table
+    /// does not name the tunnel.
+    pub fn tunnel(
+        &self,
+        local: IpAddr,
+        remote: IpAddr,
+        port: Option<usize>,
+    ) -> Option<Result<Input, Reason>> {
+        let mut tunnels = self.tunnels.iter();
+        let tunnel = tunnels.find(|tunnel| (tunnel.local, tunnel.remote) == (local, remote))?;
+        let is_entrance = port.and_then(|port| tunnel.entrances.get(port));
+        Some(match is_entrance {
+            Some(true) => Ok(tunnel.input),
+            _ => Err(Reason::FpfTunnelPort),
+        })
     }
 
     /// The exit by an interface.
@@ -222,7 +262,7 @@ fn exit(interface: &Interface, port: Option<(usize, PortState<'_>)>) -> Exit {
     let vlan = match interface {
         Interface::Ethernet { .. } => 0,
         Interface::Vlan { id, .. } => *id,
-        Interface::Gre { local, remote } => {
+        Interface::Gre { local, remote, .. } => {
             return Exit::Tunnel {
                 local: *local,
                 remote: *remote,
@@ -278,7 +318,7 @@ mod tests {
             device: Some(device(up)),
         };
         let bound = |ports: &[PortState<'static>]| {
-            Bindings::new(&table, ports.iter().copied(), |_, _| None)
+            Bindings::new(&table, ports.iter().copied(), |_, _| None, |_| vec![1])
         };
 
         let bindings = bound(&[port("lan", true, true), port("wan", true, true)]);
@@ -286,8 +326,12 @@ mod tests {
         assert_eq!(bindings.port(1), Some(table.input(wan)));
         assert_eq!(bindings.vlan(1, 7), Some(table.input(vlan)));
         assert_eq!((bindings.vlan(0, 7), bindings.vlan(1, 8)), (None, None));
-        assert_eq!(bindings.tunnel(near, far), Some(table.input(tunnel)));
-        assert_eq!(bindings.tunnel(far, near), None);
+        let entered = |port| bindings.tunnel(near, far, port);
+        assert_eq!(entered(Some(1)), Some(Ok(table.input(tunnel))));
+        for other in [Some(0), Some(2), None] {
+            assert_eq!(entered(other), Some(Err(Reason::FpfTunnelPort)));
+        }
+        assert_eq!(bindings.tunnel(far, near, Some(1)), None);
         let exit = |vlan| Exit::Port {
             port: 1,
             source: [2; 6],

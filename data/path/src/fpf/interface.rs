@@ -9,6 +9,9 @@
 //! Source: section IV.A of the paper: "Ethernet, VLAN Ethernet and GRE tunnels". weir makes all three itself; the
 //! kernel needs neither VLAN devices nor tunnels. A tunnel's packets leave by the routes to its far end, and they are
 //! taken off where a packet is addressed to the near end.
+//!
+//! Anybody can write the far end's address into a packet. So a tunnel is entered only at the ports by which the router
+//! itself reaches the far end, or at those that it names (RFC 3704, strict: whatever the ports' own source checks are).
 
 use std::net::IpAddr;
 
@@ -47,6 +50,8 @@ pub enum Interface {
         local: IpAddr,
         /// The far end, of the same family.
         remote: IpAddr,
+        /// Names of the ports at which the tunnel is entered; without any, those by which the far end is routed.
+        ports: Vec<String>,
     },
 }
 
@@ -87,8 +92,35 @@ impl Interface {
         };
         let one_family = local.is_ipv4() == remote.is_ipv4();
         match one_family && local != remote && is_host(local) && is_host(remote) {
-            true => Ok(Self::Gre { local, remote }),
+            true => Ok(Self::Gre {
+                local,
+                remote,
+                ports: Vec::new(),
+            }),
             false => Err(InterfaceError::Ends(local, remote)),
+        }
+    }
+
+    /// The same tunnel, entered at the ports with these names.
+    pub fn entered_at(mut self, names: Vec<String>) -> Self {
+        if let Self::Gre { ports, .. } = &mut self {
+            *ports = names;
+        }
+        self
+    }
+
+    /// Whether both take the same packets.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Gre { local, remote, .. },
+                Self::Gre {
+                    local: near,
+                    remote: far,
+                    ..
+                },
+            ) => (local, remote) == (near, far),
+            _ => self == other,
         }
     }
 

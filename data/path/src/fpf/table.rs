@@ -117,7 +117,7 @@ impl Builder {
 
     /// The number of an interface, which is added if it is new.
     pub fn interface(&mut self, interface: Interface) -> Result<InterfaceId, TableError> {
-        let known = self.interfaces.iter().position(|i| *i == interface);
+        let known = self.interfaces.iter().position(|i| i.is_same(&interface));
         let number = known.unwrap_or(self.interfaces.len());
         if number >= INTERFACES_MAX {
             return Err(TableError::Interfaces);

@@ -24,7 +24,6 @@ use std::net::IpAddr;
 
 use weir_packet::Reason;
 
-use crate::headers::Headers;
 use crate::ip::next_hop_cache::spread;
 use crate::ip::tables::{Action, Tables};
 
@@ -84,22 +83,15 @@ impl Passed {
     }
 }
 
-/// Checks whether a packet with these headers may enter there; if not, returns the reason to drop it.
-pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Result<(), Reason> {
+/// Checks whether a packet with this source may enter there; if not, returns the reason to drop it.
+pub(crate) fn check(tables: &Tables, ingress: Ingress, source: IpAddr) -> Result<(), Reason> {
     let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
-    let kernels = || match headers.source() {
+    let kernels = || match source {
         IpAddr::V4(_) => tables.source_checks.get(&interface).copied(),
         IpAddr::V6(_) => None,
     };
     let check = ingress.check.or_else(kernels).unwrap_or_default();
-    check_route_back(tables, headers.source(), interface, check).map_err(|reason| {
-        // The kernel checks and counts packets to the router itself.
-        let route = tables.route(headers.destination());
-        match route.map(|(_, route)| &route.action) {
-            Some(Action::Local) => Reason::LocalDelivery,
-            _ => reason,
-        }
-    })
+    check_route_back(tables, source, interface, check)
 }
 
 fn check_route_back(

@@ -140,6 +140,14 @@ impl Tables {
         }
     }
 
+    /// The next hops of the route to `destination`; none if packets to it are not forwarded.
+    pub fn next_hops(&self, destination: IpAddr) -> &[NextHop] {
+        match self.route(destination).map(|(_, route)| &route.action) {
+            Some(Action::Forward(next_hops)) => next_hops,
+            _ => &[],
+        }
+    }
+
     /// The route with the longest prefix that covers `destination`.
     pub fn route(&self, destination: IpAddr) -> Option<(IpNet, &Route)> {
         let (prefix, number) = match destination {

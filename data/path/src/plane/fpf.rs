@@ -29,7 +29,7 @@ use crate::fpf::forward::{self, Decision, NESTED_MAX};
 use crate::fpf::process::{reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Inner, Table};
-use crate::headers::{self, Fragment, Parsed};
+use crate::headers::{self, Fragment, Headers, Parsed};
 use crate::ip::forward::Origin;
 use crate::ip::waiting::Held;
 use crate::link;
@@ -413,23 +413,46 @@ impl Plane {
         }
     }
 
-    /// The rows for a packet that is addressed to this router, if it comes out of one of the table's tunnels. A
-    /// fragment is not one: the other end forbids fragmentation.
-    pub(super) fn tunnel_input(&self, held: &Held, reason: Reason) -> Option<Input> {
+    /// The rows for a packet that is addressed to this router, if it has the addresses of one of the table's tunnels, or
+    /// why it is dropped: the kernel, which does not know the tunnel, gets none of these. What comes out of a path has come
+    /// in by the port for processes of this machine. A fragment is none of the tunnel's packets: the other end forbids
+    /// fragmentation.
+    pub(super) fn tunnel_input(
+        &self,
+        held: &Held,
+        reason: Reason,
+    ) -> Option<Result<Input, Reason>> {
         let fpf = self.fpf.as_ref()?;
         let Classified { packet, headers } = &held.packet;
         let is_gre = headers.protocol == u8::from(Protocol::GRE);
-        let is_whole = headers.fragment == Fragment::Whole;
-        let is_received = held.origin == Origin::Transit && held.ingress.is_some();
-        if reason != Reason::LocalDelivery || !is_gre || !is_whole || !is_received {
+        if reason != Reason::LocalDelivery || !is_gre || held.origin != Origin::Transit {
             return None;
         }
-        let bytes = headers.transport(self.pool.frame(packet));
-        let header = gre::Repr::parse(&gre::View::new_checked(bytes).ok()?).ok()?;
-        match header.ethertype == fpf.table.domain().ethertype() {
-            true => fpf.bindings.tunnel(headers.destination(), headers.source()),
-            false => None,
-        }
+        let port = match self.is_within_fpf() {
+            true => self.local_port(),
+            false => held.ingress,
+        };
+        let ends = (headers.destination(), headers.source());
+        let input = fpf.bindings.tunnel(ends.0, ends.1, port)?;
+        let carries = || {
+            let bytes = headers.transport(self.pool.frame(packet));
+            let header = gre::Repr::parse(&gre::View::new_checked(bytes).ok()?).ok()?;
+            let is_whole = headers.fragment == Fragment::Whole;
+            (is_whole && header.ethertype == fpf.table.domain().ethertype()).then_some(())
+        };
+        Some(input.and_then(|input| match carries() {
+            Some(()) => Ok(input),
+            None => Err(Reason::FpfTunnelPacket),
+        }))
+    }
+
+    /// Whether a packet has the addresses of one of the table's tunnels, so that the kernel does not get it.
+    #[cold]
+    pub(super) fn is_of_tunnel(&self, headers: &Headers) -> bool {
+        let is_gre = headers.protocol == u8::from(Protocol::GRE);
+        let ends = (headers.destination(), headers.source());
+        let named = |fpf: &Fpf| fpf.bindings.tunnel(ends.0, ends.1, None).is_some();
+        is_gre && self.fpf.as_deref().is_some_and(named)
     }
 
     /// Takes a packet out of its tunnel, and handles the FPF packet in it.

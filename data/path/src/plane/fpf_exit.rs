@@ -35,7 +35,16 @@ impl Plane {
                 let key = (self.ports[port].index?, address);
                 self.tables.neighbours.get(&key)?.mac()
             };
-            fpf.bindings = Bindings::new(&fpf.table, ports, resolve);
+            let towards = |address| {
+                let hops = self.tables.next_hops(address).iter();
+                let interfaces: Vec<u32> = hops.map(|hop| hop.interface).collect();
+                let ports = self.ports.iter().enumerate();
+                let led_to = ports.filter(|(_, port)| {
+                    port.index.is_some_and(|index| interfaces.contains(&index))
+                });
+                led_to.map(|(number, _)| number).collect()
+            };
+            fpf.bindings = Bindings::new(&fpf.table, ports, resolve, towards);
         }
         self.bind_edge();
     }

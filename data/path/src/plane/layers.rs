@@ -23,7 +23,7 @@ use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
 use crate::ip::parse::parse;
 use crate::ip::source_check::{self, Ingress};
-use crate::ip::tables::{BURST, Neighbour, NeighbourKey};
+use crate::ip::tables::{Action, BURST, Neighbour, NeighbourKey};
 use crate::ip::waiting::Held;
 use crate::link;
 use crate::plane::step::Arrival;
@@ -70,13 +70,9 @@ impl Plane {
             Ok(headers) => headers,
             Err(reason) => return self.refuse_packet(ingress, packet, reason, arrival),
         };
-        match self.check_source(ingress, &headers) {
-            Ok(()) => {}
-            Err(Reason::LocalDelivery) if self.is_within_fpf() => {} // the kernel has not seen it yet, and checks it
-            Err(reason) => {
-                self.fates.discard(packet, reason);
-                return;
-            }
+        if let Err(reason) = self.check_source(ingress, &headers) {
+            self.fates.discard(packet, reason);
+            return;
         }
         let parsed = Parsed { packet, headers };
         if let Err(reason) = self.finish_checksum(&parsed, arrival) {
@@ -90,7 +86,9 @@ impl Plane {
                 arrival.at,
             )
         {
-            self.forward_gathered(); // came before it
+            if !self.is_within_fpf() {
+                self.forward_gathered(); // came before it
+            }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
         }
         let held = Held {
@@ -105,6 +103,9 @@ impl Plane {
     /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
+        if self.is_within_fpf() {
+            return self.refuse_inner(packet, reason);
+        }
         self.forward_gathered(); // came before it
         if self.ports[ingress].is_local {
             self.fates.discard(packet, reason); // the kernel's own, no neighbour's
@@ -131,6 +132,17 @@ impl Plane {
         }
     }
 
+    /// Ends a packet that came out of a path, and that the network layer refused. Nobody gets it: no neighbour has sent it
+    /// on the link of the port, and the kernel has no copy.
+    #[cold]
+    fn refuse_inner(&mut self, packet: Packet, reason: Reason) {
+        let reason = match reason {
+            Reason::LocalDelivery => Reason::MartianDestination, // it is for the link, and there is none
+            other => other,
+        };
+        self.fates.discard(packet, reason);
+    }
+
     /// Whether a packet's source is acceptable at its ingress port.
     #[inline]
     fn check_source(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
@@ -150,9 +162,26 @@ impl Plane {
             interface: port.index,
             check: port.source_check,
         };
-        source_check::check(&self.tables, at, headers)?;
-        self.passed.insert(headers.source(), ingress);
-        Ok(())
+        let Err(reason) = source_check::check(&self.tables, at, headers.source()) else {
+            self.passed.insert(headers.source(), ingress);
+            return Ok(());
+        };
+        match self.is_within_fpf() {
+            true if reason == Reason::ReversePath && self.is_reached_by_paths(headers) => Ok(()),
+            true => Err(reason),
+            // The kernel checks and counts packets to the router itself.
+            false if self.is_for_router(headers) && !self.is_of_tunnel(headers) => {
+                Err(Reason::LocalDelivery)
+            }
+            false => Err(reason),
+        }
+    }
+
+    /// Whether the route to a packet's destination is one of this router's own addresses.
+    #[cold]
+    fn is_for_router(&self, headers: &Headers) -> bool {
+        let route = self.tables.route(headers.destination());
+        matches!(route, Some((_, route)) if route.action == Action::Local)
     }
 
     /// Handles a packet that arrived at a bridged port.
@@ -331,7 +360,11 @@ impl Plane {
         now: Instant,
     ) {
         let held = match self.tunnel_input(&held, reason) {
-            Some(input) => return self.leave_tunnel(held, input, now),
+            Some(Ok(input)) => return self.leave_tunnel(held, input, now),
+            Some(Err(reason)) => {
+                self.fates.discard(held.packet.packet, reason);
+                return;
+            }
             None => held,
         };
         let comes_out = reason == Reason::LocalDelivery && self.is_within_fpf();

@@ -46,11 +46,26 @@ impl Plane {
         ports.any(|port| port.is_local && port.index == Some(interface))
     }
 
+    /// The port by which the kernel gets packets that came out of a path: of several, the one whose name comes first.
+    #[cold]
+    pub(super) fn local_port(&self) -> Option<usize> {
+        let takes = |p: &PlanePort| p.is_local && !p.closing && p.mode == Mode::Routed;
+        let ports = self.ports.iter().enumerate();
+        let first = ports.filter(|(_, p)| takes(p)).min_by_key(|(_, p)| &p.name);
+        first.map(|(number, _)| number)
+    }
+
+    /// Whether this router itself reaches the source of a packet by the port for processes, and so by a path.
+    #[cold]
+    pub(super) fn is_reached_by_paths(&self, headers: &Headers) -> bool {
+        let mut hops = self.tables.next_hops(headers.source()).iter();
+        hops.any(|hop| self.is_local(hop.interface))
+    }
+
     /// Hands a packet for this machine, of which the kernel has no copy, to the kernel.
     #[cold]
     pub(super) fn deliver_to_process(&mut self, packet: Packet, headers: &Headers) {
-        let takes = |p: &PlanePort| p.is_local && !p.closing && p.mode == Mode::Routed;
-        match self.ports.iter().position(takes) {
+        match self.local_port() {
             Some(port) => self.depart(packet, headers, &unchanged(port)),
             None => _ = self.fates.discard(packet, Reason::NotAPort),
         }

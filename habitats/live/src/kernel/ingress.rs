@@ -36,37 +36,26 @@ pub(super) fn local_chain(tunnels: &[Tunnel]) -> Chain {
     Chain::unhooked(LOCAL_CHAIN, rules)
 }
 
-/// The packets that come out of a tunnel. The kernel, which does not know it, would answer them with "protocol
-/// unreachable".
+/// The packets with the addresses of a tunnel, fragments and those with IPv6 extension headers included, whatever port
+/// they came in by. The kernel, which does not know the tunnel, would answer them: with "protocol unreachable", or with
+/// "parameter problem" for one behind an extension header.
 fn of_tunnel((own, other): Tunnel) -> Rule {
-    /// Offsets of protocol, source and destination in an IP header.
-    const AT_V4: [u32; 3] = [9, 12, 16];
-    const AT_V6: [u32; 3] = [6, 8, 24];
-    let is = |rule: Rule, at: u32, value: &[u8]| {
-        let loaded = rule.load(Base::Network, at, value.len() as u32);
-        loaded.is(Compare::Equal, value)
+    /// Offset of the source in an IP header; the destination follows it.
+    const SOURCE_AT_V4: u32 = 12;
+    const SOURCE_AT_V6: u32 = 8;
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     };
-    let gre = [libc::IPPROTO_GRE as u8];
-    match (own, other) {
-        (IpAddr::V4(own), IpAddr::V4(other)) => {
-            let [protocol, source, destination] = AT_V4;
-            let rule = is(Rule::new().protocol(ETH_P_IP), protocol, &gre);
-            is(
-                is(rule, source, &other.octets()),
-                destination,
-                &own.octets(),
-            )
-        }
-        (own, other) => {
-            let octets = |address: IpAddr| match address {
-                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                IpAddr::V6(address) => address.octets(),
-            };
-            let [protocol, source, destination] = AT_V6;
-            let rule = is(Rule::new().protocol(ETH_P_IPV6), protocol, &gre);
-            is(is(rule, source, &octets(other)), destination, &octets(own))
-        }
-    }
+    let (protocol, at) = match own {
+        IpAddr::V4(_) => (ETH_P_IP, SOURCE_AT_V4),
+        IpAddr::V6(_) => (ETH_P_IPV6, SOURCE_AT_V6),
+    };
+    let ends = [octets(other), octets(own)].concat();
+    let gre = Rule::new().protocol(protocol).transport();
+    let gre = gre.is(Compare::Equal, &[libc::IPPROTO_GRE as u8]);
+    gre.load(Base::Network, at, ends.len() as u32)
+        .is(Compare::Equal, &ends)
 }
 
 const ETH_P_IP: u16 = libc::ETH_P_IP as u16;

@@ -333,7 +333,7 @@ impl Carrier {
             .built()
             .map_or(&[][..], |built| built.table.interfaces());
         let tunnels = interfaces.iter().filter_map(|interface| match interface {
-            Interface::Gre { local, remote } => Some((*local, *remote)),
+            Interface::Gre { local, remote, .. } => Some((*local, *remote)),
             _ => None,
         });
         let guarded = lock(&self.guard).set_tunnels(&tunnels.collect::<Vec<_>>());
