@@ -44,7 +44,7 @@ impl Fpf {
             PortState { name, open, device }
         });
         Ok(Self {
-            bindings: Bindings::new(&table, ports.into_iter(), |_, _| None),
+            bindings: Bindings::new(&table, ports.into_iter(), |_, _| None, |_| Vec::new()),
             input: table.any_input(),
             table,
             refused: Vec::with_capacity(BURST),

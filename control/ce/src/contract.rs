@@ -274,4 +274,8 @@ pub enum Journal {
     InSync(String, usize),
     /// An FE refused the desired configuration.
     Refused(String, String),
+    /// The kernel of an FE lacks routes: the first one, and why.
+    Lacks(String, String),
+    /// The kernel of an FE has all routes again; how many it has lost since the FE started.
+    Regained(String, u64),
 }

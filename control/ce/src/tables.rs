@@ -38,7 +38,7 @@ pub static FES: Class = Class {
             .about("Its ForCES ID.")
             .shown(&[Cell::new("ID")]),
         Component::new(3, "state", Type::Text, "in sync")
-            .about("`away`, `restoring`, `in sync` or `refused`.")
+            .about("`away`, `restoring`, `in sync`, `degraded` (its kernel lacks routes that it has) or `refused`.")
             .shown(&[Cell::new("STATE")]),
         Component::new(4, "ports", NUMBER, "2")
             .about("Number of its ports.")
@@ -52,7 +52,7 @@ pub static FES: Class = Class {
         Component::new(7, "why", Type::Text, "the link was lost")
             .optional()
             .varying()
-            .about("Why it is away, or why the desired configuration is refused.")
+            .about("Why it is away, why the desired configuration is refused, or which route its kernel lacks.")
             .shown(&[Cell::new("WHY").or("")]),
     ],
     layout: Layout {

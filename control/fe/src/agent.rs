@@ -23,7 +23,7 @@ mod query;
 mod route;
 mod transaction;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use weir_base::Instant;
 use weir_forces::session::fe::{Event, Fe, ParamsError, Stage, State, Ticket, Transmit};
@@ -55,10 +55,6 @@ pub struct Agent {
     /// It stands beside what a request drafts: a copy of its rows for each request would take too long.
     fib: Fib,
     leftover: Leftover,
-    /// Ports whose routes the machine has dropped, and can have again.
-    returned: BTreeSet<u32>,
-    /// These routes, while the machine installs them.
-    restoring: Option<RouteTicket>,
     watches: Watches,
     requests: VecDeque<Request>,
     job: Option<Job>,
@@ -114,8 +110,6 @@ impl Agent {
             plan,
             fib: Fib::default(),
             leftover: Leftover::Unknown,
-            returned: BTreeSet::new(),
-            restoring: None,
             watches: Watches::default(),
             requests: VecDeque::new(),
             job: None,
@@ -225,7 +219,6 @@ impl Agent {
             }
             job => self.job = job,
         }
-        self.note_restored(ticket, failures);
         self.proceed(now);
     }
 
@@ -322,7 +315,6 @@ impl Agent {
                 break;
             }
         }
-        self.restore_returned();
         self.decide_forwarding(now);
     }
 

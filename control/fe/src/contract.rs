@@ -61,7 +61,8 @@ pub enum Effect {
     /// `handle_changed`.
     Change(ChangeTicket, Vec<Operation>),
     /// Change the routes of the machine, in order, after all earlier changes of routes; a route that is refused does
-    /// not keep the others back. Then call `handle_routed`. The map has the ports by the numbers that routes have.
+    /// not keep the others back. Then call `handle_routed`. The machine keeps the routes from then on: it restores those
+    /// that it loses. The map has the ports by the numbers that routes have.
     Routes(RouteTicket, Vec<RouteChange>, BTreeMap<u32, String>),
     /// Remove the routes that an earlier process left behind and that no change has named since.
     Sweep,
@@ -100,8 +101,6 @@ pub enum Notice {
     },
     /// A packet of the master is not sent, because what it says beside its bytes is wrong.
     Refused(Refused),
-    /// Routes by an interface that has come back cannot be installed.
-    Unrestored(Vec<RouteFailure>),
     /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.
     Changed(Result<Vec<String>, Vec<String>>),
 }

@@ -49,8 +49,8 @@ fn routes_come_change_and_go_and_others_stay() {
         let other = route("10.0.0.0/8", Some("192.0.2.3"), lan);
         let changes = [
             RouteChange::Put(other),
-            RouteChange::Remove(both[1].prefix),
-            RouteChange::Remove("203.0.113.0/24".parse().unwrap()),
+            RouteChange::Remove(both[1].prefix, None),
+            RouteChange::Remove("203.0.113.0/24".parse().unwrap(), None),
         ];
         assert!(installer.change(&changes).unwrap().is_empty());
         assert_eq!(installer.installed().unwrap(), [other]);
@@ -93,7 +93,7 @@ fn a_hundred_thousand_routes_are_one_call() {
         println!("{} routes in {:?}", ROUTES, began.elapsed());
         assert_eq!(installer.installed().unwrap().len(), ROUTES as usize);
         let gone: Vec<_> = (0..ROUTES)
-            .map(|n| RouteChange::Remove(prefix(n)))
+            .map(|n| RouteChange::Remove(prefix(n), None))
             .collect();
         assert!(installer.change(&gone).unwrap().is_empty());
         assert_eq!(installer.installed().unwrap(), []);

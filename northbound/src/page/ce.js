@@ -34,7 +34,7 @@ function showFes(fes) {
   const word = at("filter").value.trim().toLowerCase();
   const found = fes.filter(fe => !word || `${fe.fe} ${fe.state}`.toLowerCase().includes(word));
   const rows = found.slice(0, ROWS_MAX).map(fe => {
-    const kind = { "in sync": "good", restoring: "", away: "bad", refused: "bad" }[fe.state] || "";
+    const kind = { "in sync": "good", restoring: "", degraded: "bad", away: "bad", refused: "bad" }[fe.state] || "";
     return { key: fe.fe, chosen: fe.fe === chosen, cells: [el("button", { class: "name", "data-fe": fe.fe, "aria-pressed": String(fe.fe === chosen) }, fe.fe), fe.id,
       el("span", { class: `state ${kind}` }, fe.state), fe.ports, fe.blocks, fe.desired, fe.why || ""] };
   });

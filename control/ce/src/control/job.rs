@@ -57,6 +57,10 @@ pub(super) enum Then {
     Sample(WatchId),
     /// A subscription.
     Subscribed(Registration),
+    /// The subscription to what the kernel of an FE lacks; the number of components that were restored.
+    FollowsKernel(Id, usize),
+    /// What it lacks.
+    Kernel(Id, Resolved, usize),
 }
 
 /// Messages that are not all answered yet.
@@ -238,6 +242,10 @@ impl Control {
             Then::Given(giving) => self.given(now, *giving, answers),
             Then::Sample(watch) => self.sampled(watch, answers),
             Then::Subscribed(registration) => self.subscribed(registration, answers),
+            Then::FollowsKernel(fe, count) => self.follows_kernel(now, fe, count),
+            Then::Kernel(fe, resolved, count) => {
+                self.kernel_read(now, fe, &resolved, count, answers)
+            }
         }
     }
 

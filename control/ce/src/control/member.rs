@@ -21,7 +21,7 @@ pub(super) enum State {
     Away(String),
     /// It is associated, and the CE compares and restores.
     Restoring,
-    /// It has the desired state.
+    /// It has the desired state, except for routes that its kernel may lack.
     InSync,
     /// It, or a rule, refuses the desired state.
     Refused(String),
@@ -58,6 +58,10 @@ pub(super) struct Fe {
     pub(super) rows: Option<[Rows; 2]>,
     /// Routes that it has refused since it was read, with the reasons.
     pub(super) unroutable: BTreeMap<IpNet, String>,
+    /// The routes that its kernel lacks now, in a sentence.
+    pub(super) lacks: Option<String>,
+    /// Routes that its kernel has lost, as it has reported last.
+    pub(super) lost: u64,
     /// The configuration in force, as it was read or changed last.
     pub(super) in_force: Option<Plan>,
     /// Whether a change is under way.
@@ -82,6 +86,8 @@ impl Fe {
             routes: member.routes,
             rows: None,
             unroutable: BTreeMap::new(),
+            lacks: None,
+            lost: 0,
             state: State::Away("has never associated".to_owned()),
             directory: Directory::default(),
             in_force: None,
@@ -189,6 +195,8 @@ impl Fe {
         self.directory = Directory::default();
         self.in_force = None;
         self.rows = None;
+        self.lacks = None;
+        self.lost = 0;
         self.begin_restoring();
     }
 

@@ -2,6 +2,7 @@
 
 mod change;
 mod job;
+mod kernel;
 mod member;
 mod network;
 mod permitted;

@@ -318,6 +318,7 @@ fn reports(fe: &Fe) -> impl Iterator<Item = RouteReport> {
         let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
         let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
             (false, _) => "standby",
+            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this one or others
             (true, true) => "installed",
             (true, false) => "waits",
         };

@@ -283,16 +283,6 @@ impl Control {
         }
     }
 
-    pub(super) fn in_sync(&mut self, now: Instant, id: Id, count: usize) {
-        if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
-            fe.state = State::InSync;
-            let name = fe.name.clone();
-            self.note(Journal::InSync(name, count));
-            self.subscribe_again(now, id);
-        }
-        self.retry(now);
-    }
-
     pub(super) fn refuse(&mut self, now: Instant, id: Id, why: &str) {
         if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
             fe.state = State::Refused(why.to_owned());

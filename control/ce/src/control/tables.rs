@@ -72,7 +72,10 @@ fn fe(fe: &Fe) -> Value {
     let (state, why) = match &fe.state {
         State::Away(why) => ("away", Some(why.clone())),
         State::Restoring => ("restoring", None),
-        State::InSync => ("in sync", None),
+        State::InSync => match &fe.lacks {
+            None => ("in sync", None),
+            Some(why) => ("degraded", Some(why.clone())),
+        },
         State::Refused(why) => ("refused", Some(why.clone())),
     };
     let desired = fe.desired.iter().count() + fe.components.len() + fe.routes.len();

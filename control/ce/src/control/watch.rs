@@ -203,6 +203,7 @@ impl Control {
     /// An FE has reported events.
     pub(super) fn notified(&mut self, fe: Id, event: &EventNotification) {
         for leaf in leaves(event.selects()) {
+            self.note_kernel(fe, &leaf);
             let watches = self.watches.0.iter();
             let watches = watches.filter(|(_, watching)| watching.concerns(fe, &leaf));
             let watches: Vec<_> = watches.map(|(id, _)| *id).collect();
@@ -349,7 +350,10 @@ fn no_watch(id: WatchId) -> Refusal {
 }
 
 /// Subscribes to an event with a filter, or ends the subscription: properties of the event, as nested paths.
-fn subscription(resolved: &Resolved, filter: Option<&Filter>) -> Result<Edit, WireError> {
+pub(super) fn subscription(
+    resolved: &Resolved,
+    filter: Option<&Filter>,
+) -> Result<Edit, WireError> {
     let millis = |span: Span| u32::try_from(span.as_nanos() / 1_000_000).unwrap_or(u32::MAX);
     let mut properties = vec![(REGISTRATION, u32::from(filter.is_some()))];
     if let Some(filter) = filter {
@@ -375,7 +379,7 @@ fn subscription(resolved: &Resolved, filter: Option<&Filter>) -> Result<Edit, Wi
 }
 
 /// The components that an event reports, by name.
-fn reports(class: &Class, leaf: &Leaf) -> Option<Value> {
+pub(super) fn reports(class: &Class, leaf: &Leaf) -> Option<Value> {
     let (event, rows) = class.event(&leaf.ids)?;
     let member = |steps: &Vec<Step>| -> Option<Component> {
         let mut rows = rows.iter();

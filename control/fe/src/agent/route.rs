@@ -23,7 +23,7 @@ use weir_lfb::Plan;
 use super::Agent;
 use super::execute::Execution;
 use crate::blocks::Source;
-use crate::contract::{Effect, Notice, RouteFailure, RouteTicket};
+use crate::contract::{Effect, RouteFailure, RouteTicket};
 use crate::fib::{Before, RouteChange};
 use crate::request::{Failure, Item};
 use crate::tables::{Changed, Write};
@@ -182,47 +182,6 @@ impl Agent {
             .collect();
         if !changes.is_empty() {
             self.send_routes(changes, ports);
-        }
-    }
-
-    /// The machine has dropped the routes by these interfaces, which have come back.
-    pub fn handle_returned(&mut self, is_it: impl Fn(&str) -> bool) {
-        let ports = self.own.ports().iter().filter(|(_, name)| {
-            let port = self.plan.ports.iter().find(|port| port.name == **name);
-            port.is_some_and(|port| is_it(&port.interface))
-        });
-        let ports: Vec<u32> = ports.map(|(number, _)| *number).collect();
-        self.returned.extend(ports);
-        self.restore_returned();
-    }
-
-    /// Hands routes in that the machine has dropped, unless some are not decided yet: rows that are prepared only are
-    /// no routes.
-    pub(super) fn restore_returned(&mut self) {
-        let is_prepared = self
-            .transaction
-            .as_ref()
-            .is_some_and(|t| !t.rows.is_empty());
-        if self.returned.is_empty() || self.job.is_some() || is_prepared {
-            return;
-        }
-        let returned = std::mem::take(&mut self.returned);
-        let routes = self.fib.routes();
-        let routes = routes.filter(|route| returned.contains(&route.port));
-        let changes: Vec<_> = routes.map(RouteChange::Put).collect();
-        if !changes.is_empty() {
-            let ports = self.own.ports().clone();
-            self.restoring = Some(self.send_routes(changes, ports));
-        }
-    }
-
-    /// The machine has taken routes.
-    pub(super) fn note_restored(&mut self, ticket: RouteTicket, failures: &[RouteFailure]) {
-        if self.restoring == Some(ticket) {
-            self.restoring = None;
-            if !failures.is_empty() {
-                self.notice(Notice::Unrestored(failures.to_vec()));
-            }
         }
     }
 

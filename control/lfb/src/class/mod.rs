@@ -19,6 +19,7 @@ use weir_path::plane::Plane;
 use self::sampled::Sampled;
 use crate::fpf::Part;
 
+pub mod ce_routes;
 mod drops;
 pub(crate) mod fpf;
 mod neighbours;
@@ -56,6 +57,7 @@ pub static BLOCKS: &[&Block] = &[
     &netfilter::NETFILTER,
     &rates::RATES,
     &reflectors::REFLECTORS,
+    &ce_routes::CE_ROUTES,
 ];
 
 /// A class, and where it is read.
@@ -90,6 +92,8 @@ pub enum Source {
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
     /// The latest sample, and the records of those before it.
     Sampled(fn(&Sampled, &Settings) -> Value),
+    /// Routes of a control element, as the forwarding element keeps them.
+    CeRoutes(fn(&ce_routes::CeRoutes) -> Value),
     /// The process.
     Status(fn(&status::Process) -> Value),
 }

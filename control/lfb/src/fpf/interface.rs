@@ -79,7 +79,8 @@ fn interface(settings: &Settings) -> Result<Interface, Wrong> {
         return Ok(tunnel.entered_at(entrances(settings)));
     }
     if !entrances(settings).is_empty() {
-        let why = "only a tunnel has entrances; an interface on a `port` takes the frames of that port";
+        let why =
+            "only a tunnel has entrances; an interface on a `port` takes the frames of that port";
         return Err(Wrong::new("ports", why));
     }
     match vlan {

@@ -110,7 +110,7 @@ mod tests {
                 up: true,
             }),
         };
-        Bindings::new(table, std::iter::once(port), |_, _| None)
+        Bindings::new(table, std::iter::once(port), |_, _| None, |_| Vec::new())
     }
 
     proptest! {
@@ -168,7 +168,7 @@ mod tests {
             );
             pool.release(packet);
         }
-        let closed = Bindings::new(&table, std::iter::empty(), |_, _| None);
+        let closed = Bindings::new(&table, std::iter::empty(), |_, _| None, |_| Vec::new());
         let frame = |bytes: usize| {
             let mut frame = vec![0; bytes];
             frame[12..18].copy_from_slice(&[0xc0, 0, 2, 0, 8, 5]);

@@ -164,6 +164,7 @@ impl Operator for Idle {
             Source::Tables(read) => read(&Tables::default()),
             Source::Rates(read) => read(&[]),
             Source::Netfilter(read) => read(&[]),
+            Source::CeRoutes(read) => read(&Default::default()),
             Source::Sampled(read) => read(&Sampled::default(), &query),
             Source::Status(read) => read(&Process {
                 version: "0",

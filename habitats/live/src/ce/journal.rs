@@ -48,5 +48,7 @@ pub(super) fn element(journal: &Journal) {
             tracing::info!(fe, restored, "has the desired configuration again");
         }
         Journal::Refused(fe, why) => tracing::error!(fe, why, "refuses the desired configuration"),
+        Journal::Lacks(fe, why) => tracing::warn!(fe, why, "its kernel lacks routes"),
+        Journal::Regained(fe, lost) => tracing::info!(fe, lost, "its kernel has all routes again"),
     }
 }

@@ -68,14 +68,6 @@ impl Journal {
                 tracing::warn!(why, "the router does not forward")
             }
             Notice::Refused(why) => tracing::debug!(%why, "a packet of the master is not sent"),
-            Notice::Unrestored(failures) => {
-                let first = failures.first().map(|failure| &failure.why);
-                tracing::warn!(
-                    routes = failures.len(),
-                    first,
-                    "routes of an interface that came back are not in the kernel yet"
-                );
-            }
             Notice::Changed(done) => self.changed(done),
         }
     }

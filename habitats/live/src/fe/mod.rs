@@ -16,12 +16,13 @@
 //! them delays no control message.
 //!
 //! - [`links`]: opens, reads and closes links
-//! - [`routes`]: routes of the CE in the kernel
+//! - [`routes`]: routes of the CE in the kernel; [`upkeep`]: which of them the kernel has lost
 //! - [`journal`]: the log
 
 mod journal;
 mod links;
 mod routes;
+mod upkeep;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,7 +40,6 @@ use self::journal::Journal;
 use self::links::{LinkEvent, Links};
 use self::routes::Routes;
 use crate::clock;
-use crate::kernel::comeback::{Comebacks, Returned};
 use crate::router::reader::Reader;
 use crate::router::{INJECTIONS_MAX, Running};
 use crate::tml::{Remote, Transport};
@@ -58,8 +58,6 @@ enum Input {
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
     Routed(RouteTicket, Vec<RouteFailure>),
-    /// The kernel has dropped the routes of these interfaces, which have come back.
-    Returned(Returned),
     /// Other inputs and tasks have had their turn.
     Turn,
     /// The packets that are left of those that were handed to the router.
@@ -87,15 +85,10 @@ pub async fn run(
         Ok(agent) => agent,
         Err(error) => return format!("`[fe]`: {error}"),
     };
-    let routes = match Routes::start(sender.clone()) {
+    let routes = match Routes::start(sender.clone(), Arc::clone(&running)) {
         Ok(routes) => routes,
-        Err(error) => return format!("no thread for routes: {error}"),
+        Err(error) => return format!("routes of a CE cannot be kept: {error}"),
     };
-    let comebacks = match Comebacks::open() {
-        Ok(comebacks) => comebacks,
-        Err(error) => return format!("interfaces cannot be followed: {error}"),
-    };
-    tokio::spawn(pass_on(comebacks, sender.clone()));
     let forwards = agent.forwards();
     let mut driver = Driver {
         agent,
@@ -170,23 +163,6 @@ async fn take_exceptions(
     }
 }
 
-/// Passes on which interfaces have come back.
-async fn pass_on(mut comebacks: Comebacks, to: mpsc::Sender<Input>) {
-    loop {
-        match comebacks.next().await {
-            Ok(returned) => {
-                if to.send(Input::Returned(returned)).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, "interfaces are not followed any more: routes of a CE do not come back with them");
-                return;
-            }
-        }
-    }
-}
-
 struct Driver {
     agent: Agent,
     running: Arc<Running>,
@@ -236,11 +212,6 @@ impl Driver {
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
             Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
-            Input::Returned(Returned::Any) => self.agent.handle_returned(|_| true),
-            Input::Returned(Returned::These(names)) => {
-                self.agent
-                    .handle_returned(|interface| names.contains(interface));
-            }
             Input::Turn => self.agent.handle_turn(now),
             Input::Injected(left) => {
                 self.is_injecting = false;

@@ -87,7 +87,7 @@ impl Claims {
             }
             // The kernel does not compare a table of another owner: it answers "not permitted" to the name alone. A
             // process without the capability gets the same answer.
-            Err(error) => match self.owner_of(interface) {
+            Err(error) => match owner_of(&mut self.socket, interface) {
                 Ok(owner) => Err(ClaimError::Taken(owner)),
                 Err(_) => Err(error.into()),
             },
@@ -106,28 +106,37 @@ impl Claims {
         }
     }
 
-    /// The name given by the owner of an interface.
-    fn owner_of(&mut self, interface: u32) -> io::Result<String> {
-        let get = message(NFT_MSG_GETTABLE, 0).with_text(TABLE_NAME, &name(interface));
-        self.socket.send_raw(&get.numbered(1))?;
-        let mut buffer = vec![0; 8 * 1024];
-        let answer = messages(self.socket.receive(&mut buffer)?).next();
-        let answer = answer.ok_or(io::ErrorKind::InvalidData)?;
-        if let Some(result) = answer.result() {
-            result?; // there is no such table
-        }
-        let attributes = answer.payload.get(NFGENMSG_BYTES..).unwrap_or_default();
-        Ok(attribute(attributes, TABLE_USER_DATA)
-            .map(text)
-            .unwrap_or_default())
-    }
-
     /// Sends one message as a transaction.
     fn transact(&mut self, what: &str, request: Request) -> io::Result<()> {
         nft::commit(&mut self.socket, &[(what.to_owned(), request)]).map_err(|error| match error {
             CommitError::Socket(source) | CommitError::Refused { source, .. } => source,
         })
     }
+}
+
+/// The name that the owner of an interface has given, in the calling thread's network namespace; `None` if nobody has
+/// claimed it.
+pub fn owner(interface: u32) -> io::Result<Option<String>> {
+    match owner_of(&mut nft::open()?, interface) {
+        Ok(owner) => Ok(Some(owner)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn owner_of(socket: &mut NetlinkSocket, interface: u32) -> io::Result<String> {
+    let get = message(NFT_MSG_GETTABLE, 0).with_text(TABLE_NAME, &name(interface));
+    socket.send_raw(&get.numbered(1))?;
+    let mut buffer = vec![0; 8 * 1024];
+    let answer = messages(socket.receive(&mut buffer)?).next();
+    let answer = answer.ok_or(io::ErrorKind::InvalidData)?;
+    if let Some(result) = answer.result() {
+        result?; // there is no such table
+    }
+    let attributes = answer.payload.get(NFGENMSG_BYTES..).unwrap_or_default();
+    Ok(attribute(attributes, TABLE_USER_DATA)
+        .map(text)
+        .unwrap_or_default())
 }
 
 fn name(interface: u32) -> String {

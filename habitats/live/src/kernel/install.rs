@@ -7,7 +7,8 @@
 //! The routes carry a protocol number of their own ([`PROTOCOL`]) and their own metric ([`METRIC`]). So nobody takes them
 //! for those of the operator or of a routing daemon, nobody else's route is replaced, and an operator's own route
 //! (metric 0 unless given) wins. They stay when this process ends: the kernel forwards by them until they are removed.
-//! [`Installer::installed`] finds them after a restart.
+//! [`Installer::installed`] finds them after a restart, with those of other forwarding elements in the same network
+//! namespace: a route belongs to the router that has claimed its interface ([`claim`](super::claim)).
 //!
 //! The kernel handles the requests of a datagram before the send returns, in their order. It announces every change to
 //! [`follow`](super::follow), which hands it to the forwarding thread.
@@ -49,10 +50,22 @@ pub struct InstalledRoute {
 /// A change of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteChange {
-    /// The route of this prefix is this one, whether there was one or not.
+    /// There is this route. It is refused if there is one of its prefix with our metric, whoever has made it.
+    Add(InstalledRoute),
+    /// The route of this prefix is this one, whether there was one with our metric or not.
     Put(InstalledRoute),
-    /// There is no route of this prefix. It is no error if there was none.
-    Remove(IpNet),
+    /// There is no route of this prefix, by this interface if one is named. It is no error if there was none.
+    Remove(IpNet, Option<u32>),
+}
+
+impl RouteChange {
+    /// The destinations of the route.
+    pub fn prefix(&self) -> IpNet {
+        match self {
+            Self::Add(route) | Self::Put(route) => route.prefix,
+            Self::Remove(prefix, _) => *prefix,
+        }
+    }
 }
 
 /// The kernel refused a change.
@@ -83,6 +96,16 @@ impl Installer {
         socket.set_nonblocking()?;
         let buffer = vec![0; DATAGRAM_BYTES_MAX];
         Ok(Self { socket, buffer })
+    }
+
+    /// The netlink port by which the kernel announces the changes that are made here.
+    pub fn port(&mut self) -> io::Result<u32> {
+        let nothing = Request::new(libc::NLMSG_NOOP as u16, 0, &[]).acknowledged();
+        self.socket.send(&nothing)?; // the kernel answers before that returns
+        let answer = messages(self.socket.receive(&mut self.buffer)?).next();
+        answer
+            .map(|answer| answer.port)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Makes the changes in their order, and returns those that the kernel refused. The others are made. Blocks for
@@ -127,29 +150,28 @@ impl Installer {
                 let Some((Err(source), change)) = message.result().zip(changes.get(place)) else {
                     continue;
                 };
-                let prefix = match change {
-                    RouteChange::Put(route) => route.prefix,
-                    RouteChange::Remove(_) if source.raw_os_error() == Some(libc::ESRCH) => {
-                        continue; // there was none
-                    }
-                    RouteChange::Remove(prefix) => *prefix,
-                };
+                let was_none = source.raw_os_error() == Some(libc::ESRCH);
+                if was_none && matches!(change, RouteChange::Remove(..)) {
+                    continue;
+                }
                 refused.push(RefusedRoute {
                     place,
-                    prefix,
+                    prefix: change.prefix(),
                     source,
                 });
             }
         }
     }
 
-    /// The routes of this protocol that the kernel has now.
+    /// The routes of this protocol and metric that the kernel has now, whoever has made them.
     pub fn installed(&self) -> io::Result<Vec<InstalledRoute>> {
         let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
+        let _ = socket.check_strictly(); // an older kernel sends the routes of other protocols, too
         let mut routes = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut header = [0; RTMSG_BYTES];
             header[0] = family as u8;
+            header[5] = PROTOCOL;
             let request = Request::new(libc::RTM_GETROUTE, libc::NLM_F_DUMP, &header);
             socket.dump(&request, |message| {
                 routes.extend(read(message.payload).filter(|_| is_ours(message.payload)));
@@ -163,15 +185,21 @@ impl Installer {
 const REQUEST_BYTES_MAX: usize = 16 + RTMSG_BYTES + 2 * 20 + 2 * 8;
 
 fn request(change: &RouteChange) -> Request {
+    const ADD: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     const PUT: libc::c_int = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let flags = match change {
+        RouteChange::Add(_) => ADD,
+        _ => PUT,
+    };
     match change {
-        RouteChange::Put(route) => {
+        RouteChange::Add(route) | RouteChange::Put(route) => {
             let scope = match route.gateway {
                 Some(_) => libc::RT_SCOPE_UNIVERSE,
                 None => libc::RT_SCOPE_LINK,
             };
             let header = header(route.prefix, scope);
-            let request = with_prefix(Request::new(libc::RTM_NEWROUTE, PUT, &header), route.prefix);
+            let request = Request::new(libc::RTM_NEWROUTE, flags, &header);
+            let request = with_prefix(request, route.prefix);
             let request = request.with(libc::RTA_OIF, &route.interface.to_ne_bytes());
             match route.gateway {
                 Some(IpAddr::V4(gateway)) => request.with(libc::RTA_GATEWAY, &gateway.octets()),
@@ -179,9 +207,13 @@ fn request(change: &RouteChange) -> Request {
                 None => request,
             }
         }
-        RouteChange::Remove(prefix) => {
+        RouteChange::Remove(prefix, interface) => {
             let header = header(*prefix, libc::RT_SCOPE_NOWHERE);
-            with_prefix(Request::new(libc::RTM_DELROUTE, 0, &header), *prefix)
+            let request = with_prefix(Request::new(libc::RTM_DELROUTE, 0, &header), *prefix);
+            match interface {
+                Some(index) => request.with(libc::RTA_OIF, &index.to_ne_bytes()),
+                None => request,
+            }
         }
     }
 }
@@ -205,9 +237,26 @@ fn with_prefix(request: Request, prefix: IpNet) -> Request {
     request.with(libc::RTA_PRIORITY, &METRIC.to_ne_bytes())
 }
 
+/// Whether a route is one that an installer makes: unicast, for any type of service, in the main table.
 fn is_ours(payload: &[u8]) -> bool {
+    let Some([_, _, _, tos, table, protocol, _, kind]) = payload.first_chunk() else {
+        return false;
+    };
+    (*tos, *table, *protocol, *kind) == (0, libc::RT_TABLE_MAIN, PROTOCOL, libc::RTN_UNICAST)
+        && metric(payload) == Some(METRIC)
+}
+
+/// Whether the change of a route may be that of one of ours: another program may have put its own in the place of ours.
+pub(super) fn is_touched(payload: &[u8]) -> bool {
     let is_main = payload.get(4) == Some(&libc::RT_TABLE_MAIN);
-    is_main && payload.get(5) == Some(&PROTOCOL)
+    is_main && (payload.get(5) == Some(&PROTOCOL) || metric(payload) == Some(METRIC))
+}
+
+fn metric(payload: &[u8]) -> Option<u32> {
+    u32_at(
+        attribute(payload.get(RTMSG_BYTES..)?, libc::RTA_PRIORITY)?,
+        0,
+    )
 }
 
 fn read(payload: &[u8]) -> Option<InstalledRoute> {
@@ -244,7 +293,7 @@ mod tests {
             gateway,
             interface,
         });
-        for change in [put, RouteChange::Remove(prefix)] {
+        for change in [put, RouteChange::Remove(prefix, Some(7))] {
             assert!(request(&change).numbered(1).len() <= REQUEST_BYTES_MAX);
         }
     }

@@ -262,7 +262,7 @@ mod tests {
             flags in any::<u16>(),
             payload in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
-            let _ = parse(&netlink::Message { kind, flags, sequence: 0, payload: &payload });
+            let _ = parse(&netlink::Message { kind, flags, sequence: 0, port: 0, payload: &payload });
         }
     }
 }

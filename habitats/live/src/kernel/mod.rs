@@ -13,7 +13,7 @@
 //! - [`bridge`]: members of the kernel's bridges
 //! - [`install`]: puts routes of a control element into the kernel
 //! - [`inventory`]: all interfaces and default routes, for someone who chooses ports
-//! - [`comeback`]: interfaces whose routes the kernel has dropped, and that have come back
+//! - [`losses`]: announcements after which the kernel may have lost some of these routes
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
 //! - [`addresses`]: gives addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
@@ -22,11 +22,11 @@ pub mod addresses;
 pub mod announcements;
 pub mod bridge;
 pub mod claim;
-pub mod comeback;
 pub mod follow;
 pub mod handover;
 pub mod install;
 pub mod inventory;
+pub mod losses;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;

@@ -67,6 +67,12 @@ impl NetlinkSocket {
         sys::set_option(&self.socket, level, name, &(group as libc::c_int))
     }
 
+    /// Makes the kernel follow the filter of a dump request, instead of sending everything (Linux 4.20).
+    pub(crate) fn check_strictly(&self) -> io::Result<()> {
+        let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK);
+        sys::set_option(&self.socket, level, name, &1)
+    }
+
     /// Asks for a receive buffer of `bytes`; the system may grant less.
     pub(crate) fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
@@ -176,6 +182,8 @@ pub(crate) struct Message<'a> {
     pub(crate) flags: u16,
     /// Sequence number of the request that it answers.
     pub(crate) sequence: u32,
+    /// The netlink port of the socket whose request it answers, or announces; zero for none.
+    pub(crate) port: u32,
     /// The bytes after the header.
     pub(crate) payload: &'a [u8],
 }
@@ -205,6 +213,7 @@ pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
             kind: u16_at(header, 4)?,
             flags: u16_at(header, 6)?,
             sequence: u32_at(header, 8)?,
+            port: u32_at(header, 12)?,
             payload,
         };
         bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();

@@ -73,6 +73,7 @@ impl Reader {
             let value = match block.source {
                 Source::Status(read) => read(&self.status(sample.pool_packets, sample.created)),
                 Source::Rates(read) if Sampled::has(block) => read(&self.running.finders.report()),
+                Source::CeRoutes(read) => read(&self.running.ce_routes()),
                 _ => continue,
             };
             others.insert(block.class.name, value);
@@ -121,6 +122,7 @@ impl Reader {
             Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
             Source::Rates(read) => Ok(read(&self.running.finders.report())),
             Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
+            Source::CeRoutes(read) => Ok(read(&self.running.ce_routes())),
             Source::Status(read) => {
                 let (pool_packets, created) =
                     self.ask(|worker| (worker.plane.pool_packets(), worker.plane.created()))?;

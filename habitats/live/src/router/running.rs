@@ -11,6 +11,7 @@ use weir_base::{Rate, Throughput};
 use weir_element::{Answer, Event, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::class::ControlSent;
+use weir_lfb::class::ce_routes::CeRoutes;
 use weir_lfb::port::PortPlan;
 use weir_model::{Fault, Operation};
 use weir_path::exception::{Exception, Injection};
@@ -42,6 +43,8 @@ pub struct Running {
     pub(super) exceptions_wait: Notify,
     /// Control messages that were sent to control elements.
     control_sent: Mutex<Throughput>,
+    /// The routes of a control element, as the kernel has them.
+    ce_routes: Mutex<CeRoutes>,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
     /// Ports that find their rate.
@@ -95,6 +98,7 @@ impl Running {
             tables_changed: Notify::new(),
             exceptions_wait: Notify::new(),
             control_sent: Mutex::default(),
+            ce_routes: Mutex::default(),
             neighbours: Mutex::new(neighbours),
             published,
             finders: Finders::default(),
@@ -182,6 +186,16 @@ impl Running {
     pub fn set_forwarding(&self, on: bool) -> Result<(), NoAnswer> {
         self.handle
             .call(move |worker| worker.plane.set_forwarding(on))
+    }
+
+    /// Sets how the kernel has the routes of a control element; returns how it had them before.
+    pub fn set_ce_routes(&self, now: CeRoutes) -> CeRoutes {
+        std::mem::replace(&mut lock(&self.ce_routes), now)
+    }
+
+    /// How the kernel has the routes of a control element.
+    pub(super) fn ce_routes(&self) -> CeRoutes {
+        lock(&self.ce_routes).clone()
     }
 
     /// Limits the changes per second, so that endless changes do not disturb forwarding.

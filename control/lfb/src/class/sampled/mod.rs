@@ -57,6 +57,7 @@ impl Sampled {
             | Source::Redirect(_)
             | Source::Ports(_)
             | Source::Rates(_)
+            | Source::CeRoutes(_)
             | Source::Status(_) => block.class.metric.is_some(),
             Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
         }
