@@ -10,6 +10,8 @@
 #[path = "fpf/classes.rs"]
 mod classes;
 mod common;
+#[path = "fpf/forged.rs"]
+mod forged;
 #[path = "fpf/processes.rs"]
 mod processes;
 #[path = "fpf/segments.rs"]

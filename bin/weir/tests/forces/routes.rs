@@ -1,10 +1,14 @@
 //! Routes of a CE in the kernel of its FE: thousands at once, and again after every loss.
 
-use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use crate::common::{eventually, kill};
-use crate::stage::{CE, Stage, Wire};
+use serde_json::Value;
+use weir_northbound::client;
+
+use crate::common::{PATIENCE, eventually, eventually_or, kill};
+use crate::stage::{CE, FE, Stage, Wire};
 
 /// Routes by the sink; they need several messages.
 const ROUTES: u32 = 5000;
@@ -79,6 +83,217 @@ fn routes_survive_every_death_and_follow_their_interface() {
     has(&stage, ROUTES - DELETED + 1, "the interface is up again");
     change(&stage, "del", (0..1).chain(DELETED..ROUTES));
     has(&stage, 0, "all are deleted");
+}
+
+/// What an FE says about the routes of its CE.
+fn kept(stage: &Stage, fe: &str, name: &str) -> u64 {
+    let routes: Value = client::get(&stage.socket(fe), "/v1/ce_routes").unwrap();
+    routes[name].as_u64().unwrap()
+}
+
+/// The row of an FE in the CE's table: its state, and why.
+fn state(stage: &Stage, fe: &str) -> [String; 2] {
+    let fes = stage.table("fes");
+    let row = fes.as_array().unwrap().iter().find(|row| row["fe"] == fe);
+    ["state", "why"].map(|name| row.unwrap()[name].as_str().unwrap_or_default().to_owned())
+}
+
+/// Waits for what an FE does ten seconds after its CE has written the last row.
+fn swept(what: &str, condition: impl Fn() -> bool) {
+    let ends = Instant::now() + 6 * PATIENCE;
+    while !condition() {
+        assert!(
+            Instant::now() < ends,
+            "not within {:?}: {what}",
+            6 * PATIENCE
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_the_kernel_loses_is_known_and_comes_back() {
+    let Some(stage) = Stage::new(Wire::Tls) else {
+        return;
+    };
+    let (ce, fe) = (stage.start_ce(), stage.start_fe());
+    stage.in_sync();
+    change(&stage, "add", 0..50);
+    has(&stage, 50, "the kernel has them");
+    let first = "11.0.0.0/26";
+    for (attack, count) in [
+        (format!("route del {first} proto 119"), 1),
+        (
+            format!("route replace {first} via 10.77.2.2 dev r1 metric 50"),
+            1,
+        ),
+        (format!("route replace blackhole {first} metric 50"), 1),
+        ("route flush proto 119".to_owned(), 50),
+        ("address flush dev r1 scope global".to_owned(), 50),
+    ] {
+        let lost = kept(&stage, FE, "lost");
+        stage.ip(&attack);
+        if attack.starts_with("address") {
+            eventually("the CE knows that the routes are missing", || {
+                state(&stage, FE)[0] == "degraded"
+            });
+            let [_, why] = state(&stage, FE);
+            assert!(
+                why.contains("route 11.0.0.0/26: ") && why.contains("; and 49 routes more"),
+                "{why}"
+            );
+            let listed = stage.ask(&["route", "list", "--fe", "edge1"], CE);
+            assert!(!listed.contains("installed"), "{listed}");
+            stage.ip("address add 10.77.2.1/24 dev r1");
+        }
+        eventually_or(
+            &format!("the FE has noticed: {attack}"),
+            || fe.log(),
+            || kept(&stage, FE, "lost") >= lost + count,
+        );
+        has(&stage, 50, &attack);
+        eventually(&format!("all are back: {attack}"), || {
+            kept(&stage, FE, "missing") == 0 && state(&stage, FE)[0] == "in sync"
+        });
+    }
+    assert!(
+        ce.log().contains("its kernel has all routes again"),
+        "{}",
+        ce.log()
+    );
+    // The routes of an interface that is down.
+    stage.ip("link set r1 down");
+    eventually("the CE knows why", || {
+        state(&stage, FE)
+            == [
+                "degraded".to_owned(),
+                "route 11.0.0.0/26: interface r1 is down or absent; and 49 routes more".to_owned(),
+            ]
+    });
+    stage.ip("link set r1 up");
+    has(&stage, 50, "the interface is up again");
+    stage.in_sync();
+
+    // Two programs that fight over a route do not use up the machine.
+    let restored = kept(&stage, FE, "restored");
+    let mut removed = 0;
+    eventually("the FE backs off, and the CE says so", || {
+        let delete = || {
+            Command::new("ip")
+                .args(["route", "del", first, "proto", "119"])
+                .output()
+        };
+        removed += u64::from(
+            stage
+                .bed
+                .router
+                .enter(delete)
+                .unwrap()
+                .unwrap()
+                .status
+                .success(),
+        );
+        let [state, why] = state(&stage, FE);
+        state == "degraded" && why.contains("again and again; the FE installs it again 2s later")
+    });
+    assert_eq!(kept(&stage, FE, "missing"), 1, "the others are left alone");
+    let more = kept(&stage, FE, "restored") - restored;
+    assert!(more <= removed, "{more} restored, {removed} removed");
+    has(&stage, 50, "nobody fights any more");
+    stage.in_sync();
+    change(&stage, "del", 0..50);
+    has(&stage, 0, "routes that are deleted stay away");
+    assert_eq!(
+        (kept(&stage, FE, "wanted"), kept(&stage, FE, "missing")),
+        (0, 0)
+    );
+}
+
+#[test]
+fn two_fes_on_a_machine_respect_each_others_routes() {
+    let Some(stage) = Stage::new(Wire::Tls) else {
+        return;
+    };
+    stage.ip("link add e0 type veth peer name e1");
+    stage.ip("address add 10.78.0.1/24 dev e0");
+    stage.ip("link set e0 up");
+    stage.ip("link set e1 up");
+    let edge2 = "[fe.edge2]\nid = 3\ncertificate = \"stranger.crt\"\n";
+    let _ce = stage.start_ce_with(edge2);
+    let config = stage.fe_config();
+    let (head, _) = config.split_once("[port.lan]").unwrap();
+    let config = head
+        .replace("id = 2\nname = \"edge1\"", "id = 3\nname = \"edge2\"")
+        .replace("edge1", "stranger")
+        .replace("name = \"stranger\"", "name = \"edge2\"")
+        + "[port.wan]\ninterface = \"e0\"\n";
+    // What a dead process has left by an interface of nobody.
+    stage.ip("link add gone type dummy");
+    stage.ip("link set gone up");
+    let mut fe = stage.start_fe();
+    stage.in_sync();
+    change(&stage, "add", 0..50);
+    has(&stage, 50, "the kernel has them");
+    stage.ip("route add 12.0.0.0/8 dev gone metric 50 proto 119");
+    let mut other = stage.start_fe_as("edge2", &config);
+    eventually("the second FE is in sync", || {
+        stage.state("edge2") == "in sync"
+    });
+    let log = |other: &crate::common::Router| other.log();
+    swept("the second FE has swept", || {
+        other.log().contains("removed routes of an earlier process")
+    });
+    assert!(
+        other
+            .log()
+            .contains("routes of other FEs on this machine stay"),
+        "{}",
+        other.log()
+    );
+    has(
+        &stage,
+        50,
+        "the first FE has its routes, and those of the dead are gone",
+    );
+    assert_eq!(stage.state(FE), "in sync");
+    assert_eq!(kept(&stage, FE, "lost"), 0);
+
+    // Each has its prefixes; one of the other is refused, by name.
+    let route = |verb: &str, of: &str| {
+        let done = stage.weir(&["route", verb, "--fe", "edge2", of], CE);
+        (
+            done.status.success(),
+            String::from_utf8(done.stderr).unwrap(),
+        )
+    };
+    let (_, said) = route("add", "11.0.0.0/26 via 10.78.0.2 dev wan");
+    assert!(
+        said.contains("route 11.0.0.0/26: another FE on this machine has a route of this prefix"),
+        "{said}"
+    );
+    assert!(route("add", "13.0.0.0/8 via 10.78.0.2 dev wan").0);
+    has(&stage, 51, "each has its own");
+    change(&stage, "del", 0..1);
+    eventually("a prefix that is free is anybody's", || {
+        route("replace", "11.0.0.0/26 via 10.78.0.2 dev wan").0
+    });
+    assert_eq!(
+        (stage.state(FE), stage.state("edge2")),
+        ("in sync".to_owned(), "in sync".to_owned())
+    );
+
+    // The second one dies: the first one's start takes its leftovers for what they are.
+    kill(other.child(), "KILL");
+    other.ended();
+    kill(fe.child(), "KILL");
+    fe.ended();
+    let _fe = stage.start_fe();
+    swept("the leftovers of the dead are gone", || {
+        kernel(&stage) == 49
+    });
+    stage.in_sync();
+    let _other = stage.start_fe_as("edge2", &config);
+    has(&stage, 51, "both have their routes");
 }
 
 #[test]

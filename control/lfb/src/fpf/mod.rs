@@ -662,6 +662,15 @@ mod tests {
                 "fpf.interface.none.port: behind the port `own`, of kind \"tun\", is no FPF element but this machine",
             ),
             (
+                "fpf.interface.core.ports = wan",
+                "fpf.interface.core.ports: only a tunnel has entrances",
+            ),
+            (
+                "fpf.interface.far.local = 192.0.2.1\nfpf.interface.far.remote = 192.0.2.9\n\
+                 fpf.interface.far.ports = wan guest",
+                "fpf.interface.far.ports: there is no port `guest`",
+            ),
+            (
                 "fpf.edge_ports = lan guest",
                 "fpf.edge_ports: there is no port `guest`",
             ),

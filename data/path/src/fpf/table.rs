@@ -452,7 +452,7 @@ impl Table {
 impl Input {
     /// The number of the interface, or one that no interface has.
     #[inline(always)]
-    pub(super) fn interface(self) -> u16 {
+    pub(crate) fn interface(self) -> u16 {
         self.interface
     }
 }

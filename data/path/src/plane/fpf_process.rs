@@ -125,6 +125,7 @@ impl Plane {
         let processed = running.process(Taken {
             payload: frame.get(ethernet::HEADER_LEN + len..).unwrap_or(&[]),
             at: entry.at,
+            from: entry.input.interface(),
             room,
         });
         count_given_up(running, stats, &mut self.fates);

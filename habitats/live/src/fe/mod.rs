@@ -16,10 +16,12 @@
 //! them delays no control message.
 //!
 //! - [`links`]: opens, reads and closes links
-//! - [`routes`]: routes of the CE in the kernel; [`upkeep`]: which of them the kernel has lost
+//! - [`routes`]: routes of the CE in the kernel, by a thread; [`kept`]: changes of them, and which the kernel lacks;
+//!   [`upkeep`]: when those are installed again
 //! - [`journal`]: the log
 
 mod journal;
+mod kept;
 mod links;
 mod routes;
 mod upkeep;

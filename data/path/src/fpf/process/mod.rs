@@ -121,6 +121,8 @@ pub struct Taken<'a> {
     pub payload: &'a [u8],
     /// The time.
     pub at: Instant,
+    /// The number of the interface that it came in by.
+    pub from: u16,
     /// Longest payload of a packet that the next link carries, if the packet goes on by its own vector.
     pub room: usize,
 }
@@ -131,6 +133,7 @@ impl<'a> Taken<'a> {
         Self {
             payload,
             at,
+            from: 0,
             room: usize::MAX,
         }
     }

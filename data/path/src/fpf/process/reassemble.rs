@@ -5,7 +5,7 @@
 //!  part --> in progress? --> beside the parts that have come? --> all of it? check --> the packet
 //!               | no                | no                              | no
 //!               +--> new            +--> overlap: given up            +--> it waits
-//!            too many: oldest given up
+//!            too many: an old one given up
 //! ```
 //!
 //! Source: RFC 8200, section 4.5, and RFC 5722 (parts that overlap end their packet); RFC 4963 (what becomes of packets
@@ -18,9 +18,10 @@
 //! In the books, a part that waits has ended as `fpf-segment`, which is no loss: its bytes are in the packet. A packet
 //! that is given up has been created, and dropped as `fpf-incomplete`.
 //!
-//! An attacker who can send to a reassembler can use its places, and so make it give up the packets of others whose parts
-//! come late. Of these, they can end a packet by overlap only if they know its identifier, length and CRC. Memory is
-//! bounded by `PACKETS_MAX` times [`PAYLOAD_MAX`], time by the parts of one packet.
+//! Parts from different input interfaces are never put together, and an interface that has half of the places makes room
+//! for itself only. So an attacker can do harm only to packets that come in by the same interface: use up places, or end a
+//! packet by overlap if they know its identifier, length and CRC. Memory is bounded by `PACKETS_MAX` times
+//! [`PAYLOAD_MAX`], time by the parts of one packet.
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,8 @@ pub const REASSEMBLED: &str = "reassembled";
 #[derive(Clone, Debug)]
 struct Partial {
     of: Whole,
+    /// The number of the interface that its parts come in by.
+    from: u16,
     since: Instant,
     /// Offset and end of each part that has come, in the order of their offsets.
     parts: Vec<(u16, u16)>,
@@ -63,9 +66,10 @@ enum Added {
 }
 
 impl Partial {
-    fn new(of: Whole, since: Instant) -> Self {
+    fn new(of: Whole, from: u16, since: Instant) -> Self {
         Self {
             of,
+            from,
             since,
             parts: Vec::new(),
             bytes: vec![0; of.total.into()],
@@ -107,8 +111,8 @@ impl Partial {
 pub struct Reassembler {
     /// The oldest one first.
     packets: VecDeque<Partial>,
-    /// Packets that ended last, and when: at most [`PACKETS_MAX`].
-    ended: VecDeque<(Whole, Instant)>,
+    /// Packets that ended last, their interfaces, and when: at most [`PACKETS_MAX`].
+    ended: VecDeque<(Whole, u16, Instant)>,
     /// The bytes that had come of each packet that was given up, for [`Processor::poll_given_up`].
     given_up: VecDeque<usize>,
     reassembled: u64,
@@ -119,22 +123,23 @@ impl Reassembler {
         &mut self,
         part: &Part,
         payload: &[u8],
-        at: Instant,
+        (from, at): (u16, Instant),
         give: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), Reason> {
         let of = part.of();
         if usize::from(of.total) > PAYLOAD_MAX {
             return Err(Reason::TooBig);
         }
-        let place = self.packets.iter().rposition(|packet| packet.of == of);
+        let is_it = |packet: &Partial| packet.of == of && packet.from == from;
+        let place = self.packets.iter().rposition(is_it);
         let place = match place {
             Some(place) => place,
-            None if self.has_ended(&of, at) => return Err(Reason::FpfProcessed),
+            None if self.has_ended(&of, from, at) => return Err(Reason::FpfProcessed),
             None => {
                 if self.packets.len() >= PACKETS_MAX {
-                    self.give_up(0, at);
+                    self.give_up(self.oldest_for(from), at);
                 }
-                self.packets.push_back(Partial::new(of, at));
+                self.packets.push_back(Partial::new(of, from, at));
                 self.packets.len() - 1
             }
         };
@@ -158,10 +163,21 @@ impl Reassembler {
         }
     }
 
+    /// The packet that makes room for one of an interface: its own oldest one if it has half of the places, else the
+    /// oldest of all.
+    fn oldest_for(&self, from: u16) -> usize {
+        let own = |packet: &Partial| packet.from == from;
+        let count = self.packets.iter().filter(|packet| own(packet)).count();
+        match count >= PACKETS_MAX / 2 {
+            true => self.packets.iter().position(own).unwrap_or(0),
+            false => 0,
+        }
+    }
+
     /// Whether a packet has ended, not long ago.
-    fn has_ended(&self, of: &Whole, at: Instant) -> bool {
+    fn has_ended(&self, of: &Whole, from: u16, at: Instant) -> bool {
         let mut ended = self.ended.iter();
-        ended.any(|(other, when)| other == of && at.since(*when) < TIMEOUT)
+        ended.any(|(other, by, when)| (other, *by) == (of, from) && at.since(*when) < TIMEOUT)
     }
 
     fn give_up(&mut self, place: usize, at: Instant) {
@@ -175,7 +191,7 @@ impl Reassembler {
             if self.ended.len() >= PACKETS_MAX {
                 self.ended.pop_front();
             }
-            self.ended.push_back((packet.of, at));
+            self.ended.push_back((packet.of, packet.from, at));
         }
     }
 }
@@ -183,7 +199,9 @@ impl Reassembler {
 impl Processor for Reassembler {
     fn process(
         &mut self,
-        Taken { payload, at, .. }: Taken<'_>,
+        Taken {
+            payload, at, from, ..
+        }: Taken<'_>,
         give: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), Reason> {
         self.handle_timeout(at);
@@ -200,7 +218,7 @@ impl Processor for Reassembler {
                 give(0, bytes);
                 Ok(())
             }
-            Repr::Part(part) => self.take_part(&part, bytes, at, give),
+            Repr::Part(part) => self.take_part(&part, bytes, (from, at), give),
         }
     }
 
@@ -228,7 +246,7 @@ impl Processor for Reassembler {
 
     fn state_bytes_max(&self) -> usize {
         let partial = size_of::<Partial>() + PAYLOAD_MAX + SEGMENTS_MAX * size_of::<(u16, u16)>();
-        let others = size_of::<(Whole, Instant)>() + size_of::<usize>();
+        let others = size_of::<(Whole, u16, Instant)>() + size_of::<usize>();
         size_of_val(self) + PACKETS_MAX * (partial + others)
     }
 }
@@ -314,6 +332,33 @@ mod tests {
         let packets = far.packets.iter();
         let bytes = |p: &Partial| p.bytes.capacity() + p.parts.capacity() * size_of::<(u16, u16)>();
         packets.map(bytes).sum()
+    }
+
+    #[test]
+    fn nobody_reaches_packets_that_come_in_by_another_interface() {
+        let mut far = Reassembler::default();
+        let mut put_from = |from: u16, segment: &[u8]| {
+            let packet = Taken {
+                from,
+                ..Taken::new(segment, START)
+            };
+            far.process(packet, &mut |_, _| ())
+        };
+        let honest = parts(25, 0);
+        let waits = Err(Reason::FpfSegment);
+        assert_eq!(put_from(1, &honest[0]), waits);
+        // The same packet, with other bytes: it would spoil the honest one, and end it.
+        let mut forged = honest[1].clone();
+        *forged.last_mut().unwrap() ^= 1;
+        for segment in [&honest[0], &forged, &honest[2]] {
+            assert_eq!(put_from(2, segment), waits);
+        }
+        // Far more packets than there are places.
+        for identifier in 1..1000 {
+            assert_eq!(put_from(2, &parts(25, identifier)[0]), waits);
+        }
+        assert_eq!(put_from(1, &honest[1]), waits);
+        assert_eq!(put_from(1, &honest[2]), Ok(()));
     }
 
     proptest! {
