@@ -21,6 +21,7 @@ use crate::fpf::Part;
 
 mod drops;
 pub(crate) mod fpf;
+pub mod kernel;
 mod neighbours;
 pub mod netfilter;
 pub mod ports;
@@ -53,6 +54,7 @@ pub static BLOCKS: &[&Block] = &[
     &fpf::FPF,
     &fpf::ENCAPSULATIONS,
     &fpf::CLASSES,
+    &kernel::KERNEL,
     &netfilter::NETFILTER,
     &rates::RATES,
     &reflectors::REFLECTORS,
@@ -86,6 +88,8 @@ pub enum Source {
     Tables(fn(&Tables) -> Value),
     /// Ports that find their rate, as whoever finds it knows them.
     Rates(fn(&[rates::Finding]) -> Value),
+    /// Kernel state that the router refuses or warns of.
+    Kernel(fn(&[kernel::Found]) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
     /// The latest sample, and the records of those before it.

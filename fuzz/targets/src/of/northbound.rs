@@ -163,6 +163,7 @@ impl Operator for Idle {
             Source::Ports(read) => read(&plane, &[class::ports::Device::default()]),
             Source::Tables(read) => read(&Tables::default()),
             Source::Rates(read) => read(&[]),
+            Source::Kernel(read) => read(&[]),
             Source::Netfilter(read) => read(&[]),
             Source::Sampled(read) => read(&Sampled::default(), &query),
             Source::Status(read) => read(&Process {
@@ -175,6 +176,7 @@ impl Operator for Idle {
                 ports: 1,
                 bypassed: 0,
                 bypassed_new: 0,
+                handed_back: Vec::new(),
                 created: plane.created(),
             }),
         })
