@@ -16,8 +16,7 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_model::Fault;
 
-use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Place, Request, Ticket,
-};
+use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Place, Request, Ticket};
 use crate::job::{Job, Progress};
 use crate::state::State;
 
@@ -75,7 +74,12 @@ impl Element {
             Event::Renamed { place, from } => {
                 let (place, from) = (place.clone(), from.clone());
                 self.state.change(|in_force| {
-                    if in_force.plan.ports.iter().any(|port| port.name == place.port) {
+                    if in_force
+                        .plan
+                        .ports
+                        .iter()
+                        .any(|port| port.name == place.port)
+                    {
                         let Place { port, interface } = place.clone();
                         in_force.renamed.insert(port, interface);
                     }
@@ -207,7 +211,8 @@ impl Element {
         if why == in_force.handed_back {
             return None;
         }
-        self.state.change(|in_force| in_force.handed_back.clone_from(&why));
+        self.state
+            .change(|in_force| in_force.handed_back.clone_from(&why));
         if why.is_empty() {
             return Some(Job::take_back());
         }

@@ -391,7 +391,9 @@ impl Job {
         // must be what will be in force.
         state.change(|in_force| {
             in_force.plan = plan.clone();
-            in_force.renamed.retain(|port, _| !admitted.gone.contains(port));
+            in_force
+                .renamed
+                .retain(|port, _| !admitted.gone.contains(port));
         });
         // Events that wait are of the old devices.
         state.events.retain(|port, _| !admitted.gone.contains(port));
@@ -494,7 +496,9 @@ fn release(state: &State) -> Effect {
     let in_force = state.in_force.iter();
     let interfaces = in_force.flat_map(|in_force| {
         let planned = in_force.plan.ports.iter().map(|port| &port.interface);
-        planned.chain(in_force.taken.values()).chain(in_force.renamed.values())
+        planned
+            .chain(in_force.taken.values())
+            .chain(in_force.renamed.values())
     });
     let mut kept: Vec<String> = interfaces.cloned().collect();
     kept.sort_unstable();

@@ -153,9 +153,9 @@ impl fmt::Display for Finding {
 pub fn refusals(findings: &[Finding], router: &RouterPlan) -> Vec<String> {
     let sentence = |advice: &Advice, named: String| {
         let Advice { claim, remedy, .. } = advice;
-        let permit = advice.permit.map(|Permit { key, .. }| {
-            format!(", or set `{key} = true` if that is what you want")
-        });
+        let permit = advice
+            .permit
+            .map(|Permit { key, .. }| format!(", or set `{key} = true` if that is what you want"));
         format!("{claim}: {named}; {remedy}{}", permit.unwrap_or_default())
     };
     sentences(findings, |finding| finding.is_refused(router), sentence)

@@ -69,13 +69,21 @@ impl State {
             OnChange::Ignore => Finding::is_ignorable,
             OnChange::HandBack => |_: &Finding| false,
         };
-        let counting: Vec<_> = self.findings.iter().filter(|f| !ignored(f)).cloned().collect();
+        let counting: Vec<_> = self
+            .findings
+            .iter()
+            .filter(|f| !ignored(f))
+            .cloned()
+            .collect();
         refusals(&counting, &plan.router)
     }
 
     /// Whether the router forwards although the kernel should.
     pub(crate) fn must_hand_back(&self) -> bool {
-        let forwards = self.in_force.as_ref().is_some_and(|i| i.handed_back.is_empty());
+        let forwards = self
+            .in_force
+            .as_ref()
+            .is_some_and(|i| i.handed_back.is_empty());
         forwards && !self.reasons().is_empty()
     }
 

@@ -26,8 +26,8 @@ use std::path::Path;
 use weir_base::{Instant, Span};
 use weir_element::kernel::kinds;
 use weir_element::{
-    Completion, Effect, Element, Event, Facts, Finding, InForce, Moment, Output, Place, Request, Ticket,
-    Unfit,
+    Completion, Effect, Element, Event, Facts, Finding, InForce, Moment, Output, Place, Request,
+    Ticket, Unfit,
 };
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;

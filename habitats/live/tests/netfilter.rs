@@ -16,7 +16,9 @@ const PORTS: [&str; 2] = ["ra", "rb"];
 
 fn found(mode: Mode) -> Vec<String> {
     let ports = PORTS.map(str::to_owned).to_vec();
-    let chains = Reader::default().read(&Scope { mode, ports }, Changed::ALL).chains;
+    let chains = Reader::default()
+        .read(&Scope { mode, ports }, Changed::ALL)
+        .chains;
     chains.iter().map(ToString::to_string).collect()
 }
 

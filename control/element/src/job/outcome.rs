@@ -116,7 +116,10 @@ impl Job {
         }
         let kernel = state.reasons();
         if !kernel.is_empty() {
-            messages.push(format!("the kernel forwards at all ports: {}", kernel.join("; ")));
+            messages.push(format!(
+                "the kernel forwards at all ports: {}",
+                kernel.join("; ")
+            ));
             return messages;
         }
         let waits = |port: &&PortPlan| state.taken(&port.name).is_none();

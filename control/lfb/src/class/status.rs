@@ -5,8 +5,8 @@ use weir_model::class::{Cell, Class, Form};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    BYTES, Block, Column, FLAG, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT, component,
-    components, row,
+    BYTES, Block, Column, FLAG, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT,
+    component, components, row,
 };
 use crate::router::{self, RouterPlan};
 

@@ -18,8 +18,8 @@ use std::io;
 
 use weir_path::plane::Mode;
 
+use super::links;
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
-use super::{iptables, links};
 
 /// A chain whose rules or policy transit bypasses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

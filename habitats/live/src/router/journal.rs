@@ -56,10 +56,14 @@ pub(super) fn notice(notice: Notice) {
         }
         Notice::HandedBack { why } => {
             for why in &why {
-                tracing::error!("the kernel forwards at all ports until this is gone or permitted: {why}");
+                tracing::error!(
+                    "the kernel forwards at all ports until this is gone or permitted: {why}"
+                );
             }
         }
-        Notice::TakenBack => tracing::warn!("weir forwards again: nothing speaks against it any longer"),
+        Notice::TakenBack => {
+            tracing::warn!("weir forwards again: nothing speaks against it any longer")
+        }
         Notice::NotDrained { ports: Some(ports) } => {
             tracing::warn!(ports, "removed with packets in their queues");
         }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -34,7 +34,7 @@ const WHOLE_GAP: Duration = Duration::from_secs(10);
 
 /// The state that is known.
 #[derive(Debug, Default)]
-pub struct Known {
+pub(super) struct Known {
     /// Each finding, with whether it existed at the start.
     findings: BTreeMap<Finding, bool>,
     chains: Vec<BypassedChain>,
@@ -52,7 +52,10 @@ impl Known {
 
     /// Records what a new plan permits, so that it does not count as new once the plan is in force.
     pub(super) fn permit(&mut self, findings: &[Finding], router: &RouterPlan) {
-        for finding in findings.iter().filter(|finding| !finding.is_refused(router)) {
+        for finding in findings
+            .iter()
+            .filter(|finding| !finding.is_refused(router))
+        {
             self.findings.entry(finding.clone()).or_insert(false);
         }
     }
@@ -69,12 +72,20 @@ impl Known {
         for Finding { kind, what } in new.clone() {
             let finding = Finding::new(kind, what);
             match finding.is_refused(router) {
-                true => tracing::error!(kind = kind.name, what, "new kernel state that weir does NOT follow"),
+                true => tracing::error!(
+                    kind = kind.name,
+                    what,
+                    "new kernel state that weir does NOT follow"
+                ),
                 false => tracing::warn!(kind = kind.name, what, "new kernel state"),
             }
         }
         for finding in before.keys().filter(|f| !self.findings.contains_key(f)) {
-            tracing::info!(kind = finding.kind.name, what = finding.what, "kernel state is gone");
+            tracing::info!(
+                kind = finding.kind.name,
+                what = finding.what,
+                "kernel state is gone"
+            );
         }
         new.cloned().collect()
     }
@@ -215,7 +226,9 @@ impl Watch {
         let interfaces = in_force.plan.ports.iter();
         let scope = Scope {
             mode,
-            ports: interfaces.map(|port| in_force.interface(port).to_owned()).collect(),
+            ports: interfaces
+                .map(|port| in_force.interface(port).to_owned())
+                .collect(),
         };
         let is_due = self.whole_at.is_none_or(|at| at.elapsed() > WHOLE_GAP);
         let is_whole = is_due || self.scope.as_ref() != Some(&scope);
@@ -298,7 +311,8 @@ mod tests {
         };
         let found = |names: &[&str]| {
             let chains: Vec<_> = names.iter().map(|name| chain(name)).collect();
-            let finding = |chain: &BypassedChain| Finding::new(&kinds::NETFILTER, chain.to_string());
+            let finding =
+                |chain: &BypassedChain| Finding::new(&kinds::NETFILTER, chain.to_string());
             Found {
                 findings: chains.iter().map(finding).collect(),
                 chains,
@@ -311,7 +325,10 @@ mod tests {
         let router = Plan::check(&[change]).unwrap().router;
         let mut known = Known::at_start(&found(&["a"]).findings);
         assert!(known.renew(&found(&["a"]), &router).is_empty());
-        assert_eq!(known.renew(&found(&["a", "b"]), &router), found(&["b"]).findings);
+        assert_eq!(
+            known.renew(&found(&["a", "b"]), &router),
+            found(&["b"]).findings
+        );
         assert!(known.renew(&found(&["a", "b"]), &router).is_empty());
         assert_eq!(known.chains(), (2, 1));
         let rows = known.report_chains().into_iter();

@@ -58,7 +58,9 @@ impl Sampled {
             | Source::Ports(_)
             | Source::Rates(_)
             | Source::Status(_) => block.class.metric.is_some(),
-            Source::Flows(..) | Source::Tables(_) | Source::Kernel(_) | Source::Netfilter(_) => false,
+            Source::Flows(..) | Source::Tables(_) | Source::Kernel(_) | Source::Netfilter(_) => {
+                false
+            }
         }
     }
 

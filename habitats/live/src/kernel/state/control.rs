@@ -50,7 +50,10 @@ pub(super) fn read(ports: &[&str]) -> io::Result<Vec<Finding>> {
         let programs = sys::tcx_ingress_programs(index);
         // Without the privilege, or before Linux 6.6.
         if let Some(count) = programs.ok().filter(|count| *count > 0) {
-            findings.push(Finding::new(&TC_INGRESS, format!("{port}: tcx programs: {count}")));
+            findings.push(Finding::new(
+                &TC_INGRESS,
+                format!("{port}: tcx programs: {count}"),
+            ));
         }
     }
     Ok(findings)
@@ -69,7 +72,10 @@ fn filter(payload: &[u8]) -> Option<(String, bool)> {
     let body = payload.get(HEADER_BYTES..)?;
     let priority = u32_at(payload, 16)? >> 16;
     let kind = text(attribute(body, TCA_KIND)?);
-    Some((format!("{kind}, pref {priority}"), redirects(body, DEPTH_MAX)))
+    Some((
+        format!("{kind}, pref {priority}"),
+        redirects(body, DEPTH_MAX),
+    ))
 }
 
 /// Whether one of these attributes, at any depth, is the action `mirred` that redirects: each kind of filter has its
@@ -107,7 +113,9 @@ mod tests {
                 .nested(2, |options| {
                     options.nested(7, |actions| {
                         actions.nested(1, |first| {
-                            first.with_text(1, "mirred").nested(2, |o| o.with(2, &parameters))
+                            first
+                                .with_text(1, "mirred")
+                                .nested(2, |o| o.with(2, &parameters))
                         })
                     })
                 });

@@ -101,9 +101,12 @@ impl Link {
         let index = u32_at(payload, 4)?;
         let body = payload.get(HEADER_BYTES..)?;
         let info = attribute(body, libc::IFLA_LINKINFO).unwrap_or_default();
-        let kind = attribute(info, libc::IFLA_INFO_KIND).map(text).unwrap_or_default();
+        let kind = attribute(info, libc::IFLA_INFO_KIND)
+            .map(text)
+            .unwrap_or_default();
         let index_in = |kind| attribute(body, kind).and_then(|value| u32_at(value, 0));
-        let byte = |nest: &[u8], kind| attribute(nest, kind).and_then(|value| value.first().copied());
+        let byte =
+            |nest: &[u8], kind| attribute(nest, kind).and_then(|value| value.first().copied());
         let own = attribute(info, libc::IFLA_INFO_DATA).unwrap_or_default();
         let as_slave = attribute(info, SLAVE_DATA).unwrap_or_default();
         let xdp = attribute(body, XDP_PART).unwrap_or_default();

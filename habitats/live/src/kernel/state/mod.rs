@@ -17,7 +17,6 @@ use std::io;
 
 use weir_element::Finding;
 use weir_element::kernel::kinds;
-use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 
 use super::netfilter::{self, BypassedChain};
@@ -93,8 +92,13 @@ impl Reader {
             self.policies = self.kept("IPsec policies", policies, self.policies.clone());
         }
         let mut chains = self.chains.clone();
-        let legacy = netfilter::passes_ip(scope.mode, &ports)
-            .and_then(|passes| if passes { iptables::bypassed() } else { Ok(Vec::new()) });
+        let legacy = netfilter::passes_ip(scope.mode, &ports).and_then(|passes| {
+            if passes {
+                iptables::bypassed()
+            } else {
+                Ok(Vec::new())
+            }
+        });
         chains.extend(self.kept("iptables rules", legacy, Vec::new()));
         let mut findings: Vec<_> = chains
             .iter()
@@ -133,16 +137,17 @@ pub fn read(scope: &Scope) -> Found {
     let mut found = Reader::default().read(scope, Changed::ALL);
     if scope.mode == Mode::Routed {
         match follow::read_state() {
-            Ok(state) => found.findings.extend(all_past(state.tables(), scope)),
+            Ok(state) => {
+                let tables = state.tables();
+                let defaults = defaults_past(tables, scope);
+                found
+                    .findings
+                    .extend(routes::spare_past(&state, scope, &defaults));
+                found.findings.extend(defaults);
+                found.findings.extend(past(tables, scope));
+            }
             Err(error) => tracing::warn!(%error, "cannot read this machine's routes"),
         }
     }
     found
-}
-
-/// All routes past the ports, default routes first.
-fn all_past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
-    let mut findings = defaults_past(tables, scope);
-    findings.extend(past(tables, scope));
-    findings
 }

@@ -65,8 +65,12 @@ fn policy(payload: &[u8]) -> Option<Finding> {
     let is_v6 = libc::c_int::from(u16_at(info, 40)?) == libc::AF_INET6;
     let (to_len, from_len) = (info[42], info[43]);
     let address = |at: usize| match is_v6 {
-        true => info[at..].first_chunk::<16>().map(|b| Ipv6Addr::from(*b).to_string()),
-        false => info[at..].first_chunk::<4>().map(|b| Ipv4Addr::from(*b).to_string()),
+        true => info[at..]
+            .first_chunk::<16>()
+            .map(|b| Ipv6Addr::from(*b).to_string()),
+        false => info[at..]
+            .first_chunk::<4>()
+            .map(|b| Ipv4Addr::from(*b).to_string()),
     };
     let (to, from) = (address(0)?, address(16)?);
     let does = if encrypts { "encrypts" } else { "blocks" };
@@ -110,7 +114,11 @@ mod tests {
             found(1, 0, &esp, 0).unwrap(),
             "policy out encrypts 10.77.1.0/25 to 10.77.2.0/24"
         );
-        assert!(found(2, 1, &[], 0).unwrap().starts_with("policy fwd blocks"));
+        assert!(
+            found(2, 1, &[], 0)
+                .unwrap()
+                .starts_with("policy fwd blocks")
+        );
         assert_eq!(found(1, 0, &[], 0), None, "it permits what passes");
         assert_eq!(found(0, 0, &esp, 0), None, "the box itself receives it");
         assert_eq!(found(4, 0, &esp, 0), None, "a socket");

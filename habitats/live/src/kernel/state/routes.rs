@@ -1,6 +1,7 @@
 //! Routes that leave past the ports: packets that follow one are dropped.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use weir_element::Finding;
@@ -8,6 +9,7 @@ use weir_element::kernel::kinds::{UNPORTED_DEFAULT, UNPORTED_ROUTE};
 use weir_path::ip::tables::{Action, Route, Tables};
 
 use super::Scope;
+use crate::kernel::tables::TableState;
 
 /// Prefixes of an interface that are named; the others are counted.
 const NAMED_MAX: usize = 3;
@@ -16,12 +18,7 @@ const NAMED_MAX: usize = 3;
 pub fn defaults_past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
     let routes = tables.routes().filter(|(prefix, _)| is_default(prefix));
     let finding = |(prefix, interface): (IpNet, &str)| {
-        let prefix = match prefix.prefix_len() {
-            0 if prefix.addr().is_ipv4() => "IPv4 default".to_owned(),
-            0 => "IPv6 default".to_owned(),
-            _ => prefix.to_string(),
-        };
-        Finding::new(&UNPORTED_DEFAULT, format!("{prefix} dev {interface}"))
+        Finding::new(&UNPORTED_DEFAULT, default_by(&prefix, interface))
     };
     let mut findings: Vec<_> = outside(tables, routes, scope).map(finding).collect();
     findings.dedup();
@@ -36,14 +33,56 @@ pub fn past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
         of_interfaces.entry(interface).or_default().push(prefix);
     }
     let finding = |(interface, prefixes): (&str, Vec<IpNet>)| {
-        let named: Vec<_> = prefixes.iter().take(NAMED_MAX).map(IpNet::to_string).collect();
+        let named: Vec<_> = prefixes
+            .iter()
+            .take(NAMED_MAX)
+            .map(IpNet::to_string)
+            .collect();
         let more = match prefixes.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        Finding::new(&UNPORTED_ROUTE, format!("{interface} ({}{more})", named.join(", ")))
+        Finding::new(
+            &UNPORTED_ROUTE,
+            format!("{interface} ({}{more})", named.join(", ")),
+        )
     };
     of_interfaces.into_iter().map(finding).collect()
+}
+
+/// Default routes past the ports that are not in force: those with a higher metric than others, beyond the ones that were
+/// `found`.
+pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let any = [
+        IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        Ipv6Addr::UNSPECIFIED.into(),
+    ];
+    for prefix in any.map(|any| IpNet::new_assert(any, 0)) {
+        let routes: Vec<_> = state
+            .all_of(&prefix)
+            .map(|action| Route { action, metric: 0 })
+            .collect();
+        let routes = routes.iter().map(|route| (prefix, route));
+        for (prefix, interface) in outside(state.tables(), routes, scope) {
+            let what = default_by(&prefix, interface);
+            if found.iter().all(|finding| finding.what != what) {
+                let what = format!("{what} (if other default routes go)");
+                findings.push(Finding::new(&UNPORTED_ROUTE, what));
+            }
+        }
+    }
+    findings.dedup();
+    findings
+}
+
+/// A default route as an operator knows it.
+fn default_by(prefix: &IpNet, interface: &str) -> String {
+    match prefix.prefix_len() {
+        0 if prefix.addr().is_ipv4() => format!("IPv4 default dev {interface}"),
+        0 => format!("IPv6 default dev {interface}"),
+        _ => format!("{prefix} dev {interface}"),
+    }
 }
 
 /// Whether a route is for so much of the address space that it stands for a default route: tunnels for all traffic
@@ -131,7 +170,11 @@ mod tests {
         };
         assert_eq!(
             shown(defaults_past(&tables, &scope)),
-            ["IPv4 default dev wwan0", "128.0.0.0/1 dev wwan0", "2000::/3 dev wwan0"]
+            [
+                "IPv4 default dev wwan0",
+                "128.0.0.0/1 dev wwan0",
+                "2000::/3 dev wwan0"
+            ]
         );
         assert_eq!(
             shown(past(&tables, &scope)),

@@ -1,7 +1,8 @@
 //! Policy rules that decide about forwarded packets.
 //!
 //! The kernel makes three rules by itself: `0: lookup local`, `32766: lookup main`, and for IPv4 `32767: lookup
-//! default`. weir looks routes up in these tables, in this order; every other rule is a finding, and so is a missing one.
+//! default`. weir looks routes up in these tables, in this order; every other rule is a finding, and so is one of these
+//! that is missing or in another place.
 //! A rule that cannot match a packet from a port is none: the kernel compares `iif lo`, `oif` and a range of users with
 //! packets of the box itself only.
 
@@ -78,7 +79,12 @@ fn differences(family: &str, rules: &[Rule], ports: &[&str]) -> Vec<Finding> {
             )),
         }
     }
-    for (number, name) in expected.iter().filter(|(n, _)| !looked_up.contains(n)) {
+    let exists = |number: u32| {
+        rules
+            .iter()
+            .any(|r| r.is_plain() && r.table == Some(number))
+    };
+    for (number, name) in expected.iter().filter(|(number, _)| !exists(*number)) {
         let priority = match number {
             255 => 0,
             other => 33020 - other,
@@ -117,7 +123,17 @@ struct Rule {
 impl Rule {
     fn read(payload: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = payload.first_chunk()?;
-        let [family, destination_len, source_len, tos, short_table, _, _, action, ..] = *header;
+        let [
+            family,
+            destination_len,
+            source_len,
+            tos,
+            short_table,
+            _,
+            _,
+            action,
+            ..,
+        ] = *header;
         let mut rule = Self {
             is_inverted: u32_at(header, 8)? & INVERT != 0,
             is_limited: tos != 0,
@@ -184,7 +200,10 @@ impl Rule {
         if self.is_l3mdev {
             return false;
         }
-        let of_others = self.input.as_deref().is_some_and(|name| !ports.contains(&name));
+        let of_others = self
+            .input
+            .as_deref()
+            .is_some_and(|name| !ports.contains(&name));
         // Forwarded packets have no output interface yet, and belong to root.
         let of_box = self.output.is_some() || self.user.is_some_and(|first| first > 0);
         self.is_inverted || !(of_others || of_box)
@@ -223,8 +242,12 @@ fn table_name(number: u32) -> String {
 
 fn prefix(value: &[u8], len: u8, is_v6: bool) -> String {
     let address = match is_v6 {
-        true => value.first_chunk::<16>().map(|b| Ipv6Addr::from(*b).to_string()),
-        false => value.first_chunk::<4>().map(|b| Ipv4Addr::from(*b).to_string()),
+        true => value
+            .first_chunk::<16>()
+            .map(|b| Ipv6Addr::from(*b).to_string()),
+        false => value
+            .first_chunk::<4>()
+            .map(|b| Ipv4Addr::from(*b).to_string()),
     };
     format!("{}/{len}", address.unwrap_or_default())
 }
@@ -304,7 +327,10 @@ mod tests {
         }
         let mut rules = defaults();
         rules.insert(0, rule(100, (TO_TABLE, 0), 5, &[(FRA_IIFNAME, b"r0\0")]));
-        assert_eq!(found("IPv4", &rules), ["IPv4 rule 5: from all iif r0 lookup 100"]);
+        assert_eq!(
+            found("IPv4", &rules),
+            ["IPv4 rule 5: from all iif r0 lookup 100"]
+        );
     }
 
     #[test]
@@ -333,8 +359,6 @@ mod tests {
             [
                 "IPv4 rule 0: from all lookup main",
                 "IPv4 rule 9: from all lookup default",
-                "IPv4 has no rule 32766: from all lookup main",
-                "IPv4 has no rule 32767: from all lookup default",
             ]
         );
         assert_eq!(
