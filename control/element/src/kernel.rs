@@ -9,6 +9,7 @@
 //! what a reader finds names its kind, and its consequence derives from there.
 
 pub mod kinds;
+mod others;
 
 use std::fmt;
 
@@ -180,13 +181,13 @@ fn sentences(
     counts: impl Fn(&Finding) -> bool,
     sentence: impl Fn(&Advice, String) -> String,
 ) -> Vec<String> {
-    let of_kind = |kind: &&'static Kind| {
-        let found = findings.iter().filter(|f| f.kind == *kind && counts(f));
+    let of_kind = |kind: &'static Kind| {
+        let found = findings.iter().filter(|f| f.kind == kind && counts(f));
         let found: Vec<_> = found.map(|finding| finding.what.clone()).collect();
         let advice = kind.advice.as_ref().filter(|_| !found.is_empty())?;
         Some(sentence(advice, listed(&found)))
     };
-    kinds::KINDS.iter().filter_map(of_kind).collect()
+    kinds::all().filter_map(of_kind).collect()
 }
 
 /// Names in one line; a long list is cut, and the rest is counted.
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_or_warned_of_has_advice() {
-        for kind in kinds::KINDS {
+        for kind in kinds::all() {
             let acts = [Mode::Routed, Mode::Bridged].map(|mode| {
                 let stance = kind.stance(mode);
                 assert!(!stance.why().is_empty(), "{}", kind.name);
@@ -224,7 +225,7 @@ mod tests {
                 assert!(router(&[&format!("{}=true", permit.key)]).permits(permit.key));
             }
         }
-        let mut names: Vec<_> = kinds::KINDS.iter().map(|kind| kind.name).collect();
+        let mut names: Vec<_> = kinds::all().map(|kind| kind.name).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use weir_element::kernel::Stance;
-use weir_element::kernel::kinds::KINDS;
+use weir_element::kernel::kinds;
 
 use super::cell;
 
@@ -12,11 +12,11 @@ pub(crate) fn markdown() -> String {
         "| kernel state | what the kernel decides by it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
     );
     let shown = |stance: Stance| cell(&format!("**{}**: {}", stance.word(), stance.why()));
-    let mut parts: Vec<_> = KINDS.iter().map(|kind| kind.part).collect();
+    let mut parts: Vec<_> = kinds::all().map(|kind| kind.part).collect();
     parts.sort_unstable();
     parts.dedup();
     for part in parts {
-        for kind in KINDS.iter().filter(|kind| kind.part == part) {
+        for kind in kinds::all().filter(|kind| kind.part == part) {
             text += &format!(
                 "| {part}: {} | {} | {} | {} | {} |\n",
                 cell(kind.name),
@@ -33,7 +33,7 @@ pub(crate) fn markdown() -> String {
 /// The same content as JSON.
 pub(crate) fn json() -> Value {
     let shown = |stance: Stance| json!({ "does": stance.word(), "why": stance.why() });
-    let rows = KINDS.iter().map(|kind| {
+    let rows = kinds::all().map(|kind| {
         json!({
             "part": kind.part,
             "name": kind.name,

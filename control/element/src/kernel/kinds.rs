@@ -1,21 +1,23 @@
 //! Every kind of kernel state, and what weir does about it.
 //!
-//! A new kind is an entry here. If weir refuses it or warns of it, a reader of the habitat gives the findings.
+//! A new kind is an entry here, if weir refuses it or warns of it (a reader of the habitat gives the findings), or else in
+//! [`others`](super::others).
 
+use super::others::OTHERS;
 use super::{Advice, Kind, Permit, Stance};
-use Stance::{Applies, Differs, Follows, Refuses, Warns, Without};
+use Stance::{Refuses, Warns, Without};
 
-const NETFILTER_PART: &str = "Netfilter";
+pub(super) const NETFILTER_PART: &str = "Netfilter";
 const RULES_PART: &str = "Policy routing";
-const ROUTES_PART: &str = "Routes and next hops";
-const IPSEC_PART: &str = "IPsec";
-const CONTROL_PART: &str = "Traffic control, XDP";
-const LINKS_PART: &str = "Interfaces";
-const SYSCTL_PART: &str = "Sysctls";
-const BRIDGE_PART: &str = "Bridges";
+pub(super) const ROUTES_PART: &str = "Routes and next hops";
+pub(super) const IPSEC_PART: &str = "IPsec";
+pub(super) const CONTROL_PART: &str = "Traffic control, XDP";
+pub(super) const LINKS_PART: &str = "Interfaces";
+pub(super) const SYSCTL_PART: &str = "Sysctls";
+pub(super) const BRIDGE_PART: &str = "Bridges";
 
-const NO_IP: Stance = Without("a bridge reads no IP");
-const TABLES: &str = "rtnetlink, announced";
+pub(super) const NO_IP: Stance = Without("a bridge reads no IP");
+pub(super) const TABLES: &str = "rtnetlink, announced";
 const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
 
 /// Chains of nf_tables and of legacy iptables.
@@ -169,13 +171,28 @@ pub static UNPORTED_DEFAULT: Kind = Kind {
 pub static UNPORTED_ROUTE: Kind = Kind {
     part: ROUTES_PART,
     name: "routes past the ports",
-    decides: "other routes to an interface that is no port, and default routes with a higher metric",
+    decides: "other routes to an interface that is no port",
     routed: Warns("packets that follow one are dropped as `not-a-port`"),
     bridged: NO_IP,
     read: TABLES,
     advice: Some(Advice {
         claim: "packets from ports to these interfaces, which are no ports, are dropped as `not-a-port`",
         remedy: "make an interface a port if this machine forwards to it",
+        permit: None,
+    }),
+};
+
+/// Default routes past the ports that others precede.
+pub static SPARE_DEFAULT: Kind = Kind {
+    part: ROUTES_PART,
+    name: "spare default routes past the ports",
+    decides: "default routes with a higher metric to an interface that is no port",
+    routed: Warns("once it is in force, it counts as a default route past the ports"),
+    bridged: NO_IP,
+    read: "rtnetlink at the start and at a reload",
+    advice: Some(Advice {
+        claim: "once other default routes are gone, the kernel would forward by one to an interface that is no port",
+        remedy: "weir then hands forwarding back to the kernel; make that interface a port if that is not meant",
         permit: None,
     }),
 };
@@ -229,349 +246,24 @@ pub static BRIDGE_FILTER: Kind = Kind {
     }),
 };
 
-/// A kind about which weir neither refuses nor warns.
-const fn plain(
-    part: &'static str,
-    name: &'static str,
-    decides: &'static str,
-    (routed, bridged): (Stance, Stance),
-    read: &'static str,
-) -> Kind {
-    Kind {
-        part,
-        name,
-        decides,
-        routed,
-        bridged,
-        read,
-        advice: None,
-    }
+/// Every kind, as docs/router.md lists them.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    WITH_FINDINGS.iter().copied().chain(&OTHERS)
 }
 
-const NOT_READ: &str = "not read";
-const CONF: &str = "rtnetlink (netconf), announced";
-
-/// Kinds that need no reader of findings.
-static OTHERS: [Kind; 30] = [
-    plain(
-        NETFILTER_PART,
-        "netfilter at the box",
-        "input, output, egress of a port",
-        (
-            Applies("they see what the kernel keeps, and egress also what weir sends"),
-            Applies("egress sees what weir sends"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        NETFILTER_PART,
-        "BPF, IPVS and ebtables",
-        "programs and modules at the hooks of forwarded packets that are no chain",
-        (
-            Differs(
-                "forwarded packets bypass them; look yourself (`bpftool net`, `ipvsadm`, `ebtables-legacy`)",
-            ),
-            Differs("as routed"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        NETFILTER_PART,
-        "security labels",
-        "secmark, labelled IPsec and NetLabel of SELinux, AppArmor and Smack",
-        (
-            Differs("weir's packets carry no label"),
-            Differs("weir's packets carry no label"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        ROUTES_PART,
-        "routing tables",
-        "the longest prefix in the tables local, main, default; then the metric",
-        (
-            Follows("the three tables count as one; others need a rule, which is refused"),
-            NO_IP,
-        ),
-        TABLES,
-    ),
-    plain(
-        ROUTES_PART,
-        "route types",
-        "unicast, local, broadcast, anycast; blackhole, unreachable, prohibit, throw",
-        (Follows("the ICMP errors are those of the kernel"), NO_IP),
-        TABLES,
-    ),
-    plain(
-        ROUTES_PART,
-        "next-hop objects",
-        "single ones, groups and resilient groups, blackholes; weights; dead or without carrier; onlink",
-        (
-            Follows(
-                "objects for a bridge's table (`fdb`) count as unreachable; buckets of a resilient group are chosen by weight",
-            ),
-            NO_IP,
-        ),
-        TABLES,
-    ),
-    plain(
-        ROUTES_PART,
-        "neighbours",
-        "the MAC address of a next hop",
-        (Follows("weir asks the kernel for the missing ones"), NO_IP),
-        TABLES,
-    ),
-    plain(
-        ROUTES_PART,
-        "multicast routes",
-        "`mc_forwarding`, the daemon of a multicast router",
-        (
-            Applies("multicast stays with the kernel, and passes no queue of weir"),
-            Applies("multicast passes like every frame"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        IPSEC_PART,
-        "IPsec for the box itself",
-        "policies in, of sockets and of XFRM interfaces; states",
-        (
-            Applies("the kernel keeps packets to and from the box"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        CONTROL_PART,
-        "qdiscs and tc egress filters",
-        "queue, pace, drop and redirect what leaves a port",
-        (
-            Applies("weir's frames pass them behind its queue"),
-            Applies("weir's frames pass them behind its queue"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        LINKS_PART,
-        "state of an interface",
-        "up, carrier, renamed, removed",
-        (
-            Follows("a port waits for its interface"),
-            Follows("a port waits for its interface"),
-        ),
-        TABLES,
-    ),
-    plain(
-        LINKS_PART,
-        "MTU of an interface",
-        "the largest packet",
-        (
-            Follows("the least of route, family and interface counts"),
-            Applies("the device refuses longer frames"),
-        ),
-        TABLES,
-    ),
-    plain(
-        LINKS_PART,
-        "offloads of a port",
-        "checksums, TSO, GSO, GRO, LRO",
-        (
-            Follows("completed or cut as behind a wire; LRO is switched off at the ports"),
-            Follows("as routed"),
-        ),
-        "ethtool, at the opening of a port",
-    ),
-    plain(
-        LINKS_PART,
-        "promiscuous mode, multicast lists",
-        "which frames a device receives",
-        (
-            Applies("the packet tap sees what the device receives; frames for others are dropped"),
-            Follows("the ports are promiscuous"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        LINKS_PART,
-        "ARP switched off",
-        "a port with `arp off` or `protodown`",
-        (
-            Differs("a next hop needs a permanent neighbour entry"),
-            Without("a bridge resolves no addresses"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        LINKS_PART,
-        "tunnels and other encapsulations",
-        "WireGuard, PPP, GRE, VXLAN, L2TP, MPLS to another interface",
-        (
-            Differs(
-                "only Ethernet interfaces are ports; a route to another one counts as a route past the ports",
-            ),
-            Without("frames pass as they are"),
-        ),
-        TABLES,
-    ),
-    plain(
-        LINKS_PART,
-        "PPPoE and MPLS in a frame",
-        "the flow of a packet inside",
-        (
-            Applies("PPPoE to the box stays with the kernel; MPLS is dropped as `not-ip`"),
-            Differs("all frames between two MAC addresses are one flow"),
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "forwarding",
-        "`ip_forward`, `conf.*.forwarding`, `disable_ipv6`, by family and interface",
-        (
-            Follows("a port forwards a family only while its interface does"),
-            NO_IP,
-        ),
-        CONF,
-    ),
-    plain(
-        SYSCTL_PART,
-        "source checks",
-        "`rp_filter`, `accept_local`, `src_valid_mark`",
-        (
-            Follows(
-                "`rp_filter`, or the port's `source_check`; packets from the box's own addresses are always dropped",
-            ),
-            NO_IP,
-        ),
-        CONF,
-    ),
-    plain(
-        SYSCTL_PART,
-        "links without carrier",
-        "`ignore_routes_with_linkdown`",
-        (Follows("such next hops are not used"), NO_IP),
-        CONF,
-    ),
-    plain(
-        SYSCTL_PART,
-        "choice of a next hop",
-        "`fib_multipath_hash_policy`, `fib_multipath_use_neigh`",
-        (
-            Differs("weir's hash is its own, over addresses and ports"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "directed broadcasts",
-        "`bc_forwarding`",
-        (
-            Applies("broadcasts stay with the kernel, and pass no queue of weir"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "answers for others",
-        "`proxy_arp`, `proxy_ndp`",
-        (
-            Applies("ARP and neighbour discovery stay with the kernel"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "odd addresses",
-        "`route_localnet`, `drop_unicast_in_l2_multicast`",
-        (
-            Differs("127.0.0.0/8 is never forwarded, nor is a unicast packet in a multicast frame"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "source routes, segment routing",
-        "`accept_source_route`, `seg6_enabled`, `rpl_seg_enabled`, `ioam6_enabled`",
-        (
-            Differs(
-                "packets to the box with such a header are the kernel's; IPv4 source routes are dropped",
-            ),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "redirects",
-        "`send_redirects`, `secure_redirects`",
-        (Differs("weir sends no ICMP redirects"), NO_IP),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "limits of ICMP",
-        "`icmp_ratelimit`, `icmp_ratemask`, `icmp.ratelimit`, `icmp_errors_use_inbound_ifaddr`",
-        (Differs("weir's limits are its own"), NO_IP),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "path MTU in forwarding",
-        "`ip_forward_use_pmtu`, `mtu_expires`",
-        (
-            Differs("learned path MTUs are not used, as is the kernel's default"),
-            NO_IP,
-        ),
-        NOT_READ,
-    ),
-    plain(
-        SYSCTL_PART,
-        "packets of the box itself",
-        "`ip_default_ttl`, `ip_local_port_range`, connection tracking, IPVS at input",
-        (Applies("weir forwards only what is not the box's"), NO_IP),
-        NOT_READ,
-    ),
-    plain(
-        BRIDGE_PART,
-        "spanning tree, learning, multicast snooping",
-        "which ports of a bridge pass a frame",
-        (
-            Without("a port is not in a bridge"),
-            Differs("two ports are a wire: everything passes, BPDUs too"),
-        ),
-        NOT_READ,
-    ),
+/// Kinds with a reader of findings.
+static WITH_FINDINGS: [&Kind; 13] = [
+    &NETFILTER,
+    &POLICY_RULES,
+    &VRF,
+    &XFRM,
+    &TC_REDIRECT,
+    &TC_INGRESS,
+    &MASTER,
+    &BRIDGE_FILTER,
+    &UNPORTED_DEFAULT,
+    &UNPORTED_ROUTE,
+    &SPARE_DEFAULT,
+    &XDP,
+    &UPPER,
 ];
-
-/// Every kind, as docs/router.md lists them.
-pub static KINDS: [&Kind; 42] = {
-    let mut all: [&Kind; 42] = [&NETFILTER; 42];
-    let with_findings: [&Kind; 12] = [
-        &NETFILTER,
-        &POLICY_RULES,
-        &VRF,
-        &XFRM,
-        &TC_REDIRECT,
-        &TC_INGRESS,
-        &MASTER,
-        &BRIDGE_FILTER,
-        &UNPORTED_DEFAULT,
-        &UNPORTED_ROUTE,
-        &XDP,
-        &UPPER,
-    ];
-    let mut n = 0;
-    while n < 42 {
-        all[n] = if n < 12 {
-            with_findings[n]
-        } else {
-            &OTHERS[n - 12]
-        };
-        n += 1;
-    }
-    all
-};

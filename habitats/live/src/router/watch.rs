@@ -25,7 +25,7 @@ use crate::kernel::netfilter::BypassedChain;
 use crate::kernel::state::{self, Changed, Found, Reader, Scope};
 use crate::mutex::lock;
 
-/// Shortest time between two readings, even if the state changes faster.
+/// Shortest time between two readings because of changes.
 const GAP: Duration = Duration::from_millis(400);
 /// Longest time between two readings: the kernel does not announce everything.
 const GAP_MAX: Duration = Duration::from_millis(500);
@@ -43,7 +43,9 @@ pub(super) struct Known {
 impl Known {
     /// At the start.
     pub(super) fn at_start(findings: &[Finding]) -> Self {
-        let findings = findings.iter().map(|finding| (finding.clone(), true));
+        let watched = |finding: &&Finding| *finding.kind != kinds::SPARE_DEFAULT;
+        let findings = findings.iter().filter(watched);
+        let findings = findings.map(|finding| (finding.clone(), true));
         Self {
             findings: findings.collect(),
             chains: Vec::new(),
@@ -52,11 +54,9 @@ impl Known {
 
     /// Records what a new plan permits, so that it does not count as new once the plan is in force.
     pub(super) fn permit(&mut self, findings: &[Finding], router: &RouterPlan) {
-        for finding in findings
-            .iter()
-            .filter(|finding| !finding.is_refused(router))
-        {
-            self.findings.entry(finding.clone()).or_insert(false);
+        let permitted = Self::at_start(findings).findings.into_keys();
+        for finding in permitted.filter(|finding| !finding.is_refused(router)) {
+            self.findings.entry(finding).or_insert(false);
         }
     }
 
@@ -169,8 +169,8 @@ impl Announced {
         }
     }
 
-    /// Waits for an announcement until a time; says what must be read then.
-    async fn changed(&mut self, until: Instant) -> Changed {
+    /// Waits for an announcement until a time; says what must be read then, and whether there was one.
+    async fn changed(&mut self, until: Instant) -> (Changed, bool) {
         // Without announcements, it may have changed.
         let mut changed = Changed {
             chains: self.chains.is_none(),
@@ -188,11 +188,12 @@ impl Announced {
                 _ = next(rules) => Changed::NOTHING,
             }
         };
-        if let Ok(first) = timeout_at(until, first).await {
+        let first = timeout_at(until, first).await;
+        if let Ok(first) = first {
             changed.chains |= first.chains;
             changed.policies |= first.policies;
         }
-        changed
+        (changed, first.is_ok())
     }
 }
 
@@ -259,7 +260,7 @@ impl Watch {
 pub(super) async fn follow(running: Arc<Running>) -> String {
     let mut announced = Announced::open();
     let mut watch = Watch::default();
-    let mut changed = Changed::ALL;
+    let (mut changed, mut is_announced) = (Changed::ALL, false);
     let mut latest = None;
     loop {
         let began = Instant::now();
@@ -290,8 +291,10 @@ pub(super) async fn follow(running: Arc<Running>) -> String {
             running.handle_event(event.clone());
             latest = Some(event);
         }
-        sleep_until(began + GAP).await;
-        changed = announced.changed(began + GAP_MAX).await;
+        if is_announced {
+            sleep_until(began + GAP).await; // a first change is read at once, and a storm a few times a second
+        }
+        (changed, is_announced) = announced.changed(began + GAP_MAX).await;
     }
 }
 

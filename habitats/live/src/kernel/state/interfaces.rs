@@ -127,6 +127,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::netlink::messages;
 
     fn link(name: &str, kind: &str) -> Link {
         Link {
@@ -134,6 +135,53 @@ mod tests {
             kind: kind.to_owned(),
             ..Link::default()
         }
+    }
+
+    #[test]
+    fn a_link_is_read_as_the_kernel_sends_it() {
+        let read = |index: u32, attributes: &dyn Fn(Request) -> Request| {
+            let mut header = [0; HEADER_BYTES];
+            header[4..8].copy_from_slice(&index.to_ne_bytes());
+            let request = attributes(Request::new(libc::RTM_NEWLINK, 0, &header));
+            let bytes = request.numbered(1);
+            Link::read(messages(&bytes).next().unwrap().payload).unwrap()
+        };
+        // ip link add red type vrf table 10
+        let vrf = read(7, &|r| {
+            let r = r.with_text(libc::IFLA_IFNAME, "red");
+            r.nested(libc::IFLA_LINKINFO, |info| {
+                info.with_text(libc::IFLA_INFO_KIND, "vrf")
+                    .nested(libc::IFLA_INFO_DATA, |data| data.with(1, &10_u32.to_ne_bytes()))
+            })
+        });
+        assert_eq!(vrf, (7, link("red", "vrf")));
+        // ip link add br0 type bridge vlan_filtering 1
+        let bridge = read(8, &|r| {
+            let r = r.with_text(libc::IFLA_IFNAME, "br0");
+            r.nested(libc::IFLA_LINKINFO, |info| {
+                info.with_text(libc::IFLA_INFO_KIND, "bridge")
+                    .nested(libc::IFLA_INFO_DATA, |data| data.with(7, &[1]))
+            })
+        });
+        assert!(bridge.1.filters_vlans);
+        // ip link set r0 master br0 type bridge_slave isolated on; ip link set r0 xdpgeneric obj FILE
+        let (_, port) = read(2, &|r| {
+            let r = r.with_text(libc::IFLA_IFNAME, "r0");
+            let r = r.with(libc::IFLA_MASTER, &8_u32.to_ne_bytes());
+            let r = r.nested(43, |xdp| xdp.with(2, &[2]).with(4, &7_u32.to_ne_bytes()));
+            r.nested(libc::IFLA_LINKINFO, |info| {
+                info.with_text(libc::IFLA_INFO_KIND, "veth")
+                    .with_text(4, "bridge")
+                    .nested(5, |data| data.with(33, &[1]))
+            })
+        });
+        let expected = Link {
+            master: Some(8),
+            xdp: Some(2),
+            is_isolated: true,
+            ..link("r0", "veth")
+        };
+        assert_eq!(port, expected);
     }
 
     #[test]

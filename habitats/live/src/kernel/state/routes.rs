@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use weir_element::Finding;
-use weir_element::kernel::kinds::{UNPORTED_DEFAULT, UNPORTED_ROUTE};
+use weir_element::kernel::kinds::{SPARE_DEFAULT, UNPORTED_DEFAULT, UNPORTED_ROUTE};
 use weir_path::ip::tables::{Action, Route, Tables};
 
 use super::Scope;
@@ -67,8 +67,7 @@ pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -
         for (prefix, interface) in outside(state.tables(), routes, scope) {
             let what = default_by(&prefix, interface);
             if found.iter().all(|finding| finding.what != what) {
-                let what = format!("{what} (if other default routes go)");
-                findings.push(Finding::new(&UNPORTED_ROUTE, what));
+                findings.push(Finding::new(&SPARE_DEFAULT, what));
             }
         }
     }
