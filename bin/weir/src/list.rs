@@ -43,6 +43,8 @@ enum What {
     Schema,
     /// Every reason for which a packet can be dropped, and what to do about it, as a page in Markdown
     Drops,
+    /// Every kind of kernel state that decides about packets, and what a router does about it, as a table in Markdown
+    Kernel,
     /// Every key of a router's configuration, as a page in Markdown
     Configuration,
     /// Every key of a control element's configuration, as a page in Markdown
@@ -91,6 +93,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Dashboard => return print_json(&pages::dashboard::json()),
         What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
         What::Drops => (pages::drops::markdown, pages::drops::json),
+        What::Kernel => (pages::kernel::markdown, pages::kernel::json),
         What::Configuration => (pages::configuration::markdown, pages::configuration::json),
         What::CeConfiguration => (
             pages::configuration::ce_markdown,

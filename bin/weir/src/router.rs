@@ -145,7 +145,9 @@ async fn serve(
     } else {
         drop(element_ends);
     }
-    tasks.spawn(heart.clone().beat(running.handle.clone()));
+    let watched = Arc::clone(&running);
+    let is_handed_back = move || !watched.in_force().handed_back.is_empty();
+    tasks.spawn(heart.clone().beat(running.handle.clone(), is_handed_back));
     let started = Instant::now();
     router::journal::started(&running.in_force());
     let result = loop {

@@ -262,6 +262,20 @@ fn golden_reference_pages() {
     }
 }
 
+/// The table of kernel state in docs/router.md is that of the declaration from which the router derives what it does.
+#[test]
+fn golden_kernel_state() {
+    const BEGIN: &str = "<!-- weir list kernel -->\n";
+    const END: &str = "<!-- end of the table -->";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/router.md")).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let table = String::from_utf8(weir(&["list", "kernel"]).stdout).unwrap();
+    let now = format!("{before}{BEGIN}{table}{END}{after}");
+    check("docs/router.md", now.as_bytes());
+}
+
 /// IDs of classes, their components and their events, which peers rely on. A recorded ID stays: it is never given to
 /// anything else, even when its component no longer exists.
 #[test]

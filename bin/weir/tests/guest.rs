@@ -1,5 +1,5 @@
-//! VLAN devices with a running router, compared with the kernel alone. The test runs in a virtual machine with Debian's
-//! kernel, because the kernel of the test machine may have no VLAN devices.
+//! VLAN devices and VRFs with a running router, compared with the kernel alone. The test runs in a virtual machine with
+//! Debian's kernel, because the kernel of the test machine may have neither.
 //!
 //! ```text
 //! this program --(initramfs: itself, weir, ip, ..)--> qemu: init --> this program again: the test
@@ -21,6 +21,7 @@ use common::{Bench, eventually};
 use gateway::{CONFIG, Tag, forwarded, stacks_of, tagged};
 use weir_benches::testbed::{Testbed, run, udp_frame};
 use weir_live::device::Device;
+use weir_model::Value;
 
 /// Environment variable that is set in the guest.
 const INSIDE: &str = "WEIR_TEST_GUEST";
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const PROGRAMS: [&str; 3] = ["ip", "ethtool", "nft"];
 
 #[test]
-fn vlan_devices_beside_the_router_work_and_forward_nothing_past_it() {
+fn vlan_devices_beside_the_router_work_and_vrfs_are_refused() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let kernel = folder.join("kernel");
     if !guest::made_by("guest-kernel", &kernel) || !guest::is_possible() {
@@ -81,7 +82,7 @@ fn make_initramfs(root: &Path, initramfs: &Path) {
          mkdir -p /sbin /etc; ln -s /bin/busybox /sbin/modprobe\n\
          mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev\n\
          export PATH=/bin:/sbin TMPDIR=/tmp {INSIDE}=1 RUST_BACKTRACE=0\n\
-         cd /tmp; modprobe 8021q; modprobe af_packet\n\
+         cd /tmp; modprobe 8021q; modprobe af_packet; modprobe vrf\n\
          {} --exact {WORK} --nocapture --test-threads=1\n\
          poweroff -f\n",
         this.display()
@@ -204,6 +205,7 @@ fn in_the_guest() {
         let rules = run(&bench.bed.router, "nft", "list ruleset").unwrap();
         !rules.contains("0x5") && !rules.contains("vlan id 5")
     });
+    vrfs_are_refused(&bench);
     println!(
         "of {} stacks of tags the kernel alone forwards and delivers {}; beside weir {} are \
          forwarded, all by weir, and {} delivered",
@@ -213,6 +215,37 @@ fn in_the_guest() {
         expected.len()
     );
     println!("{DONE}");
+}
+
+/// A port in a VRF hands forwarding back; a VRF without ports, and the rule that the kernel makes with the first one, do
+/// not.
+fn vrfs_are_refused(bench: &Bench) {
+    let ip = |arguments: &str| run(&bench.bed.router, "ip", arguments).unwrap();
+    let why = || {
+        let status: Value = bench.get("/v1/status");
+        status
+            .text("handed_back_why")
+            .unwrap_or_default()
+            .to_owned()
+    };
+    ip("link add red type vrf table 10");
+    ip("link set red up");
+    assert!(ip("rule").contains("l3mdev"), "the kernel has its rule");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(why(), "", "no port is in it");
+    ip("link set r0 master red");
+    bench.eventually("the port in the VRF is found", || {
+        why().contains("r0 in red (vrf)")
+    });
+    let path = bench.configure(CONFIG);
+    let check = bench.weir(&["check", path.to_str().unwrap()]);
+    let said = String::from_utf8(check.stderr).unwrap();
+    assert!(
+        said.contains("r0 in red (vrf)") && said.contains("bypass_rules"),
+        "{said}"
+    );
+    ip("link set r0 nomaster");
+    bench.eventually("weir forwards again", || why().is_empty());
 }
 
 /// Sends one datagram with each stack of tags to the box itself. Returns those that a program there receives.

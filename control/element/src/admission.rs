@@ -19,6 +19,7 @@ use weir_model::{ComponentPath, Fault};
 use weir_path::plane::Mode;
 
 use crate::difference::differences;
+use crate::kernel::{self, Finding};
 
 /// Facts about the machine on which a plan depends.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +28,8 @@ pub struct Facts {
     pub frame_bytes_max: BTreeMap<String, usize>,
     /// Interfaces that cannot be ports now.
     pub unfit: BTreeMap<String, Unfit>,
-    /// Netfilter chains that forwarded packets would bypass.
-    pub bypassed: Vec<String>,
+    /// Kernel state that a router refuses or warns of.
+    pub findings: Vec<Finding>,
     /// Settings of the kernel that are 0, and switch its own forwarding off.
     pub forwarding_off: Vec<String>,
     /// The kernel's bridge that each interface is in; none where that cannot be read.
@@ -104,8 +105,9 @@ pub fn admit(
         }
         None => Limits::of_start(plan, facts),
     };
-    if let Some(why) = bypasses(plan, facts) {
-        return Err(vec![whole(why)]);
+    let refusals = kernel::refusals(&facts.findings, &plan.router);
+    if !refusals.is_empty() {
+        return Err(refusals.into_iter().map(whole).collect());
     }
     let gone = old.iter().filter(|p| !is_kept(p, &plan.ports));
     let kept = plan.ports.iter().filter(|p| is_kept(p, old));
@@ -172,8 +174,8 @@ fn fits(
 ) -> Result<(), String> {
     if !to.router.fits_running(&from.router) {
         return Err(format!(
-            "mode, socket, pool, age_max, watchdog, bypass_netfilter and netfilter_change cannot \
-             change while the router runs; restart it for: {}",
+            "mode, socket, pool, age_max and watchdog cannot change while the router runs; restart it \
+             for: {}",
             differences.join(", ")
         ));
     }
@@ -195,27 +197,11 @@ fn fits(
     Ok(())
 }
 
-fn bypasses(plan: &Plan, facts: &Facts) -> Option<String> {
-    if plan.router.bypass_netfilter || facts.bypassed.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "forwarded packets would bypass these netfilter rules of this machine: {}; remove them, or \
-         set `bypass_netfilter = true` if that is what you want",
-        facts.bypassed.join("; ")
-    ))
-}
-
 fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if !facts.bypassed.is_empty() {
-        doubts.push(format!(
-            "`bypass_netfilter` is true: forwarded packets bypass {}",
-            facts.bypassed.join("; ")
-        ));
-    }
+    let mut doubts = kernel::doubts(&facts.findings, &plan.router);
+    doubts.extend(plan.router.outdated());
     match plan.router.mode {
-        Mode::Bridged => doubts.extend(no_bridge(plan, facts)),
+        Mode::Bridged => doubts.extend(no_bridge(plan, facts.bridges.as_ref())),
         Mode::Routed => doubts.extend(facts.forwarding_off.iter().map(|name| {
             format!("{name} is 0: when weir ends, the kernel will not forward in its place")
         })),
@@ -224,8 +210,8 @@ fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
 }
 
 /// For the kernel to take over from a bridge when weir ends, it needs a bridge of its own with both ports.
-fn no_bridge(plan: &Plan, facts: &Facts) -> Option<String> {
-    let bridges = facts.bridges.as_ref()?;
+pub(crate) fn no_bridge(plan: &Plan, bridges: Option<&BTreeMap<String, u32>>) -> Option<String> {
+    let bridges = bridges?;
     let of_port = |port: &PortPlan| bridges.get(&port.interface).copied();
     let of_ports: Vec<Option<u32>> = plan.ports.iter().map(of_port).collect();
     let is_first = |bridge: &Option<u32>| bridge.is_some() && *bridge == of_ports[0];

@@ -13,6 +13,7 @@ use weir_model::{Fault, Operation};
 use weir_path::plane::Mode;
 
 use crate::admission::{Facts, Limits};
+use crate::kernel::Finding;
 
 /// The number of a request, chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub const UNCHANGED: &str = "nothing to change";
 /// The answer to a request: the changes and remarks, a line each; or the reasons for a refusal.
 pub type Answer = Result<Vec<String>, Vec<Fault>>;
 
-/// An event of a port's device.
+/// An event of a port's device, or of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The device failed and is closed.
@@ -64,6 +65,13 @@ pub enum Event {
         port: String,
         /// Whether it works.
         works: bool,
+    },
+    /// Kernel state was read again.
+    Kernel {
+        /// Everything that a router refuses or warns of.
+        findings: Vec<Finding>,
+        /// The kernel's bridge that each interface is in; none in mode "routed".
+        bridges: Option<BTreeMap<String, u32>>,
     },
 }
 
@@ -184,6 +192,13 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// The kernel forwards at all ports, because of kernel state that weir does not follow.
+    HandedBack {
+        /// The state, a sentence for each kind.
+        why: Vec<String>,
+    },
+    /// That state is gone or permitted: the router forwards again.
+    TakenBack,
     /// Ports were closed with packets in their queues.
     NotDrained {
         /// The ports, separated by commas; none if the router stops.
@@ -230,6 +245,17 @@ pub struct InForce {
     pub taken: BTreeMap<String, String>,
     /// Limits that cannot change while the router runs.
     pub limits: Limits,
+    /// Why the kernel forwards at all ports, a sentence for each kind of kernel state; empty while the router forwards.
+    pub handed_back: Vec<String>,
+    /// The interfaces of ports that have another name than in the plan.
+    pub renamed: BTreeMap<String, String>,
+}
+
+impl InForce {
+    /// The interface that a port has now.
+    pub fn interface<'a>(&'a self, port: &'a PortPlan) -> &'a str {
+        self.renamed.get(&port.name).unwrap_or(&port.interface)
+    }
 }
 
 /// An output of the element, in order.

@@ -6,8 +6,9 @@
 //! [`Element::handle_timeout`].
 //!
 //! One job runs at a time, from its first effect to its last; `job.rs` has the order of each. Everything that comes in
-//! the meantime waits: the end of the router first, then events, then requests as they came. Only a start is given
-//! up when the router shall stop, and only before it has taken anything from the kernel.
+//! the meantime waits: the end of the router first, then a handover to or from the kernel, then events, then requests as
+//! they came. Only a start is given up when the router shall stop, and only before it has taken anything from the
+//! kernel.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use weir_base::Instant;
 use weir_model::Fault;
 
-use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Request, Ticket};
+use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Place, Request, Ticket};
 use crate::job::{Job, Progress};
 use crate::state::State;
 
@@ -72,6 +73,17 @@ impl Element {
             }
             Event::Renamed { place, from } => {
                 let (place, from) = (place.clone(), from.clone());
+                self.state.change(|in_force| {
+                    if in_force
+                        .plan
+                        .ports
+                        .iter()
+                        .any(|port| port.name == place.port)
+                    {
+                        let Place { port, interface } = place.clone();
+                        in_force.renamed.insert(port, interface);
+                    }
+                });
                 self.state.notice(Notice::Renamed {
                     place: place.clone(),
                     from,
@@ -80,6 +92,14 @@ impl Element {
             }
             Event::Back(place) => place.port.clone(),
             Event::Lost { port } => port.clone(),
+            Event::Kernel { findings, bridges } => {
+                self.state.findings.clone_from(findings);
+                self.state.bridges.clone_from(bridges);
+                if let Some(job) = self.job.as_mut().filter(|_| self.state.must_hand_back()) {
+                    job.hurry(now);
+                }
+                return self.proceed(now);
+            }
         };
         self.state.events.insert(port, event);
         self.proceed(now);
@@ -160,6 +180,9 @@ impl Element {
             return None;
         }
         if let Some(in_force) = self.state.in_force.clone() {
+            if let Some(job) = self.handover() {
+                return Some(job);
+            }
             while let Some((port, event)) = self.state.events.pop_first() {
                 let is_ours = in_force.plan.ports.iter().any(|p| p.name == port);
                 match event {
@@ -168,7 +191,7 @@ impl Element {
                     Event::Back(place) | Event::Renamed { place, .. } => {
                         return Some(Job::take_again(place));
                     }
-                    Event::Carrier { .. } => {}
+                    Event::Carrier { .. } | Event::Kernel { .. } => {}
                 }
             }
         }
@@ -179,6 +202,25 @@ impl Element {
             }
         }
         None
+    }
+
+    /// Hands forwarding to the kernel, or takes it back, as the state of the kernel demands.
+    fn handover(&mut self) -> Option<Job> {
+        let in_force = self.state.in_force.clone()?;
+        let why = self.state.reasons();
+        if why == in_force.handed_back {
+            return None;
+        }
+        self.state
+            .change(|in_force| in_force.handed_back.clone_from(&why));
+        if why.is_empty() {
+            return Some(Job::take_back());
+        }
+        self.state.notice(Notice::HandedBack { why });
+        in_force
+            .handed_back
+            .is_empty()
+            .then(|| Job::hand_back(&in_force))
     }
 
     fn job_of(&mut self, ticket: Ticket, request: Request) -> Result<Job, Vec<Fault>> {

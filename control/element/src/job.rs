@@ -7,6 +7,8 @@
 //!  stop:                              give back
 //!  lost:               is it open? -------------> unprotect
 //!  back:                                          unprotect -> claim -> take -> release
+//!  hand back:                         give back -> unprotect
+//!  take back:                                                           take
 //!
 //!  take:      which are open? -> take: from a moment on frames are the router's -> wait -> settle
 //!  give back: give back: from a moment on they are the kernel's -> wait -> close -> drained?
@@ -14,7 +16,7 @@
 //!
 //! In doubt a frame is the kernel's. A change that cannot claim and open what it needs changes nothing; from the
 //! first port that is given back it goes on, whatever fails, and what could not be taken stays with the kernel
-//! until the next change.
+//! until the next change. Nothing is taken as long as the state of the kernel demands that the kernel forwards.
 
 mod handover;
 mod outcome;
@@ -81,6 +83,12 @@ enum Task {
         port: String,
     },
     TakeAgain(Place),
+    /// The kernel forwards at all ports, which stay open.
+    HandBack {
+        ports: Vec<String>,
+    },
+    /// The router forwards again.
+    TakeBack,
 }
 
 /// A part of a job; a failure has the same consequence in all of it.
@@ -124,6 +132,8 @@ impl Job {
         for doubt in &admitted.doubts {
             state.notice(Notice::Doubt(doubt.clone()));
         }
+        state.findings.clone_from(&facts.findings);
+        state.bridges.clone_from(&facts.bridges);
         let task = Task::Start {
             ticket,
             plan,
@@ -191,6 +201,22 @@ impl Job {
         Self::new(Task::TakeAgain(place))
     }
 
+    /// Gives the transit of all ports to the kernel, and keeps their devices.
+    pub(crate) fn hand_back(in_force: &InForce) -> Self {
+        let ports = in_force.taken.keys().cloned().collect();
+        Self::new(Task::HandBack { ports })
+    }
+
+    /// Takes the transit of all ports.
+    pub(crate) fn take_back() -> Self {
+        Self::new(Task::TakeBack)
+    }
+
+    /// Waits no longer for queues to empty.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.drain_until = Some(now);
+    }
+
     fn new(task: Task) -> Self {
         use Stage::{
             Exchange, GiveBack, IsOpen, Launch, Prepare, Release, Survey, Take, Unprotect,
@@ -203,6 +229,8 @@ impl Job {
             Task::Stop { .. } => &[GiveBack],
             Task::Lost { .. } => &[IsOpen, Unprotect],
             Task::TakeAgain(_) => &[Unprotect, Prepare, Take, Release],
+            Task::HandBack { .. } => &[GiveBack, Unprotect],
+            Task::TakeBack => &[Take],
         };
         Self {
             task,
@@ -322,7 +350,7 @@ impl Job {
     /// Ports that the kernel gets back.
     fn gone(&self) -> Vec<String> {
         match &self.task {
-            Task::Stop { ports, .. } => ports.clone(),
+            Task::Stop { ports, .. } | Task::HandBack { ports } => ports.clone(),
             Task::Lost { port } | Task::TakeAgain(Place { port, .. }) => vec![port.clone()],
             _ => self.admitted().map(|a| a.gone.clone()).unwrap_or_default(),
         }
@@ -361,7 +389,12 @@ impl Job {
         let fpf = fpf.then(|| Arc::clone(&plan.fpf));
         // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
         // must be what will be in force.
-        state.change(|in_force| in_force.plan = plan.clone());
+        state.change(|in_force| {
+            in_force.plan = plan.clone();
+            in_force
+                .renamed
+                .retain(|port, _| !admitted.gone.contains(port));
+        });
         // Events that wait are of the old devices.
         state.events.retain(|port, _| !admitted.gone.contains(port));
         vec![Effect::Exchange {
@@ -387,6 +420,8 @@ impl Job {
                     plan,
                     taken: Default::default(),
                     limits,
+                    handed_back: Vec::new(),
+                    renamed: Default::default(),
                 });
                 Vec::new()
             }
@@ -416,13 +451,24 @@ impl Job {
 
     /// The machine has been surveyed.
     fn admit(&mut self, facts: &Facts, state: &mut State) {
-        let (Task::Change { plan, admitted, .. }, Some(in_force)) =
-            (&mut self.task, &state.in_force)
+        let (
+            Task::Change {
+                plan,
+                survey_all,
+                admitted,
+                ..
+            },
+            Some(in_force),
+        ) = (&mut self.task, &state.in_force)
         else {
             return;
         };
         match admit(Some((&in_force.plan, in_force.limits)), plan, facts) {
             Ok(admission) => {
+                if *survey_all {
+                    state.findings.clone_from(&facts.findings);
+                    state.bridges.clone_from(&facts.bridges);
+                }
                 for doubt in &admission.doubts {
                     let doubt = Notice::Doubt(doubt.clone());
                     state.outputs.push_back(Output::Notice(doubt));
@@ -450,7 +496,9 @@ fn release(state: &State) -> Effect {
     let in_force = state.in_force.iter();
     let interfaces = in_force.flat_map(|in_force| {
         let planned = in_force.plan.ports.iter().map(|port| &port.interface);
-        planned.chain(in_force.taken.values())
+        planned
+            .chain(in_force.taken.values())
+            .chain(in_force.renamed.values())
     });
     let mut kept: Vec<String> = interfaces.cloned().collect();
     kept.sort_unstable();

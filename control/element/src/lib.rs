@@ -11,6 +11,7 @@
 //! - [`element`]: the state machine, which decides the order of every change
 //! - [`effect`]: its inputs and outputs as plain values
 //! - [`difference`]: how two sets of components differ
+//! - [`kernel`]: every kind of kernel state that decides about a packet, and what weir does about it
 //!
 //! The habitat carries the effects out; nothing here opens a socket, waits or reads a clock.
 
@@ -19,6 +20,7 @@ pub mod difference;
 pub mod effect;
 pub mod element;
 mod job;
+pub mod kernel;
 mod state;
 
 pub use admission::{Admitted, Facts, Limits, Unfit, admit};
@@ -28,3 +30,4 @@ pub use effect::{
     UNCHANGED,
 };
 pub use element::Element;
+pub use kernel::Finding;

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_lfb::router::OnChange;
 use weir_model::Fault;
 use weir_model::fault::ResultCode;
+use weir_path::plane::Mode;
 
+use crate::admission::no_bridge;
 use crate::effect::{Answer, Event, InForce, Notice, Output, Place, Ticket};
+use crate::kernel::{Finding, refusals};
 
 /// The state that jobs read and change.
 #[derive(Debug, Default)]
@@ -16,6 +20,10 @@ pub(crate) struct State {
     pub(crate) outputs: VecDeque<Output>,
     /// The latest event of each port, which supersedes those before it.
     pub(crate) events: BTreeMap<String, Event>,
+    /// Kernel state that a router refuses or warns of.
+    pub(crate) findings: Vec<Finding>,
+    /// The kernel's bridge that each interface is in; none in mode "routed".
+    pub(crate) bridges: Option<BTreeMap<String, u32>>,
 }
 
 impl State {
@@ -46,6 +54,37 @@ impl State {
             change(&mut in_force);
             self.put_in_force(in_force);
         }
+    }
+
+    /// Why the kernel should forward instead of the router, a sentence for each kind of kernel state. A bridge that
+    /// joins interfaces which the kernel does not join is never handed back: nobody would forward.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let Some(InForce { plan, .. }) = self.in_force.as_deref() else {
+            return Vec::new();
+        };
+        let is_alone = || no_bridge(plan, self.bridges.as_ref()).is_some();
+        let ignored = match plan.router.kernel_change {
+            OnChange::Stop => return Vec::new(), // giving everything back is part of the end
+            _ if plan.router.mode == Mode::Bridged && is_alone() => return Vec::new(),
+            OnChange::Ignore => Finding::is_ignorable,
+            OnChange::HandBack => |_: &Finding| false,
+        };
+        let counting: Vec<_> = self
+            .findings
+            .iter()
+            .filter(|f| !ignored(f))
+            .cloned()
+            .collect();
+        refusals(&counting, &plan.router)
+    }
+
+    /// Whether the router forwards although the kernel should.
+    pub(crate) fn must_hand_back(&self) -> bool {
+        let forwards = self
+            .in_force
+            .as_ref()
+            .is_some_and(|i| i.handed_back.is_empty());
+        forwards && !self.reasons().is_empty()
     }
 
     /// A port, and the interface at which its transit is taken.

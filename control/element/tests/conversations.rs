@@ -12,18 +12,22 @@
 //! > lost PORT | back PORT=INTERFACE | renamed PORT=INTERFACE OLD | carrier PORT yes|no
 //! > done | open PORT.. | moment N | drained yes|no | failed WHY    the end of an effect
 //! > facts [INTERFACE missing|tunnel|BYTES].. [rules CHAIN..]       the end of `survey`, or for the next start
+//! > kernel [netfilter:CHAIN | rule:RULE | ipsec:POLICY]..         what is found of the kernel's state
+//! > bridges [INTERFACE=BRIDGE]..            for the next `kernel`
 //! > after N                                   N milliseconds pass
 //! ```
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use weir_base::{Instant, Span};
+use weir_element::kernel::kinds;
 use weir_element::{
-    Completion, Effect, Element, Event, Facts, InForce, Moment, Output, Place, Request, Ticket,
-    Unfit,
+    Completion, Effect, Element, Event, Facts, Finding, InForce, Moment, Output, Place, Request,
+    Ticket, Unfit,
 };
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
@@ -38,6 +42,8 @@ struct Talk {
     /// For the next start.
     facts: Facts,
     is_surveying: bool,
+    /// For the next state of the kernel.
+    bridges: Option<BTreeMap<String, u32>>,
 }
 
 #[test]
@@ -118,6 +124,20 @@ impl Talk {
                 let (port, works) = (words[0].to_owned(), words[1] == "yes");
                 let event = Event::Carrier { port, works };
                 return self.element.handle_event(self.now, event);
+            }
+            "kernel" => {
+                let findings = words.iter().map(|word| finding(word)).collect();
+                let bridges = self.bridges.clone();
+                let event = Event::Kernel { findings, bridges };
+                return self.element.handle_event(self.now, event);
+            }
+            "bridges" => {
+                let bridge = |word: &&str| {
+                    let (interface, bridge) = word.split_once('=').unwrap();
+                    (interface.to_owned(), bridge.parse().unwrap())
+                };
+                self.bridges = Some(words.iter().map(bridge).collect());
+                return;
             }
             "after" => {
                 self.now += millis(words[0]);
@@ -212,10 +232,21 @@ fn changes(words: &[&str]) -> Vec<Change> {
 }
 
 /// Components of the router that conversations set; other names without a dot are ports.
-const ROUTER: [&str; 2] = ["mode", "bypass_netfilter"];
+const ROUTER: [&str; 4] = ["mode", "bypass_netfilter", "bypass_rules", "kernel_change"];
 
 fn plan(words: &[&str]) -> Plan {
     Plan::check(&changes(words)).unwrap()
+}
+
+fn finding(word: &str) -> Finding {
+    let (kind, what) = word.split_once(':').unwrap();
+    let kind = match kind {
+        "netfilter" => &kinds::NETFILTER,
+        "rule" => &kinds::POLICY_RULES,
+        "ipsec" => &kinds::XFRM,
+        other => panic!("no kind `{other}`"),
+    };
+    Finding::new(kind, what)
 }
 
 fn facts(words: &[&str]) -> Facts {
@@ -223,7 +254,8 @@ fn facts(words: &[&str]) -> Facts {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if *word == "rules" {
-            facts.bypassed = words.by_ref().map(|chain| (*chain).to_owned()).collect();
+            let chain = |chain: &&str| Finding::new(&kinds::NETFILTER, *chain);
+            facts.findings = words.by_ref().map(chain).collect();
             continue;
         }
         let interface = (*word).to_owned();
@@ -263,12 +295,21 @@ fn shown(output: &Output) -> String {
         }
         Output::Notice(notice) => format!("notice {notice:?}"),
         Output::InForce(in_force) => {
-            let InForce { plan, taken, .. } = &**in_force;
+            let InForce {
+                plan,
+                taken,
+                handed_back,
+                ..
+            } = &**in_force;
             let taken = taken.iter();
             let taken = taken.map(|(port, interface)| format!("{port}@{interface}"));
             let taken: Vec<_> = taken.collect();
+            let kernel = match handed_back.len() {
+                0 => "",
+                _ => "; the kernel forwards",
+            };
             format!(
-                "in force: {}; taken: {}",
+                "in force: {}; taken: {}{kernel}",
                 ports(&plan.ports),
                 taken.join(" ")
             )

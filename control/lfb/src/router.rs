@@ -47,14 +47,14 @@ pub const PARAMETERS: &[Parameter] = &[
         "bypass_netfilter",
         Kind::Flag,
         "false",
-        "start although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
+        "forward although the box has netfilter rules that transit through weir does not pass: prerouting, forward, postrouting, ingress of a port",
     )
     .id(24),
     Parameter::new(
         "netfilter_change",
-        Kind::Word(&["warn", "stop"]),
-        "warn",
-        "what to do when such rules appear while the router runs; warn: log an error and list them in `weir show netfilter`; stop: end, so that the kernel forwards and applies them",
+        Kind::Word(&["", "warn", "stop"]),
+        "",
+        "old name of `kernel_change`: warn is \"ignore\", stop is \"stop\"",
     )
     .id(25),
     Parameter::new(
@@ -64,6 +64,34 @@ pub const PARAMETERS: &[Parameter] = &[
         "address and port of loopback for browsers, like \"127.0.0.1:8080\": every local user may read there what passes; empty: only the socket has the page",
     )
     .id(26),
+    Parameter::new(
+        "kernel_change",
+        Kind::Word(&["hand_back", "stop", "ignore"]),
+        "hand_back",
+        "what to do when the kernel gets rules, policies or routes that weir refuses, while the router runs; hand_back: the kernel forwards until they are gone or permitted; stop: end the router, and the kernel forwards; ignore: log an error, and go on where a key could permit it",
+    )
+    .id(27),
+    Parameter::new(
+        "bypass_rules",
+        Kind::Flag,
+        "false",
+        "forward although the box has policy rules (`ip rule`) beyond the default ones, or ports in a VRF: forwarded packets use the tables local, main and default",
+    )
+    .id(28),
+    Parameter::new(
+        "bypass_tc",
+        Kind::Flag,
+        "false",
+        "forward although ports have traffic-control filters or tcx programs at their ingress, which transit through weir does not pass",
+    )
+    .id(29),
+    Parameter::new(
+        "bypass_default_route",
+        Kind::Flag,
+        "false",
+        "forward although a default route leads to an interface that is no port: packets that follow it are dropped as not-a-port",
+    )
+    .id(30),
 ];
 
 /// The address of a page; none if the text is empty.
@@ -94,10 +122,8 @@ pub struct RouterPlan {
     pub age_max: Span,
     /// A router without a sign of life for this time is ended; none: it is never.
     pub watchdog: Option<Span>,
-    /// Whether netfilter rules of the box may be bypassed by transit.
-    pub bypass_netfilter: bool,
-    /// The reaction to netfilter rules that appear while the router runs, and that forwarded packets bypass.
-    pub netfilter_change: OnChange,
+    /// The reaction to refused kernel state that appears while the router runs.
+    pub kernel_change: OnChange,
     /// The address of the page for browsers; none if only the socket has it.
     pub page: Option<SocketAddr>,
     /// The components as they were asked for, for showing.
@@ -107,16 +133,36 @@ pub struct RouterPlan {
 /// The reaction to a change of the machine while the router runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnChange {
-    /// Log it and go on.
-    Warn,
+    /// Let the kernel forward until the state is gone or permitted.
+    HandBack,
     /// End, so that the kernel takes over.
     Stop,
+    /// Log it and go on, where a key could permit it.
+    Ignore,
 }
 
 impl RouterPlan {
     /// The mode as a configuration writes it.
     pub fn mode_word(&self) -> &'static str {
         self.settings.word("mode")
+    }
+
+    /// Whether a key permits kernel state that is refused otherwise.
+    pub fn permits(&self, key: &str) -> bool {
+        self.settings.flag(key)
+    }
+
+    /// Keys with an old name, a sentence for each.
+    pub fn outdated(&self) -> Option<String> {
+        let new = match self.settings.word("netfilter_change") {
+            "" => return None,
+            "warn" => "ignore",
+            other => other,
+        };
+        Some(format!(
+            "`netfilter_change` is an old name: write `kernel_change = \"{new}\"`; without it the kernel forwards while \
+             the router refuses its state"
+        ))
     }
 
     /// From checked settings; an error says what is wrong with `page`.
@@ -130,20 +176,25 @@ impl RouterPlan {
             pool: Some(settings.count("pool") as usize).filter(|pool| *pool > 0),
             age_max: settings.span("age_max"),
             watchdog: Some(settings.span("watchdog")).filter(|limit| *limit > Span::ZERO),
-            bypass_netfilter: settings.flag("bypass_netfilter"),
-            netfilter_change: match settings.word("netfilter_change") {
-                "stop" => OnChange::Stop,
-                _ => OnChange::Warn,
+            kernel_change: match (
+                settings.word("kernel_change"),
+                settings.word("netfilter_change"),
+            ) {
+                ("stop", _) | ("hand_back", "stop") => OnChange::Stop,
+                ("ignore", _) | ("hand_back", "warn") => OnChange::Ignore,
+                _ => OnChange::HandBack,
             },
             page: page_address(settings.text("page"))?,
             settings,
         })
     }
 
-    /// Whether a running router can go over to this plan: all but the page is fixed from its start on.
+    /// Whether a running router can go over to this plan: all but the page, and what it does about kernel state, is
+    /// fixed from its start on.
     pub fn fits_running(&self, running: &Self) -> bool {
         let as_running = Self {
             page: running.page,
+            kernel_change: running.kernel_change,
             settings: running.settings.clone(),
             ..self.clone()
         };

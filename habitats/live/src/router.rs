@@ -9,12 +9,11 @@
 //! - [`events`]: events of the forwarding thread
 //! - [`autorate`]: ports that find the rate of the link behind them
 //! - [`limits`]: rules for the machine's own packets, and for devices on ports
-//! - [`bypass`]: netfilter rules that forwarded packets bypass
+//! - [`watch`]: kernel state that the router refuses or warns of
 //! - [`classification`]: the classifier of flows for implicit encapsulation rules
 //! - [`journal`]: the log
 
 mod autorate;
-pub mod bypass;
 mod carrier;
 mod classification;
 mod driver;
@@ -25,6 +24,7 @@ mod ports;
 pub mod reader;
 mod running;
 mod survey;
+mod watch;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -35,13 +35,13 @@ use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
 use weir_path::ip::tables::Tables;
 
-use self::bypass::Bypassed;
 use self::carrier::{Carrier, Launched};
 use self::driver::{Driver, Input, Launch};
 pub use self::events::Inbox;
 use self::events::handle_events;
 pub use self::running::{INJECTIONS_MAX, Running};
 pub use self::survey::survey;
+use self::watch::Known;
 use crate::kernel::follow;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::Worker;
@@ -55,15 +55,15 @@ pub struct Starting {
     launched: oneshot::Receiver<Launch>,
     answered: oneshot::Receiver<Answer>,
     guard: Arc<Mutex<TransitGuard>>,
-    bypassed: Arc<Mutex<Bypassed>>,
+    known: Arc<Mutex<Known>>,
 }
 
 /// Starts a router with a plan that these facts permit, in the calling thread's network namespace. Call it within a
 /// runtime.
 pub fn start(plan: Plan, facts: Facts) -> Result<Starting, String> {
     let (element, inbox) = mpsc::channel();
-    let carrier = Carrier::new(&plan, element.clone())?;
-    let (guard, bypassed) = (carrier.guard(), carrier.bypassed());
+    let carrier = Carrier::new(&plan, &facts, element.clone())?;
+    let (guard, known) = (carrier.guard(), carrier.known());
     let (launch, launched) = oneshot::channel();
     Driver::start(carrier, inbox, launch).map_err(|e| format!("control thread: {e}"))?;
     let starting = Starting {
@@ -71,7 +71,7 @@ pub fn start(plan: Plan, facts: Facts) -> Result<Starting, String> {
         element,
         launched,
         guard,
-        bypassed,
+        known,
     };
     Ok(starting)
 }
@@ -103,7 +103,7 @@ impl Starting {
             (handle, tables, neighbours),
             published,
             Arc::clone(&self.guard),
-            Arc::clone(&self.bypassed),
+            Arc::clone(&self.known),
             self.element.clone(),
         );
         Ok((Arc::new(running), thread, inbox))
@@ -121,7 +121,7 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
     tasks.spawn(handle_events(Arc::clone(running), inbox));
     tasks.spawn(limits::follow_links(Arc::clone(running)));
     tasks.spawn(limits::follow_rates(Arc::clone(running)));
-    tasks.spawn(bypass::follow(Arc::clone(running)));
+    tasks.spawn(watch::follow(Arc::clone(running)));
     tasks.spawn(autorate::follow(Arc::clone(running)));
 }
 

@@ -159,3 +159,38 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<()> {
         Ok(())
     }
 }
+
+/// Number of BPF programs at the ingress of an interface (tcx, Linux 6.6).
+pub(crate) fn tcx_ingress_programs(interface: u32) -> io::Result<u32> {
+    const BPF_PROG_QUERY: libc::c_int = 16;
+    const BPF_TCX_INGRESS: u32 = 46;
+    /// The member `query` of `union bpf_attr`.
+    #[repr(C, align(8))]
+    #[derive(Default)]
+    struct Query {
+        interface: u32,
+        attach_type: u32,
+        query_flags: u32,
+        attach_flags: u32,
+        /// No address: only the number is wanted.
+        programs: u64,
+        count: u32,
+        padding: u32,
+        others: [u64; 4],
+    }
+    let mut query = Query {
+        interface,
+        attach_type: BPF_TCX_INGRESS,
+        ..Query::default()
+    };
+    // SAFETY: pointer and length describe `query`, which the kernel reads and writes; its other pointers are null.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_QUERY,
+            std::ptr::from_mut(&mut query),
+            size_of::<Query>(),
+        )
+    };
+    check(result as libc::c_int).map(|()| query.count)
+}

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use common::{in_namespace, run, succeeds, two_hosts};
 use weir_live::kernel::announcements::Announcements;
-use weir_live::kernel::netfilter::bypassed;
+use weir_live::kernel::state::{Changed, Reader, Scope};
 use weir_live::kernel::transit::TransitGuard;
 use weir_path::plane::Mode;
 
 const PORTS: [&str; 2] = ["ra", "rb"];
 
 fn found(mode: Mode) -> Vec<String> {
-    let chains = bypassed(mode, &PORTS).unwrap();
+    let ports = PORTS.map(str::to_owned).to_vec();
+    let chains = Reader::default()
+        .read(&Scope { mode, ports }, Changed::ALL)
+        .chains;
     chains.iter().map(ToString::to_string).collect()
 }
 

@@ -40,17 +40,19 @@ pub(super) fn source(choice: &Choice<'_>, rates: Rates) -> Source {
 }
 
 /// The configuration.
-pub(super) fn text(choice: &Choice<'_>, rates: Rates, bypass_netfilter: bool) -> String {
+pub(super) fn text(choice: &Choice<'_>, rates: Rates, permits: &[&str]) -> String {
     let mut text = comment(
         "weir's configuration, written by `weir init`. `weir check FILE` says what is wrong with it, and \
          `weir list configuration` prints every key.",
     );
-    if bypass_netfilter {
+    if !permits.is_empty() {
         text += "\n";
         text += &comment(
-            "Forwarded packets bypass this machine's netfilter rules: `weir show netfilter` lists them.",
+            "weir does not follow this state of the kernel, and forwards all the same: `weir show kernel` lists it.",
         );
-        text += "bypass_netfilter = true\n";
+    }
+    for key in permits {
+        text += &format!("{key} = true\n");
     }
     text += &uplink(choice, rates);
     for (number, interface) in choice.networks.iter().enumerate() {
@@ -127,7 +129,7 @@ fn left_out(choice: &Choice<'_>) -> String {
 }
 
 /// Interfaces that are no ports and may carry forwarded traffic all the same.
-pub(super) fn carrying<'a>(choice: &Choice<'a>) -> Vec<&'a str> {
+fn carrying<'a>(choice: &Choice<'a>) -> Vec<&'a str> {
     let left_out = choice.left_out.iter().map(|(interface, _)| *interface);
     let carrying = left_out.filter(|interface| interface.up && has_address(interface));
     carrying.map(|interface| interface.name.as_str()).collect()
@@ -208,7 +210,7 @@ mod tests {
             down: None,
         };
         assert_eq!(source(&choice, given), Source::Given);
-        let found = rates(&text(&choice, given, false));
+        let found = rates(&text(&choice, given, &[]));
         let port = |name: &str, interface: &str, mbit: u64| {
             let rate = (mbit > 0).then(|| Rate::from_mbps(mbit));
             (name.to_owned(), interface.to_owned(), rate)
@@ -222,7 +224,7 @@ mod tests {
         sorted.sort();
         assert_eq!(sorted, expected);
 
-        let cable = text(&choice, Rates::default(), true);
+        let cable = text(&choice, Rates::default(), &["bypass_netfilter"]);
         assert!(rates(&cable).contains(&port("wan", "eth0", 950)), "{cable}");
         assert!(cable.contains("bypass_netfilter = true"));
         assert_eq!(source(&choice, Rates::default()), Source::Cable);
@@ -245,7 +247,7 @@ mod tests {
             up: None,
             down: Some(Rate::from_mbps(240)),
         };
-        let text = text(&choice, down, false);
+        let text = text(&choice, down, &[]);
         assert_eq!(source(&choice, down), Source::Nobody);
         assert!(text.contains("# rate = \"95 Mbit\""), "{text}");
         assert!(

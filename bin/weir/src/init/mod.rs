@@ -34,15 +34,36 @@ pub(crate) struct InitArguments {
     /// An interface to a network of yours; may be given several times [default: all that have an address]
     #[arg(long, value_name = "INTERFACE")]
     lan: Vec<String>,
-    /// Start although this machine has netfilter rules that forwarded packets will bypass
+    /// Forward although this machine has netfilter rules that forwarded packets will bypass
     #[arg(long)]
     bypass_netfilter: bool,
+    /// Forward although this machine has policy rules, or ports in a VRF
+    #[arg(long)]
+    bypass_rules: bool,
+    /// Forward although ports have traffic-control filters at their ingress
+    #[arg(long)]
+    bypass_tc: bool,
+    /// Forward although a default route leads to an interface that is no port
+    #[arg(long)]
+    bypass_default_route: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite the file if it exists
     #[arg(long, requires = "out")]
     force: bool,
+}
+
+impl InitArguments {
+    /// The keys that permit kernel state, each with whether it is set.
+    fn permits(&self) -> [(&'static str, bool); 4] {
+        [
+            ("bypass_netfilter", self.bypass_netfilter),
+            ("bypass_rules", self.bypass_rules),
+            ("bypass_tc", self.bypass_tc),
+            ("bypass_default_route", self.bypass_default_route),
+        ]
+    }
 }
 
 /// The name of the text in messages, before it is a file.
@@ -72,10 +93,17 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         up: arguments.rate,
         down: arguments.download,
     };
-    let text = draft::text(&choice, rates, arguments.bypass_netfilter);
+    let permits = arguments.permits().into_iter();
+    let permits: Vec<_> = permits
+        .filter(|(_, set)| *set)
+        .map(|(key, _)| key)
+        .collect();
+    let text = draft::text(&choice, rates, &permits);
     let shown = arguments.out.as_deref().unwrap_or(Path::new(DRAFT));
     let admitted = configuration::here(shown, &text);
-    let doubts = admitted.map_err(|failure| refused(&failure))?.doubts;
+    let doubts = admitted
+        .map_err(|failure| refused(arguments, &failure))?
+        .doubts;
     match &arguments.out {
         None => print(&text)?,
         Some(path) => write(path, &text, arguments.force)?,
@@ -86,11 +114,15 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
 }
 
 /// A draft that `weir check` refuses is not written.
-fn refused(failure: &Failure) -> Failure {
+fn refused(arguments: &InitArguments, failure: &Failure) -> Failure {
     let mut why = format!("nothing was written: {failure}");
+    let permits = arguments.permits().into_iter().map(|(key, _)| key);
+    for key in permits.filter(|key| failure.to_string().contains(key)) {
+        why += &format!("\n`weir init --{}` sets `{key}`", key.replace('_', "-"));
+    }
     if why.contains("bypass_netfilter") {
-        why += "\n`weir init --bypass-netfilter` sets that key. A machine that filters or translates addresses for \
-                others is better behind or before weir: docs/router.md, \"Netfilter\"";
+        why += "\nA machine that filters or translates addresses for others is better behind or before weir: \
+                docs/router.md, \"Netfilter\"";
     }
     Failure::Usage(why)
 }
@@ -114,13 +146,6 @@ fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
         Source::Nobody => note(
             "note: the uplink has no rate, so weir decides nothing on a slower line. Give 95 % of the line: --rate \"38 Mbit\"",
         ),
-    }
-    let carrying = draft::carrying(choice);
-    if !carrying.is_empty() {
-        note(&format!(
-            "note: forwarded packets to and from {} will be dropped; `--lan NAME` makes it a port",
-            carrying.join(", ")
-        ));
     }
     for doubt in doubts {
         note(&format!("note: {doubt}"));

@@ -4,6 +4,7 @@ pub(crate) mod api;
 pub(crate) mod configuration;
 pub(crate) mod dashboard;
 pub(crate) mod drops;
+pub(crate) mod kernel;
 pub(crate) mod metrics;
 pub(crate) mod prometheus;
 

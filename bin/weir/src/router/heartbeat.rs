@@ -26,6 +26,8 @@ use super::service_manager;
 pub(super) const BEATS: u32 = 5;
 /// Byte for "the router is alive".
 pub(super) const ALIVE: u8 = b'.';
+/// Byte for "the router is alive, and the kernel forwards meanwhile".
+pub(super) const HANDED_BACK: u8 = b'k';
 /// Byte for "the kernel forwards again, and no more beats will come".
 pub(super) const ENDS: u8 = b'e';
 
@@ -67,7 +69,7 @@ impl Heart {
     }
 
     /// Sends beats as long as both threads work. Returns when the supervisor has died.
-    pub(super) async fn beat(self, handle: Handle) -> String {
+    pub(super) async fn beat(self, handle: Handle, is_handed_back: impl Fn() -> bool) -> String {
         if self.supervisor.is_none() {
             service_manager::notify(service_manager::READY);
         }
@@ -80,7 +82,7 @@ impl Heart {
                 if !answered.swap(false, Ordering::Relaxed) {
                     continue; // the last question still waits
                 }
-                self.say(ALIVE);
+                self.say(if is_handed_back() { HANDED_BACK } else { ALIVE });
                 let answered = Arc::clone(&answered);
                 let asked = handle.post(move |_| answered.store(true, Ordering::Relaxed));
                 if let Err(error) = asked {
@@ -103,8 +105,11 @@ impl Heart {
         match &self.supervisor {
             // Full: the supervisor itself is stopped. Broken: it has died, and the reader notices that.
             Some(supervisor) => drop(io::Write::write(&mut &**supervisor, &[byte])),
-            None if byte == ALIVE => service_manager::notify(service_manager::ALIVE),
-            None => service_manager::notify(service_manager::STOPPING),
+            None if byte == ENDS => service_manager::notify(service_manager::STOPPING),
+            None => {
+                service_manager::notify(service_manager::ALIVE);
+                service_manager::notify(service_manager::status(byte == HANDED_BACK));
+            }
         }
     }
 
@@ -164,7 +169,7 @@ mod tests {
             .unwrap();
         let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
         runtime.block_on(async {
-            let beating = tokio::spawn(heart.beat(handle.clone()));
+            let beating = tokio::spawn(heart.beat(handle.clone(), || false));
             pause(200).await;
             assert!(beats(&ours) >= 2);
             let stand_still = |_: &mut _| thread::sleep(Duration::from_millis(600));

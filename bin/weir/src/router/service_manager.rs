@@ -14,6 +14,14 @@ pub(super) const ALIVE: &str = "WATCHDOG=1";
 /// The router is stopping in an orderly way.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
+/// Who forwards.
+pub(super) const fn status(is_handed_back: bool) -> &'static str {
+    match is_handed_back {
+        true => "STATUS=the kernel forwards: `weir show status` says why",
+        false => "STATUS=weir forwards",
+    }
+}
+
 /// Notifies the service manager, if there is one.
 pub(super) fn notify(state: &str) {
     if let Err(error) = send(state) {

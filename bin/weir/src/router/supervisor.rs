@@ -30,7 +30,7 @@ use weir_live::namespace::{Signal, signal};
 use weir_live::signals;
 
 use super::Role;
-use super::heartbeat::{self, BEATS, ENDS};
+use super::heartbeat::{self, ALIVE, BEATS, ENDS, HANDED_BACK};
 use super::service_manager::{self, notify};
 use crate::Failure;
 
@@ -56,6 +56,7 @@ pub(super) fn supervise(config: &Path, limit: Span, role: Role) -> Result<(), Fa
             limit,
             is_ready: false,
             is_ending: false,
+            is_handed_back: None,
         }
         .run(signals)
         .await
@@ -105,6 +106,8 @@ struct Supervisor {
     is_ready: bool,
     /// It has announced that no more beats will come.
     is_ending: bool,
+    /// The kernel forwards meanwhile, as far as the service manager knows.
+    is_handed_back: Option<bool>,
 }
 
 struct Signals {
@@ -159,6 +162,15 @@ impl Supervisor {
             self.is_ready = true;
         }
         notify(service_manager::ALIVE);
+        let latest = bytes
+            .iter()
+            .rfind(|byte| [ALIVE, HANDED_BACK].contains(byte));
+        let is_handed_back = latest.map(|byte| *byte == HANDED_BACK);
+        if let Some(is_handed_back) = is_handed_back.filter(|now| self.is_handed_back != Some(*now))
+        {
+            notify(service_manager::status(is_handed_back));
+            self.is_handed_back = Some(is_handed_back);
+        }
         if bytes.contains(&ENDS) {
             notify(service_manager::STOPPING);
             self.is_ending = true;

@@ -1,8 +1,9 @@
 //! Transit goes from the kernel to the router, and back, at a moment that lies ahead.
 
 use weir_base::Span;
+use weir_lfb::port::PortPlan;
 
-use super::{Job, Step, Task, place};
+use super::{Job, Step, Task};
 use crate::effect::{Effect, Moment, Place};
 use crate::state::State;
 
@@ -12,12 +13,21 @@ const SETTLE: Span = Span::from_millis(1);
 impl Job {
     /// Ports whose transit should be the router's and is not.
     pub(super) fn places_to_take(&self, state: &State) -> Vec<Place> {
+        if !state.reasons().is_empty() {
+            return Vec::new();
+        }
         if let Task::TakeAgain(place) = &self.task {
             return vec![place.clone()];
         }
-        let in_force = state.in_force.iter();
-        let ports = in_force.flat_map(|in_force| &in_force.plan.ports);
+        let Some(in_force) = state.in_force.as_deref() else {
+            return Vec::new();
+        };
+        let ports = in_force.plan.ports.iter();
         let untaken = ports.filter(|port| state.taken(&port.name).is_none());
+        let place = |port: &PortPlan| Place {
+            port: port.name.clone(),
+            interface: in_force.interface(port).to_owned(),
+        };
         untaken.map(place).collect()
     }
 
@@ -45,6 +55,9 @@ impl Job {
         let ports = self.gone();
         let taken = places.into_iter().map(|place| place.port).collect();
         let mut steps = vec![Step::Do(Effect::End(taken, until)), Step::Wait(until.at)];
+        if let Task::HandBack { .. } = self.task {
+            return steps; // the ports go on sending what they hold
+        }
         if is_removal {
             steps.push(Step::Do(Effect::Close(ports.clone())));
         }

@@ -33,6 +33,9 @@ impl Job {
                     return;
                 };
                 let port = port.clone();
+                if let Task::HandBack { .. } = task {
+                    state.change(|in_force| drop(in_force.taken.remove(&port))); // taken anew, with its rules
+                }
                 state.notice(Notice::RulesStay { port, is_lost, why });
             }
             (Stage::Take, _) => self.fail_to_take(effect, why, state),
@@ -81,7 +84,7 @@ impl Job {
     }
 
     /// The answer to the request, if the job has one.
-    pub(super) fn answer(&mut self, state: &State) -> Option<(Ticket, Answer)> {
+    pub(super) fn answer(&mut self, state: &mut State) -> Option<(Ticket, Answer)> {
         let answer = match self.failure.take() {
             Some(why) => Err(why),
             None => Ok(self.messages(state)),
@@ -90,7 +93,11 @@ impl Job {
             Task::Start { ticket, .. }
             | Task::Change { ticket, .. }
             | Task::Stop { ticket, .. } => Some((ticket, answer)),
-            Task::Lost { .. } | Task::TakeAgain(_) => None,
+            Task::TakeBack => {
+                state.notice(Notice::TakenBack);
+                None
+            }
+            Task::Lost { .. } | Task::TakeAgain(_) | Task::HandBack { .. } => None,
         }
     }
 
@@ -106,6 +113,14 @@ impl Job {
         if !self.untaken.is_empty() || self.stage == Stage::Survey {
             messages.extend(self.untaken.iter().cloned());
             return messages; // a check stops after its survey
+        }
+        let kernel = state.reasons();
+        if !kernel.is_empty() {
+            messages.push(format!(
+                "the kernel forwards at all ports: {}",
+                kernel.join("; ")
+            ));
+            return messages;
         }
         let waits = |port: &&PortPlan| state.taken(&port.name).is_none();
         let waiting = admitted.added.iter().filter(waits);

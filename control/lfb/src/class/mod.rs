@@ -22,6 +22,7 @@ use crate::fpf::Part;
 pub mod ce_routes;
 mod drops;
 pub(crate) mod fpf;
+pub mod kernel;
 mod neighbours;
 pub mod netfilter;
 pub mod ports;
@@ -54,6 +55,7 @@ pub static BLOCKS: &[&Block] = &[
     &fpf::FPF,
     &fpf::ENCAPSULATIONS,
     &fpf::CLASSES,
+    &kernel::KERNEL,
     &netfilter::NETFILTER,
     &rates::RATES,
     &reflectors::REFLECTORS,
@@ -88,6 +90,8 @@ pub enum Source {
     Tables(fn(&Tables) -> Value),
     /// Ports that find their rate, as whoever finds it knows them.
     Rates(fn(&[rates::Finding]) -> Value),
+    /// Kernel state that the router refuses or warns of.
+    Kernel(fn(&[kernel::Found]) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
     /// The latest sample, and the records of those before it.

@@ -5,8 +5,8 @@ use weir_model::class::{Cell, Class, Form};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    BYTES, Block, Column, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT, component,
-    components, row,
+    BYTES, Block, Column, FLAG, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT,
+    component, components, row,
 };
 use crate::router::{self, RouterPlan};
 
@@ -43,6 +43,8 @@ pub struct Process {
     pub bypassed: usize,
     /// Of these, chains that appeared while it ran.
     pub bypassed_new: usize,
+    /// Why the kernel forwards instead, a sentence for each kind of its state; empty while the router forwards.
+    pub handed_back: Vec<String>,
     /// Packets that it has made itself.
     pub created: u64,
 }
@@ -106,6 +108,26 @@ const COLUMNS: &[Column<ProcessRow>] = &[
     component(11, "bypassed_chains_new", NUMBER, "0")
         .about("Of these, chains that appeared while the router ran.")
         .read(|process| (process.bypassed_new as u64).into()),
+    component(12, "handed_back", FLAG, "false")
+        .about(
+            "Whether the kernel forwards at all ports, because of its state that the router refuses; `weir show kernel` lists it.",
+        )
+        .shown(&[Cell::new("HANDED BACK")])
+        .read(|process| (!process.handed_back.is_empty()).into()),
+    component(
+        13,
+        "handed_back_why",
+        TEXT,
+        "IPsec policies: out 10.0.0.0/24 10.1.0.0/24",
+    )
+    .optional()
+    .varying()
+    .about("Why the kernel forwards; null while the router forwards.")
+    .shown(&[Cell::new("WHY").or("-")])
+    .read(|process| {
+        let why = process.handed_back.join("; ");
+        Some(why).filter(|why| !why.is_empty()).into()
+    }),
     component(20, "created", PACKET_COUNTER, "12")
         .about(
             "Packets that the router made itself: ICMP errors, fragments but the first of each packet, copies, and \

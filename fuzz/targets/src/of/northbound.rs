@@ -163,6 +163,7 @@ impl Operator for Idle {
             Source::Ports(read) => read(&plane, &[class::ports::Device::default()]),
             Source::Tables(read) => read(&Tables::default()),
             Source::Rates(read) => read(&[]),
+            Source::Kernel(read) => read(&[]),
             Source::Netfilter(read) => read(&[]),
             Source::CeRoutes(read) => read(&Default::default()),
             Source::Sampled(read) => read(&Sampled::default(), &query),
@@ -176,6 +177,7 @@ impl Operator for Idle {
                 ports: 1,
                 bypassed: 0,
                 bypassed_new: 0,
+                handed_back: Vec::new(),
                 created: plane.created(),
             }),
         })

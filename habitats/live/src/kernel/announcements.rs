@@ -9,6 +9,8 @@ use super::netlink::NetlinkSocket;
 
 /// `NFNLGRP_NFTABLES` of linux/netfilter/nfnetlink.h.
 const NFTABLES_GROUP: u32 = 7;
+/// `XFRMNLGRP_POLICY` of linux/xfrm.h.
+const POLICIES_GROUP: u32 = 4;
 /// Maximum announcements taken at once; if some are left, the next call returns immediately.
 const TAKEN_MAX: usize = 1024;
 
@@ -21,17 +23,28 @@ pub struct Announcements {
 impl Announcements {
     /// Announcements about rules of nf_tables.
     pub fn of_rules() -> io::Result<Self> {
-        Self::open(libc::NETLINK_NETFILTER, NFTABLES_GROUP)
+        Self::open(libc::NETLINK_NETFILTER, &[NFTABLES_GROUP])
+    }
+
+    /// Announcements about policy rules.
+    pub fn of_policy_rules() -> io::Result<Self> {
+        let groups = [libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE];
+        Self::open(libc::NETLINK_ROUTE, &groups)
+    }
+
+    /// Announcements about IPsec policies.
+    pub fn of_policies() -> io::Result<Self> {
+        Self::open(libc::NETLINK_XFRM, &[POLICIES_GROUP])
     }
 
     /// Announcements about interfaces.
     pub fn of_links() -> io::Result<Self> {
-        Self::open(libc::NETLINK_ROUTE, libc::RTNLGRP_LINK)
+        Self::open(libc::NETLINK_ROUTE, &[libc::RTNLGRP_LINK])
     }
 
-    fn open(protocol: libc::c_int, group: u32) -> io::Result<Self> {
+    fn open(protocol: libc::c_int, groups: &[u32]) -> io::Result<Self> {
         let socket = NetlinkSocket::open(protocol)?;
-        socket.join(group)?;
+        groups.iter().try_for_each(|group| socket.join(*group))?;
         Ok(Self {
             socket: register(socket)?,
             buffer: vec![0; 4096], // never read, so a cut announcement is good enough

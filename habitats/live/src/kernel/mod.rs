@@ -15,6 +15,7 @@
 //! - [`inventory`]: all interfaces and default routes, for someone who chooses ports
 //! - [`losses`]: announcements after which the kernel may have lost some of these routes
 //! - [`netfilter`]: rules of the box that transit through the router bypasses
+//! - [`state`]: everything of the kernel that a router refuses or warns of
 //! - [`addresses`]: gives addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
 
@@ -30,6 +31,7 @@ pub mod losses;
 pub mod message;
 pub mod neighbours;
 pub mod netfilter;
+pub mod state;
 pub mod tables;
 pub mod transit;
 

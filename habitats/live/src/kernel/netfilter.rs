@@ -9,8 +9,8 @@
 //! | legacy iptables, ip6tables | PREROUTING, FORWARD, POSTROUTING of raw, mangle, nat, filter, security | as ip and ip6 |
 //!
 //! A chain counts if it has a rule or a drop policy. The router's own tables do not count. The egress hook does not
-//! count either, because frames sent by a packet socket pass it. Programs of other kinds at the same places (XDP,
-//! traffic control, BPF) and legacy ebtables are not detected.
+//! count either, because frames sent by a packet socket pass it. BPF programs at hooks of netfilter, IPVS and legacy
+//! ebtables are not detected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +18,8 @@ use std::io;
 
 use weir_path::plane::Mode;
 
+use super::links;
 use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
-use super::{iptables, links};
 
 /// A chain whose rules or policy transit bypasses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,14 +52,15 @@ impl fmt::Display for BypassedChain {
     }
 }
 
-/// Finds the chains that transit between these interfaces bypasses, in the calling thread's network namespace.
-pub fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
-    let passed = Passed::of(mode, ports)?;
-    let mut found = passed.select(&read_chains()?);
-    if passed.ip {
-        found.extend(iptables::bypassed()?);
-    }
-    Ok(found)
+/// Finds the chains of nf_tables that transit between these interfaces bypasses, in the calling thread's network
+/// namespace.
+pub(super) fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedChain>> {
+    Ok(Passed::of(mode, ports)?.select(&read_chains()?))
+}
+
+/// Whether transit between these interfaces would pass the hooks of IP, those of legacy iptables too.
+pub(super) fn passes_ip(mode: Mode, ports: &[&str]) -> io::Result<bool> {
+    Ok(Passed::of(mode, ports)?.ip)
 }
 
 /// Hooks that transit would pass if the kernel forwarded it.

@@ -70,6 +70,17 @@ impl Routes {
         })
     }
 
+    /// The actions of all routes of a prefix, also of those that are not in force.
+    pub(super) fn all_of(&self, prefix: &IpNet) -> impl Iterator<Item = Action> {
+        let candidates = self.candidates.get(prefix).into_iter().flatten();
+        candidates.map(|candidate| {
+            let object = candidate
+                .object
+                .and_then(|id| self.object_way(id, NESTING_MAX));
+            object.map_or_else(|| candidate.way.action(), |way| way.action())
+        })
+    }
+
     /// Inserts a new route. False if the route that it replaced can be found only by reading everything again.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
         let list = self.candidates.entry(prefix).or_default();

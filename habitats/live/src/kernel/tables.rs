@@ -28,7 +28,7 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use tracing::warn;
 use weir_path::ip::source_check::SourceCheck;
-use weir_path::ip::tables::{Interface, Mac, Neighbour, Tables};
+use weir_path::ip::tables::{Action, Interface, Mac, Neighbour, Tables};
 
 use super::message::{self, ConfOf, KernelMessage, Placement};
 use super::netlink::{self, messages};
@@ -62,6 +62,11 @@ impl TableState {
     /// The tables as they are now.
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// The actions of all routes of a prefix, also of those that are not in force.
+    pub(super) fn all_of(&self, prefix: &IpNet) -> impl Iterator<Item = Action> {
+        self.routes.all_of(prefix)
     }
 
     /// Applies the messages of a datagram.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use weir_base::{Span, Streams};
-use weir_element::{Completion, Effect, Limits, Moment, Place};
+use weir_element::{Completion, Effect, Facts, Limits, Moment, Place};
 use weir_lfb::Plan;
 use weir_lfb::fpf::FpfPlan;
 use weir_lfb::port::PortPlan;
@@ -16,12 +16,12 @@ use weir_path::ip::tables::Tables;
 use weir_path::plane::Mode;
 use weir_path::plane::edge::Replaced;
 
-use super::bypass::{self, Bypassed};
 use super::classification::{self, Classes, Wake};
 use super::driver::Input;
 use super::events::Inbox;
 use super::ports::{self, Opened, frame_bytes_max};
 use super::survey;
+use super::watch::Known;
 use crate::clock::{self, UnixTime};
 use crate::device::{Tenure, af_packet};
 use crate::kernel::claim::{ClaimError, Claims};
@@ -41,7 +41,7 @@ pub(super) struct Carrier {
     tables: Option<Arc<Tables>>,
     worker: Option<Handle>,
     launched: Option<Launched>,
-    bypassed: Arc<Mutex<Bypassed>>,
+    known: Arc<Mutex<Known>>,
     /// The classes of flows in force, for the classifier.
     classes: Classes,
     /// Wakes the classifier, once it has started.
@@ -66,7 +66,11 @@ fn failed(what: &str, error: &dyn Display) -> String {
 
 impl Carrier {
     /// Creates the holders of claims and rules; nothing is claimed or taken yet. Call it within a runtime.
-    pub(super) fn new(plan: &Plan, report: mpsc::Sender<Input>) -> Result<Self, String> {
+    pub(super) fn new(
+        plan: &Plan,
+        facts: &Facts,
+        report: mpsc::Sender<Input>,
+    ) -> Result<Self, String> {
         let owner = format!("process {}, {}", std::process::id(), plan.router.socket);
         let guard = TransitGuard::install(&[])
             .map_err(|e| failed("cannot keep transit from the kernel", &e))?;
@@ -77,7 +81,7 @@ impl Carrier {
             tables: None,
             worker: None,
             launched: None,
-            bypassed: Arc::default(),
+            known: Arc::new(Mutex::new(Known::at_start(&facts.findings))),
             classes: Arc::default(),
             classifier: None,
             report: Some(report),
@@ -90,9 +94,9 @@ impl Carrier {
         Arc::clone(&self.guard)
     }
 
-    /// Netfilter chains that forwarded packets bypass.
-    pub(super) fn bypassed(&self) -> Arc<Mutex<Bypassed>> {
-        Arc::clone(&self.bypassed)
+    /// Kernel state that the router refuses or warns of.
+    pub(super) fn known(&self) -> Arc<Mutex<Known>> {
+        Arc::clone(&self.known)
     }
 
     /// The result of [`Effect::Launch`], once.
@@ -186,14 +190,12 @@ impl Carrier {
         worker.call(work).map_err(|e| e.to_string())
     }
 
-    fn survey(&self, plan: &Plan, all: bool) -> weir_element::Facts {
+    fn survey(&self, plan: &Plan, all: bool) -> Facts {
         if !all {
             return survey::frames(plan);
         }
-        let (facts, chains) = survey::all(plan);
-        if plan.router.bypass_netfilter {
-            bypass::permit(chains, &self.bypassed);
-        }
+        let facts = survey::all(plan);
+        lock(&self.known).permit(&facts.findings, &plan.router);
         facts
     }
 

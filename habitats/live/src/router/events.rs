@@ -194,6 +194,8 @@ mod tests {
             plan,
             taken: BTreeMap::new(),
             limits,
+            handed_back: Vec::new(),
+            renamed: BTreeMap::new(),
         };
         let published = Arc::new(Published::new(Arc::new(in_force)));
         let guard = Arc::new(Mutex::new(TransitGuard::install(&[]).unwrap()));

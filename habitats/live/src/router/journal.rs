@@ -54,6 +54,16 @@ pub(super) fn notice(notice: Notice) {
                 "the kernel forwards packets that arrive at these ports"
             );
         }
+        Notice::HandedBack { why } => {
+            for why in &why {
+                tracing::error!(
+                    "the kernel forwards at all ports until this is gone or permitted: {why}"
+                );
+            }
+        }
+        Notice::TakenBack => {
+            tracing::warn!("weir forwards again: nothing speaks against it any longer")
+        }
         Notice::NotDrained { ports: Some(ports) } => {
             tracing::warn!(ports, "removed with packets in their queues");
         }
@@ -65,7 +75,7 @@ pub(super) fn notice(notice: Notice) {
             tracing::warn!(
                 ports,
                 error = why,
-                "removed without giving transit back in an orderly way"
+                "given up without giving transit back in an orderly way"
             );
         }
         Notice::NotGivenBack { ports: None, why } => {

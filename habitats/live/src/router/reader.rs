@@ -15,7 +15,7 @@ use weir_lfb::class::{BLOCKS, Block, Source};
 use weir_model::Value;
 use weir_path::plane::{Plane, PlanePort};
 
-use super::{Running, bypass};
+use super::Running;
 use crate::clock;
 use crate::mutex::lock;
 use crate::worker::{LinkState, Worker};
@@ -121,8 +121,13 @@ impl Reader {
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
             Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
             Source::Rates(read) => Ok(read(&self.running.finders.report())),
-            Source::Netfilter(read) => Ok(read(&bypass::report(&lock(&self.running.bypassed)))),
             Source::CeRoutes(read) => Ok(read(&self.running.ce_routes())),
+            Source::Netfilter(read) => Ok(read(&lock(&self.running.known).report_chains())),
+            Source::Kernel(read) => {
+                let in_force = self.running.in_force();
+                let found = lock(&self.running.known).report(&in_force.plan.router);
+                Ok(read(&found))
+            }
             Source::Status(read) => {
                 let (pool_packets, created) =
                     self.ask(|worker| (worker.plane.pool_packets(), worker.plane.created()))?;
@@ -163,7 +168,7 @@ impl Reader {
 
     fn status(&self, pool_packets: usize, created: u64) -> Process {
         let in_force = self.running.in_force();
-        let (bypassed, bypassed_new) = bypass::counts(&lock(&self.running.bypassed));
+        let (bypassed, bypassed_new) = lock(&self.running.known).chains();
         Process {
             version: self.version,
             pid: std::process::id(),
@@ -175,6 +180,7 @@ impl Reader {
             ports: in_force.plan.ports.len(),
             bypassed,
             bypassed_new,
+            handed_back: in_force.handed_back.clone(),
         }
     }
 }

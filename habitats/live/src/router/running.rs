@@ -18,8 +18,8 @@ use weir_path::exception::{Exception, Injection};
 use weir_path::ip::tables::Tables;
 
 use super::autorate::Finders;
-use super::bypass::Bypassed;
 use super::driver::Input;
+use super::watch::Known;
 use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
@@ -51,8 +51,8 @@ pub struct Running {
     pub(super) finders: Finders,
     /// Keeps transit from the kernel.
     pub guard: Arc<Mutex<TransitGuard>>,
-    /// Rules of the machine that forwarded packets bypass.
-    pub bypassed: Arc<Mutex<Bypassed>>,
+    /// Kernel state that the router refuses or warns of.
+    pub(super) known: Arc<Mutex<Known>>,
     element: mpsc::Sender<Input>,
     /// Time of the last change of single components. The next change holds the lock while it waits for its turn, and
     /// nothing else waits for the lock.
@@ -89,7 +89,7 @@ impl Running {
         (handle, tables, neighbours): (Handle, Arc<Tables>, Neighbours),
         published: Arc<Published>,
         guard: Arc<Mutex<TransitGuard>>,
-        bypassed: Arc<Mutex<Bypassed>>,
+        known: Arc<Mutex<Known>>,
         element: mpsc::Sender<Input>,
     ) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl Running {
             published,
             finders: Finders::default(),
             guard,
-            bypassed,
+            known,
             element,
             changed: Mutex::new(Instant::now()),
         }

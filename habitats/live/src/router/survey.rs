@@ -6,13 +6,10 @@ use std::fs;
 use weir_element::{Facts, Unfit};
 use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
-use weir_path::plane::Mode;
 
-use super::bypass;
 use super::ports::frame_bytes_max;
+use super::watch;
 use crate::device::af_packet;
-use crate::kernel::bridge;
-use crate::kernel::netfilter::BypassedChain;
 
 /// Settings that switch off the kernel's forwarding when they are 0.
 const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
@@ -21,7 +18,7 @@ const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forward
 pub fn survey(plan: &Plan) -> Facts {
     let unfit = unfit(plan);
     match unfit.is_empty() {
-        true => all(plan).0,
+        true => all(plan),
         false => Facts {
             unfit,
             ..Facts::default()
@@ -29,24 +26,16 @@ pub fn survey(plan: &Plan) -> Facts {
     }
 }
 
-/// Reads all facts, and the netfilter chains that forwarded packets would bypass.
-pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
-    let chains = bypass::read(plan).unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot read which rules of this machine forwarded packets would bypass");
-        Vec::new()
-    });
-    let facts = Facts {
+/// Reads all facts.
+pub(super) fn all(plan: &Plan) -> Facts {
+    let (findings, bridges) = watch::survey(plan);
+    Facts {
         unfit: unfit(plan),
-        bypassed: chains.iter().map(ToString::to_string).collect(),
+        findings,
         forwarding_off: forwarding_off(),
-        // Without netlink, no router can start anyway.
-        bridges: match plan.router.mode {
-            Mode::Bridged => bridge::masters().ok(),
-            Mode::Routed => None,
-        },
+        bridges,
         ..frames(plan)
-    };
-    (facts, chains)
+    }
 }
 
 /// Reads the frame sizes only: nothing else matters as long as every port keeps its interface.

@@ -31,6 +31,12 @@ pub(super) fn health() -> Vec<Panel> {
             ("sum(resets(weir_uptime_seconds{{i}}[1h]))", ""),
         ),
         number(
+            "Kernel forwards instead",
+            "1 while the kernel forwards, because of rules, policies or routes that weir does not follow; `weir show status` says why.",
+            ("none", Some(1.0)),
+            ("weir_handed_back{{i}}", ""),
+        ),
+        number(
             "Netfilter chains bypassed",
             "Rules of the machine that forwarded packets do not pass; `weir show netfilter` lists them.",
             ("none", Some(1.0)),

@@ -59,7 +59,9 @@ impl Sampled {
             | Source::Rates(_)
             | Source::CeRoutes(_)
             | Source::Status(_) => block.class.metric.is_some(),
-            Source::Flows(..) | Source::Tables(_) | Source::Netfilter(_) => false,
+            Source::Flows(..) | Source::Tables(_) | Source::Kernel(_) | Source::Netfilter(_) => {
+                false
+            }
         }
     }
 

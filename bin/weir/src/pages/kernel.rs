@@ -1,0 +1,48 @@
+//! The table of kernel state in docs/router.md.
+
+use serde_json::{Value, json};
+use weir_element::kernel::Stance;
+use weir_element::kernel::kinds;
+
+use super::cell;
+
+/// The table: a row for each kind, under its part of the kernel.
+pub(crate) fn markdown() -> String {
+    let mut text = String::from(
+        "| kernel state | what the kernel decides by it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
+    );
+    let shown = |stance: Stance| cell(&format!("**{}**: {}", stance.word(), stance.why()));
+    let mut parts: Vec<_> = kinds::all().map(|kind| kind.part).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    for part in parts {
+        for kind in kinds::all().filter(|kind| kind.part == part) {
+            text += &format!(
+                "| {part}: {} | {} | {} | {} | {} |\n",
+                cell(kind.name),
+                cell(kind.decides),
+                shown(kind.routed),
+                shown(kind.bridged),
+                cell(kind.read),
+            );
+        }
+    }
+    text
+}
+
+/// The same content as JSON.
+pub(crate) fn json() -> Value {
+    let shown = |stance: Stance| json!({ "does": stance.word(), "why": stance.why() });
+    let rows = kinds::all().map(|kind| {
+        json!({
+            "part": kind.part,
+            "name": kind.name,
+            "decides": kind.decides,
+            "routed": shown(kind.routed),
+            "bridged": shown(kind.bridged),
+            "read": kind.read,
+            "permit": kind.advice.and_then(|advice| advice.permit).map(|permit| permit.key),
+        })
+    });
+    rows.collect()
+}

@@ -1,0 +1,269 @@
+//! Every kind of kernel state, and what weir does about it.
+//!
+//! A new kind is an entry here, if weir refuses it or warns of it (a reader of the habitat gives the findings), or else in
+//! [`others`](super::others).
+
+use super::others::OTHERS;
+use super::{Advice, Kind, Permit, Stance};
+use Stance::{Refuses, Warns, Without};
+
+pub(super) const NETFILTER_PART: &str = "Netfilter";
+const RULES_PART: &str = "Policy routing";
+pub(super) const ROUTES_PART: &str = "Routes and next hops";
+pub(super) const IPSEC_PART: &str = "IPsec";
+pub(super) const CONTROL_PART: &str = "Traffic control, XDP";
+pub(super) const LINKS_PART: &str = "Interfaces";
+pub(super) const SYSCTL_PART: &str = "Sysctls";
+pub(super) const BRIDGE_PART: &str = "Bridges";
+
+pub(super) const NO_IP: Stance = Without("a bridge reads no IP");
+pub(super) const TABLES: &str = "rtnetlink, announced";
+const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
+
+/// Chains of nf_tables and of legacy iptables.
+pub static NETFILTER: Kind = Kind {
+    part: NETFILTER_PART,
+    name: "netfilter rules",
+    decides: "prerouting, forward, postrouting, ingress of a port: drop, translate, mark",
+    routed: Refuses("`bypass_netfilter = true` permits it"),
+    bridged: Refuses(
+        "ingress of a port; family bridge if the ports are in a bridge; those of IP with br_netfilter",
+    ),
+    read: "nf_tables, announced; legacy iptables every half second",
+    advice: Some(Advice {
+        claim: "forwarded packets would bypass these netfilter rules of this machine",
+        remedy: "remove them",
+        permit: Some(Permit {
+            key: "bypass_netfilter",
+            then: "forwarded packets bypass",
+        }),
+    }),
+};
+
+/// Rules beyond the default ones, default ones that are missing.
+pub static POLICY_RULES: Kind = Kind {
+    part: RULES_PART,
+    name: "policy rules",
+    decides: "which routing table a packet is looked up in, and packets without a table: `ip rule`",
+    routed: Refuses(
+        "every rule but those of the tables local, main and default in this order; rules with `iif lo`, with `oif`, or \
+         for users other than root concern the box's own packets only, and are permitted. `bypass_rules = true` permits all",
+    ),
+    bridged: NO_IP,
+    read: TABLES,
+    advice: Some(Advice {
+        claim: "weir does not follow these policy rules of this machine, and would send forwarded packets elsewhere",
+        remedy: "remove them, or restore the missing ones (`ip rule`); VPN clients that route all traffic add such rules",
+        permit: Some(Permit {
+            key: "bypass_rules",
+            then: "forwarded packets ignore",
+        }),
+    }),
+};
+
+/// Ports that belong to a VRF.
+pub static VRF: Kind = Kind {
+    part: RULES_PART,
+    name: "VRFs",
+    decides: "the routing table of the interfaces in a VRF, and the rule `l3mdev`",
+    routed: Refuses(
+        "if a port is in one; a VRF without ports, for management, is permitted. `bypass_rules = true` permits it",
+    ),
+    bridged: Refuses("a port in a VRF is not in a bridge"),
+    read: SURVEYED,
+    advice: Some(Advice {
+        claim: "weir does not follow the routing table of a VRF, and these ports are in one",
+        remedy: "take them out of it (`ip link set PORT nomaster`)",
+        permit: Some(Permit {
+            key: "bypass_rules",
+            then: "forwarded packets ignore the VRF of",
+        }),
+    }),
+};
+
+/// Policies of IPsec that demand a tunnel or forbid packets.
+pub static XFRM: Kind = Kind {
+    part: IPSEC_PART,
+    name: "IPsec policies",
+    decides: "which forwarded packets leave encrypted (out) or are let through (fwd), and the default of both",
+    routed: Refuses(
+        "policies out and fwd with a template or action block, and a default of block. No key permits it, because \
+         packets would leave in clear text",
+    ),
+    bridged: NO_IP,
+    read: "xfrm netlink, announced; policies of a socket and of XFRM interfaces do not concern ports",
+    advice: Some(Advice {
+        claim: "weir would forward packets in clear text that these IPsec policies of this machine encrypt or forbid",
+        remedy: "end the tunnels on another box, or remove the policies (`ip xfrm policy`); no key permits this",
+        permit: None,
+    }),
+};
+
+/// Filters and programs at the ingress of a port.
+pub static TC_INGRESS: Kind = Kind {
+    part: CONTROL_PART,
+    name: "tc ingress filters",
+    decides: "qdiscs ingress and clsact, tcx programs, at the ingress of a port: drop, police, change",
+    routed: Refuses("they act behind the packet tap. `bypass_tc = true` permits it"),
+    bridged: Refuses("they act behind the packet tap. `bypass_tc = true` permits it"),
+    read: "rtnetlink, every half second; tcx by bpf(2)",
+    advice: Some(Advice {
+        claim: "forwarded packets would bypass these traffic-control filters at the ingress of ports",
+        remedy: "remove them (`tc qdisc del dev PORT clsact`, or `ingress`; `bpftool net` lists programs)",
+        permit: Some(Permit {
+            key: "bypass_tc",
+            then: "forwarded packets bypass",
+        }),
+    }),
+};
+
+/// Filters that redirect frames, for instance to an IFB.
+pub static TC_REDIRECT: Kind = Kind {
+    part: CONTROL_PART,
+    name: "tc redirections",
+    decides: "action `mirred` at the ingress of a port, for instance to an IFB that shapes downloads",
+    routed: Refuses(
+        "redirected frames come back behind the rules that keep them from the kernel: both would forward them. No key permits it",
+    ),
+    bridged: Refuses("as routed"),
+    read: "rtnetlink, every half second",
+    advice: Some(Advice {
+        claim: "the kernel would forward packets a second time that these traffic-control filters redirect at the ingress of ports",
+        remedy: "remove them (`tc qdisc del dev PORT ingress`); to shape downloads, give the port to the LAN a `rate`",
+        permit: None,
+    }),
+};
+
+/// Ports whose packets the kernel gives to another interface.
+pub static MASTER: Kind = Kind {
+    part: LINKS_PART,
+    name: "master interfaces",
+    decides: "bridge, bond, team, Open vSwitch: who gets the frames of a member",
+    routed: Refuses("a port that is a member: the interface above it is the port"),
+    bridged: Refuses("a port that is a member of anything but a bridge"),
+    read: SURVEYED,
+    advice: Some(Advice {
+        claim: "the kernel gives the packets of these ports to the interfaces that they belong to",
+        remedy: "make the interface above the port, or take the port out of it (`ip link set PORT nomaster`)",
+        permit: None,
+    }),
+};
+
+/// Default routes that leave past the ports.
+pub static UNPORTED_DEFAULT: Kind = Kind {
+    part: ROUTES_PART,
+    name: "default routes past the ports",
+    decides: "routes for everything (also halves: 0.0.0.0/1, 2000::/3) to an interface that is no port",
+    routed: Refuses("one next hop outside is enough. `bypass_default_route = true` permits it"),
+    bridged: NO_IP,
+    read: TABLES,
+    advice: Some(Advice {
+        claim: "the kernel would forward by a default route to an interface that is no port, where weir drops packets as `not-a-port`",
+        remedy: "make that interface a port, or keep a route that only the box itself needs in a VRF",
+        permit: Some(Permit {
+            key: "bypass_default_route",
+            then: "forwarded packets are dropped that the kernel would send by",
+        }),
+    }),
+};
+
+/// Other routes that leave past the ports.
+pub static UNPORTED_ROUTE: Kind = Kind {
+    part: ROUTES_PART,
+    name: "routes past the ports",
+    decides: "other routes to an interface that is no port",
+    routed: Warns("packets that follow one are dropped as `not-a-port`"),
+    bridged: NO_IP,
+    read: TABLES,
+    advice: Some(Advice {
+        claim: "packets from ports to these interfaces, which are no ports, are dropped as `not-a-port`",
+        remedy: "make an interface a port if this machine forwards to it",
+        permit: None,
+    }),
+};
+
+/// Default routes past the ports that others precede.
+pub static SPARE_DEFAULT: Kind = Kind {
+    part: ROUTES_PART,
+    name: "spare default routes past the ports",
+    decides: "default routes with a higher metric to an interface that is no port",
+    routed: Warns("once it is in force, it counts as a default route past the ports"),
+    bridged: NO_IP,
+    read: "rtnetlink at the start and at a reload",
+    advice: Some(Advice {
+        claim: "once other default routes are gone, the kernel would forward by one to an interface that is no port",
+        remedy: "weir then hands forwarding back to the kernel; make that interface a port if that is not meant",
+        permit: None,
+    }),
+};
+
+/// Programs in front of the packet tap.
+pub static XDP: Kind = Kind {
+    part: CONTROL_PART,
+    name: "XDP programs",
+    decides: "native and generic programs at a port: drop, change, redirect",
+    routed: Warns(
+        "they act before weir: what they drop or change is dropped and changed; what they send on themselves passes no queue",
+    ),
+    bridged: Warns("as routed"),
+    read: SURVEYED,
+    advice: Some(Advice {
+        claim: "these XDP programs act before weir, and frames that they send on pass no queue of weir",
+        remedy: "`ip link set PORT xdp off` removes a program",
+        permit: None,
+    }),
+};
+
+/// Interfaces on ports whose packets weir does not know.
+pub static UPPER: Kind = Kind {
+    part: LINKS_PART,
+    name: "interfaces on ports",
+    decides: "VLAN, macvlan, ipvlan, MACsec: who gets frames of the interface below",
+    routed: Warns(
+        "VLAN and macvlan devices work as before; ipvlan and MACsec devices on a port may receive nothing",
+    ),
+    bridged: Warns("what stands on the ports receives nothing"),
+    read: SURVEYED,
+    advice: Some(Advice {
+        claim: "these interfaces on ports may receive nothing while weir runs",
+        remedy: "make the interface itself the port, or put it on an interface that is no port",
+        permit: None,
+    }),
+};
+
+/// Settings by which a bridge of the kernel does not join its ports.
+pub static BRIDGE_FILTER: Kind = Kind {
+    part: BRIDGE_PART,
+    name: "bridge settings",
+    decides: "`vlan_filtering`, isolated ports: which frames a bridge passes between two ports",
+    routed: Without("a port is not in a bridge"),
+    bridged: Refuses("weir passes every frame between its ports"),
+    read: SURVEYED,
+    advice: Some(Advice {
+        claim: "weir passes every frame between its ports, and these settings of the bridge would hold some back",
+        remedy: "switch them off (`ip link set BRIDGE type bridge vlan_filtering 0`, `bridge link set dev PORT isolated off`)",
+        permit: None,
+    }),
+};
+
+/// Every kind, as docs/router.md lists them.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    WITH_FINDINGS.iter().copied().chain(&OTHERS)
+}
+
+/// Kinds with a reader of findings.
+static WITH_FINDINGS: [&Kind; 13] = [
+    &NETFILTER,
+    &POLICY_RULES,
+    &VRF,
+    &XFRM,
+    &TC_REDIRECT,
+    &TC_INGRESS,
+    &MASTER,
+    &BRIDGE_FILTER,
+    &UNPORTED_DEFAULT,
+    &UNPORTED_ROUTE,
+    &SPARE_DEFAULT,
+    &XDP,
+    &UPPER,
+];

@@ -1,0 +1,183 @@
+//! Routes that leave past the ports: packets that follow one are dropped.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use weir_element::Finding;
+use weir_element::kernel::kinds::{SPARE_DEFAULT, UNPORTED_DEFAULT, UNPORTED_ROUTE};
+use weir_path::ip::tables::{Action, Route, Tables};
+
+use super::Scope;
+use crate::kernel::tables::TableState;
+
+/// Prefixes of an interface that are named; the others are counted.
+const NAMED_MAX: usize = 3;
+
+/// Routes for everything, or for halves of it, that have a next hop past the ports.
+pub fn defaults_past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
+    let routes = tables.routes().filter(|(prefix, _)| is_default(prefix));
+    let finding = |(prefix, interface): (IpNet, &str)| {
+        Finding::new(&UNPORTED_DEFAULT, default_by(&prefix, interface))
+    };
+    let mut findings: Vec<_> = outside(tables, routes, scope).map(finding).collect();
+    findings.dedup();
+    findings
+}
+
+/// The other routes past the ports, an entry for each interface.
+pub fn past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
+    let routes = tables.routes().filter(|(prefix, _)| !is_default(prefix));
+    let mut of_interfaces: BTreeMap<&str, Vec<IpNet>> = BTreeMap::new();
+    for (prefix, interface) in outside(tables, routes, scope) {
+        of_interfaces.entry(interface).or_default().push(prefix);
+    }
+    let finding = |(interface, prefixes): (&str, Vec<IpNet>)| {
+        let named: Vec<_> = prefixes
+            .iter()
+            .take(NAMED_MAX)
+            .map(IpNet::to_string)
+            .collect();
+        let more = match prefixes.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Finding::new(
+            &UNPORTED_ROUTE,
+            format!("{interface} ({}{more})", named.join(", ")),
+        )
+    };
+    of_interfaces.into_iter().map(finding).collect()
+}
+
+/// Default routes past the ports that are not in force: those with a higher metric than others, beyond the ones that were
+/// `found`.
+pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let any = [
+        IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        Ipv6Addr::UNSPECIFIED.into(),
+    ];
+    for prefix in any.map(|any| IpNet::new_assert(any, 0)) {
+        let routes: Vec<_> = state
+            .all_of(&prefix)
+            .map(|action| Route { action, metric: 0 })
+            .collect();
+        let routes = routes.iter().map(|route| (prefix, route));
+        for (prefix, interface) in outside(state.tables(), routes, scope) {
+            let what = default_by(&prefix, interface);
+            if found.iter().all(|finding| finding.what != what) {
+                findings.push(Finding::new(&SPARE_DEFAULT, what));
+            }
+        }
+    }
+    findings.dedup();
+    findings
+}
+
+/// A default route as an operator knows it.
+fn default_by(prefix: &IpNet, interface: &str) -> String {
+    match prefix.prefix_len() {
+        0 if prefix.addr().is_ipv4() => format!("IPv4 default dev {interface}"),
+        0 => format!("IPv6 default dev {interface}"),
+        _ => format!("{prefix} dev {interface}"),
+    }
+}
+
+/// Whether a route is for so much of the address space that it stands for a default route: tunnels for all traffic
+/// often have two halves.
+fn is_default(prefix: &IpNet) -> bool {
+    match prefix {
+        IpNet::V4(prefix) => prefix.prefix_len() <= 1,
+        IpNet::V6(prefix) => prefix.prefix_len() <= 3,
+    }
+}
+
+/// Each next hop of these routes at an interface that is no port. Link-local networks do not count, because the kernel
+/// never forwards to them.
+fn outside<'a>(
+    tables: &'a Tables,
+    routes: impl Iterator<Item = (IpNet, &'a Route)>,
+    scope: &'a Scope,
+) -> impl Iterator<Item = (IpNet, &'a str)> {
+    let is_forwarded = |prefix: &IpNet| match prefix {
+        IpNet::V4(_) => true,
+        IpNet::V6(prefix) => {
+            let address = prefix.addr();
+            !(address.is_unicast_link_local() || address.is_multicast())
+        }
+    };
+    routes
+        .filter(move |(prefix, _)| is_forwarded(prefix))
+        .flat_map(move |(prefix, route)| {
+            let hops = match &route.action {
+                Action::Forward(hops) => hops.as_slice(),
+                _ => &[],
+            };
+            let name = |index: &u32| tables.interfaces.get(index).map(|i| i.name.as_str());
+            let names = hops.iter().filter_map(move |hop| name(&hop.interface));
+            names
+                .filter(|name| *name != "lo" && !scope.ports.iter().any(|port| port == name))
+                .map(move |name| (prefix, name))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_path::ip::tables::{Interface, NextHop};
+    use weir_path::plane::Mode;
+
+    #[test]
+    fn default_routes_past_the_ports_are_told_from_other_routes() {
+        let mut tables = Tables::default();
+        for (index, name) in [(1, "lo"), (2, "r0"), (3, "wwan0"), (4, "docker0")] {
+            let interface = Interface {
+                name: name.to_owned(),
+                ..Interface::default()
+            };
+            tables.interfaces.insert(index, interface);
+        }
+        let hops = |interfaces: &[u32]| {
+            let hop = |interface: &u32| NextHop {
+                interface: *interface,
+                gateway: None,
+                weight: 1,
+            };
+            Action::Forward(interfaces.iter().map(hop).collect())
+        };
+        for (prefix, action) in [
+            ("0.0.0.0/0", hops(&[2, 3])),
+            ("128.0.0.0/1", hops(&[3])),
+            ("10.0.0.0/8", hops(&[2])),
+            ("172.17.0.0/16", hops(&[4])),
+            ("172.18.0.0/16", hops(&[4])),
+            ("192.0.2.0/24", Action::Blackhole),
+            ("::/0", Action::Unreachable),
+            ("2000::/3", hops(&[3])),
+            ("fe80::/64", hops(&[4])),
+            ("fd00::/64", hops(&[1])),
+        ] {
+            tables.set_route(prefix.parse().unwrap(), Route { action, metric: 0 });
+        }
+        let scope = Scope {
+            mode: Mode::Routed,
+            ports: vec!["r0".to_owned()],
+        };
+        let shown = |findings: Vec<Finding>| -> Vec<_> {
+            findings.into_iter().map(|finding| finding.what).collect()
+        };
+        assert_eq!(
+            shown(defaults_past(&tables, &scope)),
+            [
+                "IPv4 default dev wwan0",
+                "128.0.0.0/1 dev wwan0",
+                "2000::/3 dev wwan0"
+            ]
+        );
+        assert_eq!(
+            shown(past(&tables, &scope)),
+            ["docker0 (172.17.0.0/16, 172.18.0.0/16)"]
+        );
+    }
+}
