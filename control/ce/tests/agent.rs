@@ -53,6 +53,8 @@ struct World {
     unreachable: Option<IpAddr>,
     /// No link can be opened.
     is_cut: bool,
+    /// Routes that the machine lacks, and those that it has lost.
+    kernel: [u64; 2],
 }
 
 fn path(text: &str) -> ComponentPath {
@@ -158,6 +160,7 @@ impl World {
             agent: agent(now, &plan()),
             plan: plan(),
             link: None,
+            kernel: [0; 2],
             links: 0,
             answers: BTreeMap::new(),
             tickets: 0,
@@ -280,9 +283,28 @@ impl World {
         }
     }
 
+    fn ce_routes(&self, example: Value) -> Value {
+        let Value::Struct(mut members) = example else {
+            panic!("it is a structure");
+        };
+        let [missing, lost] = self.kernel;
+        for (name, value) in &mut members {
+            match &**name {
+                "missing" => *value = missing.into(),
+                "lost" => *value = lost.into(),
+                "first" if missing == 0 => *value = "".into(),
+                _ => {}
+            }
+        }
+        Value::Struct(members)
+    }
+
     fn rows(&self, name: &str) -> Value {
         let class = Block::find(name).unwrap().class;
         let Some(kind) = owner(class.id) else {
+            if name == "ce_routes" {
+                return self.ce_routes(class.example());
+            }
             return match class.key {
                 [] => class.example(),
                 _ => Value::List(vec![class.example()]),
@@ -734,6 +756,36 @@ fn routes_are_restored_and_what_was_deleted_meanwhile_goes() {
     assert_eq!(world.machine(), machine);
     assert_eq!((world.table(PREFIXES), world.table(HOPS)), (2, 1));
     assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn an_fe_whose_kernel_lacks_routes_is_not_in_sync() {
+    let why = "degraded route 10.0.0.0/8: interface eth1 is down or absent";
+    let mut world = World::new(&[]);
+    assert_eq!(world.state(), "in sync");
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    for [missing, lost] in [[1, 1], [3, 3], [0, 3], [0, 4]] {
+        world.kernel = [missing, lost];
+        world.run(Span::from_secs(1));
+        let expected = match missing {
+            0 => "in sync".to_owned(),
+            1 => why.to_owned(),
+            more => format!("{why}; and {} routes more", more - 1),
+        };
+        assert_eq!(world.state(), expected);
+        let listed = if missing == 0 { "installed" } else { "written" };
+        assert_eq!(world.listed(), [format!("10.0.0.0/8 0 {listed}")]);
+    }
+    // Lost and restored between two samples: the CE hears of it.
+    let regained = |journal: &Journal| matches!(journal, Journal::Regained(_, 4));
+    assert!(world.journal.iter().any(regained), "{:?}", world.journal);
+    // It is known from the first moment of an association.
+    world.lose(false);
+    world.kernel = [1, 5];
+    world.mend();
+    assert_eq!(world.state(), why);
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn what_the_kernel_loses_is_known_and_comes_back() {
                 .success(),
         );
         let [state, why] = state(&stage, FE);
-        state == "degraded" && why.contains("again and again; the FE installs it again 2s later")
+        state == "degraded" && why.contains("again and again; the FE installs it again 2 s later")
     });
     assert_eq!(kept(&stage, FE, "missing"), 1, "the others are left alone");
     let more = kept(&stage, FE, "restored") - restored;
@@ -225,10 +225,9 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     let config = head
         .replace("id = 2\nname = \"edge1\"", "id = 3\nname = \"edge2\"")
         .replace("edge1", "stranger")
-        .replace("name = \"stranger\"", "name = \"edge2\"")
         + "[port.wan]\ninterface = \"e0\"\n";
     // What a dead process has left by an interface of nobody.
-    stage.ip("link add gone type dummy");
+    stage.ip("link add gone type veth peer name gone1");
     stage.ip("link set gone up");
     let mut fe = stage.start_fe();
     stage.in_sync();
@@ -239,17 +238,10 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     eventually("the second FE is in sync", || {
         stage.state("edge2") == "in sync"
     });
-    let log = |other: &crate::common::Router| other.log();
     swept("the second FE has swept", || {
-        other.log().contains("removed routes of an earlier process")
+        let log = other.log();
+        log.contains("routes of other FEs on this machine stay")
     });
-    assert!(
-        other
-            .log()
-            .contains("routes of other FEs on this machine stay"),
-        "{}",
-        other.log()
-    );
     has(
         &stage,
         50,

@@ -6,7 +6,7 @@
 //!
 //! Beside each packet out of a path, the same one comes without a header, which the kernel gets and judges.
 
-use etherparse::PacketBuilder;
+use etherparse::{IpNumber, PacketBuilder};
 use weir_benches::testbed::Testbed;
 use weir_live::device::Device;
 use weir_live::device::af_packet::AfPacket;
@@ -68,7 +68,7 @@ fn in_tunnel([from, to]: [&str; 2], is_extended: bool) -> (u16, Vec<u8>) {
     match (from.parse().unwrap(), to.parse().unwrap()) {
         (std::net::IpAddr::V4(from), std::net::IpAddr::V4(to)) => {
             let ip = PacketBuilder::ipv4(from.octets(), to.octets(), 64);
-            ip.write(&mut packet, 47.into(), &gre).unwrap();
+            ip.write(&mut packet, IpNumber(47), &gre).unwrap();
             (0x0800, packet)
         }
         (std::net::IpAddr::V6(from), std::net::IpAddr::V6(to)) => {
@@ -79,7 +79,7 @@ fn in_tunnel([from, to]: [&str; 2], is_extended: bool) -> (u16, Vec<u8>) {
                 false => (47, gre),
             };
             let ip = PacketBuilder::ipv6(from.octets(), to.octets(), 64);
-            ip.write(&mut packet, next.into(), &payload).unwrap();
+            ip.write(&mut packet, IpNumber(next), &payload).unwrap();
             (0x86dd, packet)
         }
         _ => unreachable!("of one family"),

@@ -31,8 +31,8 @@ pub struct CeRoutes {
     pub wanted: u64,
     /// Routes of these that it lacks now.
     pub missing: u64,
-    /// The first of these, and why.
-    pub first: Option<String>,
+    /// The first of these, and why; empty if there is none.
+    pub first: String,
     /// Routes that it has lost, those included that are installed again.
     pub lost: u64,
     /// Routes that were installed again.
@@ -86,9 +86,8 @@ const COLUMNS: &[Column<Routes>] = &[
         .shown(&[Cell::new("RESTORED").since_start()])
         .read(|routes| routes.restored.into()),
     component(5, "first", TEXT, "route 10.0.0.0/8: interface eth1 is down or absent")
-        .optional()
         .varying()
-        .about("The first route that the kernel lacks, and why.")
-        .shown(&[Cell::new("FIRST MISSING").or("")])
-        .read(|routes| routes.first.clone().into()),
+        .about("The first route that the kernel lacks, and why; empty if it has all of them.")
+        .shown(&[Cell::new("FIRST MISSING")])
+        .read(|routes| routes.first.as_str().into()),
 ];

@@ -22,6 +22,8 @@ use crate::kernel::install::{InstalledRoute, Installer, METRIC, RouteChange};
 
 /// Time after which routes are compared without an announcement.
 const COMPARE_INTERVAL: Span = Span::from_secs(60);
+/// The same after one that failed.
+const COMPARE_RETRY: Span = Span::from_secs(1);
 /// Shortest time between two comparisons; they use at most a tenth of the thread's time.
 const COMPARE_GAP: Span = Span::from_millis(100);
 const COMPARE_SHARE: u64 = 10;
@@ -152,11 +154,10 @@ impl Open {
     /// Compares the routes that the kernel has with those that it must have, and installs those that are due.
     pub(super) fn compare(&mut self) -> io::Result<()> {
         let now = clock::now();
-        let installed_now = self.installer.installed()?;
-        let found: HashMap<IpNet, InstalledRoute> = installed_now
-            .into_iter()
-            .map(|route| (route.prefix, route))
-            .collect();
+        self.due = now + COMPARE_RETRY; // unless it succeeds
+        let found = self.installer.installed()?.into_iter();
+        let found: HashMap<IpNet, InstalledRoute> =
+            found.map(|route| (route.prefix, route)).collect();
         let indices = indices(&self.interfaces);
         let owners = Owners::new(&indices);
         let links = std::mem::take(&mut self.links);

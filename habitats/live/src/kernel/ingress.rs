@@ -40,22 +40,24 @@ pub(super) fn local_chain(tunnels: &[Tunnel]) -> Chain {
 /// they came in by. The kernel, which does not know the tunnel, would answer them: with "protocol unreachable", or with
 /// "parameter problem" for one behind an extension header.
 fn of_tunnel((own, other): Tunnel) -> Rule {
-    /// Offset of the source in an IP header; the destination follows it.
-    const SOURCE_AT_V4: u32 = 12;
-    const SOURCE_AT_V6: u32 = 8;
+    /// Offsets of source and destination in an IP header.
+    const AT_V4: [u32; 2] = [12, 16];
+    const AT_V6: [u32; 2] = [8, 24];
     let octets = |address: IpAddr| match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
     let (protocol, at) = match own {
-        IpAddr::V4(_) => (ETH_P_IP, SOURCE_AT_V4),
-        IpAddr::V6(_) => (ETH_P_IPV6, SOURCE_AT_V6),
+        IpAddr::V4(_) => (ETH_P_IP, AT_V4),
+        IpAddr::V6(_) => (ETH_P_IPV6, AT_V6),
     };
-    let ends = [octets(other), octets(own)].concat();
     let gre = Rule::new().protocol(protocol).transport();
     let gre = gre.is(Compare::Equal, &[libc::IPPROTO_GRE as u8]);
-    gre.load(Base::Network, at, ends.len() as u32)
-        .is(Compare::Equal, &ends)
+    let ends = [other, own].map(octets);
+    at.iter().zip(&ends).fold(gre, |rule, (at, end)| {
+        let loaded = rule.load(Base::Network, *at, end.len() as u32);
+        loaded.is(Compare::Equal, end)
+    })
 }
 
 const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
