@@ -53,7 +53,7 @@ pub static POLICY_RULES: Kind = Kind {
     read: TABLES,
     advice: Some(Advice {
         claim: "weir does not follow these policy rules of this machine, and would send forwarded packets elsewhere",
-        remedy: "remove them, or restore the missing ones (`ip rule`); VPN clients that route all traffic add such rules",
+        remedy: "remove them or restore the missing ones (`ip rule`; a VPN client that takes all traffic adds such rules)",
         permit: Some(Permit {
             key: "bypass_rules",
             then: "forwarded packets ignore",
