@@ -29,7 +29,7 @@ pub struct Facts {
     pub unfit: BTreeMap<String, Unfit>,
     /// Netfilter chains that forwarded packets would bypass.
     pub bypassed: Vec<String>,
-    /// Settings of the kernel that are 0, and switch its own forwarding off.
+    /// Settings of the kernel that switch forwarding off, with their values.
     pub forwarding_off: Vec<String>,
     /// The kernel's bridge that each interface is in; none where that cannot be read.
     pub bridges: Option<BTreeMap<String, u32>>,
@@ -216,8 +216,11 @@ fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
     }
     match plan.router.mode {
         Mode::Bridged => doubts.extend(no_bridge(plan, facts)),
-        Mode::Routed => doubts.extend(facts.forwarding_off.iter().map(|name| {
-            format!("{name} is 0: when weir ends, the kernel will not forward in its place")
+        Mode::Routed => doubts.extend(facts.forwarding_off.iter().map(|setting| {
+            format!(
+                "{setting}: neither weir forwards what this setting is about, nor the kernel when weir ends; weir \
+                 follows the setting when it changes"
+            )
         })),
     }
     doubts
@@ -324,7 +327,7 @@ mod tests {
     fn a_router_that_would_not_fail_open_is_doubted() {
         let routed = plan(&["port.a.interface=r0"]);
         let facts = Facts {
-            forwarding_off: vec!["net/ipv4/ip_forward".to_owned()],
+            forwarding_off: vec!["net/ipv4/ip_forward is 0".to_owned()],
             ..Facts::default()
         };
         let doubts = |plan: &Plan, facts: &Facts| admit(None, plan, facts).unwrap().doubts;

@@ -37,6 +37,8 @@ pub enum Reason {
     OwnSource,
     /// The route back to its source does not lead to its ingress port (RFC 3704).
     ReversePath,
+    /// The kernel's settings forbid to forward it from the interface where it came in.
+    ForwardingOff,
     /// Packets to its destination address must not be forwarded (RFC 1812, section 5.3.7).
     MartianDestination,
     /// It is multicast or broadcast, which this router does not forward.
@@ -120,7 +122,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -134,6 +136,7 @@ impl Reason {
         Self::MartianSource,
         Self::OwnSource,
         Self::ReversePath,
+        Self::ForwardingOff,
         Self::MartianDestination,
         Self::Multicast,
         Self::SourceRoute,
@@ -239,9 +242,13 @@ impl Reason {
                 "reverse-path",
                 "The route back to its source does not lead to the port where it came in (`source_check`, rp_filter).",
             ),
+            Self::ForwardingOff => (
+                "forwarding-off",
+                "Forwarding of its IP version is switched off where it came in (ip_forward, conf.*.forwarding, disable_ipv6).",
+            ),
             Self::MartianDestination => (
                 "martian-destination",
-                "Its destination address may not be forwarded to.",
+                "Its destination address may not be forwarded to, or not without a route of its own.",
             ),
             Self::Multicast => (
                 "multicast",

@@ -33,7 +33,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
-use weir_path::ip::tables::Tables;
 
 use self::bypass::Bypassed;
 use self::carrier::{Carrier, Launched};
@@ -43,6 +42,7 @@ use self::events::handle_events;
 pub use self::running::{INJECTIONS_MAX, Running};
 pub use self::survey::survey;
 use crate::kernel::follow;
+use crate::kernel::tables::TableState;
 use crate::kernel::transit::TransitGuard;
 use crate::worker::Worker;
 
@@ -128,8 +128,8 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
 /// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do
 /// not depend on the tables: a change of routes must not wait for a change of ports.
 async fn follow_kernel(running: Arc<Running>) -> String {
-    let publish = |tables: Tables| {
-        let tables = Arc::new(tables);
+    let publish = |state: &TableState| {
+        let tables = Arc::new(state.tables().clone());
         journal::tables(&running.tables.load(), &tables);
         running.tables.store(Arc::clone(&tables));
         running.tables_changed.notify_one();

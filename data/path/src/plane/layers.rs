@@ -21,6 +21,7 @@ use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
+use crate::ip::own_address;
 use crate::ip::parse::parse;
 use crate::ip::source_check::{self, Ingress};
 use crate::ip::tables::{BURST, Neighbour, NeighbourKey};
@@ -150,8 +151,9 @@ impl Plane {
             interface: port.index,
             check: port.source_check,
         };
-        source_check::check(&self.tables, at, headers)?;
-        self.passed.insert(headers.source(), ingress);
+        if source_check::check(&self.tables, at, headers)? {
+            self.passed.insert(headers.source(), ingress);
+        }
         Ok(())
     }
 
@@ -384,9 +386,8 @@ impl Plane {
         self.fates.discard(packet, reason);
     }
 
-    /// The source address of an ICMP error: that of the offending packet's ingress port (RFC 1812, section
-    /// 4.3.2.4), or of any other port if that one has none. For a process of this machine it is that of the destination,
-    /// as in Linux' own tunnels: a packet from an address of the machine itself is a martian to its kernel.
+    /// The source address of an ICMP error. For a process of this machine it is that of the destination, as in Linux' own
+    /// tunnels: a packet from an address of the machine itself is a martian to its kernel.
     fn error_source(
         &self,
         origin: Origin,
@@ -396,17 +397,9 @@ impl Plane {
         if origin == Origin::Process {
             return Some(headers.destination());
         }
-        let to = headers.source();
-        let own = ingress
-            .and_then(|n| self.ports.get(n))
-            .and_then(|p| p.index);
-        let all = self.ports.iter().map(|p| p.index);
-        [own]
-            .into_iter()
-            .chain(all)
-            .flatten()
-            .filter_map(|index| self.tables.interfaces.get(&index))
-            .find_map(|interface| interface.address_for(to))
+        let port = ingress.and_then(|n| self.ports.get(n));
+        let interface = port.and_then(|port| port.index);
+        own_address::of_error(&self.tables, interface, headers.source())
     }
 }
 

@@ -40,3 +40,4 @@ mod local;
 mod netlink;
 mod nft;
 mod routes;
+mod settings;

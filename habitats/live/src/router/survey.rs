@@ -14,8 +14,16 @@ use crate::device::af_packet;
 use crate::kernel::bridge;
 use crate::kernel::netfilter::BypassedChain;
 
-/// Settings that switch off the kernel's forwarding when they are 0.
-const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
+/// Settings that switch off forwarding, and the value with which they do.
+const FORWARDING: [(&str, &str); 2] = [
+    ("net/ipv4/ip_forward", "0"),
+    ("net/ipv6/conf/all/forwarding", "0"),
+];
+/// The same for the interface of a port.
+const FORWARDING_AT: [(&str, &str, &str); 2] = [
+    ("net/ipv4/conf", "forwarding", "0"),
+    ("net/ipv6/conf", "disable_ipv6", "1"),
+];
 
 /// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
 pub fn survey(plan: &Plan) -> Facts {
@@ -38,7 +46,7 @@ pub(super) fn all(plan: &Plan) -> (Facts, Vec<BypassedChain>) {
     let facts = Facts {
         unfit: unfit(plan),
         bypassed: chains.iter().map(ToString::to_string).collect(),
-        forwarding_off: forwarding_off(),
+        forwarding_off: forwarding_off(plan),
         // Without netlink, no router can start anyway.
         bridges: match plan.router.mode {
             Mode::Bridged => bridge::masters().ok(),
@@ -73,11 +81,26 @@ fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
     plan.ports.iter().filter_map(of_port).collect()
 }
 
-fn forwarding_off() -> Vec<String> {
-    let is_off = |name: &&str| {
-        let value = fs::read_to_string(format!("/proc/sys/{name}"));
-        value.is_ok_and(|value| value.trim() == "0")
+/// The settings that switch off forwarding, in all or at a port.
+fn forwarding_off(plan: &Plan) -> Vec<String> {
+    let has = |(name, value): &(String, &str)| {
+        let found = fs::read_to_string(format!("/proc/sys/{name}"));
+        found.is_ok_and(|found| found.trim() == *value)
     };
-    let off = FORWARDING.into_iter().filter(is_off);
-    off.map(str::to_owned).collect()
+    let all = FORWARDING.map(|(name, value)| (name.to_owned(), value));
+    let all: Vec<_> = all.into_iter().filter(has).collect();
+    let at_port = |port: &PortPlan| {
+        let of = |(folder, name, value): (&str, &str, _)| {
+            (format!("{folder}/{}/{name}", port.interface), value)
+        };
+        FORWARDING_AT.map(of)
+    };
+    let at_ports = plan.ports.iter().flat_map(at_port).filter(has);
+    // Switched off for all ports says it once.
+    let is_said = |name: &str| all.iter().any(|(one, _)| one[..8] == name[..8]);
+    let at_ports: Vec<_> = at_ports.filter(|(name, _)| !is_said(name)).collect();
+    let settings = all.iter().chain(&at_ports);
+    settings
+        .map(|(name, value)| format!("{name} is {value}"))
+        .collect()
 }
