@@ -147,10 +147,7 @@ pub(crate) fn via(last: u8) -> Route {
         gateway: Some(gateway(last)),
         weight: 1,
     };
-    Route {
-        action: Action::Forward(vec![next_hop]),
-        metric: 0,
-    }
+    Action::Forward(vec![next_hop]).into()
 }
 
 fn gateway(last: u8) -> IpAddr {

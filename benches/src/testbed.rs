@@ -22,7 +22,7 @@ use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::namespace::Namespace;
 use weir_live::worker::Worker;
 use weir_path::egress::port::Link;
-use weir_path::ip::tables::{Action, Interface, Mac, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface, Mac, Neighbour, NextHop, Tables};
 use weir_path::plane::{Mode, Plane};
 
 /// The source's address.
@@ -202,7 +202,7 @@ pub(crate) fn add_network(
         mtu: 1500,
         up: true,
         carrier: true,
-        addresses: vec![address],
+        addresses: vec![Address::of(address)],
     };
     tables.interfaces.insert(index, interface);
     let next_hop = NextHop {
@@ -211,7 +211,7 @@ pub(crate) fn add_network(
         weight: 1,
     };
     let action = Action::Forward(vec![next_hop]);
-    tables.set_route(address.trunc(), Route { action, metric: 0 });
+    tables.set_route(address.trunc(), action.into());
 }
 
 /// The router's tables, by hand.

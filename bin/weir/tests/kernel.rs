@@ -4,6 +4,7 @@
 
 mod common;
 mod gateway;
+mod oracle;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, PATIENCE, PING, eventually};
+use common::{Bench, PATIENCE, PING, UNPACED, eventually};
 use gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
+use oracle::{Case, Probe, V4, V6};
 use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
 use weir_live::device::Device;
 use weir_model::Value;
@@ -346,4 +348,380 @@ fn transit_does_not_count_as_the_boxs_own() {
         received(&bench) - before >= 1000 * 1042
     });
     assert_eq!(wan(&bench, "local_dropped.packets"), 0);
+}
+
+/// Packets that the kernel forwards or not by its settings.
+const FORWARDING: &[Case] = &[
+    Case {
+        name: "nothing is changed",
+        setup: "true",
+        undo: "true",
+        probes: &[
+            V4,
+            V6,
+            V4.expiring(),
+            V6.expiring(),
+            V4.to("192.0.2.1"),
+            V6.to("2001:db8::1"),
+        ],
+    },
+    Case {
+        name: "ip_forward is 0",
+        setup: "sysctl -qw net.ipv4.ip_forward=0",
+        undo: "true",
+        probes: &[V4, V4.expiring(), V4.to("192.0.2.1"), V6],
+    },
+    Case {
+        name: "forwarding is 0 where they come in",
+        setup: "sysctl -qw net.ipv4.conf.r0.forwarding=0",
+        undo: "true",
+        probes: &[V4, V4.expiring(), V6],
+    },
+    Case {
+        name: "forwarding is 0 where they leave",
+        setup: "sysctl -qw net.ipv4.conf.r1.forwarding=0",
+        undo: "true",
+        probes: &[V4],
+    },
+    Case {
+        name: "IPv6's forwarding is 0",
+        setup: "sysctl -qw net.ipv6.conf.all.forwarding=0",
+        undo: "true",
+        probes: &[V6, V6.expiring(), V6.to("2001:db8::1"), V4],
+    },
+    Case {
+        name: "IPv6's forwarding is 0 at one interface, which only makes it a host",
+        setup: "sysctl -qw net.ipv6.conf.r0.forwarding=0 net.ipv6.conf.r1.forwarding=0",
+        undo: "true",
+        probes: &[V6],
+    },
+    Case {
+        name: "IPv6's forwarding is 0, but not where they come in",
+        setup: "sysctl -qw net.ipv6.conf.all.forwarding=0;
+            [ ! -e /proc/sys/net/ipv6/conf/r0/force_forwarding ] ||
+            sysctl -qw net.ipv6.conf.r0.force_forwarding=1",
+        undo: "true",
+        probes: &[V6],
+    },
+    Case {
+        name: "IPv6 is off where they come in",
+        setup: "sysctl -qw net.ipv6.conf.r0.disable_ipv6=1",
+        undo: "true",
+        probes: &[V6, V6.expiring(), V6.to("2001:db8::1"), V4],
+    },
+    Case {
+        name: "IPv6 is off where they leave",
+        setup: "sysctl -qw net.ipv6.conf.r1.disable_ipv6=1",
+        undo: "true",
+        probes: &[V6],
+    },
+    Case {
+        name: "the MTU ends IPv6",
+        setup: "ip link set r0 mtu 1000",
+        undo: "true",
+        probes: &[V6, V4],
+    },
+];
+
+/// Packets that are too long for a route, for IPv6 or for an interface.
+const LONG: Probe = V4.long(1400);
+const LONG_V6: Probe = V6.long(1400);
+const MTUS: &[Case] = &[
+    Case {
+        name: "an IPv4 route has an MTU",
+        setup: "ip route add 10.77.2.2 dev r1 mtu 1300",
+        undo: "ip route del 10.77.2.2",
+        probes: &[LONG, LONG.fragmentable(), LONG_V6],
+    },
+    Case {
+        name: "an IPv4 route has a locked MTU",
+        setup: "ip route add 10.77.2.2 via 10.77.2.2 dev r1 onlink mtu lock 1300",
+        undo: "ip route del 10.77.2.2",
+        probes: &[LONG, LONG.fragmentable(), V4.long(1300)],
+    },
+    Case {
+        name: "the MTU of a route changes",
+        setup: "ip route add 10.77.2.2 dev r1 mtu 1300; ip route replace 10.77.2.2 dev r1 mtu 1350",
+        undo: "ip route del 10.77.2.2",
+        probes: &[LONG],
+    },
+    Case {
+        name: "a route by a next-hop object has an MTU",
+        setup: "ip nexthop add id 5 dev r1; ip route add 10.77.2.2 nhid 5 mtu 1300",
+        undo: "ip route del 10.77.2.2; ip nexthop del id 5",
+        probes: &[LONG],
+    },
+    Case {
+        name: "an IPv6 route has an MTU",
+        setup: "ip route add fd77:2::2 dev r1 mtu 1300",
+        undo: "ip route del fd77:2::2",
+        probes: &[LONG_V6, LONG],
+    },
+    Case {
+        name: "an IPv6 route has a locked MTU",
+        setup: "ip route add fd77:2::2 dev r1 mtu lock 1300",
+        undo: "ip route del fd77:2::2",
+        probes: &[LONG_V6],
+    },
+    Case {
+        name: "a router advertisement has set the MTU of IPv6",
+        setup: "sysctl -qw net.ipv6.conf.r1.mtu=1300",
+        undo: "true",
+        probes: &[LONG_V6, LONG],
+    },
+    Case {
+        name: "the MTU of IPv6 counts where they leave",
+        setup: "sysctl -qw net.ipv6.conf.r0.mtu=1300",
+        undo: "true",
+        probes: &[LONG_V6],
+    },
+    Case {
+        name: "the device's MTU",
+        setup: "ip link set r1 mtu 1300",
+        undo: "true",
+        probes: &[LONG, LONG.fragmentable(), LONG_V6],
+    },
+];
+
+/// Another host behind the source, and one that is a neighbour of the router there.
+const FAR: Probe = V4.from("198.51.100.7").expiring();
+const FAR_V6: Probe = V6.from("2001:db8:7::7").expiring();
+const SOURCES: &[Case] = &[
+    Case {
+        name: "an unnumbered router has an address on lo",
+        setup: "ip address add 192.0.2.9/32 dev lo; ip -4 address flush dev r0;
+            ip route add 10.77.1.2 dev r0; ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip route del 10.77.1.2; ip address del 192.0.2.9/32 dev lo",
+        probes: &[V4.expiring(), V4.to("192.0.2.1")],
+    },
+    Case {
+        name: "an unnumbered interface",
+        setup: "ip -4 address flush dev r0; ip route add 10.77.1.2 dev r0;
+            ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip route del 10.77.1.2",
+        probes: &[V4.expiring()],
+    },
+    Case {
+        name: "no IPv4 address at all",
+        setup: "ip -4 address flush dev r0; ip -4 address flush dev r1; ip -4 address flush dev lo;
+            ip route add 10.77.1.2 dev r0; ip route add 10.77.2.2 dev r1;
+            ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip route del 10.77.1.2; ip route del 10.77.2.2; ip address add 127.0.0.1/8 dev lo",
+        probes: &[V4.expiring()],
+    },
+    Case {
+        name: "IPv4 by an IPv6 next hop, unnumbered",
+        setup: "ip -4 address flush dev r0; ip address add 192.0.2.9/32 dev lo;
+            ip route add 198.51.100.7 via inet6 fd77:1::2 dev r0",
+        undo: "ip route del 198.51.100.7; ip address del 192.0.2.9/32 dev lo",
+        probes: &[FAR],
+    },
+    Case {
+        name: "two addresses",
+        setup: "ip address add 192.0.2.1/24 dev r0; ip route add 198.51.100.7 via 192.0.2.77;
+            ip neighbour replace 192.0.2.77 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip address del 192.0.2.1/24 dev r0",
+        probes: &[V4.expiring(), FAR],
+    },
+    Case {
+        name: "a secondary address came first and is primary now",
+        setup: "ip address add 10.77.1.3/24 dev r0; ip address del 10.77.1.1/24 dev r0;
+            ip address add 10.77.1.4/24 dev r0; ip address add 10.77.1.5/24 dev r0;
+            ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip -4 address flush dev r0",
+        probes: &[V4.expiring()],
+    },
+    Case {
+        name: "addresses of two scopes",
+        setup: "ip address add 169.254.9.9/24 dev r0 scope link; ip address del 10.77.1.1/24 dev r0;
+            ip route add 198.51.100.7 dev r0; ip route add 198.51.100.8 via 10.77.1.2 dev r0 onlink;
+            ip neighbour replace 198.51.100.7 lladdr 02:00:00:00:4d:01 dev r0;
+            ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip route del 198.51.100.7; ip route del 198.51.100.8; ip address del 169.254.9.9/24 dev r0",
+        probes: &[FAR, FAR.from("198.51.100.8")],
+    },
+    Case {
+        name: "a point-to-point address",
+        setup: "ip -4 address flush dev r0; ip address add 203.0.113.1 peer 10.77.1.2/32 dev r0;
+            ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip -4 address flush dev r0",
+        probes: &[V4.expiring()],
+    },
+    Case {
+        name: "a preferred source",
+        setup: "ip route add 198.51.100.7 via 10.77.1.2 src 10.77.2.1;
+            ip route add 2001:db8:7::7 via fd77:1::2 src fd77:2::1",
+        undo: "ip route del 198.51.100.7; ip route del 2001:db8:7::7",
+        probes: &[FAR, FAR_V6],
+    },
+    Case {
+        name: "the way back leads out of another interface",
+        setup: "ip route add 198.51.100.7 via 10.77.2.2; ip route add 2001:db8:7::7 via fd77:2::2",
+        undo: "ip route del 198.51.100.7; ip route del 2001:db8:7::7",
+        probes: &[FAR, FAR_V6],
+    },
+    Case {
+        name: "errors have an address of the ingress interface",
+        setup: "sysctl -qw net.ipv4.icmp_errors_use_inbound_ifaddr=1;
+            ip route add 198.51.100.7 via 10.77.2.2",
+        undo: "ip route del 198.51.100.7",
+        probes: &[FAR],
+    },
+    Case {
+        name: "no way back",
+        setup: "ip route add unreachable 198.51.100.7; ip route add blackhole 2001:db8:7::7",
+        undo: "ip route del unreachable 198.51.100.7; ip route del blackhole 2001:db8:7::7",
+        probes: &[FAR, FAR.from("198.51.100.9"), FAR_V6, FAR_V6.from("2001:db8:7::9")],
+    },
+    Case {
+        name: "several IPv6 addresses",
+        setup: "ip address add fd77:1::a/64 dev r0 nodad; ip address add 2001:db8:1::1/64 dev r0 nodad;
+            ip route add 2001:db8:7::7 via fd77:1::2",
+        undo: "ip address del fd77:1::a/64 dev r0; ip address del 2001:db8:1::1/64 dev r0;
+            ip route del 2001:db8:7::7",
+        probes: &[V6.expiring(), FAR_V6],
+    },
+    Case {
+        name: "an unnumbered router has an IPv6 address on lo",
+        setup: "ip address add 2001:db8:9::9/128 dev lo; ip address del fd77:1::1/64 dev r0;
+            ip route add fd77:1::2 dev r0; ip neighbour replace fd77:1::2 lladdr 02:00:00:00:4d:01 dev r0;
+            ip address del fd77:2::1/64 dev r1; ip route add fd77:2::2 dev r1",
+        undo: "ip address del 2001:db8:9::9/128 dev lo; ip route del fd77:1::2; ip route del fd77:2::2",
+        probes: &[V6.expiring()],
+    },
+    Case {
+        name: "no global IPv6 address",
+        setup: "ip address del fd77:1::1/64 dev r0; ip route add fd77:1::2 dev r0;
+            ip neighbour replace fd77:1::2 lladdr 02:00:00:00:4d:01 dev r0;
+            ip address del fd77:2::1/64 dev r1; ip route add fd77:2::2 dev r1",
+        undo: "ip route del fd77:1::2; ip route del fd77:2::2",
+        probes: &[V6.expiring()],
+    },
+    Case {
+        name: "only addresses of the interface",
+        setup: "sysctl -qw net.ipv6.conf.r0.use_oif_addrs_only=1; ip address del fd77:1::1/64 dev r0;
+            ip route add fd77:1::2 dev r0; ip neighbour replace fd77:1::2 lladdr 02:00:00:00:4d:01 dev r0",
+        undo: "ip route del fd77:1::2",
+        probes: &[V6.expiring()],
+    },
+    Case {
+        name: "a deprecated IPv6 address",
+        setup: "ip address change fd77:1::1/64 dev r0 preferred_lft 0",
+        undo: "ip address change fd77:1::1/64 dev r0 preferred_lft forever",
+        probes: &[V6.expiring()],
+    },
+    Case {
+        name: "a home address",
+        setup: "ip address add fd77:1::f/64 dev r0 nodad home; ip address add fd77:1::e/64 dev r0 nodad",
+        undo: "ip address del fd77:1::f/64 dev r0; ip address del fd77:1::e/64 dev r0",
+        probes: &[V6.expiring()],
+    },
+];
+
+/// A host behind the sink, and one of IPv6.
+const THERE: Probe = V4.to("192.0.2.1");
+const THERE_V6: Probe = V6.to("2001:db8::1");
+const ROUTES: &[Case] = &[
+    Case {
+        name: "routes that refuse",
+        setup: "ip route add unreachable 192.0.2.0/24; ip route add unreachable 2001:db8::/32",
+        undo: "ip route del unreachable 192.0.2.0/24; ip route del unreachable 2001:db8::/32",
+        probes: &[THERE, THERE_V6],
+    },
+    Case {
+        name: "throw ends the search in its table",
+        setup: "ip route add throw 192.0.2.0/24; ip route add default via 10.77.2.2;
+            ip route add throw 2001:db8::/32; ip route add default via fd77:2::2",
+        undo: "ip route del throw 192.0.2.0/24; ip route del default;
+            ip route del throw 2001:db8::/32; ip -6 route del default",
+        probes: &[THERE, THERE_V6, V4.to("203.0.113.1")],
+    },
+    Case {
+        name: "throw goes on in the table default, a blackhole does not",
+        setup: "ip route add throw 192.0.2.0/24; ip route add blackhole 203.0.113.0/24;
+            ip route add default via 10.77.2.2 table default",
+        undo: "ip route del throw 192.0.2.0/24; ip route del blackhole 203.0.113.0/24;
+            ip route del default table default",
+        probes: &[THERE, V4.to("203.0.113.1"), V4.to("198.51.100.1")],
+    },
+    Case {
+        name: "main comes before default, however long the prefixes",
+        setup: "ip route add 192.0.0.0/8 via 10.77.1.2; ip route add 192.0.2.0/24 via 10.77.2.2 table default",
+        undo: "ip route del 192.0.0.0/8; ip route del 192.0.2.0/24 table default",
+        probes: &[THERE],
+    },
+    Case {
+        name: "no rule of IPv6 leads to the table default",
+        setup: "ip -6 route add default via fd77:2::2 table default",
+        undo: "ip -6 route del default table default",
+        probes: &[THERE_V6],
+    },
+    Case {
+        name: "IPv6's local table comes before main",
+        setup: "ip route add local 2001:db8::/48 dev lo; ip route add 2001:db8::/64 via fd77:2::2",
+        undo: "ip route del local 2001:db8::/48 dev lo table local; ip route del 2001:db8::/64 via fd77:2::2",
+        probes: &[THERE_V6],
+    },
+    Case {
+        name: "source-specific routes",
+        setup: "ip -6 route add default from fd77:1::/64 via fd77:2::2;
+            ip -6 route add 2001:db8:8::/48 via fd77:2::2",
+        undo: "ip -6 route del default from fd77:1::/64; ip -6 route del 2001:db8:8::/48",
+        probes: &[THERE_V6, THERE_V6.from("2001:db8:8::8")],
+    },
+    Case {
+        name: "source-specific routes beside others",
+        setup: "ip -6 route add default via fd77:2::2;
+            ip -6 route add blackhole 2001:db8::/48 from fd77:1::/64;
+            ip -6 route add 2001:db8::/48 from fd77:1::7 via fd77:2::2;
+            ip -6 route add unreachable 2001:db8:1::/48 from fd77:1::/64",
+        undo: "ip -6 route del default; ip -6 route del blackhole 2001:db8::/48 from fd77:1::/64;
+            ip -6 route del 2001:db8::/48 from fd77:1::7;
+            ip -6 route del unreachable 2001:db8:1::/48 from fd77:1::/64",
+        probes: &[
+            THERE_V6,
+            THERE_V6.from("fd77:1::7"),
+            THERE_V6.from("2001:db8:8::8"),
+            V6.to("2001:db8:1::1"),
+            V6.to("2001:db8:1::1").from("2001:db8:8::8"),
+        ],
+    },
+    Case {
+        name: "a lifetime ends",
+        setup: "ip -6 route add 2001:db8::/32 via fd77:2::2 expires 1; sleep 1.2",
+        undo: "ip -6 route flush 2001:db8::/32 2>/dev/null || true",
+        probes: &[THERE_V6],
+    },
+    Case {
+        name: "reserved blocks that have routes",
+        setup: "for net in 240.1.0.0/16 0.1.0.0/16 169.254.7.0/24 255.1.1.1/32; do
+                ip route add $net via 10.77.2.2; done;
+            for net in 240.2.0.0/16 0.2.0.0/16 169.254.8.0/24; do ip route add $net via 10.77.1.2; done;
+            ip route add ::ffff:10.1.1.0/120 via fd77:2::2",
+        undo: "for net in 240.1.0.0/16 0.1.0.0/16 169.254.7.0/24 255.1.1.1/32 240.2.0.0/16 0.2.0.0/16 \
+                169.254.8.0/24; do ip route del $net; done;
+            ip route del ::ffff:10.1.1.0/120",
+        probes: &[
+            V4.to("240.1.1.1"),
+            V4.to("0.1.1.1"),
+            V4.to("169.254.7.7"),
+            V4.to("255.1.1.1"),
+            V4.to("127.1.1.1"),
+            V4.from("240.2.1.1"),
+            V4.from("0.2.1.1"),
+            V4.from("169.254.8.8"),
+            V4.from("240.2.1.1").expiring(),
+            V4.from("127.1.1.1"),
+            V6.to("::ffff:10.1.1.1"),
+        ],
+    },
+];
+
+#[test]
+fn what_the_kernel_decides_is_what_weir_does() {
+    let Some(mut bench) = Bench::without_router() else {
+        return;
+    };
+    let cases = [FORWARDING, MTUS, SOURCES, ROUTES];
+    oracle::compare(&mut bench, UNPACED, &cases.concat());
 }

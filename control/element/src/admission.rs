@@ -30,8 +30,6 @@ pub struct Facts {
     pub unfit: BTreeMap<String, Unfit>,
     /// Kernel state that a router refuses or warns of.
     pub findings: Vec<Finding>,
-    /// Settings of the kernel that are 0, and switch its own forwarding off.
-    pub forwarding_off: Vec<String>,
     /// The kernel's bridge that each interface is in; none where that cannot be read.
     pub bridges: Option<BTreeMap<String, u32>>,
 }
@@ -200,11 +198,8 @@ fn fits(
 fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
     let mut doubts = kernel::doubts(&facts.findings, &plan.router);
     doubts.extend(plan.router.outdated());
-    match plan.router.mode {
-        Mode::Bridged => doubts.extend(no_bridge(plan, facts.bridges.as_ref())),
-        Mode::Routed => doubts.extend(facts.forwarding_off.iter().map(|name| {
-            format!("{name} is 0: when weir ends, the kernel will not forward in its place")
-        })),
+    if plan.router.mode == Mode::Bridged {
+        doubts.extend(no_bridge(plan, facts.bridges.as_ref()));
     }
     doubts
 }
@@ -310,11 +305,11 @@ mod tests {
     fn a_router_that_would_not_fail_open_is_doubted() {
         let routed = plan(&["port.a.interface=r0"]);
         let facts = Facts {
-            forwarding_off: vec!["net/ipv4/ip_forward".to_owned()],
+            findings: vec![Finding::new(&kernel::kinds::FORWARDING_OFF, "IPv4 from r0")],
             ..Facts::default()
         };
         let doubts = |plan: &Plan, facts: &Facts| admit(None, plan, facts).unwrap().doubts;
-        assert!(doubts(&routed, &facts)[0].starts_with("net/ipv4/ip_forward is 0"));
+        assert!(doubts(&routed, &facts)[0].contains("IPv4 from r0"));
         let bridged = plan(&["mode=bridged", "port.a.interface=r0", "port.b.interface=r1"]);
         let bridges = |of_ports: &[(&str, u32)]| Facts {
             bridges: Some(

@@ -37,6 +37,8 @@ pub enum Reason {
     OwnSource,
     /// The route back to its source does not lead to its ingress port (RFC 3704).
     ReversePath,
+    /// The kernel's settings forbid to forward it from the interface where it came in.
+    ForwardingOff,
     /// Packets to its destination address must not be forwarded (RFC 1812, section 5.3.7).
     MartianDestination,
     /// It is multicast or broadcast, which this router does not forward.
@@ -124,7 +126,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -138,6 +140,7 @@ impl Reason {
         Self::MartianSource,
         Self::OwnSource,
         Self::ReversePath,
+        Self::ForwardingOff,
         Self::MartianDestination,
         Self::Multicast,
         Self::SourceRoute,
@@ -248,9 +251,13 @@ impl Reason {
                 "reverse-path",
                 "The route back to its source does not lead to the port where it came in (`source_check`, rp_filter).",
             ),
+            Self::ForwardingOff => (
+                "forwarding-off",
+                "Forwarding of its IP version is switched off where it came in (ip_forward, conf.*.forwarding, disable_ipv6).",
+            ),
             Self::MartianDestination => (
                 "martian-destination",
-                "Its destination address may not be forwarded to, or is valid on a link only and came out of an FPF path.",
+                "Its destination address may not be forwarded to, not without a route of its own, or is valid on a link only and came out of an FPF path.",
             ),
             Self::Multicast => (
                 "multicast",

@@ -69,9 +69,15 @@ impl Reason {
                  routes). `ip route get SOURCE` names the interface of the way back; if the asymmetry is meant, set \
                  `source_check = \"loose\"` at the port where they come in, or `rp_filter` to 2."
             }
+            Self::ForwardingOff => {
+                "The kernel would not forward it either: net.ipv4.ip_forward, net.ipv4.conf.INTERFACE.forwarding or \
+                 net.ipv6.conf.all.forwarding is 0, or net.ipv6.conf.INTERFACE.disable_ipv6 is 1, where INTERFACE is \
+                 the port where it came in. `sysctl -w` changes it at once."
+            }
             Self::MartianDestination => {
-                "A host sends to 0.0.0.0/8, 127.0.0.0/8, 240.0.0.0/4, ::1 or a mapped address: a misconfigured \
-                 program. `weir capture --drops` names the host; nothing is wrong with the router."
+                "A host sends to 127.0.0.0/8 or ::1, or to 0.0.0.0/8, 169.254.0.0/16, 240.0.0.0/4 or a mapped address \
+                 for which there is only a default route: a misconfigured program. `weir capture --drops` names the \
+                 host. If such addresses are in use, they need a route of their own: `ip route add 240.0.0.0/4 via ..`."
             }
             Self::Multicast => {
                 "Normal: mDNS, DHCP and router advertisements are for the kernel. weir routes no multicast; if \

@@ -11,7 +11,7 @@ use weir_discipline::channel::token_bucket::Limits;
 use weir_packet::Reason;
 use weir_path::egress::port::Link;
 use weir_path::exception::{Cause, Entry, Injection, MESSAGE_OVERHEAD, Policy, RING_MAX};
-use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Tables};
 use weir_path::link::offload::{Offload, PartialChecksum};
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
@@ -43,12 +43,9 @@ fn plane(policy: Policy) -> Plane {
             gateway: None,
             weight: 1,
         };
-        let route = Route {
-            action: Action::Forward(vec![next_hop]),
-            metric: 0,
-        };
+        let action = Action::Forward(vec![next_hop]);
         let prefix = format!("10.0.{index}.0/24");
-        tables.set_route(prefix.parse().unwrap(), route);
+        tables.set_route(prefix.parse().unwrap(), action.into());
     }
     for (index, address, mac) in [(1, HOST, HOST_MAC), (2, FAR, NEXT_MAC)] {
         let neighbour = Neighbour::Reachable(mac);

@@ -27,7 +27,7 @@ use weir_path::fpf::edge::shaper::Books;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::resolution::NeighbourRequest;
-use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
 use weir_path::ip::waiting::PATIENCE;
 use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
@@ -64,7 +64,9 @@ fn plane(mtu: u32) -> Plane {
             mtu: if port == WAN { mtu } else { 1500 },
             up: true,
             carrier: true,
-            addresses: vec![format!("10.0.{}.1/24", port + 1).parse().unwrap()],
+            addresses: vec![Address::of(
+                format!("10.0.{}.1/24", port + 1).parse().unwrap(),
+            )],
         };
         tables.interfaces.insert(port as u32 + 1, device);
     }
@@ -80,8 +82,7 @@ fn plane(mtu: u32) -> Plane {
         ("::/0", forward("2001:db8:2::254")),
         ("10.0.2.1/32", Action::Local),
     ] {
-        let route = Route { action, metric: 0 };
-        tables.set_route(prefix.parse().unwrap(), route);
+        tables.set_route(prefix.parse().unwrap(), action.into());
     }
     for gateway in ["10.0.2.254", "2001:db8:2::254"] {
         let key = (2, gateway.parse().unwrap());

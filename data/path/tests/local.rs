@@ -14,7 +14,7 @@ use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Encapsulation, Setup};
 use weir_path::fpf::{Builder, Domain, Hop, Interface, Rule};
-use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
 use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
@@ -46,7 +46,7 @@ fn plane() -> Plane {
             up: true,
             carrier: true,
             addresses: if port == WAN {
-                vec!["10.0.1.1/24".parse().unwrap()]
+                vec![Address::of("10.0.1.1/24".parse().unwrap())]
             } else {
                 Vec::new()
             },
@@ -68,8 +68,7 @@ fn plane() -> Plane {
         ("192.0.2.0/24", next_hop(2, None)),
         ("2001:db8:7::/48", next_hop(2, None)),
     ] {
-        let route = Route { action, metric: 0 };
-        tables.set_route(prefix.parse().unwrap(), route);
+        tables.set_route(prefix.parse().unwrap(), action.into());
     }
     let neighbour = Neighbour::Reachable(NEXT);
     tables.neighbours.insert((1, gateway), neighbour);

@@ -12,7 +12,7 @@ use weir_packet::Fate::{Dropped, Marked, Passed};
 use weir_packet::{Direction, Fate, Reason};
 use weir_path::egress::port::Link;
 use weir_path::ip::resolution::{self, NeighbourRequest};
-use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface, Neighbour, NextHop, Tables};
 use weir_path::ip::waiting;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 use weir_path::plane::filter::Filter;
@@ -37,7 +37,10 @@ fn tables(wan_mtu: u32) -> Tables {
         mtu,
         up: true,
         carrier: true,
-        addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+        addresses: addresses
+            .iter()
+            .map(|a| Address::of(a.parse().unwrap()))
+            .collect(),
     };
     let lan = interface("lan", LAN_MAC, 1500, &["10.0.1.1/24", "2001:db8:1::1/64"]);
     let wan = interface(
@@ -48,27 +51,22 @@ fn tables(wan_mtu: u32) -> Tables {
     );
     tables.interfaces.insert(1, lan);
     tables.interfaces.insert(2, wan);
-    let route = |interface, gateway: Option<&str>| Route {
-        action: Action::Forward(vec![NextHop {
+    let route = |interface, gateway: Option<&str>| {
+        Action::Forward(vec![NextHop {
             interface,
             gateway: gateway.map(|g| g.parse().unwrap()),
             weight: 1,
-        }]),
-        metric: 0,
+        }])
     };
-    let local = Route {
-        action: Action::Local,
-        metric: 0,
-    };
-    for (prefix, route) in [
+    for (prefix, action) in [
         ("10.0.1.0/24", route(1, None)),
         ("10.0.2.0/24", route(2, None)),
         ("0.0.0.0/0", route(2, Some("10.0.2.254"))),
-        ("10.0.1.1/32", local),
+        ("10.0.1.1/32", Action::Local),
         ("2001:db8:1::/64", route(1, None)),
         ("::/0", route(2, Some("2001:db8:2::254"))),
     ] {
-        tables.set_route(prefix.parse().unwrap(), route);
+        tables.set_route(prefix.parse().unwrap(), action.into());
     }
     for (interface, address, mac) in [
         (1, "10.0.1.10", HOST_MAC),

@@ -10,7 +10,7 @@ use weir_discipline::Spec;
 use weir_packet::Reason;
 use weir_path::egress::port::Link;
 use weir_path::ip::resolution::{NeighbourRequest, PLACES_MAX};
-use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Tables};
 use weir_path::ip::waiting::{PACKETS_MAX, PATIENCE};
 use weir_path::link::offload::Offload;
 use weir_path::plane::step::Arrival;
@@ -39,7 +39,7 @@ fn tables() -> Tables {
             weight: 1,
         };
         let action = Action::Forward(vec![hop]);
-        tables.set_route(prefix.parse().unwrap(), Route { action, metric: 0 });
+        tables.set_route(prefix.parse().unwrap(), action.into());
     }
     tables
 }

@@ -33,7 +33,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use weir_element::{Answer, Facts, Request};
 use weir_lfb::Plan;
-use weir_path::ip::tables::Tables;
 
 use self::carrier::{Carrier, Launched};
 use self::driver::{Driver, Input, Launch};
@@ -43,7 +42,10 @@ pub use self::running::{INJECTIONS_MAX, Running};
 pub use self::survey::survey;
 use self::watch::Known;
 use crate::kernel::follow;
+use crate::kernel::state;
+use crate::kernel::tables::TableState;
 use crate::kernel::transit::TransitGuard;
+use crate::mutex::lock;
 use crate::worker::Worker;
 
 /// A router, its forwarding thread, and that thread's events.
@@ -128,9 +130,10 @@ pub fn spawn_tasks(running: &Arc<Running>, inbox: Inbox, tasks: &mut JoinSet<Str
 /// Passes each new state of the kernel's tables to the forwarding thread. It bypasses the element, whose decisions do
 /// not depend on the tables: a change of routes must not wait for a change of ports.
 async fn follow_kernel(running: Arc<Running>) -> String {
-    let publish = |tables: Tables| {
-        let tables = Arc::new(tables);
+    let publish = |state: &TableState| {
+        let tables = Arc::new(state.tables().clone());
         journal::tables(&running.tables.load(), &tables);
+        *lock(&running.unfollowed) = state::unfollowed(state);
         running.tables.store(Arc::clone(&tables));
         running.tables_changed.notify_one();
         let posted = running.handle.post(move |worker| worker.set_tables(tables));

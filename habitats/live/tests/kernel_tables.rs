@@ -22,9 +22,9 @@ impl Followed {
         let latest = Arc::new(Mutex::new((Tables::default(), 0)));
         let publish = latest.clone();
         std::thread::spawn(move || {
-            let end = runtime().block_on(follow::follow(|tables| {
+            let end = runtime().block_on(follow::follow(|state| {
                 let mut latest = publish.lock().unwrap();
-                *latest = (tables, latest.1 + 1);
+                *latest = (state.tables().clone(), latest.1 + 1);
             }));
             panic!("{:?}", end.unwrap_err());
         });

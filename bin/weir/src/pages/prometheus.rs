@@ -113,7 +113,7 @@ mod tests {
     use weir_northbound::metrics;
     use weir_packet::Reason;
     use weir_path::egress::port::Link;
-    use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+    use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Tables};
     use weir_path::link::offload::Offload;
     use weir_path::plane::step::Arrival;
     use weir_path::plane::{Mode, Plane};
@@ -163,7 +163,7 @@ mod tests {
         };
         let action = Action::Forward(vec![hop]);
         let all = "0.0.0.0/0".parse().unwrap();
-        tables.set_route(all, Route { action, metric: 0 });
+        tables.set_route(all, action.into());
         plane.set_tables(Arc::new(tables), Instant::ZERO);
         plane
     }

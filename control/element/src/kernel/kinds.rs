@@ -18,6 +18,7 @@ pub(super) const BRIDGE_PART: &str = "Bridges";
 
 pub(super) const NO_IP: Stance = Without("a bridge reads no IP");
 pub(super) const TABLES: &str = "rtnetlink, announced";
+pub(super) const CONF: &str = "rtnetlink (netconf), announced; IPv6's links every second";
 const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
 
 /// Chains of nf_tables and of legacy iptables.
@@ -197,6 +198,71 @@ pub static SPARE_DEFAULT: Kind = Kind {
     }),
 };
 
+/// Default routes with something that weir does not follow.
+pub static UNFOLLOWED_DEFAULT: Kind = Kind {
+    part: ROUTES_PART,
+    name: "default routes that are not followed",
+    decides: "routes for everything with a type of service (IPv4) or an encapsulation (MPLS, segment routing, tunnels)",
+    routed: Refuses("`bypass_default_route = true` permits it"),
+    bridged: NO_IP,
+    read: TABLES,
+    advice: Some(Advice {
+        claim: "weir does not follow these default routes of this machine, and would send forwarded packets elsewhere",
+        remedy: "remove what follows the prefix from the route",
+        permit: Some(Permit {
+            key: "bypass_default_route",
+            then: "forwarded packets do not take",
+        }),
+    }),
+};
+
+/// Other routes with something that weir does not follow.
+pub static UNFOLLOWED_ROUTE: Kind = Kind {
+    part: ROUTES_PART,
+    name: "routes that are not followed",
+    decides: "other routes with a type of service (IPv4) or an encapsulation",
+    routed: Warns(
+        "packets take the route without a type of service; by one with an encapsulation they are answered with \"unreachable\"",
+    ),
+    bridged: NO_IP,
+    read: TABLES,
+    advice: Some(Advice {
+        claim: "weir does not follow these routes of this machine",
+        remedy: "packets take the route without a type of service, and are unreachable by one with an encapsulation",
+        permit: None,
+    }),
+};
+
+/// Ports whose forwarding is switched off.
+pub static FORWARDING_OFF: Kind = Kind {
+    part: SYSCTL_PART,
+    name: "forwarding",
+    decides: "`ip_forward`, `conf.*.forwarding`, `disable_ipv6`, by family and interface",
+    routed: Warns("weir follows it: a port forwards a family only while its interface does"),
+    bridged: NO_IP,
+    read: CONF,
+    advice: Some(Advice {
+        claim: "neither weir nor, when it ends, the kernel forwards these packets",
+        remedy: "switch it on if this machine should forward them (`sysctl -w net.ipv4.ip_forward=1`, `net.ipv6.conf.all.forwarding=1`); weir follows at once",
+        permit: None,
+    }),
+};
+
+/// Forwarding by path MTUs that the machine has learned.
+pub static PATH_MTU: Kind = Kind {
+    part: SYSCTL_PART,
+    name: "path MTU in forwarding",
+    decides: "`ip_forward_use_pmtu`",
+    routed: Warns("learned path MTUs are not used, as is the kernel's default"),
+    bridged: NO_IP,
+    read: "/proc/sys, every second",
+    advice: Some(Advice {
+        claim: "forwarded packets may be longer than path MTUs that this machine has learned",
+        remedy: "set it to 0, the default of the kernel",
+        permit: None,
+    }),
+};
+
 /// Programs in front of the packet tap.
 pub static XDP: Kind = Kind {
     part: CONTROL_PART,
@@ -252,7 +318,7 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
 }
 
 /// Kinds with a reader of findings.
-static WITH_FINDINGS: [&Kind; 13] = [
+static WITH_FINDINGS: [&Kind; 17] = [
     &NETFILTER,
     &POLICY_RULES,
     &VRF,
@@ -264,6 +330,10 @@ static WITH_FINDINGS: [&Kind; 13] = [
     &UNPORTED_DEFAULT,
     &UNPORTED_ROUTE,
     &SPARE_DEFAULT,
+    &UNFOLLOWED_DEFAULT,
+    &UNFOLLOWED_ROUTE,
     &XDP,
     &UPPER,
+    &FORWARDING_OFF,
+    &PATH_MTU,
 ];

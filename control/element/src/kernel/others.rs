@@ -1,7 +1,7 @@
 //! Kinds of kernel state that need no reader of findings: weir follows them, they act by themselves, or weir differs.
 
 use super::kinds::{
-    BRIDGE_PART, CONTROL_PART, IPSEC_PART, LINKS_PART, NETFILTER_PART, NO_IP, ROUTES_PART,
+    BRIDGE_PART, CONF, CONTROL_PART, IPSEC_PART, LINKS_PART, NETFILTER_PART, NO_IP, ROUTES_PART,
     SYSCTL_PART, TABLES,
 };
 use super::{Kind, Stance};
@@ -27,7 +27,6 @@ const fn plain(
 }
 
 const NOT_READ: &str = "not read";
-const CONF: &str = "rtnetlink (netconf), announced";
 
 /// Kinds that need no reader of findings.
 pub(super) static OTHERS: [Kind; 30] = [
@@ -66,9 +65,9 @@ pub(super) static OTHERS: [Kind; 30] = [
     plain(
         ROUTES_PART,
         "routing tables",
-        "the longest prefix in the tables local, main, default; then the metric",
+        "one table after the other: local, main, default; in each the longest prefix",
         (
-            Follows("the three tables count as one; others need a rule, which is refused"),
+            Follows("in the kernel's order; other tables need a rule, which is refused"),
             NO_IP,
         ),
         TABLES,
@@ -78,6 +77,16 @@ pub(super) static OTHERS: [Kind; 30] = [
         "route types",
         "unicast, local, broadcast, anycast; blackhole, unreachable, prohibit, throw",
         (Follows("the ICMP errors are those of the kernel"), NO_IP),
+        TABLES,
+    ),
+    plain(
+        ROUTES_PART,
+        "attributes of a route",
+        "metric, `pref`, lifetime, `from` (source-specific, IPv6), `mtu`, preferred source",
+        (
+            Follows("the preferred source is that of ICMP errors; realms decide nothing here"),
+            NO_IP,
+        ),
         TABLES,
     ),
     plain(
@@ -203,16 +212,6 @@ pub(super) static OTHERS: [Kind; 30] = [
     ),
     plain(
         SYSCTL_PART,
-        "forwarding",
-        "`ip_forward`, `conf.*.forwarding`, `disable_ipv6`, by family and interface",
-        (
-            Follows("a port forwards a family only while its interface does"),
-            NO_IP,
-        ),
-        CONF,
-    ),
-    plain(
-        SYSCTL_PART,
         "source checks",
         "`rp_filter`, `accept_local`, `src_valid_mark`",
         (
@@ -291,19 +290,21 @@ pub(super) static OTHERS: [Kind; 30] = [
     ),
     plain(
         SYSCTL_PART,
-        "limits of ICMP",
-        "`icmp_ratelimit`, `icmp_ratemask`, `icmp.ratelimit`, `icmp_errors_use_inbound_ifaddr`",
-        (Differs("weir's limits are its own"), NO_IP),
-        NOT_READ,
+        "source of ICMP errors",
+        "addresses with scope and flags, `icmp_errors_use_inbound_ifaddr`, `use_oif_addrs_only`",
+        (
+            Follows(
+                "the address that the route back to the sender chooses; `ip addrlabel` and `use_tempaddr` do not count",
+            ),
+            NO_IP,
+        ),
+        CONF,
     ),
     plain(
         SYSCTL_PART,
-        "path MTU in forwarding",
-        "`ip_forward_use_pmtu`, `mtu_expires`",
-        (
-            Differs("learned path MTUs are not used, as is the kernel's default"),
-            NO_IP,
-        ),
+        "limits of ICMP",
+        "`icmp_ratelimit`, `icmp_ratemask`, `icmp.ratelimit`",
+        (Differs("weir's limits are its own"), NO_IP),
         NOT_READ,
     ),
     plain(

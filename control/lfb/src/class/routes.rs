@@ -1,5 +1,6 @@
 //! The routes in force.
 
+use ipnet::IpNet;
 use weir_model::class::{Cell, Class, Layout, Type};
 use weir_path::ip::tables::{Action, NextHop, Route, Tables};
 
@@ -20,14 +21,29 @@ pub(super) static ROUTES: Block = Block {
         ..Class::PLAIN
     },
     source: Source::Tables(|tables| {
-        let route = |(prefix, route): (_, _)| RouteView {
-            tables,
-            prefix: format!("{prefix}"),
-            route,
-        };
-        rows(COLUMNS, tables.routes().map(route))
+        rows(
+            COLUMNS,
+            tables
+                .routes()
+                .flat_map(|(prefix, route)| views(tables, prefix, route)),
+        )
     }),
 };
+
+/// A route is a row, or one for each network of sources.
+fn views<'a>(tables: &'a Tables, prefix: IpNet, route: &'a Route) -> Vec<RouteView<'a>> {
+    let view = |prefix, route| RouteView {
+        tables,
+        prefix,
+        route,
+    };
+    let Action::BySource(routes) = &route.action else {
+        return vec![view(prefix.to_string(), route)];
+    };
+    let of_source =
+        |(from, route): &'a (IpNet, Route)| view(format!("{prefix} from {from}"), route);
+    routes.iter().map(of_source).collect()
+}
 
 struct RouteRow;
 
@@ -47,7 +63,7 @@ const COLUMNS: &[Column<RouteRow>] = &[
         .shown(&[Cell::new("PREFIX")])
         .read(|row| row.prefix.as_str().into()),
     component(2, "action", TEXT, "forward")
-        .about("`forward`, `local`, `blackhole`, `unreachable` or `prohibit`.")
+        .about("`forward`, `local`, `blackhole`, `unreachable`, `prohibit` or `throw`.")
         .shown(&[Cell::new("ACTION")])
         .read(|row| match row.route.action {
             Action::Forward(_) => "forward".into(),
@@ -55,6 +71,8 @@ const COLUMNS: &[Column<RouteRow>] = &[
             Action::Blackhole => "blackhole".into(),
             Action::Unreachable => "unreachable".into(),
             Action::Prohibit => "prohibit".into(),
+            Action::Throw => "throw".into(),
+            Action::Reserved | Action::BySource(_) => unreachable!("not listed in this form"),
         }),
     component(
         3,

@@ -153,7 +153,9 @@ impl ErrorBudget {
         let count = match cause {
             IcmpCause::TtlExpired => &mut self.stats.ttl_expired,
             IcmpCause::NetUnreachable => &mut self.stats.net_unreachable,
-            IcmpCause::HostUnreachable => &mut self.stats.host_unreachable,
+            IcmpCause::HostUnreachable | IcmpCause::RouteUnreachable => {
+                &mut self.stats.host_unreachable
+            }
             IcmpCause::Prohibited => &mut self.stats.prohibited,
             IcmpCause::TooBig { .. } => &mut self.stats.too_big,
         };

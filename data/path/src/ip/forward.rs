@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use weir_packet::Reason;
+use weir_packet::key::Family;
 
 use crate::egress::{Departure, Exit, Rewrites};
 use crate::headers::Headers;
@@ -86,7 +87,7 @@ pub fn forward(
     if !expired && let Some(next_hop) = cache.of_route(route) {
         return depart(next_hop, headers, origin);
     }
-    match find(tables, cache, route, headers.destination(), flow_hash) {
+    match find(tables, cache, route, headers, flow_hash) {
         Err(Stop::Wait(_)) | Ok(_) if expired => {
             Err(Stop::Drop(Reason::TtlExpired, Some(IcmpCause::TtlExpired)))
         }
@@ -98,7 +99,7 @@ pub fn forward(
 /// How a packet leaves to a next hop, or that it is too big.
 #[inline(always)]
 fn depart(next_hop: &Adjacency, headers: &Headers, origin: Origin) -> Verdict {
-    let mtu = next_hop.mtu;
+    let mtu = next_hop.mtus[usize::from(headers.family == Family::V6)];
     if headers.total_len > mtu && headers.dont_fragment {
         return Err(Stop::Drop(Reason::TooBig, Some(IcmpCause::TooBig { mtu })));
     }
@@ -118,13 +119,20 @@ fn find(
     tables: &Tables,
     cache: &mut NextHopCache,
     number: u32,
-    destination: IpAddr,
+    headers: &Headers,
     flow_hash: u64,
 ) -> Result<Adjacency, Stop> {
+    let destination = headers.destination();
     let unreachable = |reason, cause| Err(Stop::Drop(reason, Some(cause)));
-    let action = tables.numbered(number).map(|route| &route.action);
+    let mut route = tables.numbered(number);
+    let by_source = matches!(route.map(|route| &route.action), Some(Action::BySource(_)));
+    if by_source {
+        route = tables.route_from(destination, headers.source());
+    }
+    let action = route.map(|route| &route.action);
     let hop = next_hop(action, flow_hash)?;
-    let is_only = matches!(action, Some(Action::Forward(next_hops)) if next_hops.len() == 1);
+    let is_only =
+        !by_source && matches!(action, Some(Action::Forward(next_hops)) if next_hops.len() == 1);
     if is_only
         && hop.gateway.is_none()
         && let Some(next_hop) = cache.of_destination(destination)
@@ -144,10 +152,11 @@ fn find(
         Some(Neighbour::Reachable(mac) | Neighbour::Permanent(mac)) => *mac,
         Some(Neighbour::Failed) | None => return Err(Stop::Wait(key)),
     };
+    let mtus = route.and_then(|route| tables.mtus(route, hop.interface));
     let adjacency = Adjacency {
         interface: hop.interface,
         macs: [neighbour, interface.mac],
-        mtu: interface.mtu,
+        mtus: mtus.unwrap_or([interface.mtu; 2]),
     };
     match hop.gateway {
         _ if !is_only => {}
@@ -167,11 +176,14 @@ pub fn next_hop(route: Option<&Action>, flow_hash: u64) -> Result<&NextHop, Stop
             Some(next_hop) => Ok(next_hop),
             None => drop(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
         },
-        None => drop(Reason::NoRoute, Some(IcmpCause::NetUnreachable)),
+        None | Some(Action::Throw | Action::BySource(_)) => {
+            drop(Reason::NoRoute, Some(IcmpCause::NetUnreachable))
+        }
+        Some(Action::Reserved) => drop(Reason::MartianDestination, Some(IcmpCause::NetUnreachable)),
         Some(Action::Local) => drop(Reason::LocalDelivery, None),
         Some(Action::Blackhole) => drop(Reason::RouteBlackhole, None),
         Some(Action::Unreachable) => {
-            drop(Reason::RouteUnreachable, Some(IcmpCause::HostUnreachable))
+            drop(Reason::RouteUnreachable, Some(IcmpCause::RouteUnreachable))
         }
         Some(Action::Prohibit) => drop(Reason::RouteProhibit, Some(IcmpCause::Prohibited)),
     }

@@ -20,6 +20,7 @@
 //! | [`TtlExpired`](IcmpCause::TtlExpired) | 11, 0 | 3, 0 |
 //! | [`NetUnreachable`](IcmpCause::NetUnreachable) | 3, 0 | 1, 0 |
 //! | [`HostUnreachable`](IcmpCause::HostUnreachable) | 3, 1 | 1, 3 |
+//! | [`RouteUnreachable`](IcmpCause::RouteUnreachable) | 3, 1 | 1, 0, as in Linux |
 //! | [`Prohibited`](IcmpCause::Prohibited) | 3, 13 | 1, 1 |
 //! | [`TooBig`](IcmpCause::TooBig) | 3, 4 with the MTU | 2, 0 with the MTU |
 //!
@@ -50,6 +51,8 @@ pub enum IcmpCause {
     NetUnreachable,
     /// Its destination, or the router before it, does not answer.
     HostUnreachable,
+    /// The route to its destination is of type unreachable.
+    RouteUnreachable,
     /// A rule of this router forbids it.
     Prohibited,
     /// It is longer than the next hop's MTU and may not be fragmented.
@@ -139,7 +142,10 @@ fn may_answer(frame: &[u8], headers: &Headers) -> bool {
 }
 
 fn is_one_host_v4(address: Ipv4Addr) -> bool {
-    !matches!(address.octets(), [0 | 127 | 224..=255, ..])
+    !matches!(
+        address.octets(),
+        [127 | 224..=239, ..] | [0, 0, 0, 0] | [255, 255, 255, 255]
+    )
 }
 
 fn may_answer_v4(headers: &Headers, transport: &[u8]) -> bool {
@@ -180,7 +186,9 @@ fn write_v4(
     let message = match cause {
         IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::TTL),
         IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NETWORK),
-        IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::HOST),
+        IcmpCause::HostUnreachable | IcmpCause::RouteUnreachable => {
+            Repr::Unreachable(Unreachable::HOST)
+        }
         IcmpCause::Prohibited => Repr::Unreachable(Unreachable::PROHIBITED),
         IcmpCause::TooBig { mtu } => Repr::FragmentationNeeded {
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
@@ -211,7 +219,9 @@ fn write_v6(
     use icmpv6::{Exceeded, Repr, Unreachable};
     let message = match cause {
         IcmpCause::TtlExpired => Repr::TimeExceeded(Exceeded::HOP_LIMIT),
-        IcmpCause::NetUnreachable => Repr::Unreachable(Unreachable::NO_ROUTE),
+        IcmpCause::NetUnreachable | IcmpCause::RouteUnreachable => {
+            Repr::Unreachable(Unreachable::NO_ROUTE)
+        }
         IcmpCause::HostUnreachable => Repr::Unreachable(Unreachable::ADDRESS),
         IcmpCause::Prohibited => Repr::Unreachable(Unreachable::PROHIBITED),
         IcmpCause::TooBig { mtu } => Repr::PacketTooBig { mtu },

@@ -4,8 +4,9 @@
 //! - [`forward`]: the forwarding decision
 //! - [`tables`]: the interfaces, routes and neighbours that it looks up; `lookup`: longest prefix match;
 //!   [`next_hop_cache`]: a cache before them
-//! - [`source_check`]: whether the source address of a packet is acceptable at its ingress port
+//! - [`source_check`]: whether a packet is acceptable at its ingress port, its source above all
 //! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
+//! - [`own_address`]: the address from which the router sends an error
 //! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits
 
 pub mod error_budget;
@@ -13,6 +14,7 @@ pub mod forward;
 pub mod icmp_error;
 mod lookup;
 pub mod next_hop_cache;
+pub mod own_address;
 pub mod parse;
 pub mod resolution;
 pub mod source_check;

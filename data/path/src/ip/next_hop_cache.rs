@@ -33,8 +33,8 @@ pub struct Adjacency {
     pub interface: u32,
     /// The MAC addresses in their order in a frame: the neighbour's, and that of the interface.
     pub macs: [Mac; 2],
-    /// The longest IP packet that the interface carries.
-    pub mtu: u32,
+    /// The longest packet of IPv4, and of IPv6, that may go there.
+    pub mtus: [u32; 2],
 }
 
 /// The cache.
@@ -183,7 +183,7 @@ mod tests {
         Adjacency {
             interface,
             macs: [[2; 6], [1; 6]],
-            mtu: 1500,
+            mtus: [1500; 2],
         }
     }
 

@@ -92,17 +92,16 @@ fn validate_v4(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     Ok(headers::from_v4(fixed, link.l3, total_len))
 }
 
-/// RFC 1812, section 5.3.7; RFC 3927, section 7 (link-local addresses).
+/// RFC 1812, section 5.3.7. Reserved blocks are up to the routes ([`Action::Reserved`](crate::ip::tables::Action)).
 #[inline(always)]
 fn validate_addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> Result<(), Reason> {
     match destination.octets() {
         [224..=239, ..] | [255, 255, 255, 255] => return Err(Reason::Multicast),
-        [0 | 127 | 240..=255, ..] => return Err(Reason::MartianDestination),
-        [169, 254, ..] => return Err(Reason::LocalDelivery),
+        [127, ..] | [0, 0, 0, 0] => return Err(Reason::MartianDestination),
         _ => {}
     }
     match source.octets() {
-        [0 | 127 | 224..=255, ..] | [169, 254, ..] => Err(Reason::MartianSource),
+        [127 | 224..=239, ..] | [0, 0, 0, 0] | [255, 255, 255, 255] => Err(Reason::MartianSource),
         _ => Ok(()),
     }
 }
@@ -135,14 +134,11 @@ fn validate_v6(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     }
 }
 
-/// RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7; RFC 4942, section 2.2 (mapped addresses).
+/// RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7. Mapped addresses are up to the routes.
 #[inline(always)]
 fn validate_addresses_v6(source: Ipv6Addr, destination: Ipv6Addr) -> Result<(), Reason> {
-    // ::, ::1 and ::ffff:0:0/96
-    let never_on_a_link = |a: Ipv6Addr| {
-        let bits = a.to_bits();
-        bits <= 1 || bits >> 32 == 0xffff
-    };
+    // :: and ::1
+    let never_on_a_link = |a: Ipv6Addr| a.to_bits() <= 1;
     if destination.is_multicast() {
         return Err(Reason::Multicast);
     }
@@ -408,12 +404,9 @@ mod tests {
     fn martian_addresses() {
         for source in [
             [0, 0, 0, 0],
-            [0, 1, 2, 3],
             [127, 0, 0, 1],
             [224, 0, 0, 1],
-            [240, 0, 0, 1],
             [255, 255, 255, 255],
-            [169, 254, 1, 1],
         ] {
             assert_eq!(
                 refused_v4(12, source),
@@ -421,22 +414,27 @@ mod tests {
                 "{source:?}"
             );
         }
-        for destination in [[0, 0, 0, 0], [127, 0, 0, 1], [240, 0, 0, 1]] {
+        for destination in [[0, 0, 0, 0], [127, 0, 0, 1]] {
             let reason = refused_v4(16, destination);
             assert_eq!(reason, Some(Reason::MartianDestination), "{destination:?}");
         }
-        for source in ["::", "::1", "ff02::1", "fe80::1", "::ffff:10.0.0.1"] {
+        for source in ["::", "::1", "ff02::1", "fe80::1"] {
             assert_eq!(
                 refused_v6(8, source),
                 Some(Reason::MartianSource),
                 "{source}"
             );
         }
-        for destination in ["::", "::1", "::ffff:10.0.0.1"] {
+        for destination in ["::", "::1"] {
             let reason = refused_v6(24, destination);
             assert_eq!(reason, Some(Reason::MartianDestination), "{destination}");
         }
-        for good in [[10, 0, 0, 1], [169, 253, 0, 1], [223, 255, 255, 255]] {
+        for good in [
+            [10, 0, 0, 1],
+            [169, 254, 0, 1],
+            [0, 0, 0, 1],
+            [240, 0, 0, 1],
+        ] {
             assert_eq!(refused_v4(12, good), None, "{good:?}");
         }
     }
@@ -447,10 +445,6 @@ mod tests {
         assert_eq!(refused_v4(16, [255; 4]), Some(Reason::Multicast));
         assert_eq!(refused_v6(24, "ff02::1"), Some(Reason::Multicast));
         assert_eq!(refused(udp_v4(), |f| f[0] = 0xff), Some(Reason::Multicast));
-        assert_eq!(
-            refused_v4(16, [169, 254, 1, 1]),
-            Some(Reason::LocalDelivery)
-        );
         assert_eq!(refused_v6(24, "fe80::2"), Some(Reason::LocalDelivery));
         let solicitation = |f: &mut Vec<u8>| {
             (f[20], f[21]) = (58, 255); // ICMPv6, hop limit

@@ -1,7 +1,11 @@
-//! Source validation: whether a packet with this source may enter through this port.
+//! Ingress validation: whether packets that come in there are forwarded at all, and those with this source.
 //!
 //! ```text
+//!  the interface --> its forwarding is off --> forwarding-off
+//!
 //!  source --> route back --> one of the router's own addresses, or a broadcast address --> own-source
+//!                |
+//!                +-- none that is as specific as a reserved block of addresses --> martian-source
 //!                |
 //!                +-- off:     passes
 //!                +-- loose:   some network, through any port, the default route included: passes
@@ -12,6 +16,10 @@
 //! Source: RFC 3704, sections 2.2 to 2.4 (strict and loose reverse path forwarding); RFC 1812, section
 //! 5.3.8; Linux' `rp_filter`. With several next hops, strict is "feasible" in Linux' sense: one of
 //! them is enough. [`parse`](crate::ip::parse) has already refused martian sources.
+//!
+//! Forwarding is what `net.ipv4.conf.*.forwarding`, `net.ipv6.conf.all.forwarding`, `force_forwarding` and `disable_ipv6`
+//! say about the interface where a packet comes in. As in Linux, there is no ICMP error; IPv6 packets without a route are
+//! answered all the same.
 //!
 //! Unless the configuration says otherwise, a port follows the kernel's `rp_filter` of its interface. IPv6,
 //! which has no such setting, is not checked.
@@ -25,7 +33,7 @@ use std::net::IpAddr;
 use weir_packet::Reason;
 
 use crate::ip::next_hop_cache::spread;
-use crate::ip::tables::{Action, Tables};
+use crate::ip::tables::{Action, NextHop, Tables};
 
 /// The required relation between a packet's source and its ingress port (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,15 +91,29 @@ impl Passed {
     }
 }
 
-/// Checks whether a packet with this source may enter there; if not, returns the reason to drop it.
-pub(crate) fn check(tables: &Tables, ingress: Ingress, source: IpAddr) -> Result<(), Reason> {
+/// Checks whether a packet with these addresses may enter there; if not, returns the reason to drop it. If so, returns
+/// whether all packets from this source may.
+pub(crate) fn check(
+    tables: &Tables,
+    ingress: Ingress,
+    source: IpAddr,
+    destination: IpAddr,
+) -> Result<bool, Reason> {
     let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
-    let kernels = || match source {
-        IpAddr::V4(_) => tables.source_checks.get(&interface).copied(),
-        IpAddr::V6(_) => None,
-    };
+    let settings = tables.settings(interface);
+    let forwards = settings.forwards(source);
+    let is_refused = !forwards
+        && match tables.route_from(destination, source).map(|r| &r.action) {
+            Some(Action::Local) => false,
+            Some(Action::Forward(_)) => true,
+            _ => source.is_ipv4(),
+        };
+    let kernels = || source.is_ipv4().then_some(settings.source_check);
     let check = ingress.check.or_else(kernels).unwrap_or_default();
-    check_route_back(tables, source, interface, check)
+    if is_refused {
+        return Err(Reason::ForwardingOff);
+    }
+    check_route_back(tables, source, interface, check).map(|()| forwards)
 }
 
 fn check_route_back(
@@ -103,19 +125,20 @@ fn check_route_back(
     let route = tables.route(source).map(|(_, route)| &route.action);
     match (route, check) {
         (Some(Action::Local), _) => Err(Reason::OwnSource),
-        (_, SourceCheck::Off) | (Some(Action::Forward(_)), SourceCheck::Loose) => Ok(()),
-        (Some(Action::Forward(hops)), SourceCheck::Strict) => {
-            let here = hops.iter().any(|hop| hop.interface == interface);
+        (Some(Action::Reserved), _) => Err(Reason::MartianSource),
+        (_, SourceCheck::Off) => Ok(()),
+        (Some(action), _) => {
+            let is_here = |hop: &NextHop| check == SourceCheck::Loose || hop.interface == interface;
+            let here = action.next_hops().any(is_here);
             here.then_some(()).ok_or(Reason::ReversePath)
         }
-        _ => Err(Reason::ReversePath),
+        (None, _) => Err(Reason::ReversePath),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ip::tables::{NextHop, Route};
 
     #[test]
     fn the_route_back_decides() {
@@ -134,8 +157,7 @@ mod tests {
             ("10.4.0.0/16", Action::Blackhole),
             ("10.5.0.0/16", Action::Unreachable),
         ] {
-            let route = Route { action, metric: 0 };
-            tables.set_route(prefix.parse().unwrap(), route);
+            tables.set_route(prefix.parse().unwrap(), action.into());
         }
         use SourceCheck::{Loose, Off, Strict};
         let own = Err(Reason::OwnSource);
@@ -149,6 +171,7 @@ mod tests {
             ("10.4.0.9", [Ok(()), no, no]),
             ("10.5.0.9", [Ok(()), no, no]),
             ("192.0.2.1", [Ok(()), no, no]),
+            ("169.254.1.1", [Err(Reason::MartianSource); 3]),
         ] {
             for (check, result) in [Off, Loose, Strict].into_iter().zip(results) {
                 let found = check_route_back(&tables, source.parse().unwrap(), 1, check);

@@ -4,9 +4,9 @@
 //! publishes it as a whole, and the forwarding thread reads one consistent snapshot for each burst.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 pub use weir_wire::ethernet::Mac;
 
@@ -20,14 +20,17 @@ use crate::weighted;
 pub type NeighbourKey = (u32, IpAddr);
 
 /// One consistent state of everything that forwarding looks up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tables {
     /// Interfaces by kernel index.
     pub interfaces: BTreeMap<u32, Interface>,
     /// Neighbours.
     pub neighbours: HashMap<NeighbourKey, Neighbour>,
-    /// How the kernel checks the sources of IPv4 packets, by interface (`rp_filter`); off if absent.
-    pub source_checks: BTreeMap<u32, SourceCheck>,
+    /// The kernel's settings of interfaces; [`Settings::default`] if absent.
+    pub settings: BTreeMap<u32, Settings>,
+    /// ICMP errors have an address of the interface at which the offending packet came in, whatever the route back
+    /// (`net.ipv4.icmp_errors_use_inbound_ifaddr`).
+    pub errors_from_ingress: bool,
     // Shared between snapshots: a change copies only the parts that it touches.
     v4: Lookup4,
     v6: Lookup6,
@@ -50,8 +53,72 @@ pub struct Interface {
     /// Whether its link works: a cable with a working device at the other end. Forwarding does not check this,
     /// because the kernel reports it up to a second late; without carrier the device itself drops frames.
     pub carrier: bool,
-    /// Its addresses with their networks.
-    pub addresses: Vec<IpNet>,
+    /// Its addresses, in the kernel's order.
+    pub addresses: Vec<Address>,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// The address with its network.
+    pub net: IpNet,
+    /// The other end of a point-to-point link, to which the network belongs instead.
+    pub peer: Option<IpAddr>,
+    /// How far it is valid; smaller is farther ([`SCOPE_GLOBAL`]).
+    pub scope: u8,
+    /// How it may be used as a source.
+    pub flags: AddressFlags,
+}
+
+/// How an address may be used as a source. All of them are false for most addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressFlags {
+    /// An IPv4 address within the network of an earlier one.
+    pub secondary: bool,
+    /// Nobody has checked yet that it is unique.
+    pub tentative: bool,
+    /// It should not begin new conversations: deprecated, or used before the check for uniqueness has ended.
+    pub avoided: bool,
+    /// The address of a mobile node at home.
+    pub home: bool,
+    /// A temporary address (RFC 8981).
+    pub temporary: bool,
+}
+
+/// Blocks of addresses that no default route leads to, nor another one that is shorter than the block: "this network"
+/// (RFC 791), the former class E (RFC 1112), link-local addresses (RFC 3927) and IPv4-mapped ones (RFC 4291).
+const RESERVED: [IpNet; 4] = [
+    v4_block(Ipv4Addr::new(0, 0, 0, 0), 8),
+    v4_block(Ipv4Addr::new(240, 0, 0, 0), 4),
+    v4_block(Ipv4Addr::new(169, 254, 0, 0), 16),
+    IpNet::V6(Ipv6Net::new_assert(
+        Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0),
+        96,
+    )),
+];
+
+const fn v4_block(address: Ipv4Addr, len: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(address, len))
+}
+
+/// The scope of an address or a route that is valid everywhere.
+pub const SCOPE_GLOBAL: u8 = 0;
+/// The scope of an address or a route that is valid on its link.
+pub const SCOPE_LINK: u8 = 253;
+
+/// The kernel's settings of an interface that decide about packets (`net.ipv4.conf`, `net.ipv6.conf`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How the sources of IPv4 packets are checked (`rp_filter`).
+    pub source_check: SourceCheck,
+    /// Whether IPv4 packets that come in there are forwarded.
+    pub forwards_v4: bool,
+    /// Whether IPv6 packets that come in there are forwarded.
+    pub forwards_v6: bool,
+    /// The longest IPv6 packet that leaves there; the interface's MTU counts, too.
+    pub mtu_v6: u32,
+    /// IPv6 packets that answer others there have addresses of this interface only (`use_oif_addrs_only`).
+    pub only_own_v6: bool,
 }
 
 /// A route: the action for packets to a prefix.
@@ -61,6 +128,12 @@ pub struct Route {
     pub action: Action,
     /// The kernel's priority; of two routes for one prefix, the one with the lower metric counts.
     pub metric: u32,
+    /// The longest packet that may take it, if it has a limit of its own.
+    pub mtu: Option<u32>,
+    /// The source address of the router's own packets that take it.
+    pub source: Option<IpAddr>,
+    /// The largest scope that such a source may have, if none is named (IPv4).
+    pub scope: u8,
 }
 
 /// The action of a route.
@@ -76,6 +149,12 @@ pub enum Action {
     Unreachable,
     /// Drops it and reports "administratively prohibited" to the sender.
     Prohibit,
+    /// As if there were no route, whatever shorter prefixes say.
+    Throw,
+    /// Its addresses are reserved, and no route is as specific as the block of addresses or more so.
+    Reserved,
+    /// The longest of these networks that has the packet's source decides. If none has it, a shorter prefix does.
+    BySource(Vec<(IpNet, Route)>),
 }
 
 /// An interface, and optionally the router to send to.
@@ -100,6 +179,25 @@ pub enum Neighbour {
     Failed,
 }
 
+impl Default for Tables {
+    fn default() -> Self {
+        let mut tables = Self {
+            interfaces: BTreeMap::new(),
+            neighbours: HashMap::new(),
+            settings: BTreeMap::new(),
+            errors_from_ingress: false,
+            v4: Lookup4::default(),
+            v6: Lookup6::default(),
+            routes: Numbers::default(),
+            gateways: Sorted::default(),
+        };
+        for block in RESERVED {
+            tables.set_route(block, Action::Reserved.into());
+        }
+        tables
+    }
+}
+
 impl Tables {
     /// Adds a route, or replaces the one with its prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
@@ -117,6 +215,9 @@ impl Tables {
 
     /// Removes the route for a prefix.
     pub fn remove_route(&mut self, prefix: IpNet) {
+        if RESERVED.contains(&prefix) {
+            return self.set_route(prefix, Action::Reserved.into());
+        }
         let removed = match prefix {
             IpNet::V4(p) => self.v4.remove(Lookup4::prefix(p)),
             IpNet::V6(p) => self.v6.remove(Lookup6::prefix(p)),
@@ -140,12 +241,12 @@ impl Tables {
         }
     }
 
-    /// The next hops of the route to `destination`; none if packets to it are not forwarded.
-    pub fn next_hops(&self, destination: IpAddr) -> &[NextHop] {
-        match self.route(destination).map(|(_, route)| &route.action) {
-            Some(Action::Forward(next_hops)) => next_hops,
-            _ => &[],
-        }
+    /// The next hops of the routes to `destination`, for whatever source; empty if packets to it are not forwarded.
+    pub fn next_hops(&self, destination: IpAddr) -> impl Iterator<Item = &NextHop> {
+        let route = self.route(destination);
+        route
+            .into_iter()
+            .flat_map(|(_, route)| route.action.next_hops())
     }
 
     /// The route with the longest prefix that covers `destination`.
@@ -161,6 +262,46 @@ impl Tables {
             }
         };
         Some((prefix, self.routes.get(number)?))
+    }
+
+    /// The route that a packet takes, if its source may decide, too.
+    pub fn route_from(&self, destination: IpAddr, source: IpAddr) -> Option<&Route> {
+        let (mut prefix, mut route) = self.route(destination)?;
+        while let Action::BySource(routes) = &route.action {
+            let mut has_it = routes.iter().filter(|(net, _)| net.contains(&source));
+            if let Some((_, route)) = has_it.next() {
+                return Some(route);
+            }
+            (prefix, route) = self.shorter(prefix)?;
+        }
+        Some(route)
+    }
+
+    /// The longest other prefix that covers this one, and its route.
+    fn shorter(&self, prefix: IpNet) -> Option<(IpNet, &Route)> {
+        let (prefix, number) = match prefix {
+            IpNet::V4(p) => {
+                let (prefix, number) = self.v4.shorter(Lookup4::prefix(p))?;
+                (Lookup4::net(prefix)?.into(), number)
+            }
+            IpNet::V6(p) => {
+                let (prefix, number) = self.v6.shorter(Lookup6::prefix(p))?;
+                (Lookup6::net(prefix)?.into(), number)
+            }
+        };
+        Some((prefix, self.routes.get(number)?))
+    }
+
+    /// The kernel's settings of an interface.
+    pub fn settings(&self, interface: u32) -> Settings {
+        self.settings.get(&interface).copied().unwrap_or_default()
+    }
+
+    /// The longest packets of IPv4 and of IPv6 that may take a route out of an interface; none if there is no such interface.
+    pub fn mtus(&self, route: &Route, interface: u32) -> Option<[u32; 2]> {
+        let device = self.interfaces.get(&interface)?.mtu;
+        let mtu = device.min(route.mtu.unwrap_or(u32::MAX));
+        Some([mtu, mtu.min(self.settings(interface).mtu_v6)])
     }
 
     /// The number of the route to a destination; zero if there is none.
@@ -216,7 +357,8 @@ impl Tables {
         let net = |(p, n)| Some((IpNet::V6(Lookup6::net(p)?), n));
         let v6 = self.v6.iter().filter_map(net);
         let route = |(prefix, number)| Some((prefix, self.routes.get(number)?));
-        v4.chain(v6).filter_map(route)
+        let all = v4.chain(v6).filter_map(route);
+        all.filter(|(_, route)| route.action != Action::Reserved)
     }
 
     /// All gateways, each once.
@@ -236,7 +378,62 @@ impl Tables {
 
     /// Number of routes.
     pub fn route_count(&self) -> usize {
-        self.v4.len() + self.v6.len()
+        let is_reserved = |prefix: &&IpNet| {
+            let found = self.route(prefix.network());
+            found.is_some_and(|(_, route)| route.action == Action::Reserved)
+        };
+        self.v4.len() + self.v6.len() - RESERVED.iter().filter(is_reserved).count()
+    }
+}
+
+impl Settings {
+    /// Whether packets of this family that come in there are forwarded.
+    pub fn forwards(&self, family_of: IpAddr) -> bool {
+        match family_of {
+            IpAddr::V4(_) => self.forwards_v4,
+            IpAddr::V6(_) => self.forwards_v6,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            source_check: SourceCheck::Off,
+            forwards_v4: true,
+            forwards_v6: true,
+            mtu_v6: u32::MAX,
+            only_own_v6: false,
+        }
+    }
+}
+
+impl Address {
+    /// Whether it is the same address of an interface, whatever its flags.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.net, self.peer) == (other.net, other.peer)
+    }
+
+    /// An address as most are.
+    pub fn of(net: IpNet) -> Self {
+        Self {
+            net,
+            peer: None,
+            scope: SCOPE_GLOBAL,
+            flags: AddressFlags::default(),
+        }
+    }
+}
+
+impl From<Action> for Route {
+    fn from(action: Action) -> Self {
+        Self {
+            action,
+            metric: 0,
+            mtu: None,
+            source: None,
+            scope: SCOPE_GLOBAL,
+        }
     }
 }
 
@@ -254,33 +451,28 @@ impl Neighbour {
 impl Route {
     /// Each next hop that is a gateway.
     fn gateways(&self) -> impl Iterator<Item = NeighbourKey> {
-        let next_hops = match &self.action {
-            Action::Forward(next_hops) => next_hops.as_slice(),
-            _ => &[],
-        };
         let gateway = |hop: &NextHop| Some((hop.interface, hop.gateway?));
-        next_hops.iter().filter_map(gateway)
-    }
-}
-
-impl Interface {
-    /// The source address for an ICMP error of this family: the interface's first address, a global one
-    /// before a link-local one.
-    pub fn address_for(&self, family_of: IpAddr) -> Option<IpAddr> {
-        let mut addresses = self
-            .addresses
-            .iter()
-            .map(IpNet::addr)
-            .filter(|a| a.is_ipv4() == family_of.is_ipv4());
-        let link_local = |a: &IpAddr| matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
-        addresses
-            .clone()
-            .find(|a| !link_local(a))
-            .or_else(|| addresses.next())
+        self.action.next_hops().filter_map(gateway)
     }
 }
 
 impl Action {
+    /// Every next hop, for whatever source.
+    pub fn next_hops(&self) -> impl Iterator<Item = &NextHop> {
+        let (own, by_source) = match self {
+            Self::Forward(next_hops) => (next_hops.as_slice(), &[][..]),
+            Self::BySource(routes) => (&[][..], routes.as_slice()),
+            _ => (&[][..], &[][..]),
+        };
+        let of_sources = by_source
+            .iter()
+            .filter_map(|(_, route)| match &route.action {
+                Self::Forward(next_hops) => Some(next_hops),
+                _ => None,
+            });
+        own.iter().chain(of_sources.flatten())
+    }
+
     /// The next hop for a flow, chosen by weight, and the same for all packets with this hash.
     pub fn choose(next_hops: &[NextHop], flow_hash: u64) -> Option<&NextHop> {
         if let [only] = next_hops {
@@ -304,10 +496,7 @@ mod tests {
     }
 
     fn forward(interface: u32) -> Route {
-        Route {
-            action: Action::Forward(vec![via(interface, 1)]),
-            metric: 0,
-        }
+        Action::Forward(vec![via(interface, 1)]).into()
     }
 
     #[test]
@@ -328,14 +517,40 @@ mod tests {
     }
 
     #[test]
+    fn reserved_blocks_need_routes_of_their_own() {
+        let mut tables = Tables::default();
+        let set = |tables: &mut Tables, prefix: &str, interface| {
+            tables.set_route(prefix.parse().unwrap(), forward(interface));
+        };
+        set(&mut tables, "0.0.0.0/0", 1);
+        set(&mut tables, "128.0.0.0/1", 2);
+        set(&mut tables, "240.1.0.0/16", 3);
+        set(&mut tables, "169.254.0.0/16", 4);
+        let found = |tables: &Tables, a: &str| tables.route(a.parse().unwrap()).unwrap().1.clone();
+        let reserved = Route::from(Action::Reserved);
+        for (to, route) in [
+            ("240.1.2.3", forward(3)),
+            ("240.2.2.3", reserved.clone()),
+            ("0.1.2.3", reserved.clone()),
+            ("169.254.1.1", forward(4)),
+            ("192.0.2.1", forward(2)),
+        ] {
+            assert_eq!(found(&tables, to), route, "{to}");
+        }
+        assert_eq!((tables.route_count(), tables.routes().count()), (4, 4));
+        tables.remove_route("169.254.0.0/16".parse().unwrap());
+        assert_eq!(found(&tables, "169.254.1.1"), reserved);
+        assert_eq!((tables.route_count(), tables.routes().count()), (3, 3));
+    }
+
+    #[test]
     fn gateways_are_those_of_the_routes_that_are_there() {
         let to = |gateways: &[&str]| {
             let hop = |gateway: &&str| NextHop {
                 gateway: Some(gateway.parse().unwrap()),
                 ..via(1, 1)
             };
-            let action = Action::Forward(gateways.iter().map(hop).collect());
-            Route { action, metric: 0 }
+            Route::from(Action::Forward(gateways.iter().map(hop).collect()))
         };
         let mut tables = Tables::default();
         for (prefix, route, expected) in [

@@ -97,8 +97,9 @@ impl Plane {
                 let Action::Forward(next_hops) = &route.action else {
                     return None;
                 };
-                let interface = self.tables.interfaces.get(&next_hops.first()?.interface)?;
-                Some(interface.mtu.saturating_sub(encapsulation::gre_len(remote)))
+                let mtus = self.tables.mtus(route, next_hops.first()?.interface)?;
+                let mtu = mtus[usize::from(remote.is_ipv6())];
+                Some(mtu.saturating_sub(encapsulation::gre_len(remote)))
             }
             Exit::Closed(_) => None,
         }

@@ -36,7 +36,7 @@ impl Plane {
                 self.tables.neighbours.get(&key)?.mac()
             };
             let towards = |address| {
-                let hops = self.tables.next_hops(address).iter();
+                let hops = self.tables.next_hops(address);
                 let interfaces: Vec<u32> = hops.map(|hop| hop.interface).collect();
                 let ports = self.ports.iter().enumerate();
                 let led_to = ports.filter(|(_, port)| {

@@ -21,6 +21,7 @@ use crate::exception::Cause;
 use crate::headers::{Headers, Parsed};
 use crate::ip::forward::{Origin, Stop, forward};
 use crate::ip::icmp_error::{self, IcmpCause};
+use crate::ip::own_address;
 use crate::ip::parse::parse;
 use crate::ip::source_check::{self, Ingress};
 use crate::ip::tables::{Action, BURST, Neighbour, NeighbourKey};
@@ -162,9 +163,15 @@ impl Plane {
             interface: port.index,
             check: port.source_check,
         };
-        let Err(reason) = source_check::check(&self.tables, at, headers.source()) else {
-            self.passed.insert(headers.source(), ingress);
-            return Ok(());
+        let (source, destination) = (headers.source(), headers.destination());
+        let reason = match source_check::check(&self.tables, at, source, destination) {
+            Ok(is_for_all) => {
+                if is_for_all {
+                    self.passed.insert(source, ingress);
+                }
+                return Ok(());
+            }
+            Err(reason) => reason,
         };
         match self.is_within_fpf() {
             true if reason == Reason::ReversePath && self.is_reached_by_paths(headers) => Ok(()),
@@ -180,8 +187,9 @@ impl Plane {
     /// Whether the route to a packet's destination is one of this router's own addresses.
     #[cold]
     fn is_for_router(&self, headers: &Headers) -> bool {
-        let route = self.tables.route(headers.destination());
-        matches!(route, Some((_, route)) if route.action == Action::Local)
+        let (source, destination) = (headers.source(), headers.destination());
+        let route = self.tables.route_from(destination, source);
+        route.is_some_and(|route| route.action == Action::Local)
     }
 
     /// Handles a packet that arrived at a bridged port.
@@ -417,9 +425,8 @@ impl Plane {
         self.fates.discard(packet, reason);
     }
 
-    /// The source address of an ICMP error: that of the offending packet's ingress port (RFC 1812, section
-    /// 4.3.2.4), or of any other port if that one has none. For a process of this machine it is that of the destination,
-    /// as in Linux' own tunnels: a packet from an address of the machine itself is a martian to its kernel.
+    /// The source address of an ICMP error. For a process of this machine it is that of the destination, as in Linux' own
+    /// tunnels: a packet from an address of the machine itself is a martian to its kernel.
     fn error_source(
         &self,
         origin: Origin,
@@ -429,17 +436,9 @@ impl Plane {
         if origin == Origin::Process {
             return Some(headers.destination());
         }
-        let to = headers.source();
-        let own = ingress
-            .and_then(|n| self.ports.get(n))
-            .and_then(|p| p.index);
-        let all = self.ports.iter().map(|p| p.index);
-        [own]
-            .into_iter()
-            .chain(all)
-            .flatten()
-            .filter_map(|index| self.tables.interfaces.get(&index))
-            .find_map(|interface| interface.address_for(to))
+        let port = ingress.and_then(|n| self.ports.get(n));
+        let interface = port.and_then(|port| port.index);
+        own_address::of_error(&self.tables, interface, headers.source())
     }
 }
 

@@ -58,7 +58,7 @@ impl Plane {
     /// Whether this router itself reaches the source of a packet by the port for processes, and so by a path.
     #[cold]
     pub(super) fn is_reached_by_paths(&self, headers: &Headers) -> bool {
-        let mut hops = self.tables.next_hops(headers.source()).iter();
+        let mut hops = self.tables.next_hops(headers.source());
         hops.any(|hop| self.is_local(hop.interface))
     }
 

@@ -14,7 +14,7 @@ use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Encapsulation, Setup};
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
-use weir_path::ip::tables::{Action, Interface as Device, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
 use weir_path::link::offload::Offload;
 use weir_path::plane::fpf::Stats;
 use weir_path::plane::step::Arrival;
@@ -118,7 +118,9 @@ impl Router {
                 mtu: [1500, 300][port],
                 up: true,
                 carrier: true,
-                addresses: vec![format!("10.0.{}.1/24", port + 1).parse().unwrap()],
+                addresses: vec![Address::of(
+                    format!("10.0.{}.1/24", port + 1).parse().unwrap(),
+                )],
             };
             tables.interfaces.insert(port as u32 + 1, device);
         }
@@ -129,19 +131,12 @@ impl Router {
                 gateway: Some(gateway),
                 weight: 1,
             };
-            let route = Route {
-                action: Action::Forward(vec![hop]),
-                metric: 0,
-            };
-            tables.set_route(prefix.parse().unwrap(), route);
+            let action = Action::Forward(vec![hop]);
+            tables.set_route(prefix.parse().unwrap(), action.into());
             let known = Neighbour::Reachable(NEXT);
             tables.neighbours.insert((2, gateway), known);
         }
-        let local = Route {
-            action: Action::Local,
-            metric: 0,
-        };
-        tables.set_route("10.0.2.1/32".parse().unwrap(), local);
+        tables.set_route("10.0.2.1/32".parse().unwrap(), Action::Local.into());
         plane.set_tables(Arc::new(tables), Instant::ZERO);
         plane.set_fpf(Some(Arc::new(rules())));
         plane.set_fpf_edge(Some(Arc::new(edge())), Instant::ZERO);

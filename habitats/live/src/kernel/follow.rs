@@ -10,6 +10,9 @@
 //! none is missed. But the dump may already contain that change, and applying a replacement twice can replace too much.
 //! So a dump with changes is repeated later, with growing intervals as long as changes continue. A publication copies
 //! all routes: after a slow one, the next waits for [`REST_FACTOR`] times as long.
+//!
+//! The kernel announces neither all changes of IPv6's settings nor that a route has a longer lifetime. The settings are
+//! read once a second, and everything when a lifetime ends.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,7 +23,10 @@ use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
 use weir_path::ip::tables::Tables;
 
-use super::message::{NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF, RTM_GETNEXTHOP};
+use super::message::{
+    self, Global, IFINFOMSG_BYTES, KernelMessage, NETCONFMSG_BYTES, NHMSG_BYTES, RTM_GETNETCONF,
+    RTM_GETNEXTHOP,
+};
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use super::tables::{Effect, TableState};
 
@@ -36,6 +42,8 @@ const NEVER: Duration = Duration::from_secs(86_400 * 365);
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 /// Maximum datagrams taken at once: endless changes must not block everything else.
 const WAITING_MAX: u32 = 1 << 20;
+/// How often settings are read whose changes the kernel does not announce.
+const POLL: Duration = Duration::from_millis(500);
 /// Longest time until a dump is repeated during which changes arrived.
 const REPEAT_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of times that this wait doubles.
@@ -68,14 +76,14 @@ pub async fn read() -> Result<Tables, Error> {
 
 /// Publishes the kernel's tables of the calling thread's network namespace, first immediately and then after each
 /// change. Returns only when that is no longer possible.
-pub async fn follow(publish: impl FnMut(Tables)) -> Result<Infallible, Error> {
+pub async fn follow(publish: impl FnMut(&TableState)) -> Result<Infallible, Error> {
     follow_by(read_state, publish).await
 }
 
 /// The same with another function that reads everything.
 async fn follow_by(
     read: fn() -> Result<TableState, Error>,
-    mut publish: impl FnMut(Tables),
+    mut publish: impl FnMut(&TableState),
 ) -> Result<Infallible, Error> {
     let mut changes = Changes::open()?;
     let mut doubts: u32 = 0;
@@ -83,7 +91,7 @@ async fn follow_by(
         let started = Instant::now();
         let mut state = aside(read).await?;
         let replayed = changes.replay(&mut state)?;
-        publish(state.tables().clone());
+        publish(&state);
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
         doubts = match replayed {
             Effect::Nothing => 0,
@@ -107,7 +115,7 @@ struct Changes {
 
 impl Changes {
     fn open() -> Result<Self, Error> {
-        const GROUPS: [libc::c_int; 7] = [
+        const GROUPS: [libc::c_int; 9] = [
             libc::RTNLGRP_LINK as libc::c_int,
             libc::RTNLGRP_NEIGH as libc::c_int,
             libc::RTNLGRP_IPV4_IFADDR as libc::c_int,
@@ -115,6 +123,8 @@ impl Changes {
             libc::RTNLGRP_IPV4_ROUTE as libc::c_int,
             libc::RTNLGRP_IPV6_ROUTE as libc::c_int,
             libc::RTNLGRP_IPV4_NETCONF as libc::c_int,
+            libc::RTNLGRP_IPV6_NETCONF as libc::c_int,
+            libc::RTNLGRP_IPV6_IFINFO as libc::c_int,
         ];
         let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
         socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
@@ -136,17 +146,26 @@ impl Changes {
         &mut self,
         state: &mut TableState,
         repeat_at: Option<tokio::time::Instant>,
-        publish: &mut impl FnMut(Tables),
+        publish: &mut impl FnMut(&TableState),
     ) -> Result<(), Error> {
         let never = tokio::time::Instant::now() + NEVER;
         let repeat_at = repeat_at.unwrap_or(never);
         let mut rest_until = tokio::time::Instant::now();
+        let mut poll_at = rest_until + POLL;
         loop {
             let mut effect = Effect::Nothing;
             while effect == Effect::Nothing {
-                match timeout_at(repeat_at, self.next_effect(state)).await {
+                match timeout_at(repeat_at.min(poll_at), self.next_effect(state)).await {
                     Ok(next) => effect = next?,
-                    Err(_) => return Ok(()),
+                    Err(_) if tokio::time::Instant::now() >= repeat_at => return Ok(()),
+                    Err(_) => {}
+                }
+                if tokio::time::Instant::now() >= poll_at {
+                    if state.has_expired() {
+                        return Ok(());
+                    }
+                    effect = effect.max(state.apply_all(aside(read_unannounced).await?));
+                    poll_at = tokio::time::Instant::now() + POLL;
                 }
             }
             let publish_at = rest_until.max(tokio::time::Instant::now() + GATHER);
@@ -157,7 +176,7 @@ impl Changes {
                 }
             }
             let started = tokio::time::Instant::now();
-            publish(state.tables().clone());
+            publish(state);
             if effect == Effect::Reread || started >= repeat_at {
                 return Ok(());
             }
@@ -256,9 +275,11 @@ pub(super) async fn receive<'a>(
 
 /// Reads everything on a thread that may block: the kernel answers only when nobody else is changing the network, and
 /// the calling thread has other work meanwhile.
-async fn aside(read: fn() -> Result<TableState, Error>) -> Result<TableState, Error> {
-    let state = tokio::task::spawn_blocking(read).await;
-    state.unwrap_or_else(|error| Err(io::Error::other(error).into()))
+async fn aside<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|error| Err(io::Error::other(error).into()))
 }
 
 /// Reads everything.
@@ -273,6 +294,28 @@ pub(super) fn read_state() -> Result<TableState, Error> {
     Ok(dump()?.0)
 }
 
+/// Reads the settings whose changes the kernel does not announce: those of IPv6's links, and two of IPv4.
+fn read_unannounced() -> Result<Vec<KernelMessage>, Error> {
+    let is_set = |name: &str| {
+        let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
+        value.is_ok_and(|value| value.trim() != "0")
+    };
+    let mut found = vec![KernelMessage::Global(Global {
+        errors_from_ingress: is_set("icmp_errors_use_inbound_ifaddr"),
+        forwards_by_path_mtu: is_set("ip_forward_use_pmtu"),
+    })];
+    let mut header = [0; IFINFOMSG_BYTES];
+    header[0] = libc::AF_INET6 as u8;
+    let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &header);
+    NetlinkSocket::open(libc::NETLINK_ROUTE)?.dump(&request, |message| {
+        // A kernel without IPv6 answers with the links themselves.
+        if let Ok(Some(conf @ KernelMessage::Inet6(..))) = message::parse(&message) {
+            found.push(conf);
+        }
+    })?;
+    Ok(found)
+}
+
 /// Reads everything once; returns whether the kernel reports it as consistent. The order matters: addresses belong to
 /// links, and routes refer to next-hop objects.
 fn dump() -> Result<(TableState, bool), Error> {
@@ -281,6 +324,7 @@ fn dump() -> Result<(TableState, bool), Error> {
     const IFLA_EXT_MASK: u16 = 29;
     let request = |kind, header: &[u8]| Request::new(kind, libc::NLM_F_DUMP, header);
     let family = |family: libc::c_int| [[family as u8, 0, 0, 0], [0; 4], [0; 4]].concat();
+    let netconf = |of| request(RTM_GETNETCONF, &family(of)[..NETCONFMSG_BYTES]);
     let links = request(libc::RTM_GETLINK, &[0; 16]).with(IFLA_EXT_MASK, &SKIP_STATISTICS);
     let requests = [
         ("links", links),
@@ -298,10 +342,8 @@ fn dump() -> Result<(TableState, bool), Error> {
             request(libc::RTM_GETROUTE, &family(libc::AF_INET6)),
         ),
         ("neighbours", request(libc::RTM_GETNEIGH, &family(0))),
-        (
-            "settings of interfaces",
-            request(RTM_GETNETCONF, &family(libc::AF_INET)[..NETCONFMSG_BYTES]),
-        ),
+        ("settings of IPv4", netconf(libc::AF_INET)),
+        ("settings of IPv6", netconf(libc::AF_INET6)),
     ];
     let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
     let (mut state, mut consistent) = (TableState::default(), true);
@@ -312,6 +354,7 @@ fn dump() -> Result<(TableState, bool), Error> {
             Err(source) => return Err(Error::Dump { what, source }),
         }
     }
+    state.apply_all(read_unannounced()?);
     Ok((state, consistent))
 }
 
@@ -321,7 +364,8 @@ fn is_unknown_here(what: &str, error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EINVAL)
     );
-    unsupported && matches!(what, "next-hop objects" | "IPv6 routes")
+    let may_lack = ["next-hop objects", "IPv6 routes", "settings of IPv6"];
+    unsupported && may_lack.contains(&what)
 }
 
 fn dump_one(
@@ -363,7 +407,7 @@ mod tests {
         let began = Instant::now();
         let mut published_after = None;
         let beats = runtime.block_on(async {
-            let publish = |_| published_after = Some(began.elapsed());
+            let publish = |_: &TableState| published_after = Some(began.elapsed());
             let following = follow_by(slow, publish);
             let beats = async {
                 let mut beats = 0;

@@ -9,9 +9,10 @@ use std::path::Path;
 use ipnet::IpNet;
 use socket2::{Domain, Socket, Type};
 use weir_base::Rate;
-use weir_path::ip::tables::{Action, Tables};
+use weir_path::ip::tables::Tables;
 
 use super::follow;
+use super::message::IFINFOMSG_BYTES;
 use super::netlink::{NetlinkSocket, Request, attribute, text, u16_at, u32_at};
 use crate::device::speed::link_speed;
 
@@ -84,7 +85,9 @@ fn is_wireless(name: &str) -> bool {
 
 fn addresses(tables: &Tables, index: u32) -> Vec<IpNet> {
     let interface = tables.interfaces.get(&index);
-    interface.map_or_else(Vec::new, |interface| interface.addresses.clone())
+    interface.map_or_else(Vec::new, |interface| {
+        interface.addresses.iter().map(|a| a.net).collect()
+    })
 }
 
 /// The kernel indices of the default routes' interfaces.
@@ -96,10 +99,7 @@ fn uplinks(tables: &Tables) -> Vec<u32> {
     defaults.sort_by_key(|(prefix, _)| prefix.addr().is_ipv6());
     let mut indices = Vec::new();
     for (_, route) in defaults {
-        let Action::Forward(hops) = &route.action else {
-            continue;
-        };
-        for hop in hops {
+        for hop in route.action.next_hops() {
             if !indices.contains(&hop.interface) {
                 indices.push(hop.interface);
             }
@@ -117,9 +117,6 @@ struct Link {
     master: Option<u32>,
     below: Option<u32>,
 }
-
-/// Length of `struct ifinfomsg`.
-const IFINFOMSG_BYTES: usize = 16;
 
 fn read_links() -> io::Result<BTreeMap<u32, Link>> {
     let request = Request::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, &[0; IFINFOMSG_BYTES]);

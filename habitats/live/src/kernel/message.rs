@@ -19,8 +19,64 @@ pub enum KernelMessage {
     NewNextHop(NextHopObject),
     /// A next-hop object was deleted.
     DelNextHop(u32),
-    /// The IPv4 `rp_filter` of an interface, or of all interfaces.
-    RpFilter(ConfOf, u32),
+    /// Settings of an interface, or of all interfaces.
+    NetConf(Version, ConfOf, NetConf),
+    /// IPv6's view of the link with this kernel index.
+    Inet6(u32, Inet6Conf),
+    /// Settings that are not those of an interface.
+    Global(Global),
+}
+
+/// Settings of IPv4 that are not those of an interface, and that the kernel announces to nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Global {
+    /// `icmp_errors_use_inbound_ifaddr`.
+    pub errors_from_ingress: bool,
+    /// `ip_forward_use_pmtu`: packets may not be longer than the path MTU that the box itself has learnt.
+    pub forwards_by_path_mtu: bool,
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Settings of an interface (linux/netconf.h), as far as a message has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetConf {
+    /// How the sources of packets are checked.
+    pub rp_filter: Option<u32>,
+    /// Whether packets are forwarded.
+    pub forwarding: Option<u32>,
+    /// Whether packets are forwarded although `net.ipv6.conf.all.forwarding` is 0.
+    pub force_forwarding: Option<u32>,
+    /// Whether next hops without carrier are out of use.
+    pub ignore_linkdown: Option<u32>,
+}
+
+/// What IPv6 knows about a link (`IFLA_INET6_CONF`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inet6Conf {
+    /// The longest packet; a router advertisement may lower it.
+    pub mtu: u32,
+    /// Whether IPv6 is switched off (`disable_ipv6`).
+    pub disabled: bool,
+    /// Whether the router's own packets have addresses of this interface only (`use_oif_addrs_only`).
+    pub only_own: bool,
+}
+
+impl Default for Inet6Conf {
+    fn default() -> Self {
+        Self {
+            mtu: u32::MAX,
+            disabled: false,
+            only_own: false,
+        }
+    }
 }
 
 /// The subject of a kernel setting.
@@ -87,6 +143,8 @@ pub(super) const RTM_GETNEXTHOP: u16 = 106;
 const RTM_NEWNETCONF: u16 = 80;
 /// `RTM_GETNETCONF` of linux/rtnetlink.h.
 pub(super) const RTM_GETNETCONF: u16 = 82;
+/// Length of `struct ifinfomsg`.
+pub(super) const IFINFOMSG_BYTES: usize = 16;
 /// Length of `struct netconfmsg`, padded.
 pub(super) const NETCONFMSG_BYTES: usize = 4;
 /// Length of `struct nhmsg`.
@@ -105,7 +163,8 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
         RTM_DELNEXTHOP => {
             Ok(parse_next_hop(message.payload).map(|n| KernelMessage::DelNextHop(n.id)))
         }
-        RTM_NEWNETCONF => Ok(parse_rp_filter(message.payload)),
+        RTM_NEWNETCONF => Ok(parse_netconf(message.payload)),
+        libc::RTM_NEWLINK if is_about_inet6(message.payload) => Ok(parse_inet6(message.payload)),
         libc::RTM_NEWLINK
         | libc::RTM_DELLINK
         | libc::RTM_NEWADDR
@@ -121,15 +180,20 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
     }
 }
 
-/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is about another setting.
-fn parse_rp_filter(payload: &[u8]) -> Option<KernelMessage> {
+/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is about another family.
+fn parse_netconf(payload: &[u8]) -> Option<KernelMessage> {
     const NETCONFA_IFINDEX: u16 = 1;
+    const NETCONFA_FORWARDING: u16 = 2;
     const NETCONFA_RP_FILTER: u16 = 3;
+    const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
+    const NETCONFA_FORCE_FORWARDING: u16 = 9;
     const ALL: i32 = -1;
     const DEFAULT: i32 = -2;
-    if libc::c_int::from(*payload.first()?) != libc::AF_INET {
-        return None;
-    }
+    let version = match libc::c_int::from(*payload.first()?) {
+        libc::AF_INET => Version::V4,
+        libc::AF_INET6 => Version::V6,
+        _ => return None,
+    };
     let rest = payload.get(NETCONFMSG_BYTES..)?;
     let number = |kind| u32_at(netlink::attribute(rest, kind)?, 0);
     let of = match number(NETCONFA_IFINDEX)? as i32 {
@@ -137,7 +201,38 @@ fn parse_rp_filter(payload: &[u8]) -> Option<KernelMessage> {
         DEFAULT => ConfOf::Default,
         index => ConfOf::Interface(u32::try_from(index).ok()?),
     };
-    Some(KernelMessage::RpFilter(of, number(NETCONFA_RP_FILTER)?))
+    let conf = NetConf {
+        rp_filter: number(NETCONFA_RP_FILTER),
+        forwarding: number(NETCONFA_FORWARDING),
+        force_forwarding: number(NETCONFA_FORCE_FORWARDING),
+        ignore_linkdown: number(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN),
+    };
+    Some(KernelMessage::NetConf(version, of, conf))
+}
+
+/// Whether a message about a link comes from IPv6.
+fn is_about_inet6(payload: &[u8]) -> bool {
+    payload.first().copied().map(libc::c_int::from) == Some(libc::AF_INET6)
+}
+
+/// Reads `IFLA_INET6_CONF`, an array of 32-bit numbers (linux/ipv6.h: `DEVCONF_..`), of IPv6's message about a link.
+fn parse_inet6(payload: &[u8]) -> Option<KernelMessage> {
+    const IFLA_PROTINFO: u16 = 12;
+    const IFLA_INET6_CONF: u16 = 2;
+    const DEVCONF_MTU6: usize = 2;
+    const DEVCONF_DISABLE_IPV6: usize = 26;
+    const DEVCONF_USE_OIF_ADDRS_ONLY: usize = 37;
+    let index = u32_at(payload, 4)?;
+    let info = netlink::attribute(payload.get(IFINFOMSG_BYTES..)?, IFLA_PROTINFO)?;
+    let conf = netlink::attribute(info, IFLA_INET6_CONF)?;
+    let setting = |place: usize| u32_at(conf, place * size_of::<u32>());
+    let is_set = |place| setting(place).is_some_and(|value| value != 0);
+    let conf = Inet6Conf {
+        mtu: setting(DEVCONF_MTU6)?,
+        disabled: is_set(DEVCONF_DISABLE_IPV6),
+        only_own: is_set(DEVCONF_USE_OIF_ADDRS_ONLY),
+    };
+    Some(KernelMessage::Inet6(index, conf))
 }
 
 fn placement(flags: u16) -> Placement {

@@ -42,3 +42,4 @@ mod local;
 mod netlink;
 mod nft;
 mod routes;
+mod settings;

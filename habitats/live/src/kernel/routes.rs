@@ -1,15 +1,27 @@
 //! All routes of the kernel for each prefix, of which one is in force.
 //!
 //! A prefix may have routes in several tables and with several metrics. In force is the first working route in this
-//! order: tables local, main, default; then lowest metric; then the kernel's own order.
+//! order: tables local, main, default; then lowest metric; then the router's preference (RFC 4191); then the kernel's own
+//! order. One whose lifetime has ended does not work.
+//!
+//! The kernel searches one table after the other. IPv4's local and main are one table for it, as long as nobody has made a
+//! rule; so a route of `default` counts only where those two have none. IPv6's local comes before main, and there is no
+//! rule for `default`. A throw route ends the search in its table.
+//!
+//! | not followed | its packets |
+//! |---|---|
+//! | routes for a type of service (IPv4) | take the route without one |
+//! | routes with an encapsulation | are answered with "unreachable" |
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags,
-    RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,
+    RouteNextHopFlags, RoutePreference, RouteType, RouteVia,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_path::ip::tables::{Action, NextHop, Route};
@@ -21,6 +33,15 @@ use super::message::{NextHopKind, NextHopObject, Placement};
 pub(super) struct Candidate {
     rank: u8,
     metric: u32,
+    /// The router's preference; smaller is better.
+    preference: u8,
+    /// The sources that the route is for (IPv6).
+    from: Option<IpNet>,
+    /// When its lifetime ends.
+    expires: Option<Instant>,
+    mtu: Option<u32>,
+    source: Option<IpAddr>,
+    scope: u8,
     /// The action of the route itself.
     way: Way,
     /// The next-hop object that the route refers to instead.
@@ -49,7 +70,40 @@ struct Hop {
 pub(super) struct Routes {
     candidates: HashMap<IpNet, Vec<Candidate>>,
     objects: HashMap<u32, NextHopKind>,
+    /// Prefixes that look into another table, or are looked up there: those of `default`, and those of throw routes.
+    linked: BTreeSet<IpNet>,
+    /// Networks of IPv6 in the table local, which hide those of main.
+    wide_local: BTreeSet<IpNet>,
+    /// The ends of lifetimes.
+    ends: BTreeSet<(Instant, IpNet)>,
+    unfollowed: BTreeSet<Unfollowed>,
 }
+
+/// A route of the kernel that is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unfollowed {
+    /// Its destination.
+    pub prefix: IpNet,
+    /// Why it is not followed.
+    pub why: Unsupported,
+    metric: u32,
+}
+
+/// What a route has that is not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unsupported {
+    /// A type of service, for whose packets alone it is.
+    TypeOfService(u8),
+    /// An encapsulation: MPLS, a tunnel, segment routing.
+    Encapsulation,
+}
+
+/// Maximum routes that are listed as not followed; default routes come first.
+const UNFOLLOWED_MAX: usize = 256;
+/// The table `default`.
+const RANK_DEFAULT: u8 = 2;
+/// Ticks a second of the kernel's times for programs (USER_HZ).
+const TICKS: u64 = 100;
 
 /// Members of a group are single objects: the kernel permits no deeper nesting.
 const NESTING_MAX: u32 = 1;
@@ -57,7 +111,59 @@ const NESTING_MAX: u32 = 1;
 impl Routes {
     /// The route of a prefix that is in force.
     pub(super) fn in_force(&self, prefix: &IpNet) -> Option<Route> {
-        self.candidates.get(prefix)?.iter().find_map(|candidate| {
+        let own = self.first(prefix, |c| c.from.is_none());
+        let list = self.candidates.get(prefix)?;
+        let mut sources: Vec<IpNet> = list.iter().filter_map(|c| c.from).collect();
+        if sources.is_empty() {
+            return own;
+        }
+        sources.sort_by_key(|net| std::cmp::Reverse(net.prefix_len()));
+        sources.dedup();
+        let of_source = |net: IpNet| Some((net, self.first(prefix, |c| c.from == Some(net))?));
+        let mut routes: Vec<_> = sources.into_iter().filter_map(of_source).collect();
+        let any = IpNet::new(Ipv6Addr::UNSPECIFIED.into(), 0).ok()?;
+        match (routes.is_empty(), own) {
+            (true, own) => own,
+            (false, own) => {
+                routes.extend(own.map(|route| (any, route)));
+                Some(Action::BySource(routes).into())
+            }
+        }
+    }
+
+    /// The first working route of a prefix, of the first table that has one for it.
+    fn first(&self, prefix: &IpNet, counts: impl Fn(&Candidate) -> bool) -> Option<Route> {
+        let early = self.working(prefix, |c| counts(c) && !c.is_late(prefix));
+        match early.as_ref().map(|route| &route.action) {
+            Some(Action::Throw) if prefix.addr().is_ipv4() => self.in_default(prefix).or(early),
+            Some(_) => early,
+            None if self.linked.is_empty() && self.wide_local.is_empty() => {
+                self.working(prefix, counts)
+            }
+            None => {
+                // A shorter prefix of the earlier table hides it.
+                let shorter = supernets(prefix).skip(1);
+                let mut early = shorter.filter_map(|net| self.working(&net, |c| !c.is_late(&net)));
+                match early.next().map(|route| route.action) {
+                    None | Some(Action::Throw) => self.working(prefix, counts),
+                    Some(_) => None,
+                }
+            }
+        }
+    }
+
+    /// The route of the table `default` that has the longest prefix which covers this one.
+    fn in_default(&self, prefix: &IpNet) -> Option<Route> {
+        let is_default = |c: &Candidate| c.rank == RANK_DEFAULT;
+        supernets(prefix).find_map(|net| self.working(&net, is_default))
+    }
+
+    fn working(&self, prefix: &IpNet, counts: impl Fn(&Candidate) -> bool) -> Option<Route> {
+        let list = self.candidates.get(prefix)?;
+        list.iter().filter(|c| counts(c)).find_map(|candidate| {
+            if candidate.expires.is_some_and(|at| at <= Instant::now()) {
+                return None;
+            }
             let action = candidate
                 .object
                 .and_then(|id| self.object_way(id, NESTING_MAX))
@@ -66,6 +172,9 @@ impl Routes {
             works.then_some(Route {
                 action,
                 metric: candidate.metric,
+                mtu: candidate.mtu,
+                source: candidate.source,
+                scope: candidate.scope,
             })
         })
     }
@@ -81,11 +190,71 @@ impl Routes {
         })
     }
 
+    /// The prefixes whose route in force may differ after a change of one of them: itself, and those within it that depend
+    /// on another table.
+    pub(super) fn affected(&self, prefix: &IpNet) -> Vec<IpNet> {
+        let within = |net: &&IpNet| *net != prefix && prefix.contains(*net);
+        let mut all = vec![*prefix];
+        if prefix.addr().is_ipv4() {
+            all.extend(self.linked.iter().filter(within));
+        } else if self.wide_local.contains(prefix) {
+            all.extend(self.candidates.keys().filter(within));
+        }
+        all
+    }
+
+    /// Whether the lifetime of a route has ended since it was read: the kernel may have prolonged it without a message.
+    pub(super) fn has_expired(&self) -> bool {
+        self.ends
+            .first()
+            .is_some_and(|(at, _)| *at <= Instant::now())
+    }
+
+    /// The routes that are not followed; of very many, some.
+    pub(super) fn unfollowed(&self) -> impl Iterator<Item = &Unfollowed> {
+        self.unfollowed.iter()
+    }
+
+    /// Lists a route as not followed, or no longer.
+    pub(super) fn set_unfollowed(&mut self, route: Unfollowed, is_there: bool) {
+        if !is_there {
+            self.unfollowed.remove(&route);
+            return;
+        }
+        self.unfollowed.insert(route);
+        if self.unfollowed.len() > UNFOLLOWED_MAX {
+            let mut others = self.unfollowed.iter().rev();
+            let other = others.find(|route| route.prefix.prefix_len() > 0).cloned();
+            match other {
+                Some(other) => drop(self.unfollowed.remove(&other)),
+                None => drop(self.unfollowed.pop_last()),
+            }
+        }
+    }
+
+    /// A route has replaced another one, which may not have been followed.
+    pub(super) fn replace_unfollowed(&mut self, prefix: &IpNet, by: &Candidate) {
+        let replaced = Unfollowed {
+            prefix: *prefix,
+            why: Unsupported::Encapsulation,
+            metric: by.metric,
+        };
+        self.unfollowed.remove(&replaced);
+    }
+
     /// Inserts a new route. False if the route that it replaced can be found only by reading everything again.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
+        self.ends.extend(new.expires.map(|at| (at, prefix)));
+        if new.rank == RANK_DEFAULT || matches!(new.way, Way::Fixed(Action::Throw)) {
+            self.linked.insert(prefix); // stays: at worst it is looked at in vain
+        }
+        if new.rank == 0 && prefix.addr().is_ipv6() && prefix.prefix_len() < prefix.max_prefix_len()
+        {
+            self.wide_local.insert(prefix);
+        }
         let list = self.candidates.entry(prefix).or_default();
-        let order = |c: &Candidate| (c.rank, c.metric);
-        let rival = |c: &Candidate| order(c) == order(&new);
+        let order = |c: &Candidate| (c.rank, c.metric, c.preference);
+        let rival = |c: &Candidate| c.rivals(&new);
         let same = list.iter().position(|c| c.is(&new));
         let first_rival = list.iter().position(rival);
         if place == Placement::Replace
@@ -101,7 +270,8 @@ impl Routes {
             return true;
         }
         if let Some(at) = same {
-            // The kernel never has the same route twice; the only possible difference is which next hops work.
+            // The kernel never has the same route twice; the only possible differences are which next hops work, and
+            // its attributes.
             list[at] = new;
             return true;
         }
@@ -122,7 +292,7 @@ impl Routes {
         let Some(list) = self.candidates.get_mut(prefix) else {
             return true;
         };
-        let rival = |c: &Candidate| (c.rank, c.metric) == (gone.rank, gone.metric);
+        let rival = |c: &Candidate| c.rivals(gone);
         let known = if let Some(at) = list.iter().position(|c| c.is(gone)) {
             list.remove(at);
             true
@@ -221,9 +391,23 @@ impl Routes {
 }
 
 impl Candidate {
+    /// Whether the kernel searches its table after another one that counts for all prefixes.
+    fn is_late(&self, prefix: &IpNet) -> bool {
+        match prefix {
+            IpNet::V4(_) => self.rank == RANK_DEFAULT,
+            IpNet::V6(_) => self.rank > 0,
+        }
+    }
+
+    /// Whether only their order in the kernel, or their preference, decides between both.
+    fn rivals(&self, other: &Self) -> bool {
+        let plain = |c: &Self| (c.rank, c.metric, c.from);
+        plain(self) == plain(other)
+    }
+
     /// Whether both are the same route, regardless of which next hops work.
     fn is(&self, other: &Self) -> bool {
-        let plain = |c: &Self| (c.rank, c.metric, c.object);
+        let plain = |c: &Self| (c.rank, c.metric, c.from, c.object);
         let ways = match (&self.way, &other.way) {
             (Way::Fixed(ours), Way::Fixed(theirs)) => ours == theirs,
             (Way::Hops(ours), Way::Hops(theirs)) => {
@@ -274,19 +458,28 @@ impl Way {
     }
 }
 
-/// Reads a route message; None for routes that forwarding does not use: other tables, multicast, selection by type of
-/// service or source, cached routes.
-pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
+/// The prefixes that cover this one, beginning with itself.
+fn supernets(prefix: &IpNet) -> impl Iterator<Item = IpNet> {
+    std::iter::successors(Some(*prefix), IpNet::supernet)
+}
+
+/// A route of the kernel.
+pub(super) enum Read {
+    /// One that forwarding uses.
+    Candidate(IpNet, Candidate),
+    /// One that it should use.
+    Unfollowed(Unfollowed, Option<Candidate>),
+}
+
+/// Reads a route message; None for routes that forwarding does not use: other tables, multicast, cached routes.
+pub(super) fn read(message: &RouteMessage) -> Option<Read> {
     let header = &message.header;
     let any: IpAddr = match header.address_family {
         AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
         AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
         _ => return None,
     };
-    if header.flags.contains(RouteFlags::Cloned) || header.source_prefix_length != 0 {
-        return None;
-    }
-    if header.tos != 0 && any.is_ipv4() {
+    if header.flags.contains(RouteFlags::Cloned) {
         return None;
     }
     let mut attributes = Attributes::default();
@@ -302,28 +495,53 @@ pub(super) fn read(message: &RouteMessage) -> Option<(IpNet, Candidate)> {
     let rank = match u8::try_from(table) {
         Ok(libc::RT_TABLE_LOCAL) => 0,
         Ok(libc::RT_TABLE_MAIN) => 1,
-        Ok(libc::RT_TABLE_DEFAULT) => 2,
+        // No rule of IPv6 leads there.
+        Ok(libc::RT_TABLE_DEFAULT) if any.is_ipv4() => RANK_DEFAULT,
         _ => return None,
     };
+    let encapsulated = attributes.tunnel;
     let way = match header.kind {
         RouteType::Unicast => attributes.way(header.flags, any),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
         RouteType::BlackHole => Way::Fixed(Action::Blackhole),
-        // "Throw" continues in the next rule's table, which has nothing for us.
-        RouteType::Unreachable | RouteType::Throw => Way::Fixed(Action::Unreachable),
+        RouteType::Unreachable => Way::Fixed(Action::Unreachable),
+        RouteType::Throw => Way::Fixed(Action::Throw),
         RouteType::Prohibit => Way::Fixed(Action::Prohibit),
         _ => return None,
     };
-    let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
+    let prefix = IpNet::new(destination, header.destination_prefix_length)
+        .ok()?
+        .trunc();
+    let from = attributes.from.unwrap_or(any);
+    let from = IpNet::new(from, header.source_prefix_length).ok()?.trunc();
     let candidate = Candidate {
         rank,
         metric,
+        preference: attributes.preference,
+        from: Some(from).filter(|net| net.prefix_len() > 0),
+        expires: attributes.expires,
+        mtu: attributes.mtu,
+        source: attributes.source,
+        scope: header.scope.into(),
         way,
         object: attributes
             .object
             .filter(|_| header.kind == RouteType::Unicast),
     };
-    Some((prefix.trunc(), candidate))
+    let unfollowed = |why| Unfollowed {
+        prefix,
+        why,
+        metric,
+    };
+    Some(match header.tos {
+        tos if tos != 0 && any.is_ipv4() => {
+            Read::Unfollowed(unfollowed(Unsupported::TypeOfService(tos)), None)
+        }
+        _ if encapsulated => {
+            Read::Unfollowed(unfollowed(Unsupported::Encapsulation), Some(candidate))
+        }
+        _ => Read::Candidate(prefix, candidate),
+    })
 }
 
 /// The attributes of a route that determine its next hops.
@@ -334,11 +552,37 @@ struct Attributes {
     several: Vec<Hop>,
     object: Option<u32>,
     tunnel: bool,
+    /// As in [`Candidate`].
+    preference: u8,
+    from: Option<IpAddr>,
+    expires: Option<Instant>,
+    mtu: Option<u32>,
+    source: Option<IpAddr>,
 }
 
 impl Attributes {
     fn read(&mut self, attribute: &RouteAttribute) {
         match attribute {
+            RouteAttribute::Preference(preference) => {
+                self.preference = match preference {
+                    RoutePreference::High => 0,
+                    RoutePreference::Low => 2,
+                    _ => 1,
+                }
+            }
+            RouteAttribute::Source(address) => self.from = read_address(address),
+            RouteAttribute::PrefSource(address) => self.source = read_address(address),
+            RouteAttribute::Metrics(metrics) => {
+                let mtu = metrics.iter().find_map(|metric| match metric {
+                    RouteMetric::Mtu(mtu) => Some(*mtu),
+                    _ => None,
+                });
+                self.mtu = mtu.filter(|mtu| *mtu > 0);
+            }
+            RouteAttribute::CacheInfo(info) if info.expires != 0 => {
+                let left = u64::try_from(info.expires.cast_signed()).unwrap_or(0); // negative: over
+                self.expires = Some(Instant::now() + Duration::from_millis(left * 1000 / TICKS));
+            }
             RouteAttribute::Oif(index) => self.interface = *index,
             RouteAttribute::Gateway(address) => self.gateway = read_address(address),
             RouteAttribute::Via(RouteVia::Inet(address)) => self.gateway = Some((*address).into()),
@@ -393,6 +637,16 @@ impl Attributes {
             hops.sort_by_key(|hop| (hop.next.interface, hop.next.gateway));
         }
         Way::Hops(hops)
+    }
+}
+
+impl fmt::Display for Unfollowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prefix, why, .. } = self;
+        match why {
+            Unsupported::TypeOfService(tos) => write!(f, "{prefix} tos {tos:#04x}"),
+            Unsupported::Encapsulation => write!(f, "{prefix} encap"),
+        }
     }
 }
 

@@ -10,16 +10,16 @@
 //! kernel changes its tables without a message for each change (routes vanish with their link or their source address).
 //! Then [`Effect::Reread`] requests a new dump.
 //!
-//! Deviation: the kernel searches the tables local, main and default one after the other. We join them, so that the
-//! longest prefix of all three wins (different only where `main` has a route inside 127.0.0.0/8, or `default` a longer
-//! one than `main`). Other tables, rules, types of service and source-specific routes are not followed; a route into a
-//! tunnel counts as "unreachable".
+//! The tables local, main and default are followed ([`routes`]), not other ones, which only rules lead to.
+//! [`TableState::findings`] lists what is not followed, or switched off.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressHeaderFlags as Flags, AddressMessage,
+};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
@@ -27,12 +27,14 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use tracing::warn;
-use weir_path::ip::source_check::SourceCheck;
-use weir_path::ip::tables::{Action, Interface, Mac, Neighbour, Tables};
+use weir_path::ip::tables::{
+    Action, Address, AddressFlags, Interface, Mac, Neighbour, SCOPE_GLOBAL, SCOPE_LINK, Tables,
+};
 
-use super::message::{self, ConfOf, KernelMessage, Placement};
+use super::message::{self, ConfOf, Global, KernelMessage, Placement};
 use super::netlink::{self, messages};
-use super::routes::{self, Routes};
+use super::routes::{self, Read, Routes, Unfollowed};
+use super::settings::Confs;
 
 /// A copy of the kernel's tables, with the data needed to follow their changes.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +43,8 @@ pub struct TableState {
     routes: Routes,
     /// For each interface, whether it is up and whether it has a carrier: routes depend on both.
     working: HashMap<u32, LinkFlags>,
-    rp_filter: HashMap<ConfOf, u32>,
+    confs: Confs,
+    global: Global,
 }
 
 /// An interface is up and has a carrier.
@@ -69,6 +72,21 @@ impl TableState {
         self.routes.all_of(prefix)
     }
 
+    /// The routes that are not followed; of very many, some.
+    pub(super) fn unfollowed(&self) -> impl Iterator<Item = &Unfollowed> {
+        self.routes.unfollowed()
+    }
+
+    /// Whether the kernel's path MTUs limit forwarded packets, which is not followed.
+    pub(super) fn forwards_by_path_mtu(&self) -> bool {
+        self.global.forwards_by_path_mtu
+    }
+
+    /// Whether the lifetime of a route has ended, so that everything must be read again.
+    pub(super) fn has_expired(&self) -> bool {
+        self.routes.has_expired()
+    }
+
     /// Applies the messages of a datagram.
     pub fn apply_datagram(&mut self, bytes: &[u8]) -> Effect {
         let effects = messages(bytes).map(|message| self.apply_bytes(&message));
@@ -87,6 +105,12 @@ impl TableState {
         }
     }
 
+    /// Applies parsed messages.
+    pub(super) fn apply_all(&mut self, all: Vec<KernelMessage>) -> Effect {
+        let effects = all.into_iter().map(|message| self.apply(message));
+        effects.max().unwrap_or(Effect::Nothing)
+    }
+
     /// Applies one parsed message.
     pub fn apply(&mut self, message: KernelMessage) -> Effect {
         match message {
@@ -99,26 +123,35 @@ impl TableState {
                 true => Effect::Reread, // its routes went with it, silently
                 false => Effect::Nothing,
             },
-            KernelMessage::RpFilter(of, value) => {
-                self.rp_filter.insert(of, value);
-                self.refresh_source_checks(of)
+            KernelMessage::NetConf(version, of, conf) => {
+                match self.confs.set(version, of, conf) {
+                    true => Effect::Reread, // other next hops are in use
+                    false => self.refresh_settings(of),
+                }
+            }
+            KernelMessage::Global(global) => {
+                self.tables.errors_from_ingress = global.errors_from_ingress;
+                match std::mem::replace(&mut self.global, global) == global {
+                    true => Effect::Nothing,
+                    false => Effect::Changed,
+                }
+            }
+            KernelMessage::Inet6(index, conf) => {
+                self.confs.set_inet6(index, conf);
+                self.refresh_settings(ConfOf::Interface(index))
             }
         }
     }
 
-    /// As in the kernel, the larger of an interface's value and the value for all.
-    fn refresh_source_checks(&mut self, changed: ConfOf) -> Effect {
-        let all = self.rp_filter.get(&ConfOf::All).copied().unwrap_or(0);
+    /// Computes the settings of the interfaces that a change is about.
+    fn refresh_settings(&mut self, changed: ConfOf) -> Effect {
         let mut effect = Effect::Nothing;
-        for (of, own) in &self.rp_filter {
-            let ConfOf::Interface(index) = of else {
-                continue;
-            };
-            let now = source_check(all.max(*own));
-            if (changed == *of || changed == ConfOf::All)
-                && self.tables.source_checks.insert(*index, now) != Some(now)
-            {
-                effect = Effect::Changed;
+        for (index, interface) in &self.tables.interfaces {
+            if !matches!(changed, ConfOf::Interface(one) if one != *index) {
+                let now = self.confs.of(*index, interface);
+                if self.tables.settings.insert(*index, now) != Some(now) {
+                    effect = Effect::Changed;
+                }
             }
         }
         effect
@@ -151,7 +184,12 @@ impl TableState {
         for attribute in &link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => now.name.clone_from(name),
-                LinkAttribute::Mtu(mtu) => now.mtu = *mtu,
+                LinkAttribute::Mtu(mtu) => {
+                    if before.is_some_and(|before| before.mtu != *mtu) {
+                        self.confs.forget_mtu(index);
+                    }
+                    now.mtu = *mtu;
+                }
                 LinkAttribute::Address(bytes) => now.mac = mac(bytes).unwrap_or_default(),
                 _ => {}
             }
@@ -164,7 +202,7 @@ impl TableState {
             _ => Effect::Changed,
         };
         self.tables.interfaces.insert(index, now);
-        effect
+        effect.max(self.refresh_settings(ConfOf::Interface(index)))
     }
 
     fn del_link(&mut self, link: &LinkMessage) -> Effect {
@@ -175,8 +213,8 @@ impl TableState {
             return Effect::Nothing;
         }
         self.working.remove(&index);
-        self.rp_filter.remove(&ConfOf::Interface(index));
-        self.tables.source_checks.remove(&index);
+        self.confs.remove(index);
+        self.tables.settings.remove(&index);
         self.tables.neighbours.retain(|(on, _), _| *on != index);
         Effect::Reread
     }
@@ -185,14 +223,18 @@ impl TableState {
         let Some((interface, address)) = self.find_address(message) else {
             return Effect::Nothing;
         };
-        let failed = message.header.flags.contains(AddressHeaderFlags::Dadfailed);
-        let known = interface.addresses.contains(&address);
-        if failed && known {
-            interface.addresses.retain(|a| *a != address);
-        } else if !failed && !known {
-            interface.addresses.push(address);
-        } else {
-            return Effect::Nothing;
+        let failed = message.header.flags.contains(Flags::Dadfailed);
+        let all = &mut interface.addresses;
+        let known = all.iter().position(|a| a.is_same(&address));
+        match known {
+            None if failed => return Effect::Nothing,
+            None => {
+                let at = place_of(all, &address);
+                all.insert(at, address);
+            }
+            Some(at) if failed => drop(all.remove(at)),
+            Some(at) if all[at] == address => return Effect::Nothing,
+            Some(at) => all[at] = address,
         }
         Effect::Changed
     }
@@ -202,10 +244,10 @@ impl TableState {
             return Effect::Nothing;
         };
         let before = interface.addresses.len();
-        interface.addresses.retain(|a| *a != address);
+        interface.addresses.retain(|a| !a.is_same(&address));
         if interface.addresses.len() == before {
             Effect::Nothing
-        } else if address.addr().is_ipv4() {
+        } else if address.net.addr().is_ipv4() {
             Effect::Reread // routes with this source address vanish, silently in old kernels
         } else {
             Effect::Changed
@@ -213,40 +255,76 @@ impl TableState {
     }
 
     /// The interface and the address of a message.
-    fn find_address(&mut self, message: &AddressMessage) -> Option<(&mut Interface, IpNet)> {
-        let (mut local, mut peer) = (None, None);
+    fn find_address(&mut self, message: &AddressMessage) -> Option<(&mut Interface, Address)> {
+        let (mut local, mut other) = (None, None);
         for attribute in &message.attributes {
             match attribute {
                 AddressAttribute::Local(address) => local = Some(*address),
-                AddressAttribute::Address(address) => peer = Some(*address),
+                AddressAttribute::Address(address) => other = Some(*address),
                 _ => {}
             }
         }
         // On a point-to-point link "address" is the peer's; without "local" it is ours.
-        let address = IpNet::new(local.or(peer)?, message.header.prefix_len).ok()?;
+        let own = local.or(other)?;
+        let has = |flags: Flags| message.header.flags.intersects(flags);
+        // The kernel has one bit for both.
+        let second = has(Flags::Secondary);
+        let address = Address {
+            net: IpNet::new(own, message.header.prefix_len).ok()?,
+            peer: other.filter(|peer| *peer != own),
+            scope: message.header.scope.into(),
+            flags: AddressFlags {
+                secondary: second && own.is_ipv4(),
+                temporary: second && own.is_ipv6(),
+                tentative: has(Flags::Tentative) && !has(Flags::Optimistic),
+                avoided: has(Flags::Deprecated.union(Flags::Optimistic)),
+                home: has(Flags::Homeaddress),
+            },
+        };
         let interface = self.tables.interfaces.get_mut(&message.header.index)?;
         Some((interface, address))
     }
 
     fn new_route(&mut self, message: &RouteMessage, place: Placement) -> Effect {
-        let Some((prefix, candidate)) = routes::read(message) else {
-            return Effect::Nothing;
+        let (prefix, candidate) = match routes::read(message) {
+            None => return Effect::Nothing,
+            Some(Read::Candidate(prefix, candidate)) => {
+                if place == Placement::Replace {
+                    self.routes.replace_unfollowed(&prefix, &candidate);
+                }
+                (prefix, candidate)
+            }
+            Some(Read::Unfollowed(route, candidate)) => {
+                let prefix = route.prefix;
+                self.routes.set_unfollowed(route, true);
+                match candidate {
+                    Some(candidate) => (prefix, candidate),
+                    None => return Effect::Changed, // of the findings
+                }
+            }
         };
-        if self.routes.insert(prefix, candidate, place) {
-            self.refresh(&prefix)
-        } else {
-            Effect::Reread
+        match self.routes.insert(prefix, candidate, place) {
+            true => self.refresh_all(&self.routes.affected(&prefix)),
+            false => Effect::Reread,
         }
     }
 
     fn del_route(&mut self, message: &RouteMessage) -> Effect {
-        let Some((prefix, candidate)) = routes::read(message) else {
-            return Effect::Nothing;
+        let (prefix, candidate) = match routes::read(message) {
+            None => return Effect::Nothing,
+            Some(Read::Candidate(prefix, candidate)) => (prefix, candidate),
+            Some(Read::Unfollowed(route, candidate)) => {
+                let prefix = route.prefix;
+                self.routes.set_unfollowed(route, false);
+                match candidate {
+                    Some(candidate) => (prefix, candidate),
+                    None => return Effect::Changed,
+                }
+            }
         };
-        if self.routes.remove(&prefix, &candidate) {
-            self.refresh(&prefix)
-        } else {
-            Effect::Reread
+        match self.routes.remove(&prefix, &candidate) {
+            true => self.refresh_all(&self.routes.affected(&prefix)),
+            false => Effect::Reread,
         }
     }
 
@@ -326,13 +404,29 @@ fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
     Some((message.header.ifindex, address?))
 }
 
-/// The meaning of an `rp_filter` value.
-fn source_check(rp_filter: u32) -> SourceCheck {
-    match rp_filter {
-        0 => SourceCheck::Off,
-        1 => SourceCheck::Strict,
-        _ => SourceCheck::Loose,
+/// Where the kernel puts a new address among those of its interface. It has IPv4's primary addresses by scope, behind them
+/// the secondary ones; and the latest of IPv6 first, by scope.
+fn place_of(all: &[Address], new: &Address) -> usize {
+    if new.flags.secondary {
+        return all.len();
     }
+    let scope = |a: &Address| match a.net {
+        IpNet::V4(_) => a.scope,
+        // The kernel's numbers of IPv6 scopes are in the other order.
+        IpNet::V6(net) if net.addr().is_unicast_link_local() => SCOPE_LINK,
+        IpNet::V6(net) if net.addr().is_loopback() => SCOPE_LINK + 1,
+        IpNet::V6(_) => SCOPE_GLOBAL,
+    };
+    let of_family = |a: &Address| a.net.addr().is_ipv4() == new.net.addr().is_ipv4();
+    let mut others = all.iter();
+    let found = match new.net {
+        IpNet::V4(_) => {
+            let before = |a: &Address| of_family(a) && !a.flags.secondary && scope(a) >= scope(new);
+            return others.rposition(before).map_or(0, |at| at + 1);
+        }
+        IpNet::V6(_) => others.position(|a| of_family(a) && scope(a) >= scope(new)),
+    };
+    found.unwrap_or(all.len())
 }
 
 fn mac(bytes: &[u8]) -> Option<Mac> {
@@ -496,7 +590,7 @@ mod tests {
             ("10.0.1.0/24", RouteType::BlackHole, Action::Blackhole),
             ("10.0.2.0/24", RouteType::Unreachable, Action::Unreachable),
             ("10.0.3.0/24", RouteType::Prohibit, Action::Prohibit),
-            ("10.0.4.0/24", RouteType::Throw, Action::Unreachable),
+            ("10.0.4.0/24", RouteType::Throw, Action::Throw),
         ];
         for (prefix, kind, action) in cases {
             let mut message = route(prefix, 0, Vec::new());
@@ -744,7 +838,14 @@ mod tests {
         let v4 = address(ours, 32);
         assert_eq!(state.hear(NewAddress(v4.clone())), Effect::Changed);
         let addresses = |state: &TableState| state.tables().interfaces[&3].addresses.clone();
-        assert_eq!(addresses(&state), [net("fd00::1/64"), net("10.0.0.1/32")]);
+        let with_peer = Address {
+            peer: Some(peer),
+            ..Address::of(net("10.0.0.1/32"))
+        };
+        assert_eq!(
+            addresses(&state),
+            [with_peer, Address::of(net("fd00::1/64"))]
+        );
         assert_eq!(state.hear(DelAddress(v4)), Effect::Reread);
         let mut twice = v6;
         twice.header.flags = AddressHeaderFlags::Dadfailed;
@@ -797,28 +898,75 @@ mod tests {
     }
 
     #[test]
-    fn of_two_values_of_rp_filter_the_larger_one_counts() {
+    fn settings_of_an_interface_and_of_all_decide_together() {
+        use super::super::message::{Inet6Conf, NetConf, Version};
+        use weir_path::ip::source_check::SourceCheck;
         let mut state = TableState::default();
-        let mut set = |of, value| {
-            let effect = state.apply(KernelMessage::RpFilter(of, value));
-            (effect, state.tables().source_checks.get(&7).copied())
+        state.hear(RouteNetlinkMessage::NewLink(link(7, "wan", WORKS)));
+        let set = |state: &mut TableState, version, of, conf| {
+            let effect = state.apply(KernelMessage::NetConf(version, of, conf));
+            (effect, state.tables().settings(7))
         };
-        let one = ConfOf::Interface(7);
-        assert_eq!(set(ConfOf::All, 1), (Effect::Nothing, None));
-        assert_eq!(set(one, 0), (Effect::Changed, Some(SourceCheck::Strict)));
-        assert_eq!(set(one, 2), (Effect::Changed, Some(SourceCheck::Loose)));
-        assert_eq!(
-            set(ConfOf::Default, 1),
-            (Effect::Nothing, Some(SourceCheck::Loose))
+        let (one, none) = (ConfOf::Interface(7), NetConf::default());
+        let before = state.tables().settings(7);
+        assert!(!before.forwards_v4 && !before.forwards_v6);
+        for (all, own, expected) in [
+            (1, 0, SourceCheck::Strict),
+            (1, 2, SourceCheck::Loose),
+            (2, 1, SourceCheck::Loose),
+            (0, 0, SourceCheck::Off),
+        ] {
+            let rp_filter = |value| NetConf {
+                rp_filter: Some(value),
+                ..none
+            };
+            set(&mut state, Version::V4, ConfOf::All, rp_filter(all));
+            set(&mut state, Version::V4, ConfOf::Default, rp_filter(1));
+            let (_, now) = set(&mut state, Version::V4, one, rp_filter(own));
+            assert_eq!(now.source_check, expected, "{all}, {own}");
+        }
+        let forwarding = |value| NetConf {
+            forwarding: Some(value),
+            ..none
+        };
+        let (effect, now) = set(&mut state, Version::V4, ConfOf::All, forwarding(1));
+        assert_eq!((effect, now.forwards_v4), (Effect::Nothing, false));
+        let (effect, now) = set(&mut state, Version::V4, one, forwarding(1));
+        assert_eq!((effect, now.forwards_v4), (Effect::Changed, true));
+        // For IPv6, the value for all decides, or an exception for one interface.
+        let (_, now) = set(&mut state, Version::V6, one, forwarding(1));
+        assert!(!now.forwards_v6);
+        let forced = NetConf {
+            force_forwarding: Some(1),
+            ..none
+        };
+        assert!(set(&mut state, Version::V6, one, forced).1.forwards_v6);
+        let unforced = NetConf {
+            force_forwarding: Some(0),
+            ..none
+        };
+        assert!(!set(&mut state, Version::V6, one, unforced).1.forwards_v6);
+        assert!(
+            set(&mut state, Version::V6, ConfOf::All, forwarding(1))
+                .1
+                .forwards_v6
         );
-        assert_eq!(
-            set(ConfOf::All, 2),
-            (Effect::Nothing, Some(SourceCheck::Loose))
-        );
-        assert_eq!(set(one, 0), (Effect::Nothing, Some(SourceCheck::Loose)));
-        assert_eq!(
-            set(ConfOf::All, 0),
-            (Effect::Changed, Some(SourceCheck::Off))
-        );
+        let conf = Inet6Conf {
+            mtu: 1400,
+            disabled: true,
+            only_own: true,
+        };
+        state.apply(KernelMessage::Inet6(7, conf));
+        let now = state.tables().settings(7);
+        assert!(!now.forwards_v6 && now.only_own_v6);
+        assert_eq!(now.mtu_v6, 1400);
+        let linkdown = |value| NetConf {
+            ignore_linkdown: Some(value),
+            ..none
+        };
+        let first = set(&mut state, Version::V4, one, linkdown(0)).0;
+        assert_eq!(first, Effect::Nothing);
+        let switched = set(&mut state, Version::V4, one, linkdown(1)).0;
+        assert_eq!(switched, Effect::Reread);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, oneshot};
 use weir_base::{Rate, Throughput};
-use weir_element::{Answer, Event, InForce, Request};
+use weir_element::{Answer, Event, Finding, InForce, Request};
 use weir_lfb::Plan;
 use weir_lfb::class::ControlSent;
 use weir_lfb::class::ce_routes::CeRoutes;
@@ -51,6 +51,8 @@ pub struct Running {
     pub(super) finders: Finders,
     /// Keeps transit from the kernel.
     pub guard: Arc<Mutex<TransitGuard>>,
+    /// Findings that the kernel's tables themselves do not show.
+    pub(super) unfollowed: Mutex<Vec<Finding>>,
     /// Kernel state that the router refuses or warns of.
     pub(super) known: Arc<Mutex<Known>>,
     element: mpsc::Sender<Input>,
@@ -92,6 +94,7 @@ impl Running {
         known: Arc<Mutex<Known>>,
         element: mpsc::Sender<Input>,
     ) -> Self {
+        let unfollowed = lock(&known).unfollowed();
         Self {
             handle,
             tables: ArcSwap::new(tables),
@@ -103,6 +106,7 @@ impl Running {
             published,
             finders: Finders::default(),
             guard,
+            unfollowed: Mutex::new(unfollowed),
             known,
             element,
             changed: Mutex::new(Instant::now()),

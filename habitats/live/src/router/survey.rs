@@ -1,7 +1,6 @@
 //! Reads the facts about this machine on which a plan depends.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use weir_element::{Facts, Unfit};
 use weir_lfb::Plan;
@@ -10,9 +9,6 @@ use weir_lfb::port::PortPlan;
 use super::ports::frame_bytes_max;
 use super::watch;
 use crate::device::af_packet;
-
-/// Settings that switch off the kernel's forwarding when they are 0.
-const FORWARDING: [&str; 2] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"];
 
 /// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
 pub fn survey(plan: &Plan) -> Facts {
@@ -32,7 +28,6 @@ pub(super) fn all(plan: &Plan) -> Facts {
     Facts {
         unfit: unfit(plan),
         findings,
-        forwarding_off: forwarding_off(),
         bridges,
         ..frames(plan)
     }
@@ -60,13 +55,4 @@ fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
         Some((port.interface.clone(), unfit))
     };
     plan.ports.iter().filter_map(of_port).collect()
-}
-
-fn forwarding_off() -> Vec<String> {
-    let is_off = |name: &&str| {
-        let value = fs::read_to_string(format!("/proc/sys/{name}"));
-        value.is_ok_and(|value| value.trim() == "0")
-    };
-    let off = FORWARDING.into_iter().filter(is_off);
-    off.map(str::to_owned).collect()
 }

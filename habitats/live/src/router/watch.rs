@@ -52,6 +52,20 @@ impl Known {
         }
     }
 
+    /// What the kernel's tables themselves do not show.
+    pub(super) fn unfollowed(&self) -> Vec<Finding> {
+        let kinds = [
+            &kinds::UNFOLLOWED_DEFAULT,
+            &kinds::UNFOLLOWED_ROUTE,
+            &kinds::PATH_MTU,
+        ];
+        let findings = self.findings.keys();
+        findings
+            .filter(|finding| kinds.contains(&finding.kind))
+            .cloned()
+            .collect()
+    }
+
     /// Records what a new plan permits, so that it does not count as new once the plan is in force.
     pub(super) fn permit(&mut self, findings: &[Finding], router: &RouterPlan) {
         let permitted = Self::at_start(findings).findings.into_keys();
@@ -246,6 +260,12 @@ impl Watch {
         if mode == Mode::Routed {
             found.findings.extend(state::defaults_past(&tables, &scope));
             found.findings.extend(self.past.iter().cloned());
+            found
+                .findings
+                .extend(lock(&running.unfollowed).iter().cloned());
+            found
+                .findings
+                .extend(state::forwarding_off(&tables, &scope));
         }
         self.scope = Some(scope);
         let event = Event::Kernel {

@@ -9,7 +9,7 @@ use weir_discipline::Spec;
 use weir_live::device::loopback::{Clock, Frame, Loopback};
 use weir_live::device::{Device, Received};
 use weir_packet::Fate;
-use weir_path::ip::tables::{Action, Interface, Neighbour, NextHop, Route, Tables};
+use weir_path::ip::tables::{Action, Address, Interface, Neighbour, NextHop, Tables};
 use weir_path::plane::filter::Filter;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{Sightings, Want};
@@ -32,7 +32,7 @@ fn tables() -> Tables {
             mtu: 1500,
             up: true,
             carrier: true,
-            addresses: vec![address.parse().unwrap()],
+            addresses: vec![Address::of(address.parse().unwrap())],
         };
         tables.interfaces.insert(index, interface);
     }
@@ -42,11 +42,8 @@ fn tables() -> Tables {
         gateway: Some(gateway),
         weight: 1,
     };
-    let route = Route {
-        action: Action::Forward(vec![hop]),
-        metric: 0,
-    };
-    tables.set_route("0.0.0.0/0".parse().unwrap(), route);
+    let action = Action::Forward(vec![hop]);
+    tables.set_route("0.0.0.0/0".parse().unwrap(), action.into());
     let known = Neighbour::Reachable(NEXT_MAC);
     tables.neighbours.insert((2, gateway), known);
     tables

@@ -121,6 +121,13 @@ impl<A: Address> Lookup<A> {
             .map(|(prefix, number)| (*prefix, *number))
     }
 
+    /// The longest other prefix that covers this one, and the number of its route.
+    pub(crate) fn shorter(&self, (address, len): Prefix<A>) -> Option<(Prefix<A>, u32)> {
+        let found = self.covering((address.truncated(len), len));
+        let len = found.len();
+        (found != Leaf::NONE).then(|| ((address.truncated(len), len), found.number()))
+    }
+
     /// The longest other prefix that covers this one.
     ///
     /// In order, everything between it and this prefix lies within it. So it covers the prefix just before, too, and is

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Sorted;
 use super::entry::Leaf;
-use crate::ip::tables::{Action, Route};
+use crate::ip::tables::{Action, Route, SCOPE_GLOBAL};
 
 /// The largest number: the routes of a table have at most this number of different actions.
 pub(crate) const MAX: u32 = Leaf::NUMBER_MAX;
@@ -14,6 +14,9 @@ const OVERFLOW: u32 = 1;
 const UNREACHABLE: Route = Route {
     action: Action::Unreachable,
     metric: 0,
+    mtu: None,
+    source: None,
+    scope: SCOPE_GLOBAL,
 };
 
 /// The routes by number.
@@ -130,8 +133,8 @@ mod tests {
 
     fn route(metric: u32) -> Route {
         Route {
-            action: Action::Blackhole,
             metric,
+            ..Action::Blackhole.into()
         }
     }
 

@@ -151,7 +151,9 @@ mod tests {
             let r = r.with_text(libc::IFLA_IFNAME, "red");
             r.nested(libc::IFLA_LINKINFO, |info| {
                 info.with_text(libc::IFLA_INFO_KIND, "vrf")
-                    .nested(libc::IFLA_INFO_DATA, |data| data.with(1, &10_u32.to_ne_bytes()))
+                    .nested(libc::IFLA_INFO_DATA, |data| {
+                        data.with(1, &10_u32.to_ne_bytes())
+                    })
             })
         });
         assert_eq!(vrf, (7, link("red", "vrf")));

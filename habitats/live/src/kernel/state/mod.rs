@@ -22,7 +22,7 @@ use weir_path::plane::Mode;
 use super::netfilter::{self, BypassedChain};
 use super::{follow, iptables};
 
-pub use self::routes::{defaults_past, past};
+pub use self::routes::{defaults_past, forwarding_off, past, unfollowed};
 
 /// The router for which the state is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +145,8 @@ pub fn read(scope: &Scope) -> Found {
                     .extend(routes::spare_past(&state, scope, &defaults));
                 found.findings.extend(defaults);
                 found.findings.extend(past(tables, scope));
+                found.findings.extend(unfollowed(&state));
+                found.findings.extend(forwarding_off(tables, scope));
             }
             Err(error) => tracing::warn!(%error, "cannot read this machine's routes"),
         }

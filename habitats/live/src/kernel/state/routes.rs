@@ -5,10 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use weir_element::Finding;
-use weir_element::kernel::kinds::{SPARE_DEFAULT, UNPORTED_DEFAULT, UNPORTED_ROUTE};
-use weir_path::ip::tables::{Action, Route, Tables};
+use weir_element::kernel::kinds::{
+    FORWARDING_OFF, PATH_MTU, SPARE_DEFAULT, UNFOLLOWED_DEFAULT, UNFOLLOWED_ROUTE,
+    UNPORTED_DEFAULT, UNPORTED_ROUTE,
+};
+use weir_path::ip::tables::{Action, Interface, Route, Tables};
 
 use super::Scope;
+use crate::kernel::routes::Unfollowed;
 use crate::kernel::tables::TableState;
 
 /// Prefixes of an interface that are named; the others are counted.
@@ -59,10 +63,7 @@ pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -
         Ipv6Addr::UNSPECIFIED.into(),
     ];
     for prefix in any.map(|any| IpNet::new_assert(any, 0)) {
-        let routes: Vec<_> = state
-            .all_of(&prefix)
-            .map(|action| Route { action, metric: 0 })
-            .collect();
+        let routes: Vec<_> = state.all_of(&prefix).map(Route::from).collect();
         let routes = routes.iter().map(|route| (prefix, route));
         for (prefix, interface) in outside(state.tables(), routes, scope) {
             let what = default_by(&prefix, interface);
@@ -73,6 +74,38 @@ pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -
     }
     findings.dedup();
     findings
+}
+
+/// What the tables themselves cannot have: routes that are not followed, path MTUs.
+pub fn unfollowed(state: &TableState) -> Vec<Finding> {
+    let route = |route: &Unfollowed| match is_default(&route.prefix) {
+        true => Finding::new(&UNFOLLOWED_DEFAULT, route.to_string()),
+        false => Finding::new(&UNFOLLOWED_ROUTE, route.to_string()),
+    };
+    let path_mtu = || Finding::new(&PATH_MTU, "net.ipv4.ip_forward_use_pmtu");
+    let routes = state.unfollowed().map(route);
+    routes
+        .chain(state.forwards_by_path_mtu().then(path_mtu))
+        .collect()
+}
+
+/// Ports at which the kernel forwards no packets of a family.
+pub fn forwarding_off(tables: &Tables, scope: &Scope) -> Vec<Finding> {
+    let at_port = |(index, interface): (&u32, &Interface)| {
+        let settings = tables.settings(*index);
+        let families = [
+            ("IPv4", settings.forwards_v4),
+            ("IPv6", settings.forwards_v6),
+        ];
+        let off = families.into_iter().filter(|(_, forwards)| !forwards);
+        let finding = |(family, _)| {
+            Finding::new(&FORWARDING_OFF, format!("{family} from {}", interface.name))
+        };
+        off.map(finding).collect::<Vec<_>>()
+    };
+    let interfaces = tables.interfaces.iter();
+    let ports = interfaces.filter(|(_, interface)| scope.ports.contains(&interface.name));
+    ports.flat_map(at_port).collect()
 }
 
 /// A default route as an operator knows it.
