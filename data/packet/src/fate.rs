@@ -239,10 +239,7 @@ impl Reason {
             Self::IpHeaderLength => ("ip-header-length", "Its IP header length is impossible."),
             Self::IpTotalLength => ("ip-total-length", "Its IP total length is impossible."),
             Self::IpChecksum => ("ip-checksum", "The checksum of its IPv4 header is wrong."),
-            Self::MartianSource => (
-                "martian-source",
-                "Its source address may not be one, or is valid on a link only and came out of an FPF path.",
-            ),
+            Self::MartianSource => ("martian-source", "Its source address may not be one."),
             Self::OwnSource => (
                 "own-source",
                 "Its source is an address of the router itself, or a broadcast address of one of its networks.",
@@ -263,10 +260,7 @@ impl Reason {
                 "multicast",
                 "It is multicast or broadcast, which is not forwarded; the kernel has its own copy.",
             ),
-            Self::SourceRoute => (
-                "source-route",
-                "It asks for a source route, which is refused.",
-            ),
+            Self::SourceRoute => ("source-route", "It asks for a source route."),
             Self::LocalDelivery => (
                 "local-delivery",
                 "It is addressed to the router itself; the kernel has its own copy.",
@@ -333,14 +327,8 @@ impl Reason {
                 "fpf-return",
                 "Its FPF rule would send it back by the interface by which it came, within its domain: a loop.",
             ),
-            Self::FpfTunnelPort => (
-                "fpf-tunnel-port",
-                "It has the addresses of an FPF tunnel, but came in by a port to which the route to the tunnel's `remote` does not lead, and which `ports` does not name.",
-            ),
-            Self::FpfTunnelPacket => (
-                "fpf-tunnel-packet",
-                "It has the addresses of an FPF tunnel, but is a fragment, or GRE with options or another payload.",
-            ),
+            Self::FpfTunnelPort => ("fpf-tunnel-port", "Its FPF tunnel is not entered there."),
+            Self::FpfTunnelPacket => ("fpf-tunnel-packet", "Its FPF tunnel does not carry it."),
             Self::NoCopy => (
                 "no-copy",
                 "It is the copy for a leaf of a multicast tree, and every packet slot is in use.",

@@ -183,12 +183,14 @@ impl Reason {
                  `input`."
             }
             Self::FpfTunnelPort => {
-                "Somebody forges the other end of a tunnel, or its packets take another way than the routes: `ip route \
+                "It has the addresses of a tunnel, and came in by a port to which the route to `remote` does not lead and \
+                 that `ports` does not name. Somebody forges the other end, or its packets take another way: `ip route \
                  get REMOTE` names the port, `weir capture --drops` shows where they come in. If that port is right, \
                  name it in `ports` of the tunnel's `[fpf.interface]`."
             }
             Self::FpfTunnelPacket => {
-                "The other end fragments its tunnel's packets (give it the MTU of the path), sends GRE with a key, a \
+                "It has the addresses of a tunnel, and is a fragment, GRE with options, or another payload. The other end \
+                 fragments its tunnel's packets (give it the MTU of the path), sends GRE with a key, a \
                  checksum or a sequence number, or has another `ether_type`; or somebody forges its address."
             }
             Self::NoCopy => {

@@ -338,7 +338,7 @@ fn what_comes_out_of_a_path_is_checked_like_other_packets() {
                 let after = Reason::ALL.map(|r| ended(&plane, r));
                 let changed = (0..Reason::COUNT).find(|n| before[*n] != after[*n]);
                 let reason = changed.map(|n| Reason::ALL[n]);
-                // What is forwarded is routed into the port for processes: nobody is there.
+                // A forwarded packet is routed into the port for processes: nobody is there.
                 let reason = reason.filter(|reason| *reason != Reason::NoRoute);
                 assert_eq!(reason, end, "{check:?}: {packet:x?}");
                 assert!(end.is_none() || own.is_empty());

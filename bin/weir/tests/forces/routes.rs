@@ -85,7 +85,7 @@ fn routes_survive_every_death_and_follow_their_interface() {
     has(&stage, 0, "all are deleted");
 }
 
-/// What an FE says about the routes of its CE.
+/// A number that an FE reports about the routes of its CE.
 fn kept(stage: &Stage, fe: &str, name: &str) -> u64 {
     let routes: Value = client::get(&stage.socket(fe), "/v1/ce_routes").unwrap();
     routes[name].as_u64().unwrap()
@@ -226,7 +226,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
         .replace("id = 2\nname = \"edge1\"", "id = 3\nname = \"edge2\"")
         .replace("edge1", "stranger")
         + "[port.wan]\ninterface = \"e0\"\n";
-    // What a dead process has left by an interface of nobody.
+    // A route of a dead process, by an interface of nobody.
     stage.ip("link add gone type veth peer name gone1");
     stage.ip("link set gone up");
     let mut fe = stage.start_fe();

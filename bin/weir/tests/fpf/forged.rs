@@ -198,7 +198,7 @@ struct Server<'a> {
     network: &'a Network,
     socket: UdpSocket,
     from_b: AfPacket,
-    /// Counts the packets, so that each is told from all others.
+    /// Counts the packets, so that each has a number of its own.
     number: u64,
 }
 
@@ -291,7 +291,7 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
     let heard = [false, true].map(|is_path| server.hears("10.0.3.77", own, is_path));
     assert_eq!(heard, [true, false], "kernel, path");
 
-    // What goes on by IP is checked at the port, too, and a broadcast of t's network ends at the router.
+    // A packet that goes on by IP is checked at the port, too, and a broadcast of t's network ends at the router.
     let mut t = Testbed::open(&network.nodes["t"], "t-a").unwrap();
     for (from, to) in [
         ("10.0.6.2", "10.0.1.1"),

@@ -59,7 +59,7 @@ pub(super) enum Then {
     Subscribed(Registration),
     /// The subscription to what the kernel of an FE lacks; the number of components that were restored.
     FollowsKernel(Id, usize),
-    /// What it lacks.
+    /// The routes that it lacks.
     Kernel(Id, Resolved, usize),
 }
 

@@ -54,7 +54,7 @@ impl Control {
         }
     }
 
-    /// What the kernel of an FE lacks is known, unless the FE does not say.
+    /// The answer of an FE: the routes that its kernel lacks, unless it does not know.
     pub(super) fn kernel_read(
         &mut self,
         now: Instant,

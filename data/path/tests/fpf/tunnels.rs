@@ -175,7 +175,7 @@ fn fragment(ends: [&str; 2]) -> Vec<u8> {
     frame
 }
 
-/// What comes out of a path has come in by the port for processes, whatever port the frame came in by.
+/// A packet that comes out of a path has come in by the port for processes, whatever port the frame came in by.
 #[test]
 fn a_path_leads_into_a_tunnel_only_if_the_tunnel_says_so() {
     let within = frame(0xc000, &[&[0, 0], &good(V4)[14..]]);

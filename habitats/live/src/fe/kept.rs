@@ -22,7 +22,7 @@ use crate::kernel::install::{InstalledRoute, Installer, METRIC, RouteChange};
 
 /// Time after which routes are compared without an announcement.
 const COMPARE_INTERVAL: Span = Span::from_secs(60);
-/// The same after one that failed.
+/// The same after one that failed, and after a change that the kernel refused.
 const COMPARE_RETRY: Span = Span::from_secs(1);
 /// Shortest time between two comparisons; they use at most a tenth of the thread's time.
 const COMPARE_GAP: Span = Span::from_millis(100);
@@ -83,8 +83,12 @@ impl Open {
         }
         match self.installer.change(&wanted) {
             Ok(refused) => {
+                if !refused.is_empty() {
+                    // The agent takes them back first, unless it must keep them.
+                    self.earliest = self.earliest.max(clock::now() + COMPARE_RETRY);
+                    self.due = self.earliest;
+                }
                 for refused in refused {
-                    self.due = self.due.min(self.earliest);
                     let Some(place) = places.get(refused.place) else {
                         continue;
                     };

@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_millis(20);
 /// Longest announcement.
 const DATAGRAM_BYTES_MAX: usize = 32 * 1024;
 
-/// What the kernel has announced.
+/// The kind of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hint {
     /// Another program has changed a route.
