@@ -450,7 +450,7 @@ fn the_key_permits_it_while_the_router_runs_and_a_reload_is_refused() {
     );
     let shown = bench.ask(&["show", "status"]);
     assert!(
-        shown.contains("HANDED BACK") && shown.contains("prohibit"),
+        shown.contains("handed back") && shown.contains("prohibit"),
         "{shown}"
     );
     let set = bench.weir(&["set", "bypass_rules=true"]);
