@@ -100,7 +100,8 @@ pub(crate) fn check(tables: &Tables, ingress: Ingress, headers: &Headers) -> Res
     let settings = tables.settings(interface);
     let forwards = settings.forwards(source);
     let leads = || tables.route_from(destination, source).map(|r| &r.action);
-    let is_refused = !forwards && (source.is_ipv4() || matches!(leads(), Some(Action::Forward(_))));
+    let is_silent = source.is_ipv4() || !settings.reads_v6;
+    let is_refused = !forwards && (is_silent || matches!(leads(), Some(Action::Forward(_))));
     let kernels = || source.is_ipv4().then_some(settings.source_check);
     let check = ingress.check.or_else(kernels).unwrap_or_default();
     let passes = match is_refused {

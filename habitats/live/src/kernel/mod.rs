@@ -39,5 +39,6 @@ mod links;
 mod local;
 mod netlink;
 mod nft;
+mod route_message;
 mod routes;
 mod settings;
