@@ -248,10 +248,7 @@ impl Reason {
                 "reverse-path",
                 "The route back to its source does not lead to the port where it came in (`source_check`, rp_filter).",
             ),
-            Self::ForwardingOff => (
-                "forwarding-off",
-                "Forwarding of its IP version is switched off where it came in (ip_forward, conf.*.forwarding, disable_ipv6).",
-            ),
+            Self::ForwardingOff => ("forwarding-off", "Forwarding is off where it came in."),
             Self::MartianDestination => (
                 "martian-destination",
                 "Its destination address may not be forwarded to, not without a route of its own, or is valid on a link only and came out of an FPF path.",

@@ -265,7 +265,7 @@ fn a_burst_of_changes_is_published_in_few_pieces() {
 /// The number of commands, starting with the first, that change only routes and so cause no new dump.
 const ROUTE_COMMANDS: u64 = 9;
 /// Kinds of commands.
-const COMMANDS: u64 = 16;
+const COMMANDS: u64 = 17;
 
 /// A command that changes something, chosen by a number. Many of them fail, which is intended.
 fn command(number: u64, kinds: u64) -> String {
@@ -279,12 +279,34 @@ fn command(number: u64, kinds: u64) -> String {
     let host = pick(20, &["2", "3", "4"]);
     let link = pick(24, &["x0", "y0", "x1"]);
     let id = pick(28, &["1", "2", "3"]);
+    let more = pick(
+        36,
+        &[
+            "",
+            "",
+            "mtu 1300",
+            "mtu lock 1200",
+            "src 10.0.0.1",
+            "table default",
+        ],
+    );
+    let more6 = pick(
+        36,
+        &[
+            "",
+            "",
+            "mtu 1300",
+            "src fd00::1",
+            "pref high",
+            "from fd00::/64",
+        ],
+    );
     match (number >> 32) % kinds {
-        0..4 => format!("ip route {verb} {net} via {gateway}.{host} {metric}"),
+        0..4 => format!("ip route {verb} {net} via {gateway}.{host} {metric} {more}"),
         4 => {
             format!("ip route {verb} {net} {metric} nexthop via 10.0.0.2 nexthop via 10.1.0.{host}")
         }
-        5..8 => format!("ip -6 route {verb} {net6} via {gateway6}::{host} {metric}"),
+        5..8 => format!("ip -6 route {verb} {net6} via {gateway6}::{host} {metric} {more6}"),
         8 => format!(
             "ip -6 route {verb} {net6} {metric} nexthop via fd00::2 nexthop via fd01::{host}"
         ),
@@ -300,10 +322,58 @@ fn command(number: u64, kinds: u64) -> String {
             "ip route replace {net} {metric} nhid {}",
             pick(0, &["1", "9"])
         ),
-        _ => format!(
-            "ip route replace {} {net} {metric}",
-            pick(0, &["blackhole", "prohibit"])
+        15 => format!(
+            "sysctl -qw net.ipv4.conf.{link}.ignore_routes_with_linkdown={0} \
+             net.ipv6.conf.{link}.ignore_routes_with_linkdown={0}",
+            number & 1
         ),
+        _ => format!(
+            "ip route {} {} {net} {metric}",
+            pick(4, &["replace", "replace", "del"]),
+            pick(0, &["blackhole", "prohibit", "throw", "unreachable"])
+        ),
+    }
+}
+
+/// The kernel itself sends packets to where the tables do.
+fn leads_as_the_kernels(tables: &Tables) {
+    let (any, own): (IpAddr, IpAddr) = ("::".parse().unwrap(), "fd00::1".parse().unwrap());
+    for (to, from) in [
+        ("192.0.2.1", any),
+        ("192.0.2.200", any),
+        ("198.51.100.1", any),
+        ("2001:db8::1", own),
+        ("2001:db8:1::1", own),
+        ("2001:db8::1", "2001:db8:9::9".parse().unwrap()),
+        ("2001:db9::1", own),
+    ] {
+        let with_source = match from {
+            _ if from == any => String::new(),
+            _ => format!("from {from}"),
+        };
+        let said = run(&format!("ip route get {to} {with_source} 2>&1 || true"));
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let after = |word| {
+            words
+                .iter()
+                .position(|w| *w == word)
+                .map(|at| words[at + 1])
+        };
+        let route = tables.route_from(to.parse().unwrap(), from);
+        let hops = match route.map(|route| &route.action) {
+            Some(Action::Forward(hops)) => hops.as_slice(),
+            _ => &[],
+        };
+        let is_error = said.contains("RTNETLINK") || after("dev") == Some("lo");
+        let is_hop = |hop: &NextHop| {
+            let gateway = after("via").map(|gateway| gateway.parse().unwrap());
+            Some(hop.interface) == after("dev").map(|name| index(tables, name))
+                && hop.gateway == gateway
+        };
+        assert!(
+            said.contains("linkdown") || is_error && hops.is_empty() || hops.iter().any(is_hop),
+            "{to} {with_source}: {said}, {route:?}"
+        );
     }
 }
 
@@ -326,6 +396,7 @@ fn after_any_changes_the_tables_are_the_kernels() {
             }
             run(&format!("{script} true"));
             followed.agrees();
+            leads_as_the_kernels(&followed.tables());
         }
     });
 }

@@ -106,7 +106,7 @@ pub(crate) fn check(
         && match tables.route_from(destination, source).map(|r| &r.action) {
             Some(Action::Local) => false,
             Some(Action::Forward(_)) => true,
-            _ => source.is_ipv4(),
+            _ => source.is_ipv4() || !settings.reads_v6,
         };
     let kernels = || source.is_ipv4().then_some(settings.source_check);
     let check = ingress.check.or_else(kernels).unwrap_or_default();

@@ -115,6 +115,8 @@ pub struct Settings {
     pub forwards_v4: bool,
     /// Whether IPv6 packets that come in there are forwarded.
     pub forwards_v6: bool,
+    /// Whether IPv6 packets that come in there are read at all.
+    pub reads_v6: bool,
     /// The longest IPv6 packet that leaves there; the interface's MTU counts, too.
     pub mtu_v6: u32,
     /// IPv6 packets that answer others there have addresses of this interface only (`use_oif_addrs_only`).
@@ -402,6 +404,7 @@ impl Default for Settings {
             source_check: SourceCheck::Off,
             forwards_v4: true,
             forwards_v6: true,
+            reads_v6: true,
             mtu_v6: u32::MAX,
             only_own_v6: false,
         }

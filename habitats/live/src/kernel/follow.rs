@@ -164,7 +164,10 @@ impl Changes {
                     if state.has_expired() {
                         return Ok(());
                     }
-                    effect = effect.max(state.apply_all(aside(read_unannounced).await?));
+                    match aside(read_unannounced).await {
+                        Ok(found) => effect = effect.max(state.apply_all(found)),
+                        Err(error) => debug!(%error, "the settings are read again later"),
+                    }
                     poll_at = tokio::time::Instant::now() + POLL;
                 }
             }

@@ -41,5 +41,6 @@ mod links;
 mod local;
 mod netlink;
 mod nft;
+mod route_message;
 mod routes;
 mod settings;

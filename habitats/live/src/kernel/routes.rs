@@ -15,15 +15,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ipnet::IpNet;
-use netlink_packet_route::AddressFamily;
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,
-    RouteNextHopFlags, RoutePreference, RouteType, RouteVia,
-};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use weir_path::ip::tables::{Action, NextHop, Route};
 
 use super::message::{NextHopKind, NextHopObject, Placement};
@@ -31,26 +26,26 @@ use super::message::{NextHopKind, NextHopObject, Placement};
 /// One of the routes of a prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    rank: u8,
-    metric: u32,
+    pub(super) rank: u8,
+    pub(super) metric: u32,
     /// The router's preference; smaller is better.
-    preference: u8,
+    pub(super) preference: u8,
     /// The sources that the route is for (IPv6).
-    from: Option<IpNet>,
+    pub(super) from: Option<IpNet>,
     /// When its lifetime ends.
-    expires: Option<Instant>,
-    mtu: Option<u32>,
-    source: Option<IpAddr>,
-    scope: u8,
+    pub(super) expires: Option<Instant>,
+    pub(super) mtu: Option<u32>,
+    pub(super) source: Option<IpAddr>,
+    pub(super) scope: u8,
     /// The action of the route itself.
-    way: Way,
+    pub(super) way: Way,
     /// The next-hop object that the route refers to instead.
-    object: Option<u32>,
+    pub(super) object: Option<u32>,
 }
 
 /// The destination of a route.
 #[derive(Clone, Debug)]
-enum Way {
+pub(super) enum Way {
     /// No next hop: the route itself states the action.
     Fixed(Action),
     /// One of these next hops.
@@ -59,10 +54,10 @@ enum Way {
 
 /// A next hop, and whether the kernel would use it.
 #[derive(Clone, Copy, Debug)]
-struct Hop {
-    next: NextHop,
-    dead: bool,
-    no_carrier: bool,
+pub(super) struct Hop {
+    pub(super) next: NextHop,
+    pub(super) dead: bool,
+    pub(super) no_carrier: bool,
 }
 
 /// The routes and next-hop objects of the kernel.
@@ -74,24 +69,24 @@ pub(super) struct Routes {
     linked: BTreeSet<IpNet>,
     /// Networks of IPv6 in the table local, which hide those of main.
     wide_local: BTreeSet<IpNet>,
-    /// The ends of lifetimes.
-    ends: BTreeSet<(Instant, IpNet)>,
+    /// When the first lifetime ends.
+    first_end: Option<Instant>,
     unfollowed: BTreeSet<Unfollowed>,
 }
 
 /// A route of the kernel that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unfollowed {
+pub(super) struct Unfollowed {
     /// Its destination.
     pub prefix: IpNet,
     /// Why it is not followed.
     pub why: Unsupported,
-    metric: u32,
+    pub(super) metric: u32,
 }
 
 /// What a route has that is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unsupported {
+pub(super) enum Unsupported {
     /// A type of service, for whose packets alone it is.
     TypeOfService(u8),
     /// An encapsulation: MPLS, a tunnel, segment routing.
@@ -101,9 +96,7 @@ pub enum Unsupported {
 /// Maximum routes that are listed as not followed; default routes come first.
 const UNFOLLOWED_MAX: usize = 256;
 /// The table `default`.
-const RANK_DEFAULT: u8 = 2;
-/// Ticks a second of the kernel's times for programs (USER_HZ).
-const TICKS: u64 = 100;
+pub(super) const RANK_DEFAULT: u8 = 2;
 
 /// Members of a group are single objects: the kernel permits no deeper nesting.
 const NESTING_MAX: u32 = 1;
@@ -205,9 +198,7 @@ impl Routes {
 
     /// Whether the lifetime of a route has ended since it was read: the kernel may have prolonged it without a message.
     pub(super) fn has_expired(&self) -> bool {
-        self.ends
-            .first()
-            .is_some_and(|(at, _)| *at <= Instant::now())
+        self.first_end.is_some_and(|at| at <= Instant::now())
     }
 
     /// The routes that are not followed; of very many, some.
@@ -244,7 +235,9 @@ impl Routes {
 
     /// Inserts a new route. False if the route that it replaced can be found only by reading everything again.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
-        self.ends.extend(new.expires.map(|at| (at, prefix)));
+        // One that has ended already stays until the kernel removes it.
+        let end = new.expires.filter(|at| *at > Instant::now());
+        self.first_end = self.first_end.into_iter().chain(end).min();
         if new.rank == RANK_DEFAULT || matches!(new.way, Way::Fixed(Action::Throw)) {
             self.linked.insert(prefix); // stays: at worst it is looked at in vain
         }
@@ -270,8 +263,7 @@ impl Routes {
             return true;
         }
         if let Some(at) = same {
-            // The kernel never has the same route twice; the only possible differences are which next hops work, and
-            // its attributes.
+            // The kernel never has the same route twice; the only possible difference is which next hops work.
             list[at] = new;
             return true;
         }
@@ -302,6 +294,9 @@ impl Routes {
             at.map(|at| list.remove(at)).is_some()
         } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
             whole.subtract(gone);
+            list.retain(
+                |c| !matches!(&c.way, Way::Hops(hops) if hops.is_empty() && c.object.is_none()),
+            );
             true
         } else {
             false
@@ -407,7 +402,10 @@ impl Candidate {
 
     /// Whether both are the same route, regardless of which next hops work.
     fn is(&self, other: &Self) -> bool {
-        let plain = |c: &Self| (c.rank, c.metric, c.from, c.object);
+        let plain = |c: &Self| {
+            let attributes = (c.mtu, c.source, c.scope);
+            (c.rank, c.metric, c.from, c.object, attributes)
+        };
         let ways = match (&self.way, &other.way) {
             (Way::Fixed(ours), Way::Fixed(theirs)) => ours == theirs,
             (Way::Hops(ours), Way::Hops(theirs)) => {
@@ -463,183 +461,6 @@ fn supernets(prefix: &IpNet) -> impl Iterator<Item = IpNet> {
     std::iter::successors(Some(*prefix), IpNet::supernet)
 }
 
-/// A route of the kernel.
-pub(super) enum Read {
-    /// One that forwarding uses.
-    Candidate(IpNet, Candidate),
-    /// One that it should use.
-    Unfollowed(Unfollowed, Option<Candidate>),
-}
-
-/// Reads a route message; None for routes that forwarding does not use: other tables, multicast, cached routes.
-pub(super) fn read(message: &RouteMessage) -> Option<Read> {
-    let header = &message.header;
-    let any: IpAddr = match header.address_family {
-        AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
-        AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
-        _ => return None,
-    };
-    if header.flags.contains(RouteFlags::Cloned) {
-        return None;
-    }
-    let mut attributes = Attributes::default();
-    let (mut destination, mut table, mut metric) = (any, u32::from(header.table), 0);
-    for attribute in &message.attributes {
-        match attribute {
-            RouteAttribute::Destination(address) => destination = read_address(address)?,
-            RouteAttribute::Table(number) => table = *number,
-            RouteAttribute::Priority(number) => metric = *number,
-            other => attributes.read(other),
-        }
-    }
-    let rank = match u8::try_from(table) {
-        Ok(libc::RT_TABLE_LOCAL) => 0,
-        Ok(libc::RT_TABLE_MAIN) => 1,
-        // No rule of IPv6 leads there.
-        Ok(libc::RT_TABLE_DEFAULT) if any.is_ipv4() => RANK_DEFAULT,
-        _ => return None,
-    };
-    let encapsulated = attributes.tunnel;
-    let way = match header.kind {
-        RouteType::Unicast => attributes.way(header.flags, any),
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => Way::Fixed(Action::Local),
-        RouteType::BlackHole => Way::Fixed(Action::Blackhole),
-        RouteType::Unreachable => Way::Fixed(Action::Unreachable),
-        RouteType::Throw => Way::Fixed(Action::Throw),
-        RouteType::Prohibit => Way::Fixed(Action::Prohibit),
-        _ => return None,
-    };
-    let prefix = IpNet::new(destination, header.destination_prefix_length)
-        .ok()?
-        .trunc();
-    let from = attributes.from.unwrap_or(any);
-    let from = IpNet::new(from, header.source_prefix_length).ok()?.trunc();
-    let candidate = Candidate {
-        rank,
-        metric,
-        preference: attributes.preference,
-        from: Some(from).filter(|net| net.prefix_len() > 0),
-        expires: attributes.expires,
-        mtu: attributes.mtu,
-        source: attributes.source,
-        scope: header.scope.into(),
-        way,
-        object: attributes
-            .object
-            .filter(|_| header.kind == RouteType::Unicast),
-    };
-    let unfollowed = |why| Unfollowed {
-        prefix,
-        why,
-        metric,
-    };
-    Some(match header.tos {
-        tos if tos != 0 && any.is_ipv4() => {
-            Read::Unfollowed(unfollowed(Unsupported::TypeOfService(tos)), None)
-        }
-        _ if encapsulated => {
-            Read::Unfollowed(unfollowed(Unsupported::Encapsulation), Some(candidate))
-        }
-        _ => Read::Candidate(prefix, candidate),
-    })
-}
-
-/// The attributes of a route that determine its next hops.
-#[derive(Default)]
-struct Attributes {
-    interface: u32,
-    gateway: Option<IpAddr>,
-    several: Vec<Hop>,
-    object: Option<u32>,
-    tunnel: bool,
-    /// As in [`Candidate`].
-    preference: u8,
-    from: Option<IpAddr>,
-    expires: Option<Instant>,
-    mtu: Option<u32>,
-    source: Option<IpAddr>,
-}
-
-impl Attributes {
-    fn read(&mut self, attribute: &RouteAttribute) {
-        match attribute {
-            RouteAttribute::Preference(preference) => {
-                self.preference = match preference {
-                    RoutePreference::High => 0,
-                    RoutePreference::Low => 2,
-                    _ => 1,
-                }
-            }
-            RouteAttribute::Source(address) => self.from = read_address(address),
-            RouteAttribute::PrefSource(address) => self.source = read_address(address),
-            RouteAttribute::Metrics(metrics) => {
-                let mtu = metrics.iter().find_map(|metric| match metric {
-                    RouteMetric::Mtu(mtu) => Some(*mtu),
-                    _ => None,
-                });
-                self.mtu = mtu.filter(|mtu| *mtu > 0);
-            }
-            RouteAttribute::CacheInfo(info) if info.expires != 0 => {
-                let left = u64::try_from(info.expires.cast_signed()).unwrap_or(0); // negative: over
-                self.expires = Some(Instant::now() + Duration::from_millis(left * 1000 / TICKS));
-            }
-            RouteAttribute::Oif(index) => self.interface = *index,
-            RouteAttribute::Gateway(address) => self.gateway = read_address(address),
-            RouteAttribute::Via(RouteVia::Inet(address)) => self.gateway = Some((*address).into()),
-            RouteAttribute::Via(RouteVia::Inet6(address)) => self.gateway = Some((*address).into()),
-            RouteAttribute::MultiPath(hops) => {
-                for hop in hops {
-                    self.read_hop(hop);
-                }
-            }
-            RouteAttribute::NhId(id) => self.object = Some(*id),
-            RouteAttribute::Encap(_) => self.tunnel = true,
-            _ => {}
-        }
-    }
-
-    /// One of several next hops.
-    fn read_hop(&mut self, hop: &RouteNextHop) {
-        let mut own = Self::default();
-        for attribute in &hop.attributes {
-            own.read(attribute);
-        }
-        self.tunnel |= own.tunnel;
-        self.several.push(Hop {
-            next: NextHop {
-                interface: hop.interface_index,
-                gateway: own.gateway,
-                weight: u32::from(hop.hops) + 1,
-            },
-            dead: hop.flags.contains(RouteNextHopFlags::Dead),
-            no_carrier: hop.flags.contains(RouteNextHopFlags::Linkdown),
-        });
-    }
-
-    fn way(&mut self, flags: RouteFlags, family_of: IpAddr) -> Way {
-        if self.tunnel {
-            return Way::Fixed(Action::Unreachable);
-        }
-        if self.several.is_empty() && self.interface != 0 {
-            self.several.push(Hop {
-                next: NextHop {
-                    interface: self.interface,
-                    gateway: self.gateway,
-                    weight: 1,
-                },
-                dead: flags.contains(RouteFlags::Dead),
-                no_carrier: flags.contains(RouteFlags::Linkdown),
-            });
-        }
-        let mut hops = std::mem::take(&mut self.several);
-        if family_of.is_ipv6() {
-            // The kernel lists the next hop that changed first; a flow must keep its next hop.
-            hops.sort_by_key(|hop| (hop.next.interface, hop.next.gateway));
-        }
-        Way::Hops(hops)
-    }
-}
-
 impl fmt::Display for Unfollowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prefix, why, .. } = self;
@@ -647,13 +468,5 @@ impl fmt::Display for Unfollowed {
             Unsupported::TypeOfService(tos) => write!(f, "{prefix} tos {tos:#04x}"),
             Unsupported::Encapsulation => write!(f, "{prefix} encap"),
         }
-    }
-}
-
-fn read_address(address: &RouteAddress) -> Option<IpAddr> {
-    match address {
-        RouteAddress::Inet(a) => Some((*a).into()),
-        RouteAddress::Inet6(a) => Some((*a).into()),
-        _ => None,
     }
 }

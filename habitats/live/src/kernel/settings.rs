@@ -73,13 +73,13 @@ impl Confs {
         let (v6, all_v6) = (conf(Version::V6, own), conf(Version::V6, ConfOf::All));
         let is_set = |setting: Option<u32>| setting.is_some_and(|value| value != 0);
         let inet6 = self.inet6.get(&index).copied().unwrap_or_default();
+        let reads_v6 = !inet6.disabled && interface.mtu >= MTU_MIN_V6;
         Settings {
             // The larger of an interface's value and the value for all.
             source_check: source_check(v4.rp_filter.max(all_v4.rp_filter)),
             forwards_v4: is_set(v4.forwarding) && interface.mtu >= MTU_MIN_V4,
-            forwards_v6: (is_set(all_v6.forwarding) || is_set(v6.force_forwarding))
-                && !inet6.disabled
-                && interface.mtu >= MTU_MIN_V6,
+            forwards_v6: reads_v6 && (is_set(all_v6.forwarding) || is_set(v6.force_forwarding)),
+            reads_v6,
             mtu_v6: inet6.mtu,
             only_own_v6: inet6.only_own,
         }

@@ -10,7 +10,7 @@
 //! kernel changes its tables without a message for each change (routes vanish with their link or their source address).
 //! Then [`Effect::Reread`] requests a new dump.
 //!
-//! The tables local, main and default are followed ([`routes`]), not other ones, which only rules lead to.
+//! The tables local, main and default are followed ([`Routes`]), not other ones, which only rules lead to.
 //! [`TableState::findings`] lists what is not followed, or switched off.
 
 use std::collections::HashMap;
@@ -33,7 +33,8 @@ use weir_path::ip::tables::{
 
 use super::message::{self, ConfOf, Global, KernelMessage, Placement};
 use super::netlink::{self, messages};
-use super::routes::{self, Read, Routes, Unfollowed};
+use super::route_message::{self, Read};
+use super::routes::{Routes, Unfollowed};
 use super::settings::Confs;
 
 /// A copy of the kernel's tables, with the data needed to follow their changes.
@@ -286,7 +287,7 @@ impl TableState {
     }
 
     fn new_route(&mut self, message: &RouteMessage, place: Placement) -> Effect {
-        let (prefix, candidate) = match routes::read(message) {
+        let (prefix, candidate) = match route_message::read(message) {
             None => return Effect::Nothing,
             Some(Read::Candidate(prefix, candidate)) => {
                 if place == Placement::Replace {
@@ -310,7 +311,7 @@ impl TableState {
     }
 
     fn del_route(&mut self, message: &RouteMessage) -> Effect {
-        let (prefix, candidate) = match routes::read(message) {
+        let (prefix, candidate) = match route_message::read(message) {
             None => return Effect::Nothing,
             Some(Read::Candidate(prefix, candidate)) => (prefix, candidate),
             Some(Read::Unfollowed(route, candidate)) => {
