@@ -849,7 +849,7 @@ mod tests {
         );
         assert_eq!(state.hear(DelAddress(v4)), Effect::Reread);
         let mut twice = v6;
-        twice.header.flags = AddressHeaderFlags::Dadfailed;
+        twice.header.flags = Flags::Dadfailed;
         assert_eq!(state.hear(NewAddress(twice)), Effect::Changed);
         assert_eq!(addresses(&state), []);
     }

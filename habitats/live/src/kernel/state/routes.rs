@@ -191,7 +191,7 @@ mod tests {
             ("fe80::/64", hops(&[4])),
             ("fd00::/64", hops(&[1])),
         ] {
-            tables.set_route(prefix.parse().unwrap(), Route { action, metric: 0 });
+            tables.set_route(prefix.parse().unwrap(), action.into());
         }
         let scope = Scope {
             mode: Mode::Routed,
