@@ -173,6 +173,8 @@ impl Reader {
             ports: in_force.plan.ports.len(),
             bypassed,
             bypassed_new,
+            stopped: self.running.stopped(),
+            certificate_days_left: self.running.certificate_days_left(),
         }
     }
 }
