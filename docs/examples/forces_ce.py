@@ -2,6 +2,7 @@
 """The smallest control element (CE) that a weir forwarding element (FE) talks to: RFC 5810 over TCP.
 
 It takes one FE, reads and sets components by their IDs, and ends the association. Only the standard library is needed.
+It proves nothing: the FE needs `transport = "tcp_udp"` and `insecure = true` for it.
 
     forces_ce.py --listen 127.0.0.1:6704 get 1.1.3
     forces_ce.py --listen 127.0.0.1:6704 set 16187650.1.21 text "20 Mbit" get 16187650.1.21

@@ -232,6 +232,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         method: "POST",
+        path: "/v1/enable",
+        about: "lets a forwarding element forward that a control element has stopped (AdminDisable), or whose time without one (CEFTI) has passed; a control element may stop it again",
+        body: Content::Nothing,
+        answer: Content::One(Shape::of::<ApplyReport>("ApplyReport", APPLIED)),
+        statuses: REFUSED,
+    },
+    Endpoint {
+        method: "POST",
         path: "/v1/capture",
         about: "begins a capture of what passes or is dropped at the ports",
         body: Content::One(Shape::of::<CaptureRequest>("CaptureRequest", CAPTURE)),

@@ -36,6 +36,15 @@ pub trait Operator: Send + Sync + 'static {
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
     /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
     fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
+    /// Lets a forwarding element forward that a control element has stopped.
+    fn enable(&self, _by: Peer) -> ApplyReport {
+        let why = "only the socket of a forwarding element itself ends what a control element has stopped; a control \
+                   element writes FEObject.1.FEState";
+        ApplyReport {
+            applied: false,
+            messages: vec![why.to_owned()],
+        }
+    }
     /// Starts a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
     /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.

@@ -263,7 +263,7 @@ impl Drop for OwnSocket {
 type Shared = State<Arc<dyn Operator>>;
 
 /// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
-pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 8] {
+pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 9] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
             Ok(config) => Json(config).into_response(),
@@ -287,6 +287,7 @@ pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 8] {
         ("/metrics", get(metrics)),
         ("/v1/live", get(live)),
         ("/v1/config", config.put(apply).patch(change).delete(delete)),
+        ("/v1/enable", post(enable)),
         ("/v1/capture", post(capture)),
         ("/v1/capture/{id}", get(captured).delete(end_capture)),
         ("/v1/observe", get(observe)),
@@ -405,6 +406,10 @@ async fn delete(
         return too_many();
     }
     on_a_thread(state, move |o| applied(&o.delete(requests, by))).await
+}
+
+async fn enable(state: Shared, Extension(by): Extension<Peer>) -> Response {
+    on_a_thread(state, move |o| applied(&o.enable(by))).await
 }
 
 pub(crate) fn too_many() -> Response {

@@ -79,7 +79,7 @@ fn start(weir: &str, folder: &Path, transport: Transport) -> Process {
     let word = transport.word();
     let config = format!(
         "socket = \"{0}/fe.sock\"\n[fe]\nid = 2\ncertificate = \"fe.crt\"\nkey = \"fe.key\"\n\
-         [ce.main]\nid = 1\naddress = \"127.0.0.1:6704\"\ntransport = \"{word}\"\n\
+         [ce.main]\nid = 1\naddress = \"127.0.0.1:6704\"\ntransport = \"{word}\"\ninsecure = true\n\
          certificate = \"ce.crt\"\n[port.lan]\ninterface = \"fib0\"\n",
         folder.display()
     );
@@ -99,10 +99,11 @@ async fn measure(weir: &str, folder: &Path, transport: Transport, rows: u32) {
         address: "127.0.0.1:6704".parse().unwrap(),
         redirect_port: None,
         links_max: 4,
+        handshakes_max: 4,
         common: Common {
             security: Security {
                 pinned: Some(pinned),
-                insecure: false,
+                insecure: true, // sctp has no certificates
             },
             ..Common::default()
         },

@@ -10,6 +10,7 @@ use weir_lfb::Plan;
 use weir_lfb::fe::{self, FePlan};
 use weir_live::file::read_text;
 use weir_live::router::survey;
+use weir_live::tml::identity::warnings;
 use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
@@ -195,10 +196,16 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let Admission {
         plan, doubts, fe, ..
     } = load_here(path)?;
-    if let Some(fe) = &fe {
-        crate::fe::prepare(path, fe, &plan)?; // its certificates
-    }
-    for doubt in doubts {
+    let of_fe = match &fe {
+        Some(fe) => {
+            let params = crate::fe::prepare(path, fe, &plan)?; // with its certificates
+            let mut doubts = crate::fe::doubts(&params);
+            doubts.extend(warnings(&params.pinned()));
+            doubts
+        }
+        None => Vec::new(),
+    };
+    for doubt in doubts.into_iter().chain(of_fe) {
         print(&format!("note: {doubt}\n"))?;
     }
     let ports = plan.ports.len();
@@ -274,6 +281,11 @@ pub(crate) fn unset(
     let requests = requests.map_err(Failure::Usage)?;
     let (socket, path) = target(paths, element, router)?;
     report(client::delete_named(&socket, &path, &requests))
+}
+
+/// `weir enable`.
+pub(crate) fn enable(socket: &Path) -> Result<(), Failure> {
+    report(client::post(socket, "/v1/enable", &()))
 }
 
 /// The socket and the path for changes: components of FEs, or of the configuration of a router.

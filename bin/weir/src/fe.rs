@@ -65,6 +65,22 @@ pub(crate) fn prepare(
     })
 }
 
+/// Settings that are permitted, but probably not intended.
+pub(crate) fn doubts(params: &weir_live::fe::Params) -> Vec<String> {
+    let open = params
+        .ces
+        .values()
+        .filter(|(transport, remote)| !transport.proves(&remote.common.security));
+    let open = open.map(|(transport, remote)| {
+        format!(
+            "`insecure = true` at the CE {} ({}): it proves nothing, so whoever answers there steers this router",
+            remote.address,
+            transport.word()
+        )
+    });
+    open.collect()
+}
+
 fn session(fe: &FePlan, setup: weir_forces::wire::message::AssociationSetup) -> fe::Params {
     let ((ce_sends, ce_dead), (fe_sends, fe_interval)) = (fe.ce_heartbeats, fe.fe_heartbeats);
     fe::Params {
@@ -106,14 +122,15 @@ fn remote(
     let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("[ce.{}]: {e}", ce.name));
     let pinned = match (identity, &*ce.certificate) {
         (Some(identity), file) if !file.is_empty() => {
-            let certificate = Certificate::read(&beside(config, file)).map_err(|e| usage(&e))?;
-            let peers = Pins::new([(Id(ce.id), certificate)]).map_err(|e| usage(&e))?;
+            let pins = Certificate::read_pins(&beside(config, file)).map_err(|e| usage(&e))?;
+            let pins = pins.into_iter().map(|certificate| (Id(ce.id), certificate));
+            let peers = Pins::new(pins).map_err(|e| usage(&e))?;
             Some(Pinned {
                 identity: Arc::clone(identity),
                 peers: Arc::new(peers),
             })
         }
-        _ => None, // `FePlan::check` permits it on loopback, or where it is meant
+        _ => None, // `FePlan::check` permits it where it is meant
     };
     let transport = Transport::from_word(ce.transport).unwrap_or_default();
     let discipline = Schedule::from_word(ce.schedule).unwrap_or_default().spec();

@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::output::print;
 
 /// Makes `NAME.crt` and `NAME.key`, and prints the certificate's fingerprint.
-pub(crate) fn run(name: &Path) -> Result<(), Failure> {
+pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     let common = common_name(name)?;
     let (certificate, key) = (with_ending(name, ".crt"), with_ending(name, ".key"));
     // Before anything is made: a name that was used is the usual mistake.
@@ -20,7 +20,8 @@ pub(crate) fn run(name: &Path) -> Result<(), Failure> {
             return Err(failed(path, "it exists, and is not overwritten"));
         }
     }
-    let made = generate(common).map_err(|why| Failure::Run(format!("cannot make a key: {why}")))?;
+    let made = generate(common, days);
+    let made = made.map_err(|why| Failure::Run(format!("cannot make a key: {why}")))?;
     write(&key, &made.key, 0o600)?;
     if let Err(failure) = write(&certificate, &made.certificate, 0o644) {
         let _ = fs::remove_file(&key); // of no use alone, and it would be in the way of the next try
@@ -28,8 +29,9 @@ pub(crate) fn run(name: &Path) -> Result<(), Failure> {
     }
     let (certificate, key) = (certificate.display(), key.display());
     print(&format!(
-        "{certificate}: the certificate; copy it to the peers\n{key}: the key; it stays here\nSHA-256 {}\n",
-        made.fingerprint
+        "{certificate}: the certificate; copy it to the peers\n{key}: the key; it stays here\nSHA-256 {}\n\
+         valid until {}\n",
+        made.fingerprint, made.valid_until
     ))
 }
 
@@ -76,7 +78,7 @@ mod tests {
     use weir_live::tml::Identity;
 
     fn error(name: &Path) -> String {
-        run(name)
+        run(name, 365)
             .map_err(|failure| failure.to_string())
             .unwrap_err()
     }
@@ -86,7 +88,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("weir-keys-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let name = folder.join("edge-1");
-        assert!(run(&name).is_ok());
+        assert!(run(&name, 365).is_ok());
         let (certificate, key) = (folder.join("edge-1.crt"), folder.join("edge-1.key"));
         let mode = fs::metadata(&key).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

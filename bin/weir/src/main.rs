@@ -157,6 +157,15 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
+    /// Let a forwarding element forward that a control element has stopped
+    ///
+    /// A control element can stop an element (FEState AdminDisable), and that lasts when the control element is gone. An
+    /// element that has no control element for CEFTI stops, too. Either ends with this command; a control element
+    /// may stop the element again.
+    Enable {
+        #[command(flatten)]
+        router: RouterSocket,
+    },
     /// Show what a running router does
     Show(show::ShowArguments),
     /// Capture what passes a running router's ports, and why packets are lost, as pcapng
@@ -191,6 +200,9 @@ enum Command {
     Keys {
         /// Name of both files without their endings, and the name in the certificate: edge-1
         name: PathBuf,
+        /// Days for which the certificate is valid. weir warns in the last 30 of them
+        #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        days: u32,
     },
     /// List what there is
     List(list::ListArguments),
@@ -343,6 +355,7 @@ fn run(command: Command) -> Result<(), Failure> {
             element,
             router,
         } => configuration::unset(&paths, &element, &router),
+        Command::Enable { router } => configuration::enable(&router.socket),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),
         Command::Top(arguments) => top::run(&arguments),
@@ -350,7 +363,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Classify(arguments) => classify::run(&arguments),
         Command::Paths(arguments) => paths::run(&arguments),
         Command::Describe { name } => describe(&name),
-        Command::Keys { name } => keys::run(&name),
+        Command::Keys { name, days } => keys::run(&name, days),
         Command::List(arguments) => list::run(&arguments),
         Command::Run(arguments) => lab::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

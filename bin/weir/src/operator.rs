@@ -26,7 +26,7 @@ pub(crate) struct Console {
     observations: Observations,
     live: Live,
     /// The forwarding element that the router is, if it is one.
-    fe: Option<FePlan>,
+    fe: Option<(FePlan, weir_live::fe::Handle)>,
 }
 
 impl Console {
@@ -34,7 +34,7 @@ impl Console {
         running: Arc<Running>,
         reader: Arc<Reader>,
         live: Live,
-        fe: Option<FePlan>,
+        fe: Option<(FePlan, weir_live::fe::Handle)>,
     ) -> Self {
         let captures = Captures::new(running.handle.clone());
         let observations = Observations::new(running.handle.clone(), reader.all_samples());
@@ -88,7 +88,7 @@ impl Operator for Console {
 
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
-        let plan = plan.and_then(|new| new.for_running(self.fe.as_ref()));
+        let plan = plan.and_then(|new| new.for_running(self.fe.as_ref().map(|(fe, _)| fe)));
         let done = plan.and_then(|plan| self.running.apply(plan).map_err(configuration::sentences));
         journal::changed("apply", Some(by), &done);
         report(done)
@@ -106,6 +106,19 @@ impl Operator for Console {
         let read =
             |request: &DeleteRequest| weir_config::path(&request.path).map(Operation::Delete);
         self.carry_out("unset", requests.iter().map(read).collect(), by)
+    }
+
+    fn enable(&self, by: Peer) -> ApplyReport {
+        let done = match &self.fe {
+            Some((_, element)) => element.enable().map(|before| match before {
+                Some(why) => vec![format!("it did not forward: {why}")],
+                None => vec!["it forwards already".to_owned()],
+            }),
+            None => Err("this router is no forwarding element: nothing stops it".to_owned()),
+        };
+        let done = done.map_err(|why| vec![why]);
+        journal::changed("enable", Some(by), &done);
+        report(done)
     }
 
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal> {

@@ -25,7 +25,7 @@ mod service_manager;
 mod supervisor;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,6 +34,8 @@ use tokio::task::JoinSet;
 use weir_element::Facts;
 use weir_lfb::Plan;
 use weir_lfb::fe::FePlan;
+use weir_live::mutex::lock;
+use weir_live::namespace::raise_file_limit;
 use weir_live::router::journal::Totals;
 use weir_live::router::reader::Reader;
 use weir_live::router::{self, Running};
@@ -98,6 +100,7 @@ pub(crate) fn run(config: &Path, is_child: bool, role: Role) -> Result<(), Failu
         (true, Some(limit)) => Heart::of_child(limit),
         (_, None) => Heart::of_single_process(),
     };
+    raise_file_limit(u64::MAX).map_err(|e| Failure::Run(e.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -121,6 +124,7 @@ async fn serve(
     let service = Service::bind(&socket);
     let service =
         service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", socket.display())))?;
+    let file = plan.clone();
     let mut starting = router::start(plan, facts).map_err(Failure::Run)?;
     let started = tokio::select! {
         biased;
@@ -137,11 +141,22 @@ async fn serve(
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
     let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
-    spawn_readers(&running, &reader, fe.clone(), service, &mut tasks);
+    for doubt in element.iter().flat_map(crate::fe::doubts) {
+        tracing::warn!("{doubt}");
+    }
+    let (handle, inputs) = weir_live::fe::inputs();
+    let reloads = fe.clone().map(|fe| Reloads {
+        fe,
+        handle: handle.clone(),
+        file: Arc::new(Mutex::new(file)),
+    });
+    let asked = fe.map(|fe| (fe, handle));
+    spawn_readers(&running, &reader, asked, service, &mut tasks);
     let (end_element, element_ends) = watch::channel(());
     if let Some(element) = element {
         let running = Arc::clone(&running);
-        tasks.spawn(weir_live::fe::run(running, reader, element, element_ends));
+        let run = weir_live::fe::run(running, reader, element, inputs, element_ends);
+        tasks.spawn(run);
     } else {
         drop(element_ends);
     }
@@ -152,7 +167,7 @@ async fn serve(
     router::journal::started(&running.in_force());
     let result = loop {
         tokio::select! {
-            _ = hangup.recv() => reload(&running, config, fe.clone()),
+            _ = hangup.recv() => reload(&running, config, reloads.clone()),
             () = ending.asked() => break Ok(()),
             Some(ended) = tasks.join_next() => {
                 break Err(Failure::Run(ended.unwrap_or_else(|e| e.to_string())));
@@ -207,21 +222,56 @@ impl Ending {
 }
 
 /// Reads the configuration again, on a thread that may block.
-fn reload(running: &Arc<Running>, config: &Path, fe: Option<FePlan>) {
+fn reload(running: &Arc<Running>, config: &Path, fe: Option<Reloads>) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
-        let plan = configuration::load(&config).map_err(|failure| vec![failure.to_string()]);
-        let plan = plan.and_then(|new| new.for_running(fe.as_ref()));
-        let done = plan.and_then(|plan| running.apply(plan).map_err(configuration::sentences));
-        journal::changed("SIGHUP", None, &done);
+        journal::changed("SIGHUP", None, &reloaded(&running, &config, fe));
     });
+}
+
+/// The parts of a forwarding element that a reload reads.
+#[derive(Clone)]
+struct Reloads {
+    fe: FePlan,
+    handle: weir_live::fe::Handle,
+    /// The router as its file had it last.
+    file: Arc<Mutex<Plan>>,
+}
+
+/// Takes over a configuration, with the certificates of a forwarding element: all of it or nothing. What control elements
+/// have set at a forwarding element stays while its file says the same about the router as before.
+fn reloaded(
+    running: &Running,
+    config: &Path,
+    fe: Option<Reloads>,
+) -> Result<Vec<String>, Vec<String>> {
+    let sentence = |failure: Failure| vec![failure.to_string()];
+    let apply = |plan: Plan| running.apply(plan).map_err(configuration::sentences);
+    let new = configuration::load(config).map_err(sentence)?;
+    let plan = new.for_running(fe.as_ref().map(|element| &element.fe))?;
+    let Some(Reloads { fe, handle, file }) = fe else {
+        return apply(plan);
+    };
+    let params = crate::fe::prepare(config, &fe, &plan).map_err(sentence)?;
+    let mut file = lock(&file);
+    let mut lines = Vec::new();
+    if *file != plan {
+        lines = apply(plan.clone())?;
+        *file = plan;
+    }
+    lines.extend(
+        handle
+            .replace_certificates(params.ces)
+            .map_err(|why| vec![why])?,
+    );
+    Ok(lines)
 }
 
 /// Starts the tasks that show the router: samples, the page, and the northbound service.
 fn spawn_readers(
     running: &Arc<Running>,
     reader: &Arc<Reader>,
-    fe: Option<FePlan>,
+    fe: Option<(FePlan, weir_live::fe::Handle)>,
     service: Service,
     tasks: &mut JoinSet<String>,
 ) {

@@ -21,7 +21,7 @@ use weir_forces::wire::{
     Body, Content, Id, LfbSelect, Operation, OperationKind, PathData, Selector,
 };
 use weir_live::clock;
-use weir_live::tml::{Common, Link, Local, Transport};
+use weir_live::tml::{Common, Link, Local, Security, Transport};
 use weir_model::Value;
 
 const CONFIG: &str = "\
@@ -36,6 +36,7 @@ cefti = \"0 s\"
 [ce.main]
 id = 1
 transport = \"tcp_udp\"
+insecure = true
 address = \"127.0.0.1:6704\"
 ";
 const FE: Id = Id(2);
@@ -56,7 +57,14 @@ impl Control {
             address: "127.0.0.1:6704".parse().unwrap(),
             redirect_port: None,
             links_max: 4,
-            common: Common::default(),
+            handshakes_max: 4,
+            common: Common {
+                security: Security {
+                    pinned: None,
+                    insecure: true,
+                },
+                ..Common::default()
+            },
         };
         let mut listener = Transport::TcpUdp.tml().listen(&local).await.unwrap();
         let link = timeout(LONG, listener.accept()).await.unwrap().unwrap();

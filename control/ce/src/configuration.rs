@@ -14,7 +14,7 @@
 //!
 //! [fe.edge1]
 //! id = 2
-//! certificate = "edge1.crt"       # exactly this certificate is the FE with this ID
+//! certificate = "edge1.crt"       # this certificate is the FE with this ID, and no other
 //! [fe.edge1.port.wan]             # the desired configuration, in the form of a router's file
 //! rate = "95 Mbit"
 //!
@@ -236,11 +236,16 @@ impl Builder {
             let why = format!("`address` is \"{text}\", but must be like \"192.0.2.1:6704\"");
             return self.missing(path.join("address"), why);
         };
+        let (transport, insecure) = (settings.word("transport"), settings.flag("insecure"));
+        if transport.starts_with("sctp") && !insecure {
+            let why = "`sctp` proves nothing and does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
+            return self.missing(path.join("transport"), why);
+        }
         self.listeners.push(ListenPlan {
             name: name.to_owned(),
             address,
-            transport: settings.word("transport"),
-            insecure: settings.flag("insecure"),
+            transport,
+            insecure,
         });
     }
 
@@ -322,6 +327,25 @@ impl Builder {
         }
     }
 
+    /// Without a certificate the CE proves nothing, and no FE can.
+    fn check_proofs(&mut self) {
+        let element = self.element.as_ref();
+        if element.is_none_or(|element| !element.text("certificate").is_empty()) {
+            return;
+        }
+        let needs_it = |listen: &&ListenPlan| !listen.insecure || listen.transport == "quic";
+        let Some(listen) = self.listeners.iter().find(needs_it) else {
+            return;
+        };
+        let why = format!(
+            "[listen.{0}] needs `certificate` and `key` of the CE: without them nobody can prove who they are, and on \
+             loopback any local user could be an FE (`weir keys` makes both). Without certificates, set \
+             listen.{0}.transport = \"tcp_udp\" and listen.{0}.insecure = true",
+            listen.name
+        );
+        self.missing(ComponentPath::new(["certificate"]), why);
+    }
+
     fn finish(mut self) -> Result<CePlan, Vec<Fault>> {
         let root = ComponentPath::default();
         if self.faults.is_empty() && self.listeners.is_empty() {
@@ -352,6 +376,7 @@ impl Builder {
             remote::wish(&self.remotes, &fe.name, &mut fe.desired);
         }
         let page = self.page();
+        self.check_proofs();
         let Some(element) = self.element.filter(|_| self.faults.is_empty()) else {
             return Err(self.faults);
         };
@@ -413,6 +438,7 @@ mod tests {
     #[test]
     fn an_fe_has_its_own_keys_and_those_of_its_router() {
         let plan = CePlan::check(&[
+            change("certificate", "ce.crt"),
             change("listen.main.address", "127.0.0.1:6704"),
             change("fe.edge1.id", "2 packets"),
             change("fe.edge1.certificate", "edge1.crt"),
@@ -445,6 +471,7 @@ mod tests {
     fn controllers_steer_queues_of_the_fes_and_devices_of_the_file() {
         let file = |egress: &str, device: &str| {
             CePlan::check(&[
+                change("certificate", "ce.crt"),
                 change("listen.main.address", "127.0.0.1:6704"),
                 change("controller.rs.kind", "backpressure"),
                 change("controller.rs.ingress", "edge1.wan"),
@@ -502,5 +529,21 @@ mod tests {
         let key = faults(&[change("libraries", "x.xml")]);
         assert!(key[0].contains("unknown key `libraries`"), "{key:?}");
         assert!(faults(&[change("fe.17.certificate", "x")])[0].contains("no name of an FE"));
+        let plain = |insecure| {
+            CePlan::check(&[
+                change("listen.main.transport", "tcp_udp"),
+                change("listen.main.insecure", insecure),
+            ])
+        };
+        assert!(plain("true").is_ok());
+        let refused = plain("false").unwrap_err();
+        assert!(
+            refused[0]
+                .to_string()
+                .contains("listen.main.insecure = true"),
+            "{refused:?}"
+        );
+        let sctp = faults(&[change("listen.main.transport", "sctp_udp")]);
+        assert!(sctp[0].contains("`sctp` proves nothing"), "{sctp:?}");
     }
 }

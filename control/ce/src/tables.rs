@@ -12,6 +12,7 @@ pub static TABLES: &[&Class] = &[
     &CONTROLLERS,
     &EXCEPTIONS,
     &FAULTS,
+    &CERTIFICATES,
 ];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
@@ -284,6 +285,31 @@ pub static FAULTS: Class = Class {
     ],
     layout: Layout {
         empty: "Nothing has gone wrong with a link since the start.",
+        ..Layout::PLAIN
+    },
+    ..Class::PLAIN
+};
+
+/// The certificates of the CE and of its FEs.
+pub static CERTIFICATES: Class = Class {
+    name: "certificates",
+    metric: Some("ce_certificate"),
+    id: 0x00F7_031D,
+    about: "the certificates of the control element and of its forwarding elements, and when they end",
+    key: &["owner", "fingerprint"],
+    components: &[
+        Component::new(1, "owner", Type::Text, "edge1")
+            .about("Name of the FE in the configuration of the CE; `(this CE)` for the CE's own.")
+            .shown(&[Cell::new("OWNER")]),
+        Component::new(2, "fingerprint", Type::Text, "5f1c0ffee0")
+            .about("Its SHA-256, as `weir keys` prints it. An FE has two while one replaces the other.")
+            .shown(&[Cell::new("SHA-256")]),
+        Component::new(3, "days_left", Type::Real(Unit::One), "29")
+            .about("Days until it expires; below zero after that. It is accepted still: replace it.")
+            .shown(&[Cell::new("DAYS LEFT")]),
+    ],
+    layout: Layout {
+        empty: "The CE has no certificate: nobody proves anything to it, nor it to anybody.",
         ..Layout::PLAIN
     },
     ..Class::PLAIN

@@ -25,7 +25,7 @@ mod transaction;
 
 use std::collections::VecDeque;
 
-use weir_base::Instant;
+use weir_base::{Instant, Span};
 use weir_forces::session::fe::{Event, Fe, ParamsError, Stage, State, Ticket, Transmit};
 use weir_forces::wire::Id;
 use weir_forces::wire::header::Flags;
@@ -39,12 +39,15 @@ use self::query::{Parts, Reading};
 use self::route::Leftover;
 use self::transaction::{Ending, Transaction};
 use crate::contract::{
-    ChangeTicket, Effect, Notice, Params, ReadTicket, RouteFailure, RouteTicket,
+    ChangeTicket, Effect, Forwarding, Notice, Params, ReadTicket, RouteFailure, RouteTicket,
 };
 use crate::event::Watches;
 use crate::exception;
 use crate::fib::Fib;
 use crate::own::Own;
+
+/// No timer ends it.
+const FOREVER: Span = Span::from_secs(u32::MAX as u64);
 
 /// A forwarding element, without the machine that it runs on.
 #[derive(Debug)]
@@ -61,8 +64,10 @@ pub struct Agent {
     transaction: Option<Transaction>,
     tickets: u64,
     effects: VecDeque<Effect>,
-    /// Whether the habitat was told to forward; it forwards at first.
-    forwards: bool,
+    /// The state that the habitat knows; it forwards at first.
+    forwarding: Forwarding,
+    /// The master that has disabled the FE last.
+    disabled_by: Id,
     /// Until when an FE that has had no CE yet forwards.
     alone_until: Option<Instant>,
 }
@@ -116,7 +121,8 @@ impl Agent {
             transaction: None,
             tickets: 0,
             effects: VecDeque::new(),
-            forwards: true,
+            forwarding: Forwarding::Alone,
+            disabled_by: Id::UNASSIGNED,
             alone_until,
         };
         agent.proceed(now);
@@ -130,7 +136,20 @@ impl Agent {
 
     /// Whether it forwards.
     pub const fn forwards(&self) -> bool {
-        self.forwards
+        self.forwarding.is_on()
+    }
+
+    /// An operator at the FE wants it to forward, whatever a CE has written and without any CE. A CE may disable it
+    /// again. Returns why it did not forward; `None` if it did.
+    pub fn enable(&mut self, now: Instant) -> Option<Forwarding> {
+        let before = Some(self.forwarding).filter(|forwarding| !forwarding.is_on());
+        self.own.enable();
+        if self.fe.state() == State::PreAssociation {
+            self.alone_until = Some(now + FOREVER);
+        }
+        self.sample_own(now);
+        self.decide_forwarding(now);
+        before
     }
 
     /// Whether the transport should read another message from this CE.
@@ -232,7 +251,7 @@ impl Agent {
 
     /// The next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let alone = self.alone_until.filter(|_| self.forwards);
+        let alone = self.alone_until.filter(|_| self.forwards());
         let (session, watches) = (self.fe.poll_timeout(), self.watches.due());
         let timers = [session, watches, alone, self.leftover.due()];
         timers.into_iter().flatten().min()
@@ -363,6 +382,13 @@ impl Agent {
     fn adopt(&mut self, now: Instant, mut own: Own) {
         own.follow(&self.plan);
         let before = std::mem::replace(&mut self.own, own);
+        if let (true, false, Some(master)) = (
+            self.own.is_disabled(),
+            before.is_disabled(),
+            self.fe.master(),
+        ) {
+            self.disabled_by = master;
+        }
         self.routes_follow(before.ports(), &self.plan.clone());
         self.own.apply(now, &before, &mut self.fe);
         self.watches.follow(now, &self.own);
@@ -374,22 +400,25 @@ impl Agent {
         if self.alone_until.is_some_and(|until| now >= until) {
             self.alone_until = None;
         }
-        let (on, why) = match (self.own.is_disabled(), self.fe.state()) {
-            (true, _) => (false, "a CE has disabled the FE (FEState AdminDisable)"),
-            (false, State::Associated) => (true, "a CE controls the FE"),
-            (false, State::NotAssociated(_)) => (true, "as its last CE configured it, for CEFTI"),
-            (false, State::PreAssociation) if self.alone_until.is_some() => {
-                (true, "as its own configuration says, for CEFTI")
-            }
-            (false, State::PreAssociation) => (false, "no CE, and CEFTI has passed"),
+        let forwarding = match (self.own.is_disabled(), self.fe.state()) {
+            (true, _) => Forwarding::Disabled {
+                by: self.disabled_by,
+                is_master: self.fe.master() == Some(self.disabled_by),
+            },
+            (false, State::Associated) => Forwarding::Controlled,
+            (false, State::NotAssociated(_)) => Forwarding::Continued,
+            (false, State::PreAssociation) if self.alone_until.is_some() => Forwarding::Alone,
+            (false, State::PreAssociation) => Forwarding::Expired,
         };
         if let (State::PreAssociation, None) = (self.fe.state(), self.alone_until) {
             self.drop_routes();
         }
-        if on != self.forwards {
-            self.forwards = on;
-            self.effects.push_back(Effect::Forward(on));
-            self.notice(Notice::Forwarding { on, why });
+        let before = std::mem::replace(&mut self.forwarding, forwarding);
+        if forwarding.is_on() != before.is_on() {
+            self.effects.push_back(Effect::Forward(forwarding.is_on()));
+        }
+        if forwarding != before && !(forwarding.is_on() && before.is_on()) {
+            self.notice(Notice::Forwarding(forwarding));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Parameters, effects and notices of an [`Agent`](super::Agent).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use weir_forces::session::Loss;
 use weir_forces::session::fe::{self, State};
@@ -76,6 +77,59 @@ pub enum Effect {
     Notice(Notice),
 }
 
+/// Whether the FE forwards, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// It forwards: a CE controls it.
+    Controlled,
+    /// It forwards as its last CE configured it, for CEFTI.
+    Continued,
+    /// It forwards as its own configuration says: for CEFTI, or because an operator has said so.
+    Alone,
+    /// It does not forward: a CE has written AdminDisable to FEState.
+    Disabled {
+        /// This CE.
+        by: Id,
+        /// Whether it is the master still.
+        is_master: bool,
+    },
+    /// It does not forward: it has no CE, and CEFTI has passed.
+    Expired,
+}
+
+impl Forwarding {
+    /// Whether the FE forwards.
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::Controlled | Self::Continued | Self::Alone)
+    }
+}
+
+impl fmt::Display for Forwarding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNTIL: &str = "until a CE writes OperEnable, or an operator runs `weir enable` here";
+        match self {
+            Self::Controlled => f.write_str("a CE controls the FE"),
+            Self::Continued => f.write_str("as its last CE configured it, for CEFTI"),
+            Self::Alone => f.write_str("as its own configuration says"),
+            Self::Disabled { by, is_master } => {
+                let gone = if *is_master {
+                    ""
+                } else {
+                    ", which is no longer the master,"
+                };
+                write!(
+                    f,
+                    "the CE {by}{gone} has disabled the FE (AdminDisable), {UNTIL}"
+                )
+            }
+            Self::Expired => write!(
+                f,
+                "no CE, and CEFTI has passed; it stays so until a CE associates, or an operator runs `weir enable` here"
+            ),
+        }
+    }
+}
+
 /// Something that an operator should know, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -93,12 +147,7 @@ pub enum Notice {
     /// The state of the associations has changed.
     State(State),
     /// Packets are forwarded, or are not.
-    Forwarding {
-        /// Whether they are.
-        on: bool,
-        /// The reason.
-        why: &'static str,
-    },
+    Forwarding(Forwarding),
     /// A packet of the master is not sent, because what it says beside its bytes is wrong.
     Refused(Refused),
     /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.

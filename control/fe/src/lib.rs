@@ -29,4 +29,6 @@ mod tree;
 mod view;
 
 pub use agent::Agent;
-pub use contract::{ChangeTicket, Effect, Notice, Params, ReadTicket, RouteFailure, RouteTicket};
+pub use contract::{
+    ChangeTicket, Effect, Forwarding, Notice, Params, ReadTicket, RouteFailure, RouteTicket,
+};

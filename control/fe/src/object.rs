@@ -4,7 +4,7 @@
 //! |---|---|
 //! | LFBTopology | from each port by the routes, or the bridge, to the queue of each other port; it cannot be changed. A view of a block has no links: they are those of the block that it shows. |
 //! | LFBSelectors | every instance. A row for a new instance of `ports`, `fpf_interfaces`, `fpf_rules`, `fpf_encapsulations` or `fpf_classes` makes a port or an FPF section; its name, component 1, must follow in the same message (all or none). Deleting the row deletes the port or the section. The other blocks of a port come and go with it. |
-//! | FEState | AdminDisable stops forwarding; OperEnable lets the FE forward |
+//! | FEState | AdminDisable stops forwarding, also when the CE that wrote it is gone, until a CE writes OperEnable, an operator at the FE ends it, or the FE starts again; OperEnable lets the FE forward |
 //!
 //! *Decision*: the erratum 3487 of RFC 5812 makes FEState writable; a CE may write AdminDisable and OperEnable.
 

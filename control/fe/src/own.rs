@@ -84,6 +84,11 @@ impl Own {
         self.is_disabled
     }
 
+    /// Ends that.
+    pub(crate) const fn enable(&mut self) {
+        self.is_disabled = false;
+    }
+
     /// The number of a port's instance.
     pub(crate) fn number(&self, port: &str) -> Option<u32> {
         let mut ports = self.ports().iter();

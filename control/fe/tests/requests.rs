@@ -4,6 +4,7 @@
 
 mod world;
 
+use weir_fe::Forwarding;
 use weir_forces::wire::header::Execution;
 use weir_forces::wire::{
     Body, Content, LfbSelect, Operation, OperationKind, PathData, ResultCode, Selector,
@@ -405,6 +406,24 @@ fn a_disabled_fe_does_not_forward() {
         [SUCCESS]
     );
     assert_eq!(world.forwards, [false, true]);
+    // An operator ends it, too.
+    assert_eq!(
+        codes(&world.config(vec![write(1, 1, &[7], &[0])])),
+        [SUCCESS]
+    );
+    let before = world.agent.enable(world.now);
+    assert!(
+        matches!(
+            before,
+            Some(Forwarding::Disabled {
+                is_master: true,
+                ..
+            })
+        ),
+        "{before:?}"
+    );
+    assert!(world.agent.forwards());
+    assert_eq!(world.agent.enable(world.now), None);
 }
 
 #[test]

@@ -9,13 +9,14 @@
 //! [ce.main]
 //! id = 1
 //! address = "192.0.2.1:6704"
-//! certificate = "ce.crt"            # exactly this certificate is the CE with this ID
+//! certificate = "ce.crt"            # this certificate is the CE with this ID, and no other
 //!
 //! [port.wan]                        # the router, until a CE changes it
 //! rate = "95 Mbit"
 //! ```
 //!
-//! None of these keys can change while the FE runs. What a CE writes (heartbeats, failover) is not written to the file.
+//! None of these keys can change while the FE runs, but SIGHUP reads the files of certificates again. What a CE writes
+//! (heartbeats, failover) is not written to the file.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -70,7 +71,7 @@ pub const ELEMENT: Class = Class {
             "name that the FE shows to its CEs (FEName); a CE may change it",
         )
         .id(2),
-        file(3, "certificate", "file with the certificate of the FE; `weir keys` makes one"),
+        file(3, "certificate", "file with the certificate of the FE; `weir keys` makes one; SIGHUP reads it and `key` again"),
         file(4, "key", "file with the private key of the certificate"),
         Parameter::new(
             "cefti",
@@ -139,10 +140,10 @@ pub const CONTROLLER: Class = Class {
             "transport",
             Kind::Word(&["quic", "tcp_udp", "sctp", "sctp_udp"]),
             "quic",
-            "transport mapping layer (TML); sctp, over IP or over UDP: only on loopback, or with `insecure`",
+            "transport mapping layer (TML); sctp, over IP or over UDP: only with `insecure`",
         )
         .id(4),
-        file(5, "certificate", "file with the certificate of the CE: exactly this one is the CE with this ID"),
+        file(5, "certificate", "file with the certificate of the CE, and while it is replaced with the new one, too: no other is the CE with this ID"),
         Parameter::new(
             "rate",
             Kind::Rate(Rate::from_bps(0), Rate::from_mbps(400_000)),
@@ -162,7 +163,7 @@ pub const CONTROLLER: Class = Class {
             "insecure",
             Kind::Flag,
             "false",
-            "permit a transport and a peer that prove nothing, on other addresses than loopback too",
+            "permit a transport and a peer that prove nothing: anybody who reaches or takes the address of the CE steers this router; on loopback that is any local user",
         )
         .id(8),
     ],
@@ -239,7 +240,7 @@ pub struct CePlan {
     pub rate: Option<Rate>,
     /// `dppbrb`, `priorities` or `drop_tail`.
     pub schedule: &'static str,
-    /// Whether a transport and a peer that prove nothing are permitted beyond loopback.
+    /// Whether a transport and a peer that prove nothing are permitted.
     pub insecure: bool,
 }
 
@@ -354,9 +355,8 @@ impl FePlan {
                     format!("the CE `{}` has this ID already", other.name),
                 );
             }
-            let is_open = ce.insecure || ce.address.ip().is_loopback();
             // A certificate of one side proves nothing without that of the other one.
-            let needs_files = !is_open || ce.transport == "quic" || !ce.certificate.is_empty();
+            let needs_files = !ce.insecure || ce.transport == "quic" || !ce.certificate.is_empty();
             let files = [
                 (
                     ce.certificate.is_empty(),
@@ -378,15 +378,15 @@ impl FePlan {
                 if is_missing && needs_files {
                     let name = &ce.name;
                     let why = format!(
-                        "{what} is missing: without it nobody can prove who they are (`weir keys` makes it). Without \
-                         certificates, set ce.{name}.transport = \"tcp_udp\", and beyond loopback \
+                        "{what} is missing: without it nobody can prove who they are, and on loopback any local user could \
+                         be the CE (`weir keys` makes it). Without certificates, set ce.{name}.transport = \"tcp_udp\" and \
                          ce.{name}.insecure = true"
                     );
                     wrong(path, why);
                 }
             }
-            if ce.transport.starts_with("sctp") && !is_open {
-                let why = "`sctp` does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
+            if ce.transport.starts_with("sctp") && !ce.insecure {
+                let why = "`sctp` proves nothing and does not encrypt: use \"quic\" or \"tcp_udp\", or set `insecure = true`";
                 wrong(path.join("transport"), why.to_owned());
             }
         }
@@ -439,8 +439,11 @@ mod tests {
             ("ce.c.id", "9"),
             ("ce.c.order", "2"),
             ("ce.a.transport", "tcp_udp"),
+            ("ce.a.insecure", "true"),
             ("ce.b.transport", "tcp_udp"),
+            ("ce.b.insecure", "true"),
             ("ce.c.transport", "tcp_udp"),
+            ("ce.c.insecure", "true"),
         ])
         .unwrap();
         let ids: Vec<_> = plan.ces.iter().map(|ce| ce.id).collect();
@@ -479,6 +482,11 @@ mod tests {
                 &[("ce.a.transport", "tcp_udp"), ("ce.a.certificate", "a.crt")],
                 "fe.key: the private key of the FE is missing",
             ),
+            (
+                &[("ce.a.transport", "tcp_udp")], // plain on loopback
+                "ce.a.insecure = true",
+            ),
+            (&[("ce.a.transport", "sctp_udp")], "`sctp` proves nothing"),
             (
                 &[("fe.standby", "hot"), ("fe.cefti", "0 s"), ("ce.a.id", "1")],
                 "set `cefti` above 0 s",

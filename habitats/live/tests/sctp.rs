@@ -218,8 +218,10 @@ fn there_must_be_a_reason_to_trust_the_network() {
         let is_sctp = |case: &&Case| case.transport == Transport::SctpUdp;
         for case in CASES.iter().filter(is_sctp).chain([&RAW]) {
             let (mut local, mut remote) = settings(*case);
-            local.address = "192.0.2.1:6704".parse().unwrap();
+            local.address = "127.0.0.1:6704".parse().unwrap();
             remote.address = local.address;
+            local.common.security.insecure = false;
+            remote.common.security.insecure = false;
             let tml = case.transport.tml();
             for error in [
                 tml.listen(&local).await.unwrap_err(),

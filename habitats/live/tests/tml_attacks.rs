@@ -17,9 +17,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use weir_forces::wire::Id;
-use weir_live::tml::{
-    Common, Ended, Fault, Link, Listener, Pins, Remote, Schedule, TmlError, Transport,
-};
+use weir_live::tml::{Common, Ended, Fault, Link, Listener, Pins, Schedule, TmlError, Transport};
 
 use tml::{
     CASES, CE, Case, FE, LONG, control, counted, join, listen, next, owner, redirect, send,
@@ -224,11 +222,13 @@ async fn a_byte_now_and_then_is_not_enough() {
     let (local, mut remote) = settings(OPEN);
     let mut listener = listen(OPEN, &local, &mut remote).await;
     let mut stream = TcpStream::connect(remote.address).await.unwrap();
+    let message = control(1, 24 * 4);
+    stream.write_all(&message[..1]).await.unwrap(); // a link begins with the first byte
     let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     assert_eq!(link.proved, None);
     let trickle = async {
-        for byte in control(1, 24 * 4) {
-            if stream.write_all(&[byte]).await.is_err() {
+        for byte in &message[1..] {
+            if stream.write_all(&[*byte]).await.is_err() {
                 return;
             }
             sleep(Duration::from_millis(50)).await;
@@ -249,8 +249,8 @@ async fn a_message_that_is_cut_off_is_not_delivered() {
     let message = control(1, 100);
     for len in [1, 23, 24, 99] {
         let mut stream = TcpStream::connect(remote.address).await.unwrap();
-        let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
         stream.write_all(&message[..len]).await.unwrap();
+        let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
         drop(stream);
         assert_eq!(next(&mut link).await, None);
         let ended = link.incoming.ended().unwrap();
@@ -258,13 +258,29 @@ async fn a_message_that_is_cut_off_is_not_delivered() {
     }
     // In small pieces it is whole.
     let mut stream = TcpStream::connect(remote.address).await.unwrap();
-    let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     for piece in message.chunks(7) {
         stream.write_all(piece).await.unwrap();
         stream.flush().await.unwrap();
         sleep(Duration::from_millis(1)).await;
     }
+    let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     assert_eq!(next(&mut link).await, Some(message));
+}
+
+/// Without certificates, a connection that says nothing is no link: it takes no place of one, and ends.
+#[tokio::test]
+async fn a_silent_plain_connection_is_no_link() {
+    let (mut local, mut remote) = settings(OPEN);
+    (local.links_max, local.handshakes_max) = (1, 8);
+    let mut listener = listen(OPEN, &local, &mut remote).await;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(remote.address).await.unwrap());
+    }
+    let (fe, mut ce) = join(OPEN, &mut listener, &remote).await;
+    counted(&local.common, Fault::TooMany, 30).await; // the oldest ones were ended
+    send(&fe, control(1, 100)).await;
+    assert_eq!(next(&mut ce).await, Some(control(1, 100)));
 }
 
 /// A redirect does not come by the reliable channel.
@@ -273,9 +289,9 @@ async fn a_message_on_the_wrong_channel_is_dropped() {
     let (local, mut remote) = settings(OPEN);
     let mut listener = listen(OPEN, &local, &mut remote).await;
     let mut stream = TcpStream::connect(remote.address).await.unwrap();
-    let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     stream.write_all(&redirect(1, 64)).await.unwrap();
     stream.write_all(&control(1, 64)).await.unwrap();
+    let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     assert_eq!(next(&mut link).await, Some(control(1, 64)));
     assert_eq!(local.common.faults.count(Fault::WrongChannel), 1);
 }
@@ -438,22 +454,19 @@ async fn an_open_socket_takes_datagrams_of_associations_only() {
 
 #[tokio::test]
 async fn settings_that_open_a_hole_are_refused() {
-    let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let (mut local, _) = settings(OPEN);
-    local.address = everywhere;
     let tml = OPEN.transport.tml();
-    let error = tml.listen(&local).await.unwrap_err();
-    assert!(error.to_string().contains("insecure = true"), "{error}");
-    local.common.security.insecure = true;
-    assert!(tml.listen(&local).await.is_ok());
-
-    let (_, remote) = settings(OPEN);
-    let remote = Remote {
-        address: "192.0.2.1:6704".parse().unwrap(),
-        ..remote
-    };
-    let error = tml.connect(&remote).await.unwrap_err();
-    assert!(matches!(error, TmlError::Insecure { .. }), "{error}");
+    for place in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
+        let (mut local, mut remote) = settings(OPEN);
+        local.address = SocketAddr::from((place, 0));
+        assert!(tml.listen(&local).await.is_ok());
+        local.common.security.insecure = false;
+        let error = tml.listen(&local).await.unwrap_err();
+        assert!(error.to_string().contains("insecure = true"), "{error}");
+        remote.address = SocketAddr::from((place, 6704));
+        remote.common.security.insecure = false;
+        let error = tml.connect(&remote).await.unwrap_err();
+        assert!(matches!(error, TmlError::Insecure { .. }), "{error}");
+    }
     let quic = Transport::Quic.tml();
     let error = quic.listen(&settings(OPEN).0).await.unwrap_err();
     assert!(error.to_string().contains("weir keys"), "{error}");

@@ -98,6 +98,7 @@ async fn serve(options: &Options) -> io::Result<()> {
         address: ([127, 0, 0, 1], 0).into(),
         redirect_port: Some(0),
         links_max: FES_MAX as usize,
+        handshakes_max: FES_MAX as usize,
         common: Common {
             security: options.channel.of_ce(options.fes)?,
             ..Common::default()

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
@@ -21,14 +22,17 @@ use weir_forces::wire::Id;
 use weir_live::clock::{go_first, thread_cpu_time};
 use weir_live::namespace::raise_file_limit;
 use weir_live::tml::tcp_udp::TcpUdp;
-use weir_live::tml::{Common, Incoming, Link, Listener, Local, Outgoing, Sent, TmlError};
+use weir_live::tml::{Common, Incoming, Limits, Link, Listener, Local, Outgoing, Sent, TmlError};
 
 use super::lines::{Line, requests, say};
 use super::plan::FES_MAX;
+use super::sessions::OPEN;
 use super::{message, thread_times};
 
 /// Events of an FE that may wait between the two threads.
 const WAITING_MAX: usize = 64;
+/// How long an FE may be silent before its first event.
+const SILENCE_MAX: Duration = Duration::from_secs(3600);
 /// Descriptors beside those of the links.
 const FILES: u64 = 64;
 
@@ -128,7 +132,15 @@ async fn listen(sending: Option<Handle>) -> Result<Listener, TmlError> {
         address: ([127, 0, 0, 1], 0).into(),
         redirect_port: Some(0),
         links_max: FES_MAX as usize,
-        common: Common::default(),
+        handshakes_max: FES_MAX as usize,
+        common: Common {
+            security: OPEN,
+            limits: Limits {
+                handshake: SILENCE_MAX, // until the test begins
+                ..Limits::default()
+            },
+            ..Common::default()
+        },
     };
     match sending {
         Some(sending) => TcpUdp.listen_apart(&local, sending).await,

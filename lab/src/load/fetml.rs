@@ -30,6 +30,7 @@ use weir_live::tml::{ChannelSettings, Common, Incoming, Link, Outgoing, Remote, 
 use super::lines::{Line, requests, say};
 use super::message;
 use super::plan::FES_MAX;
+use super::sessions::OPEN;
 use super::tally::Tally;
 
 /// Events of an FE that may wait for credit, as many as the paper's queues have packets.
@@ -134,6 +135,7 @@ async fn load(options: &Options) -> io::Result<()> {
             address: cetml.control,
             redirect_port: Some(cetml.redirect_port),
             common: Common {
+                security: OPEN,
                 channel: ChannelSettings {
                     combine: options.bytes as usize,
                     ..ChannelSettings::default()

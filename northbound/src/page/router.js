@@ -49,7 +49,9 @@ function showHeadline() {
   const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
   const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.delay_p99_s);
   const waits = row => `its packets wait ${millis(row.delay_p50_s)}, 99 of 100 below ${millis(row.delay_p99_s)}`;
-  at("headline").textContent = latest.status.handed_back ? `The kernel forwards, and weir does not: ${latest.status.handed_back_why}`
+  const stopped = latest.status.stopped_why;
+  at("headline").textContent = stopped !== null ? `This router does not forward: ${stopped}`
+    : latest.status.handed_back ? `The kernel forwards, and weir does not: ${latest.status.handed_back_why}`
     : fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full: ${waits(fullest)}`
     : slowest && slowest.delay_p99_s >= 0.01 ? `${slowest.port} has a queue: ${waits(slowest)}` : "No link is full";
   const { mode, version, uptime_s } = latest.status;

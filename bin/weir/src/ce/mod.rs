@@ -1,6 +1,7 @@
 //! `weir ce`: a control element, wired.
 
 mod console;
+mod listeners;
 mod reload;
 mod remote;
 
@@ -25,22 +26,20 @@ use weir_lfb::library;
 use weir_live::ce::{Driver, Store};
 use weir_live::device::made;
 use weir_live::file::read_text;
+use weir_live::namespace::raise_file_limit;
 use weir_live::snmp::{Secrets, Target};
-use weir_live::tml::identity::Certificate;
-use weir_live::tml::{
-    Common, Faults, Identity, Listener, Local, Pinned, Pins, Security, Transport,
-};
+use weir_live::tml::identity::{Certificate, warn_daily, warnings};
+use weir_live::tml::{Faults, Identity, Pinned, Pins};
 use weir_model::{ComponentPath, Fault};
 use weir_northbound::{ControlElement, Page, Service, Token};
 
 use self::console::Console;
+use self::listeners::{links_max, open};
 use self::reload::{Reload, room_of};
 use crate::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
 use crate::output::{note, print};
 use crate::{Failure, journal, release_signals};
 
-/// Links that may be open at once beyond one for each FE: peers that have not associated yet.
-const LINKS_SPARE: usize = 64;
 /// Longest time for an FE to answer a request.
 const ANSWER_MAX: Span = Span::from_secs(10);
 
@@ -62,8 +61,9 @@ struct Loaded {
 
 /// `weir check` of a CE's configuration.
 pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
-    let Loaded { plan, .. } = load(path, text)?;
-    for doubt in doubts(&plan) {
+    let Loaded { plan, security, .. } = load(path, text)?;
+    let ending = warnings(security.as_slice());
+    for doubt in doubts(&plan).into_iter().chain(ending) {
         note(&format!("weir: {}: {doubt}", shown(path)));
     }
     let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
@@ -78,17 +78,27 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
 /// Parts of a configuration that are permitted and cannot work.
 fn doubts(plan: &CePlan) -> Vec<String> {
     let proves = |listen: &ListenPlan| !listen.transport.starts_with("sctp");
+    let open = plan
+        .listeners
+        .iter()
+        .filter(|listen| !proves(listen) || plan.certificate.is_none());
+    let open = open.map(|listen| {
+        format!(
+            "`insecure = true` at [listen.{}]: nobody proves anything at {} ({}), so whoever reaches it can be any FE \
+             without a `certificate`",
+            listen.name, listen.address, listen.transport
+        )
+    });
     let pinned = plan.fes.iter().filter(|fe| fe.certificate.is_some());
     let unheard = pinned.filter(|_| !plan.listeners.iter().any(proves));
-    unheard
-        .map(|fe| {
-            format!(
-                "[fe.{}] has a `certificate`, which nobody can show by sctp: it can never associate; add a [listen.NAME] \
-                 with `transport = \"quic\"` or \"tcp_udp\", or remove the certificate",
-                fe.name
-            )
-        })
-        .collect()
+    let unheard = unheard.map(|fe| {
+        format!(
+            "[fe.{}] has a `certificate`, which nobody can show by sctp: it can never associate; add a [listen.NAME] \
+             with `transport = \"quic\"` or \"tcp_udp\", or remove the certificate",
+            fe.name
+        )
+    });
+    open.chain(unheard).collect()
 }
 
 /// A number with its noun: `1 FE`, `2 FEs`.
@@ -141,7 +151,8 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     let fes = plan.fes.iter().map(|fe| (fe.id, &*fe.name));
     let driver = driver
         .with_controllers(&plan.controllers, devices)
-        .with_remotes(&plan.remotes, fes);
+        .with_remotes(&plan.remotes, fes)
+        .with_certificates(security.clone());
     let driver = match &network {
         Some(network) => {
             let kept = store.read_requests().map_err(Failure::Run)?;
@@ -149,11 +160,12 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         }
         None => driver,
     };
+    let files = raise_file_limit(u64::MAX).map_err(|e| Failure::Run(e.to_string()))?;
     let mut listeners = Vec::new();
     for listen in &plan.listeners {
         listeners.push((
             listen.transport.to_owned(),
-            open(listen, security.as_ref(), &plan, &faults).await?,
+            open(listen, security.as_ref(), &plan, &faults, files).await?,
         ));
     }
     let page = match plan.page {
@@ -180,7 +192,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         plan: Mutex::new(plan),
         network: Mutex::new(network),
         store,
-        pins: security.map(|security| security.peers),
+        security: security.clone(),
         handle,
         runtime,
         names,
@@ -194,6 +206,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
             Err(northbound("service", ended))
         }
         ended = show(page, console) => Err(northbound("page", ended)),
+        () = warn_daily(security.into_iter().collect()) => unreachable!("it never ends"),
         () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("no signals any more".to_owned())),
     }
 }
@@ -220,37 +233,6 @@ async fn show(page: Option<Page>, console: Arc<dyn ControlElement>) -> std::io::
 fn northbound(what: &str, ended: std::io::Result<()>) -> Failure {
     let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
     Failure::Run(format!("northbound {what}: {why}"))
-}
-
-/// Opens a listener.
-async fn open(
-    listen: &ListenPlan,
-    security: Option<&Pinned>,
-    plan: &CePlan,
-    faults: &Arc<Faults>,
-) -> Result<Listener, Failure> {
-    let Some(transport) = Transport::from_word(listen.transport) else {
-        unreachable!("{} is one of the permitted words", listen.transport)
-    };
-    let local = Local {
-        address: listen.address,
-        redirect_port: None,
-        links_max: links_max(plan),
-        common: Common {
-            security: Security {
-                pinned: security.cloned(),
-                insecure: listen.insecure,
-            },
-            faults: Arc::clone(faults),
-            ..Common::default()
-        },
-    };
-    let opened = transport.tml().listen(&local).await;
-    opened.map_err(|e| Failure::Run(format!("[listen.{}]: {e}", listen.name)))
-}
-
-fn links_max(plan: &CePlan) -> usize {
-    2 * room_of(plan) + LINKS_SPARE
 }
 
 fn session(plan: &CePlan) -> SessionParams {
@@ -419,8 +401,8 @@ fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinne
     let mut pins = Vec::new();
     for fe in &plan.fes {
         if let Some(file) = &fe.certificate {
-            match Certificate::read(&beside(path, file)) {
-                Ok(certificate) => pins.push((fe.id, certificate)),
+            match Certificate::read_pins(&beside(path, file)) {
+                Ok(certificates) => pins.extend(certificates.into_iter().map(|c| (fe.id, c))),
                 Err(error) => {
                     let at = ComponentPath::new(["fe", &fe.name, "certificate"]);
                     faults.push(Fault::new(at, error));

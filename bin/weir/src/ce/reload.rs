@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime;
 use weir_ce::configuration::{CePlan, FePlan};
 use weir_ce::path::NetworkPlan;
+use weir_forces::wire::Id;
 use weir_live::ce::{Handle, Store};
 use weir_live::mutex::lock;
-use weir_live::tml::Pins;
+use weir_live::tml::Pinned;
+use weir_live::tml::identity::Replaced;
 
 use super::console::Names;
 use super::{load, members};
@@ -27,7 +29,7 @@ pub(super) struct Reload {
     pub(super) plan: Mutex<CePlan>,
     pub(super) network: Mutex<Option<NetworkPlan>>,
     pub(super) store: Arc<Store>,
-    pub(super) pins: Option<Arc<Pins>>,
+    pub(super) security: Option<Pinned>,
     pub(super) handle: Handle,
     pub(super) runtime: runtime::Handle,
     pub(super) names: Names,
@@ -59,15 +61,16 @@ impl Reload {
         if *network != loaded.network {
             lines.push("~ network".to_owned());
         }
-        let ended = match (&self.pins, &loaded.security) {
-            (Some(pins), Some(new)) => pins.replace(&new.peers),
-            _ => BTreeSet::new(),
-        };
-        let certificates = ended.iter().filter_map(|id| {
-            let fe = new.fes.iter().find(|fe| fe.id == *id)?;
-            Some(format!("~ fe.{}: another certificate", fe.name))
-        });
-        let lines = lines.into_iter().chain(certificates).collect();
+        let mut ended = BTreeSet::new();
+        if let (Some(pinned), Some(new_pinned)) = (&self.security, &loaded.security) {
+            if pinned.identity.replace(&new_pinned.identity) {
+                lines.push(format!("~ certificate: {}", pinned.identity.fingerprint()));
+            }
+            let replaced = pinned.peers.replace(&new_pinned.peers);
+            let names = new.fes.iter().map(|fe| (fe.id, fe.name.as_str())).collect();
+            lines.extend(certificates(&replaced, &names));
+            ended = replaced.ended;
+        }
         let names = new.fes.iter().map(|fe| fe.name.clone()).collect();
         let replaced = self
             .handle
@@ -79,6 +82,18 @@ impl Reload {
         *network = loaded.network;
         Ok(lines)
     }
+}
+
+/// The changes of certificates of FEs, a line each.
+fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> {
+    let line = |id: &Id| {
+        let name = names.get(id)?;
+        Some(match replaced.ended.contains(id) {
+            true => format!("~ fe.{name}: another certificate, its association ends"),
+            false => format!("~ fe.{name}: certificates, its association goes on"),
+        })
+    };
+    replaced.changed.iter().filter_map(line).collect()
 }
 
 /// How many FEs a control element has room for until it starts again.

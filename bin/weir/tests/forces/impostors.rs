@@ -6,7 +6,7 @@ use crate::common::{Router, eventually};
 use crate::stage::{FE, Stage, Wire};
 
 /// How often a fault of this kind was counted.
-fn count(stage: &Stage, fault: &str) -> u64 {
+pub(crate) fn count(stage: &Stage, fault: &str) -> u64 {
     let faults = stage.table("faults");
     let rows = faults.as_array().unwrap();
     let row = rows.iter().find(|row| row["fault"] == fault);
@@ -76,7 +76,10 @@ fn a_peer_without_a_certificate_is_refused() {
     stage.in_sync();
     let none = [
         ("certificate = \"edge1.crt\"\nkey = \"edge1.key\"", ""),
-        ("certificate = \"ce.crt\"", "insecure = true"),
+        (
+            "insecure = false\ncertificate = \"ce.crt\"",
+            "insecure = true",
+        ),
     ];
     is_refused(&stage, &ce, &none, "handshake");
 }

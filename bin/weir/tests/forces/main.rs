@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod disabled;
 mod foreign;
 mod fpf;
 mod hostile;
@@ -13,9 +14,11 @@ mod kills;
 mod mistakes;
 mod network;
 mod reload;
+mod rotation;
 mod routes;
 mod services;
 mod stage;
+mod strangers;
 #[allow(dead_code)] // uses a part
 #[path = "../lifecycle/stream.rs"]
 mod stream;

@@ -103,7 +103,13 @@ fn a_certificate_that_nobody_can_show_is_warned_of() {
         return;
     };
     let good = stage.ce_config("");
-    for (config, is_warned) in [(good.replace("quic", "sctp"), true), (good, false)] {
+    for (config, is_warned) in [
+        (
+            good.replace("\"quic\"\ninsecure = false", "\"sctp\"\ninsecure = true"),
+            true,
+        ),
+        (good, false),
+    ] {
         let file = stage.configure("warned", &config);
         let said = stage.ask(&["check", file.to_str().unwrap()], "warned");
         assert!(said.contains("good, a control element with 1 FE"), "{said}");

@@ -38,7 +38,7 @@ pub(crate) enum Wire {
     Quic,
     /// TCP and UDP with certificates, on the control link.
     Tls,
-    /// TCP and UDP without certificates, on the loopback interface of the FE's host.
+    /// TCP and UDP without certificates (`insecure`), on the loopback interface of the FE's host.
     Plain,
 }
 
@@ -84,7 +84,7 @@ impl Stage {
     }
 
     pub(crate) fn keys(&self, name: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut command = weir();
         command.arg("keys").arg(self.folder.join(name));
         command.output().unwrap()
     }
@@ -116,9 +116,10 @@ impl Stage {
             ],
             false => ["", ""],
         };
+        let insecure = !is_pinned;
         format!(
             "id = 1\nstore = \"ce.redb\"\n{own}\n[listen.main]\naddress = \"{address}\"\ntransport = \"{transport}\"\n\
-             [fe.edge1]\nid = 2\n{of_fe}\n[fe.edge1.port.wan]\nrate = \"50 Mbit\"\n{more}"
+             insecure = {insecure}\n[fe.edge1]\nid = 2\n{of_fe}\n[fe.edge1.port.wan]\nrate = \"50 Mbit\"\n{more}"
         )
     }
 
@@ -132,9 +133,10 @@ impl Stage {
             ],
             false => ["", ""],
         };
+        let insecure = !is_pinned;
         format!(
             "[fe]\nid = 2\nname = \"edge1\"\nce_dead = \"2 s\"\n{own}\n[ce.main]\nid = 1\naddress = \"{address}\"\n\
-             transport = \"{transport}\"\n{of_ce}\n{PORTS}"
+             transport = \"{transport}\"\ninsecure = {insecure}\n{of_ce}\n{PORTS}"
         )
     }
 
@@ -150,8 +152,21 @@ impl Stage {
 
     /// The same with its own configuration.
     pub(crate) fn start_ce_as(&self, config: &str) -> Router {
+        self.start_ce_by(weir(), config)
+    }
+
+    /// The same, with a limit of open files.
+    pub(crate) fn start_ce_with_files(&self, config: &str, files: u64) -> Router {
+        let mut prlimit = Command::new("prlimit");
+        prlimit.arg(format!("--nofile={files}:{files}"));
+        prlimit.arg(env!("CARGO_BIN_EXE_weir"));
+        self.start_ce_by(prlimit, config)
+    }
+
+    fn start_ce_by(&self, mut command: Command, config: &str) -> Router {
         let file = self.configure(CE, config);
-        let mut process = self.spawn(self.home(), "ce", CE, &file);
+        command.arg("ce").arg(&file);
+        let mut process = self.spawn(self.home(), command, CE);
         let is_up = || {
             let ended = process.process.try_wait().unwrap();
             assert!(ended.is_none(), "{}", process.log());
@@ -169,7 +184,9 @@ impl Stage {
     /// Starts an FE with its own name and configuration.
     pub(crate) fn start_fe_as(&self, name: &str, config: &str) -> Router {
         let file = self.configure(name, config);
-        let mut process = self.spawn(&self.bed.router, "fe", name, &file);
+        let mut command = weir();
+        command.arg("fe").arg(&file);
+        let mut process = self.spawn(&self.bed.router, command, name);
         let is_up = || {
             let ended = process.process.try_wait().unwrap();
             assert!(ended.is_none(), "{}", process.log());
@@ -179,13 +196,10 @@ impl Stage {
         process
     }
 
-    fn spawn(&self, host: &Namespace, command: &str, name: &str, file: &std::path::Path) -> Router {
+    fn spawn(&self, host: &Namespace, mut weir: Command, name: &str) -> Router {
         let log = self.folder.join(format!("{name}.log"));
         let appended = fs::OpenOptions::new().create(true).append(true).open(&log);
-        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-        weir.arg(command)
-            .arg(file)
-            .stdin(Stdio::null())
+        weir.stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(appended.unwrap());
         let process = self.spawner.spawn(host, weir).unwrap();
@@ -226,6 +240,10 @@ impl Stage {
         let wan = rows.iter().find(|row| row["port"] == "wan").unwrap();
         wan["rate_bps"].as_u64().unwrap_or(0) / 1_000_000
     }
+}
+
+fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
 }
 
 impl Deref for Stage {

@@ -47,7 +47,7 @@ pub const ELEMENT: Class = Class {
         .id(3),
         certificate(
             4,
-            "file with the certificate of the CE; `weir keys` makes one",
+            "file with the certificate of the CE; `weir keys` makes one; SIGHUP reads it and `key` again",
         ),
         Parameter::new(
             "key",
@@ -105,7 +105,7 @@ pub const LISTENER: Class = Class {
             "insecure",
             Kind::Flag,
             "false",
-            "permit transports and peers that prove nothing, on other addresses than loopback too",
+            "permit transports and peers that prove nothing: anybody who reaches the address can be any FE without a certificate; on loopback that is any local user",
         )
         .id(3),
     ],
@@ -121,7 +121,7 @@ pub const ELEMENT_OF: Class = Class {
         ID.id(1),
         certificate(
             2,
-            "file with the certificate of the FE: exactly this one is the FE with this ID; empty: only a listener with `insecure = true` accepts it",
+            "file with the certificate of the FE, and while it is replaced with the new one, too: no other is the FE with this ID; empty: only a listener with `insecure = true` accepts it",
         ),
     ],
     ..Class::PLAIN

@@ -102,6 +102,11 @@ impl Control {
         self.names.keys().map(String::as_str)
     }
 
+    /// The name of the FE with this ID.
+    pub fn name(&self, id: Id) -> Option<&str> {
+        self.fes.get(&id).map(|fe| fe.name.as_str())
+    }
+
     /// A link is open; `proved` is the ID of the peer, if the transport has authenticated it, and `peer` describes its
     /// address. Returns false if there are too many links: the transport closes it.
     pub fn handle_connected(

@@ -1,7 +1,7 @@
 //! The router itself.
 
 use weir_base::Span;
-use weir_model::class::{Cell, Class, Form};
+use weir_model::class::{Cell, Class, Form, Type, Unit};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
@@ -47,6 +47,10 @@ pub struct Process {
     pub handed_back: Vec<String>,
     /// Packets that it has made itself.
     pub created: u64,
+    /// Days until the first certificate of the forwarding element that it is expires; `None` without certificates.
+    pub certificate_days_left: Option<i64>,
+    /// Why the forwarding element that it is does not forward; `None` if it does.
+    pub stopped: Option<String>,
 }
 
 struct ProcessRow;
@@ -81,6 +85,22 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Time since the start.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
         .read(|process| process.uptime.into()),
+    component(27, "forwards", FLAG, "true")
+        .about("Whether it forwards: a control element can stop a forwarding element (AdminDisable, CEFTI).")
+        .read(|process| process.stopped.is_none().into()),
+    component(28, "stopped_why", TEXT, "no CE, and CEFTI has passed")
+        .optional()
+        .varying()
+        .about("Why it does not forward, and what ends that; null if it forwards.")
+        .shown(&[Cell::new("STOPPED BY").or("nothing")])
+        .read(|process| process.stopped.clone().into()),
+    component(29, "certificate_days_left", Type::Real(Unit::One), "29")
+        .optional()
+        .about(
+            "Days until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
+        )
+        .shown(&[Cell::new("CERTIFICATE DAYS LEFT").or("no certificate")])
+        .read(|process| process.certificate_days_left.map(|days| days as f64).into()),
     component(6, "ports", NUMBER, "2")
         .about("Number of ports.")
         .shown(&[Cell::new("PORTS")])

@@ -10,6 +10,8 @@
 //!
 //! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
 
+mod tables;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -28,17 +30,16 @@ use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
 use weir_ce::network::{Keys, PathService};
 use weir_ce::path::NetworkPlan;
-use weir_ce::tables::{CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS};
 use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
 use weir_model::{Class, Value};
 
 use super::store::Store;
 use super::taps::Taps;
-use super::{channels, device, faults, journal};
+use super::{device, journal};
 use crate::clock;
 use crate::snmp::Target;
-use crate::tml::{Faults, Incoming, Link, Listener, Outgoing};
+use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned};
 
 /// Inputs that wait for the control element.
 const INPUTS_MAX: usize = 256;
@@ -135,6 +136,8 @@ pub struct Driver {
     links: BTreeMap<LinkId, Arc<Outgoing>>,
     /// Counters of faults, of the links of all listeners.
     faults: Arc<Faults>,
+    /// Its certificate and those of its FEs.
+    pinned: Option<Pinned>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: threads::Sender<ToKeep>,
     tasks: JoinSet<()>,
@@ -165,6 +168,7 @@ impl Driver {
             taps: Taps::default(),
             links: BTreeMap::new(),
             faults,
+            pinned: None,
             answers: BTreeMap::new(),
             tasks: JoinSet::new(),
             next: 0,
@@ -185,6 +189,12 @@ impl Driver {
                 .spawn(device::serve(target, wanted, self.sender.clone()));
             self.devices.insert(name.into(), requests);
         }
+        self
+    }
+
+    /// The same, which shows how long its certificates are valid.
+    pub fn with_certificates(mut self, pinned: Option<Pinned>) -> Self {
+        self.pinned = pinned;
         self
     }
 
@@ -287,14 +297,7 @@ impl Driver {
                 }
             }
             Input::Table(class, answer) => {
-                let rows = match class.id {
-                    id if id == CONTROLLERS.id => self.bridge.table(now),
-                    id if id == CHANNELS.id => self.channels(),
-                    id if id == EXCEPTIONS.id => self.remotes.stats().rows(),
-                    id if id == FAULTS.id => faults::rows(&self.faults),
-                    _ => self.control.table(now, class),
-                };
-                let _ = answer.send(rows); // the asker may be gone
+                let _ = answer.send(self.table(now, class)); // the asker may be gone
             }
             Input::Members(members, ended, network) => {
                 self.control.replace_members(now, members, &ended);
@@ -320,12 +323,6 @@ impl Driver {
             }
             Input::Deaf(_) => {} // handled by the caller
         }
-    }
-
-    /// The rows of the table `channels`.
-    fn channels(&self) -> Value {
-        let row = |(fe, link)| Some(channels::row(fe, &self.links.get(&link)?.inspect()));
-        Value::List(self.control.links().filter_map(row).collect())
     }
 
     fn number(&mut self) -> u64 {

@@ -4,6 +4,7 @@
 //! - [`store`]: what survives a restart
 //! - [`taps`]: TAP devices for ports that the control element acts for
 
+mod certificates;
 mod channels;
 mod device;
 pub mod driver;

@@ -57,16 +57,14 @@ impl Journal {
             Notice::State(State::Associated) => {}
             Notice::State(State::NotAssociated(_)) => {
                 tracing::warn!(
-                    "no master: the router forwards as its last one configured it, for CEFTI"
+                    "no master: what its last one has configured stays in force, for CEFTI"
                 );
             }
             Notice::State(State::PreAssociation) => {
                 tracing::warn!("no master, and CEFTI has passed")
             }
-            Notice::Forwarding { on: true, why } => tracing::info!(why, "the router forwards"),
-            Notice::Forwarding { on: false, why } => {
-                tracing::warn!(why, "the router does not forward")
-            }
+            Notice::Forwarding(why) if why.is_on() => tracing::info!(%why, "the router forwards"),
+            Notice::Forwarding(why) => tracing::error!(%why, "the router does not forward"),
             Notice::Refused(why) => tracing::debug!(%why, "a packet of the master is not sent"),
             Notice::Changed(done) => self.changed(done),
         }

@@ -1,6 +1,6 @@
 //! The links of an FE to its CEs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
@@ -96,6 +96,38 @@ impl Links {
     /// Closes the link to a CE after sending the messages that wait.
     pub(super) fn close(&mut self, ce: Id) {
         self.open.remove(&ce);
+    }
+
+    /// Takes over certificates, and returns what has changed. The link to a CE that has kept none ends.
+    pub(super) fn replace_certificates(
+        &mut self,
+        now: Instant,
+        new: &BTreeMap<Id, (Transport, Remote)>,
+        agent: &mut Agent,
+    ) -> Vec<String> {
+        let mut lines = BTreeSet::new();
+        for (ce, (_, remote)) in &self.ces {
+            let new = new
+                .get(ce)
+                .map(|(_, remote)| &remote.common.security.pinned);
+            let (Some(old), Some(Some(new))) = (&remote.common.security.pinned, new) else {
+                continue;
+            };
+            if old.identity.replace(&new.identity) {
+                lines.insert(format!("~ fe: certificate {}", old.identity.fingerprint()));
+            }
+            let replaced = old.peers.replace(&new.peers);
+            if replaced.ended.contains(ce) {
+                lines.insert(format!(
+                    "~ CE {ce}: another certificate, its association ends"
+                ));
+                self.open.remove(ce);
+                agent.handle_disconnected(now, *ce);
+            } else if replaced.changed.contains(ce) {
+                lines.insert(format!("~ CE {ce}: certificates, its association goes on"));
+            }
+        }
+        lines.into_iter().collect()
     }
 
     /// Closes all links after waiting messages were sent, and waits until they have ended.

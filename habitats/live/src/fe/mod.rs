@@ -30,9 +30,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use weir_element::{Answer, InForce};
-use weir_fe::{Agent, ChangeTicket, Effect, ReadTicket, RouteFailure, RouteTicket};
+use weir_fe::{
+    Agent, ChangeTicket, Effect, Forwarding, Notice, ReadTicket, RouteFailure, RouteTicket,
+};
 use weir_forces::wire::Id;
 use weir_lfb::class::Block;
 use weir_model::Value;
@@ -44,7 +46,8 @@ use self::routes::Routes;
 use crate::clock;
 use crate::router::reader::Reader;
 use crate::router::{INJECTIONS_MAX, Running};
-use crate::tml::{Remote, Transport};
+use crate::tml::identity::warn_daily;
+use crate::tml::{Pinned, Remote, Transport};
 
 /// Inputs that wait. Whoever gives one waits for room.
 const INPUTS_MAX: usize = 256;
@@ -60,10 +63,55 @@ enum Input {
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
     Routed(RouteTicket, Vec<RouteFailure>),
+    /// Certificates of this FE and of its CEs. The answer is the changes, a line each.
+    Certificates(
+        BTreeMap<Id, (Transport, Remote)>,
+        oneshot::Sender<Vec<String>>,
+    ),
+    /// An operator wants the router to forward. The answer is why it did not.
+    Enable(oneshot::Sender<Option<Forwarding>>),
     /// Other inputs and tasks have had their turn.
     Turn,
     /// The packets that are left of those that were handed to the router.
     Injected(Vec<Injection>),
+}
+
+/// Asks a running FE.
+#[derive(Clone)]
+pub struct Handle(mpsc::Sender<Input>);
+
+impl Handle {
+    /// The router forwards, whatever a CE has written and without any CE. Returns why it did not; `None` if it did.
+    /// Blocks.
+    pub fn enable(&self) -> Result<Option<Forwarding>, String> {
+        self.ask(Input::Enable)
+    }
+
+    /// Takes over the certificates of these CEs, and ours, for links that open from now on. A link ends if its CE has kept
+    /// no certificate. Returns the changes, a line each. Blocks.
+    pub fn replace_certificates(
+        &self,
+        ces: BTreeMap<Id, (Transport, Remote)>,
+    ) -> Result<Vec<String>, String> {
+        self.ask(|answer| Input::Certificates(ces, answer))
+    }
+
+    fn ask<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Result<T, String> {
+        let ended = || "the forwarding element has ended".to_owned();
+        let (answer, answered) = oneshot::channel();
+        let asked = self.0.blocking_send(input(answer));
+        asked.map_err(|_| ended())?;
+        answered.blocking_recv().map_err(|_| ended())
+    }
+}
+
+/// The inputs of an FE that is not running yet.
+pub struct Inputs(mpsc::Sender<Input>, mpsc::Receiver<Input>);
+
+/// A handle, and the inputs behind it for [`run`].
+pub fn inputs() -> (Handle, Inputs) {
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    (Handle(sender.clone()), Inputs(sender, inputs))
 }
 
 /// The parameters of an FE.
@@ -74,15 +122,27 @@ pub struct Params {
     pub ces: BTreeMap<Id, (Transport, Remote)>,
 }
 
+impl Params {
+    /// The certificates of this FE and of its CEs, for each CE that proves who it is.
+    pub fn pinned(&self) -> Vec<Pinned> {
+        let remotes = self.ces.values();
+        let pinned = remotes.filter_map(|(_, remote)| remote.common.security.pinned.clone());
+        pinned.collect()
+    }
+}
+
 /// Runs the FE until the router must stop, and returns why; or until `end` changes. Then it first sends each CE a
 /// teardown, so that none takes it for dead.
 pub async fn run(
     running: Arc<Running>,
     reader: Arc<Reader>,
     params: Params,
+    Inputs(sender, mut inputs): Inputs,
     mut end: watch::Receiver<()>,
 ) -> String {
-    let (sender, mut inputs) = mpsc::channel(INPUTS_MAX);
+    let pinned = params.pinned();
+    running.set_pinned(pinned.clone());
+    tokio::spawn(warn_daily(pinned));
     let agent = match Agent::new(clock::now(), params.agent) {
         Ok(agent) => agent,
         Err(error) => return format!("`[fe]`: {error}"),
@@ -214,6 +274,14 @@ impl Driver {
             Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
             Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
             Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
+            Input::Certificates(ces, answer) => {
+                let lines = self.links.replace_certificates(now, &ces, &mut self.agent);
+                let _ = answer.send(lines); // the asker may be gone
+            }
+            Input::Enable(answer) => {
+                let before = self.agent.enable(now);
+                let _ = answer.send(before); // the asker may be gone
+            }
             Input::Turn => self.agent.handle_turn(now),
             Input::Injected(left) => {
                 self.is_injecting = false;
@@ -277,7 +345,13 @@ impl Driver {
                 let sender = self.sender.clone();
                 tokio::spawn(async move { sender.send(Input::Turn).await }); // behind the inputs that wait
             }
-            Effect::Notice(notice) => self.journal.notice(clock::now(), &notice),
+            Effect::Notice(notice) => {
+                if let Notice::Forwarding(why) = &notice {
+                    let why = (!why.is_on()).then(|| why.to_string());
+                    self.running.set_stopped(why);
+                }
+                self.journal.notice(clock::now(), &notice);
+            }
         }
     }
 

@@ -181,6 +181,8 @@ impl Reader {
             bypassed,
             bypassed_new,
             handed_back: in_force.handed_back.clone(),
+            stopped: self.running.stopped(),
+            certificate_days_left: self.running.certificate_days_left(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The interface of a running router: read, change, stop.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::mutex::lock;
+use crate::tml::Pinned;
+use crate::tml::identity::validities;
 use crate::worker::{Handle, NoAnswer};
 
 /// Shortest time between two changes of single components.
@@ -45,6 +47,10 @@ pub struct Running {
     control_sent: Mutex<Throughput>,
     /// The routes of a control element, as the kernel has them.
     ce_routes: Mutex<CeRoutes>,
+    /// Certificates of the forwarding element that the router is.
+    pinned: OnceLock<Vec<Pinned>>,
+    /// Why the forwarding element that the router is does not forward.
+    stopped: Mutex<Option<String>>,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
     /// Ports that find their rate.
@@ -102,6 +108,8 @@ impl Running {
             exceptions_wait: Notify::new(),
             control_sent: Mutex::default(),
             ce_routes: Mutex::default(),
+            pinned: OnceLock::new(),
+            stopped: Mutex::default(),
             neighbours: Mutex::new(neighbours),
             published,
             finders: Finders::default(),
@@ -200,6 +208,29 @@ impl Running {
     /// How the kernel has the routes of a control element.
     pub(super) fn ce_routes(&self) -> CeRoutes {
         lock(&self.ce_routes).clone()
+    }
+
+    /// Keeps why a forwarding element does not forward, for readers; `None` if it does.
+    pub(crate) fn set_stopped(&self, why: Option<String>) {
+        *lock(&self.stopped) = why;
+    }
+
+    /// Keeps the certificates of a forwarding element, for readers.
+    pub(crate) fn set_pinned(&self, pinned: Vec<Pinned>) {
+        let _ = self.pinned.set(pinned); // there is one forwarding element
+    }
+
+    /// Days until the first of them expires.
+    pub(super) fn certificate_days_left(&self) -> Option<i64> {
+        let pinned = self.pinned.get()?.iter();
+        pinned
+            .flat_map(validities)
+            .map(|validity| validity.days_left)
+            .min()
+    }
+
+    pub(super) fn stopped(&self) -> Option<String> {
+        lock(&self.stopped).clone()
     }
 
     /// Limits the changes per second, so that endless changes do not disturb forwarding.

@@ -1,48 +1,135 @@
 //! The handshakes of a listener: a bounded number at once, each with a time limit.
 //!
-//! When one too many begins, the oldest one ends. An honest handshake takes milliseconds, so it survives a stranger
-//! who opens connections and says nothing.
+//! When one too many begins, the oldest handshake of the source with the most ends: a source is an IPv4 address or an
+//! IPv6 network of 64 bits. An honest handshake takes milliseconds, so it survives a stranger who opens connections and
+//! says nothing, at the same source too, and many strangers who share few sources.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::task::AbortHandle;
 
 use super::faults::{Fault, Faults};
 
-/// Handshakes that may be under way at a listener.
-pub(super) const HANDSHAKES_MAX: usize = 1024;
-
 /// The handshakes under way. They end when this is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Handshakes(VecDeque<AbortHandle>);
+#[derive(Debug)]
+pub(super) struct Handshakes {
+    max: usize,
+    /// Oldest first.
+    running: VecDeque<(IpAddr, AbortHandle)>,
+}
 
 impl Handshakes {
-    /// Number of handshakes under way.
-    pub(super) fn len(&mut self) -> usize {
-        self.0.retain(|handshake| !handshake.is_finished());
-        self.0.len()
+    /// At most `max` at once.
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            max: max.max(1),
+            running: VecDeque::new(),
+        }
     }
 
-    /// Begins a handshake.
+    /// Number of handshakes under way.
+    pub(super) fn len(&mut self) -> usize {
+        self.running.retain(|(_, task)| !task.is_finished());
+        self.running.len()
+    }
+
+    /// Begins a handshake with a peer at this address.
     pub(super) fn begin(
         &mut self,
+        peer: IpAddr,
         faults: &Faults,
         handshake: impl Future<Output = ()> + Send + 'static,
     ) {
-        if self.len() >= HANDSHAKES_MAX
-            && let Some(oldest) = self.0.pop_front()
+        let peer = source(peer);
+        if self.len() >= self.max
+            && let Some(at) = victim(self.running.iter().map(|(source, _)| *source))
+            && let Some((victim, task)) = self.running.remove(at)
         {
-            oldest.abort();
+            task.abort();
+            let max = self.max;
             let what =
-                format_args!("{HANDSHAKES_MAX} handshakes at once: the oldest one was ended");
+                format_args!("{max} handshakes at once: the oldest one of {victim} was ended");
             faults.report(Fault::TooMany, what);
         }
-        self.0.push_back(tokio::spawn(handshake).abort_handle());
+        let task = tokio::spawn(handshake).abort_handle();
+        self.running.push_back((peer, task));
     }
 }
 
 impl Drop for Handshakes {
     fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
+        self.running.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+/// Where the oldest of the source with the most is; the oldest come first.
+pub(super) fn victim(mut sources: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
+    let mut counts = HashMap::new();
+    for source in sources.clone() {
+        *counts.entry(source).or_insert(0) += 1;
+    }
+    let most = counts.values().copied().max();
+    sources.position(|source| counts.get(&source).copied() == most)
+}
+
+/// The source of a peer: neighbours in an IPv6 network of 64 bits are one.
+pub(super) fn source(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn settle() {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn of(handshakes: &mut Handshakes, source: &str) -> usize {
+        handshakes.len();
+        let source: IpAddr = source.parse().unwrap();
+        let of_source = handshakes.running.iter().filter(|(s, _)| *s == source);
+        of_source.count()
+    }
+
+    #[tokio::test]
+    async fn the_source_with_the_most_loses_its_oldest() {
+        let (mut handshakes, faults) = (Handshakes::new(8), Faults::default());
+        let mut begin = |peer: &str| {
+            let peer = peer.parse().unwrap();
+            handshakes.begin(peer, &faults, std::future::pending());
+        };
+        begin("192.0.2.1"); // honest, and older than all others
+        (0..100).for_each(|n| begin(&format!("2001:db8:0:1::{n:x}"))); // one source
+        begin("::ffff:192.0.2.1"); // the same honest one
+        begin("192.0.2.2");
+        settle().await;
+        assert_eq!(of(&mut handshakes, "192.0.2.1"), 2);
+        assert_eq!(of(&mut handshakes, "192.0.2.2"), 1);
+        assert_eq!(of(&mut handshakes, "2001:db8:0:1::"), 5);
+        assert_eq!(handshakes.len(), 8);
+        assert_eq!(faults.count(Fault::TooMany), 95);
+    }
+
+    #[tokio::test]
+    async fn among_equals_the_oldest_goes() {
+        let (mut handshakes, faults) = (Handshakes::new(4), Faults::default());
+        for n in 1..=6 {
+            let peer = IpAddr::from([127, 0, 0, n]);
+            handshakes.begin(peer, &faults, std::future::pending());
+        }
+        settle().await;
+        let left: Vec<_> = handshakes
+            .running
+            .iter()
+            .map(|(s, _)| s.to_string())
+            .collect();
+        assert_eq!(left, ["127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"]);
     }
 }

@@ -21,8 +21,8 @@
 //! - a peer that does not read takes credit from the other side, and never more memory than the limits;
 //! - a link ends with a reason ([`Incoming::ended`]).
 //!
-//! Peers are authenticated by certificates: exactly one certificate belongs to an ID. Without them a transport works
-//! on the loopback interface only, unless the configuration says that it is meant.
+//! Peers are authenticated by certificates, which belong to IDs. Without them a transport works only if the
+//! configuration says `insecure`, on the loopback interface too: any local user may bind a port or connect to it.
 
 pub mod ended;
 pub mod faults;
@@ -93,6 +93,11 @@ impl Transport {
         Self::WORDS[self as usize]
     }
 
+    /// Whether both sides of a link prove who they are.
+    pub fn proves(self, security: &Security) -> bool {
+        matches!(self, Self::Quic | Self::TcpUdp) && security.pinned.is_some()
+    }
+
     /// The transport itself.
     pub fn tml(self) -> &'static dyn Tml {
         match self {
@@ -125,6 +130,8 @@ pub struct Local {
     pub redirect_port: Option<u16>,
     /// Links that may be open at once.
     pub links_max: usize,
+    /// Handshakes that may be under way at once; each has a file descriptor over TCP.
+    pub handshakes_max: usize,
     /// Settings that both sides have.
     pub common: Common,
 }
@@ -147,7 +154,7 @@ pub struct Common {
 pub struct Security {
     /// Our certificate, and those of the peers.
     pub pinned: Option<Pinned>,
-    /// A link without certificates is permitted everywhere, and not on the loopback interface only.
+    /// A link without certificates is permitted.
     pub insecure: bool,
 }
 
@@ -221,6 +228,9 @@ impl Drop for Listener {
     }
 }
 
+/// Handshakes that may be under way at a listener, where descriptors do not limit them.
+pub const HANDSHAKES_MAX: usize = 1024;
+
 /// Links that wait for [`Listener::accept`].
 const ACCEPTED_MAX: usize = 64;
 
@@ -237,10 +247,11 @@ pub enum TmlError {
         /// The reason.
         source: io::Error,
     },
-    /// Without certificates, other places than the loopback interface are not permitted.
+    /// A link without certificates is not permitted.
     #[error(
-        "{transport} at {address} without certificates: anybody there could send messages. Give a certificate and a \
-         key, use a loopback address, or say insecure = true"
+        "{transport} at {address} without certificates: anybody who reaches this address could send messages, on \
+         loopback any local user. Set `certificate` and `key` with transport \"quic\" or \"tcp_udp\" (`weir keys` makes \
+         them), or accept it with `insecure = true`"
     )]
     Insecure {
         /// The transport.
@@ -304,9 +315,9 @@ impl Common {
         }
     }
 
-    /// Checks that a link without certificates is permitted at `address`.
+    /// Checks that a link without certificates is permitted.
     fn permit_open(&self, transport: &'static str, address: SocketAddr) -> Result<(), TmlError> {
-        match self.security.insecure || address.ip().to_canonical().is_loopback() {
+        match self.security.insecure {
             true => Ok(()),
             false => Err(TmlError::Insecure { transport, address }),
         }

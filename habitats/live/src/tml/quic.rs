@@ -190,7 +190,8 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
         links: sender,
         common,
     };
-    let task = tokio::spawn(accept(endpoint, Arc::new(entrance)));
+    let handshakes = Handshakes::new(local.handshakes_max);
+    let task = tokio::spawn(accept(endpoint, handshakes, Arc::new(entrance)));
     Ok(Listener {
         address,
         redirect_port: address.port(),
@@ -207,8 +208,7 @@ struct Entrance {
     common: Common,
 }
 
-async fn accept(endpoint: Endpoint, entrance: Arc<Entrance>) {
-    let mut handshakes = Handshakes::default();
+async fn accept(endpoint: Endpoint, mut handshakes: Handshakes, entrance: Arc<Entrance>) {
     while let Some(incoming) = endpoint.accept().await {
         if handshakes.len() >= RETRY_FROM && incoming.may_retry() {
             if let Err(error) = incoming.retry() {
@@ -217,8 +217,8 @@ async fn accept(endpoint: Endpoint, entrance: Arc<Entrance>) {
             continue;
         }
         let guest = entrance.clone();
-        let faults = &entrance.common.faults;
-        handshakes.begin(faults, async move { guest.welcome(incoming).await });
+        let (faults, peer) = (&entrance.common.faults, incoming.remote_address().ip());
+        handshakes.begin(peer, faults, async move { guest.welcome(incoming).await });
     }
 }
 

@@ -11,7 +11,7 @@
 //! (RFC 8446, 7.5), see [`seal`]. The FE sends empty ones from time to time, so that the CE knows its address even
 //! behind a NAT.
 //!
-//! Without TLS, only on the loopback interface or with `insecure`, there is nothing but the messages, as in the
+//! Without TLS, which only `insecure` permits, there is nothing but the messages, as in the
 //! papers. The FE's ports on TCP and UDP then have the same number: a datagram belongs to the association
 //! whose TCP connection has the same addresses.
 
@@ -283,7 +283,8 @@ async fn listen(local: &Local, sends: Option<Handle>) -> Result<Listener, TmlErr
         sends,
         common,
     };
-    let task = tokio::spawn(accept(tcp, Arc::new(entrance)));
+    let handshakes = Handshakes::new(local.handshakes_max);
+    let task = tokio::spawn(accept(tcp, handshakes, Arc::new(entrance)));
     Ok(Listener {
         address,
         redirect_port: redirect.port(),
@@ -303,14 +304,15 @@ struct Entrance {
     common: Common,
 }
 
-async fn accept(tcp: TcpListener, entrance: Arc<Entrance>) {
-    let mut handshakes = Handshakes::default();
+async fn accept(tcp: TcpListener, mut handshakes: Handshakes, entrance: Arc<Entrance>) {
     loop {
         match tcp.accept().await {
             Ok((stream, peer)) => {
                 let guest = entrance.clone();
                 let faults = &entrance.common.faults;
-                handshakes.begin(faults, async move { guest.welcome(stream, peer).await });
+                handshakes.begin(peer.ip(), faults, async move {
+                    guest.welcome(stream, peer).await;
+                });
             }
             Err(error) => {
                 entrance.refused(format_args!("cannot accept a connection: {error}"));
@@ -367,7 +369,13 @@ impl Entrance {
     async fn shake_hands(&self, tcp: TcpStream) -> Result<Shaken, (Fault, String)> {
         prepare(&tcp);
         let (Some(acceptor), Some(pinned)) = (&self.acceptor, &self.common.security.pinned) else {
-            return Ok((Box::new(tcp), None, None));
+            // An FE speaks first. Until then the connection is one of the handshakes, and no link.
+            let spoke = tcp.peek(&mut [0]).await;
+            return match spoke {
+                Ok(0) => Err((Fault::Handshake, "closed without a message".to_owned())),
+                Ok(_) => Ok((Box::new(tcp), None, None)),
+                Err(error) => Err((Fault::Handshake, error.to_string())),
+            };
         };
         let stream = acceptor.accept(tcp).await.map_err(|error| {
             let cause = error

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
@@ -15,7 +17,7 @@ use rustls::{
 use weir_forces::wire::Id;
 
 use super::faults::Fault;
-use super::identity::{Fingerprint, Identity, Pins, fingerprint};
+use super::identity::{Certificate, Fingerprint, Identity, Pins, fingerprint};
 use super::{Pinned, TmlError};
 
 /// The application protocol (RFC 7301).
@@ -24,27 +26,38 @@ const ALPN: &[u8] = b"forces/1";
 pub(super) const SERVER_NAME: &str = "forces";
 
 /// The certificate with its key, ready to sign.
-pub(super) fn certified(identity: &Identity) -> Result<CertifiedKey, Error> {
-    let (chain, key) = shown(identity);
-    CertifiedKey::from_der(chain, key, &provider())
+pub(super) fn certified(
+    certificate: &Certificate,
+    key: &PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, Error> {
+    let chain = vec![certificate.der().clone()];
+    CertifiedKey::from_der(chain, key.clone_key(), &provider())
 }
 
-/// The certificate to show, and its key.
-fn shown(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-    let chain = vec![identity.certificate.der().clone()];
-    (chain, identity.key.clone_key())
+impl ResolvesServerCert for Identity {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.certified())
+    }
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.certified())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 /// The configuration of an FE.
 pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
-    let (chain, key) = shown(&pinned.identity);
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier::new(pinned)))
-        .with_client_auth_cert(chain, key)
-        .map_err(tls)?;
+        .with_client_cert_resolver(pinned.identity.clone());
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.enable_sni = false;
     config.resumption = rustls::client::Resumption::disabled();
@@ -53,13 +66,11 @@ pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
 
 /// The configuration of a CE.
 pub(super) fn server(pinned: &Pinned) -> Result<ServerConfig, TmlError> {
-    let (chain, key) = shown(&pinned.identity);
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(tls)?
         .with_client_cert_verifier(Arc::new(Verifier::new(pinned)))
-        .with_single_cert(chain, key)
-        .map_err(tls)?;
+        .with_cert_resolver(pinned.identity.clone());
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.send_tls13_tickets = 0; // each link proves itself anew
     Ok(config)

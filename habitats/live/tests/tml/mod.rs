@@ -12,7 +12,8 @@ use weir_forces::wire::header::Priority;
 use weir_forces::wire::{Id, MessageKind};
 use weir_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_live::tml::{
-    Common, Fault, Limits, Link, Listener, Local, Pinned, Remote, Security, Sent, Transport,
+    Common, Fault, HANDSHAKES_MAX, Limits, Link, Listener, Local, Pinned, Remote, Security, Sent,
+    Transport,
 };
 
 /// The CE.
@@ -56,7 +57,7 @@ pub(crate) struct Owner {
 }
 
 pub(crate) fn owner(name: &str) -> Owner {
-    let made = generate(name).unwrap();
+    let made = generate(name, 1).unwrap();
     let certificate = Certificate::from_pem(&made.certificate).unwrap();
     let identity = Identity::of(certificate.clone(), &made.key).unwrap();
     Owner {
@@ -78,7 +79,7 @@ fn security(case: Case, own: &Owner, peer: (Id, &Owner)) -> Security {
             identity: own.identity.clone(),
             peers: Arc::new(Pins::new([pin]).unwrap()),
         }),
-        insecure: false,
+        insecure: !case.is_pinned,
     }
 }
 
@@ -106,6 +107,7 @@ pub(crate) fn settings(case: Case) -> (Local, Remote) {
         address,
         redirect_port: Some(0),
         links_max: 1000,
+        handshakes_max: HANDSHAKES_MAX,
         common: common(security(case, ce, (FE, fe))),
     };
     let remote = Remote {

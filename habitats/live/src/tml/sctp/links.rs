@@ -5,16 +5,18 @@
 //! oldest incomplete link from its address that misses this channel. Two such FEs behind one address, which connect
 //! at the same time, may be mixed up: then their IDs differ from channel to channel, and their sessions end.
 //!
-//! A link that is not complete after ten seconds is dropped, and so is the oldest of too many incomplete ones.
+//! A link that is not complete after ten seconds is dropped, and of too many incomplete ones the oldest of the source
+//! with the most. They count apart from the links that are complete, so they keep none of these out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use weir_base::{Instant, Span};
 
 use super::channel::Channel;
 use super::cookie::Path;
 use super::outcome::End;
+use crate::tml::handshakes::{source, victim};
 
 /// Links that miss a channel.
 pub const INCOMPLETE_MAX: usize = 256;
@@ -57,7 +59,7 @@ pub enum Joined {
 }
 
 impl Links {
-    /// No links, of which there may be `max`.
+    /// No links, of which `max` may be complete.
     pub fn new(max: usize) -> Self {
         Self {
             max,
@@ -74,7 +76,11 @@ impl Links {
             Some(id) => id,
             None => self.create(now, path.remote)?,
         };
+        let is_full = self.is_full();
         let link = self.all.get_mut(&id)?;
+        if is_full && link.paths.iter().flatten().count() == link.paths.len() - 1 {
+            return None; // the last place was taken meanwhile
+        }
         if let Some(place) = link.paths.get_mut(channel.index()) {
             *place = Some(path);
         }
@@ -117,11 +123,19 @@ impl Links {
         self.all.remove(&id)
     }
 
-    /// The oldest incomplete link, if it is overdue or one of too many.
+    /// The oldest incomplete link if it is overdue, or one of too many.
     pub fn overdue(&self, now: Instant) -> Option<LinkId> {
         let oldest = *self.incomplete.first()?;
-        let late = now >= self.all.get(&oldest)?.since + COMPLETE_WITHIN;
-        (late || self.incomplete.len() > INCOMPLETE_MAX).then_some(oldest)
+        if now >= self.all.get(&oldest)?.since + COMPLETE_WITHIN {
+            return Some(oldest);
+        }
+        if self.incomplete.len() <= INCOMPLETE_MAX {
+            return None;
+        }
+        let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let remote = |id| self.all.get(id).map_or(nobody, |link| link.remote.ip());
+        let at = victim(self.incomplete.iter().map(|id| source(remote(id))))?;
+        self.incomplete.iter().nth(at).copied()
     }
 
     /// The oldest link that misses a channel.
@@ -153,8 +167,13 @@ impl Links {
             .copied()
     }
 
+    /// Whether as many links as permitted are complete.
+    fn is_full(&self) -> bool {
+        self.all.len() - self.incomplete.len() >= self.max
+    }
+
     fn create(&mut self, now: Instant, remote: SocketAddr) -> Option<LinkId> {
-        if self.all.len() >= self.max {
+        if self.is_full() {
             return None;
         }
         let id = LinkId(self.next);

@@ -12,8 +12,7 @@
 //!
 //! Over raw IP ([`Carrier::RawIp`], configured as `sctp`) the address of a CE has the port of its high channel. Over
 //! UDP ([`Carrier::Udp`], `sctp_udp`, RFC 6951) the packets go to UDP port 9899, or to the one that is given as the
-//! port for redirects. There are no certificates: SCTP works on the loopback interface only, unless the configuration
-//! says `insecure`.
+//! port for redirects. There are no certificates: SCTP works only if the configuration says `insecure`.
 //!
 //! - [`packet`], [`init`], [`cookie`], [`opening`]: the wire, and how an association opens
 //! - [`channel`], [`gate`], [`library`], [`inbox`], [`association`], [`outcome`]: an association that is up
