@@ -1,12 +1,12 @@
 //! The service: routes, limits, and the socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
@@ -15,11 +15,12 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router, middleware};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use weir_model::capture::{CaptureRefusal, CaptureRequest};
 use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
@@ -31,8 +32,14 @@ use crate::page::{self, Page};
 use crate::refusal::Refusal;
 use crate::{api, metrics, openapi, stream};
 
-/// Connections served at once; further connections wait in the socket's backlog.
+/// Connections with an admitted request that are served at once; others wait.
 const CONNECTIONS_MAX: usize = 16;
+/// Connections without such a request; the oldest is closed when one more comes.
+const STRANGERS_MAX: usize = 64;
+/// Longest time for the head of a request.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
+/// Longest head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Connections with an answer that goes on, beside those.
 pub(crate) const STREAMS_MAX: usize = 256;
 /// Browsers that follow a router at the same time.
@@ -85,15 +92,14 @@ impl Service {
 impl Page {
     /// Answers browsers about a router until the returned future is dropped.
     pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        let routes = router(operator, Guard::Page(self.token));
-        serve_page(self.listener, routes, VIEWERS_MAX).await
+        let routes = router(operator, Guard::Page(self.token.clone()));
+        serve_page(&self.listener, routes, VIEWERS_MAX).await
     }
 }
 
 async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
     let places = Places::new(STREAMS_MAX);
     loop {
-        let lease = places.lease().await?;
         let Some((stream, _)) = accepted(listener.accept().await).await else {
             continue;
         };
@@ -102,13 +108,13 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
             pid: peer.pid(),
         });
         let service = service.clone().layer(Extension(peer.unwrap_or_default()));
-        tokio::spawn(answer(stream, service, lease, time));
+        places.spawn(|lease| answer(stream, service, lease, time));
     }
 }
 
 /// The same for browsers on this machine, with at most `streams` answers that go on. Nobody knows who they are.
 pub(crate) async fn serve_page(
-    listener: TcpListener,
+    listener: &TcpListener,
     service: Router,
     streams: usize,
 ) -> io::Result<()> {
@@ -118,17 +124,29 @@ pub(crate) async fn serve_page(
         pid: None,
     }));
     loop {
-        let lease = places.lease().await?;
         if let Some((stream, _)) = accepted(listener.accept().await).await {
-            tokio::spawn(answer(stream, service.clone(), lease, CONNECTION_TIME_MAX));
+            let service = service.clone();
+            places.spawn(|lease| answer(stream, service, lease, CONNECTION_TIME_MAX));
         }
     }
 }
 
 /// The places for connections.
+///
+/// A client that has not sent an admitted request has no place of its own, however many connections it opens and however
+/// slowly it sends: each new connection closes the oldest of these. So nobody without access can keep others out.
+#[derive(Clone)]
 struct Places {
     short: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    strangers: Arc<Mutex<Strangers>>,
+}
+
+/// Connections without an admitted request, the oldest first.
+#[derive(Default)]
+struct Strangers {
+    last: u64,
+    tasks: VecDeque<(u64, AbortHandle)>,
 }
 
 impl Places {
@@ -136,39 +154,90 @@ impl Places {
         Self {
             short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             streams: Arc::new(Semaphore::new(streams)),
+            strangers: Arc::default(),
         }
     }
 
-    /// A place for one more connection.
-    async fn lease(&self) -> io::Result<Lease> {
-        let place = Arc::clone(&self.short).acquire_owned().await;
-        Ok(Lease {
-            place: Arc::new(Mutex::new(Some(place.map_err(io::Error::other)?))),
-            streams: Arc::clone(&self.streams),
-        })
+    /// Starts the task of one more connection.
+    fn spawn<F>(&self, task: impl FnOnce(Lease) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut strangers = lock(&self.strangers); // until the task is in the list
+        if strangers.tasks.len() >= STRANGERS_MAX
+            && let Some((_, oldest)) = strangers.tasks.pop_front()
+        {
+            oldest.abort();
+        }
+        strangers.last += 1;
+        let lease = self.lease(strangers.last);
+        let task = tokio::spawn(task(lease)).abort_handle();
+        let number = strangers.last;
+        strangers.tasks.push_back((number, task));
+    }
+
+    fn lease(&self, number: u64) -> Lease {
+        Lease {
+            number,
+            places: self.clone(),
+            place: Arc::default(),
+        }
     }
 }
 
 /// The place and the time that a connection has.
 #[derive(Clone)]
 pub(crate) struct Lease {
-    /// None for a connection that lasts longer.
-    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
-    streams: Arc<Semaphore>,
+    number: u64,
+    places: Places,
+    place: Arc<Mutex<Place>>,
+}
+
+#[derive(Default)]
+enum Place {
+    /// None before its first admitted request.
+    #[default]
+    Stranger,
+    /// Among short connections, until it ends.
+    Short(#[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit),
+    /// Among those that last longer; their answer keeps the permit.
+    Stream,
 }
 
 impl Lease {
+    /// Gives a connection whose request was admitted a place of its own.
+    pub(crate) async fn settle(&self) {
+        if !matches!(*lock(&self.place), Place::Stranger) {
+            return;
+        }
+        let permit = Arc::clone(&self.places.short).acquire_owned().await;
+        if let Ok(permit) = permit {
+            *lock(&self.place) = Place::Short(permit);
+        }
+        self.forget();
+    }
+
     /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too
     /// many of them.
     pub(crate) fn extend(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
-        self.place().take();
+        let permit = Arc::clone(&self.places.streams).try_acquire_owned().ok()?;
+        *lock(&self.place) = Place::Stream;
         Some(permit)
     }
 
-    fn place(&self) -> std::sync::MutexGuard<'_, Option<OwnedSemaphorePermit>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lasts(&self) -> bool {
+        matches!(*lock(&self.place), Place::Stream)
     }
+
+    /// Removes the connection from those that a new one may close.
+    fn forget(&self) {
+        let mut strangers = lock(&self.places.strangers);
+        strangers.tasks.retain(|(number, _)| *number != self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A new connection; none after an error, which may last.
@@ -191,9 +260,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = router(operator, Guard::Socket).layer(Extension(Peer::default()));
-    if let Ok(lease) = Places::new(0).lease().await {
-        answer(stream, service, lease, CONNECTION_TIME_MAX).await;
-    }
+    let lease = Places::new(0).lease(0);
+    answer(stream, service, lease, CONNECTION_TIME_MAX).await;
 }
 
 /// Answers the requests of one connection.
@@ -203,10 +271,13 @@ where
 {
     let service = service.layer(Extension(lease.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = match tokio::time::timeout(time, &mut connection).await {
-        Err(_) if lease.place().is_none() => Ok(connection.await),
+        Err(_) if lease.lasts() => Ok(connection.await),
         ended => ended,
     };
     match ended {
@@ -214,6 +285,7 @@ where
         Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
         Err(_) => tracing::debug!("northbound connection took too long"),
     }
+    lease.forget();
 }
 
 /// Removes the socket of a dead router. Anything else stays: a file named by mistake, a link to one, and the socket of
