@@ -199,7 +199,9 @@ enum Place {
     #[default]
     Stranger,
     /// Among short connections, until it ends.
-    Short(#[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit),
+    Short(
+        #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
+    ),
     /// Among those that last longer; their answer keeps the permit.
     Stream,
 }

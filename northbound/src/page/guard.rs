@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, ORIGIN,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName,
+    ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -82,7 +82,11 @@ impl Token {
             _ => {}
         }
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         file.write_all(format!("{token}\n").as_bytes())?;
         Ok((Self(token.into()), path))
     }
@@ -275,7 +279,13 @@ mod tests {
         for path in ["/", "/page/router.js", "/metrics"] {
             assert_eq!(read(path, plain), 200, "{path}");
         }
-        for path in ["/v1/ports", "/v1/config", "/v1/openapi.json", "/x", "/pages"] {
+        for path in [
+            "/v1/ports",
+            "/v1/config",
+            "/v1/openapi.json",
+            "/x",
+            "/pages",
+        ] {
             assert_eq!(read(path, plain), 401, "{path}");
             assert_eq!(read(path, ("x-weir-token", RIGHT)), 200, "{path}");
             let bearer = ("authorization", "Bearer 0123456789abcdef");

@@ -208,11 +208,7 @@ async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
 }
 
 /// Listens for browsers. Without a configured token there is a new one beside the socket.
-async fn page(
-    address: SocketAddr,
-    token: Option<Token>,
-    socket: &Path,
-) -> Result<Page, Failure> {
+async fn page(address: SocketAddr, token: Option<Token>, socket: &Path) -> Result<Page, Failure> {
     let failed = |why: String| Failure::Run(format!("`page` {address}: {why}"));
     let (token, file) = match token {
         Some(token) => (token, None),
@@ -223,7 +219,10 @@ async fn page(
     };
     let page = Page::bind(address, token).await;
     let page = page.map_err(|e| failed(format!("{e}; is another program there?")))?;
-    tracing::info!(token = file.as_deref().unwrap_or("page_token"), "page: http://{address}/");
+    tracing::info!(
+        token = file.as_deref().unwrap_or("page_token"),
+        "page: http://{address}/"
+    );
     Ok(page)
 }
 

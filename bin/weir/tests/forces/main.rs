@@ -16,8 +16,10 @@ mod reload;
 mod routes;
 mod services;
 mod stage;
+mod store;
 #[allow(dead_code)] // uses a part
 #[path = "../lifecycle/stream.rs"]
 mod stream;
+mod texts;
 mod tutorial;
 mod wire;

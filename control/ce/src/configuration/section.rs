@@ -34,7 +34,7 @@ pub const ELEMENT: Class = Class {
         Parameter::new(
             "socket",
             Kind::Text(107),
-            "/run/weir/ce.sock",
+            "/run/weir-ce/ce.sock",
             "Unix socket of the HTTP/JSON service; only its owner may use it",
         )
         .id(2),

@@ -469,11 +469,7 @@ fn judge(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreError
     let remedy = match &main.fault {
         Some(Fault::Newer(_)) => "use a later weir".to_owned(),
         _ if whole.is_some() => back(&copied, path),
-        Some(Fault::Redb) => {
-            let old = with_suffix(path, ".old");
-            let moved = format!("`mv {} {}`, then ", path.display(), old.display());
-            moved + &convert(&old, path)
-        }
+        Some(Fault::Redb) => convert(path, path),
         Some(Fault::Torn(_) | Fault::Damaged(_)) => format!(
             "`truncate -s {} {}` keeps the changes before that, or {alone}",
             main.length,
@@ -498,7 +494,7 @@ fn back(copy: &Path, path: &Path) -> String {
 fn convert(old: &Path, new: &Path) -> String {
     let (old, new) = (old.display(), new.display());
     format!(
-        "convert it with `cargo run -p weir-live --example convert-store -- {old} {new}` in weir's sources"
+        "convert it: `mv {old} {old}.old`, and in weir's sources `cargo run -p weir-live --example convert-store -- {old}.old {new}`"
     )
 }
 
@@ -585,7 +581,8 @@ fn text(wish: &Wish) -> String {
     }
 }
 
-fn wish(text: &str) -> Option<Wish> {
+/// A wish from its text.
+pub fn wish(text: &str) -> Option<Wish> {
     let mut letters = text.chars();
     let kind = letters.next()?;
     let value = letters.as_str();
@@ -790,7 +787,7 @@ mod tests {
                 b"this is a text and no store",
                 "it is not a store of a control element",
             ),
-            (b"redb\x1a\x0a\xa9\x0d\x0a", "convert it with `cargo run"),
+            (b"redb\x1a\x0a\xa9\x0d\x0a", "convert it: `mv "),
         ] {
             fs::write(&file, bytes).unwrap();
             let error = refused(&file);
