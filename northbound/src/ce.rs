@@ -34,8 +34,9 @@ use weir_model::{
 use crate::operator::{Operator, Peer};
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
+use crate::places::Lease;
 use crate::refusal::Refusal;
-use crate::server::{self, Lease, Service, applied, not_read, too_many};
+use crate::server::{self, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 
 /// Longest body of a request with routes.

@@ -1,12 +1,12 @@
 //! The service: routes, limits, and the socket.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
@@ -19,8 +19,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::AbortHandle;
 use weir_model::capture::{CaptureRefusal, CaptureRequest};
 use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
@@ -29,13 +27,10 @@ use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 use crate::operator::{Operator, Peer};
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
+use crate::places::{Lease, Places};
 use crate::refusal::Refusal;
 use crate::{api, metrics, openapi, stream};
 
-/// Connections with an admitted request that are served at once; others wait.
-const CONNECTIONS_MAX: usize = 16;
-/// Connections without such a request; the oldest is closed when one more comes.
-const STRANGERS_MAX: usize = 64;
 /// Longest time for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
 /// Longest head of a request.
@@ -129,117 +124,6 @@ pub(crate) async fn serve_page(
             places.spawn(|lease| answer(stream, service, lease, CONNECTION_TIME_MAX));
         }
     }
-}
-
-/// The places for connections.
-///
-/// A client that has not sent an admitted request has no place of its own, however many connections it opens and however
-/// slowly it sends: each new connection closes the oldest of these. So nobody without access can keep others out.
-#[derive(Clone)]
-struct Places {
-    short: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-    strangers: Arc<Mutex<Strangers>>,
-}
-
-/// Connections without an admitted request, the oldest first.
-#[derive(Default)]
-struct Strangers {
-    last: u64,
-    tasks: VecDeque<(u64, AbortHandle)>,
-}
-
-impl Places {
-    fn new(streams: usize) -> Self {
-        Self {
-            short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            streams: Arc::new(Semaphore::new(streams)),
-            strangers: Arc::default(),
-        }
-    }
-
-    /// Starts the task of one more connection.
-    fn spawn<F>(&self, task: impl FnOnce(Lease) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let mut strangers = lock(&self.strangers); // until the task is in the list
-        if strangers.tasks.len() >= STRANGERS_MAX
-            && let Some((_, oldest)) = strangers.tasks.pop_front()
-        {
-            oldest.abort();
-        }
-        strangers.last += 1;
-        let lease = self.lease(strangers.last);
-        let task = tokio::spawn(task(lease)).abort_handle();
-        let number = strangers.last;
-        strangers.tasks.push_back((number, task));
-    }
-
-    fn lease(&self, number: u64) -> Lease {
-        Lease {
-            number,
-            places: self.clone(),
-            place: Arc::default(),
-        }
-    }
-}
-
-/// The place and the time that a connection has.
-#[derive(Clone)]
-pub(crate) struct Lease {
-    number: u64,
-    places: Places,
-    place: Arc<Mutex<Place>>,
-}
-
-#[derive(Default)]
-enum Place {
-    /// None before its first admitted request.
-    #[default]
-    Stranger,
-    /// Among short connections, until it ends.
-    Short(
-        #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
-    ),
-    /// Among those that last longer; their answer keeps the permit.
-    Stream,
-}
-
-impl Lease {
-    /// Gives a connection whose request was admitted a place of its own.
-    pub(crate) async fn settle(&self) {
-        if !matches!(*lock(&self.place), Place::Stranger) {
-            return;
-        }
-        let permit = Arc::clone(&self.places.short).acquire_owned().await;
-        if let Ok(permit) = permit {
-            *lock(&self.place) = Place::Short(permit);
-        }
-        self.forget();
-    }
-
-    /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too
-    /// many of them.
-    pub(crate) fn extend(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.places.streams).try_acquire_owned().ok()?;
-        *lock(&self.place) = Place::Stream;
-        Some(permit)
-    }
-
-    fn lasts(&self) -> bool {
-        matches!(*lock(&self.place), Place::Stream)
-    }
-
-    /// Removes the connection from those that a new one may close.
-    fn forget(&self) {
-        let mut strangers = lock(&self.places.strangers);
-        strangers.tasks.retain(|(number, _)| *number != self.number);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A new connection; none after an error, which may last.

@@ -31,7 +31,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::server::Lease;
+use crate::places::Lease;
 
 /// The header with the token.
 const TOKEN_HEADER: &str = "x-weir-token";
@@ -87,7 +87,8 @@ impl Token {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        file.write_all(format!("{token}\n").as_bytes())?;
+        let written = file.write_all(format!("{token}\n").as_bytes());
+        written.inspect_err(|_| drop(fs::remove_file(&path)))?;
         Ok((Self(token.into()), path))
     }
 

@@ -150,11 +150,6 @@ pub(super) fn change_line(number: u64, entries: &[Entry]) -> io::Result<Vec<u8>>
     line(serde_json::to_string(&(number, entries)))
 }
 
-#[cfg(test)]
-pub(super) fn line_of_tests(text: &str) -> Vec<u8> {
-    line(Ok(text.to_owned())).unwrap()
-}
-
 /// An error with the file that it is about.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -194,7 +189,7 @@ impl Log {
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let beside = super::with_suffix(path, ".new");
+        let beside = super::files::with_suffix(path, ".new");
         let _ = fs::remove_file(&beside); // of a process that was killed
         let written = || {
             let mut options = OpenOptions::new();
@@ -269,4 +264,9 @@ impl Log {
         let (own, named) = (self.file.metadata(), fs::metadata(&self.path));
         own.is_ok_and(|own| named.is_ok_and(|named| identity(own) == identity(named)))
     }
+}
+
+#[cfg(test)]
+pub(super) fn line_of_tests(text: &str) -> Vec<u8> {
+    line(Ok(text.to_owned())).unwrap()
 }
