@@ -38,22 +38,25 @@ impl Places {
         }
     }
 
-    /// Starts the task of one more connection.
-    pub(crate) fn spawn<F>(&self, task: impl FnOnce(Lease) -> F)
+    /// Starts the task of one more connection, and lets it read what has come: with that it may have a place before others
+    /// come.
+    pub(crate) async fn spawn<F>(&self, task: impl FnOnce(Lease) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut strangers = lock(&self.strangers); // until the task is in the list
-        if strangers.tasks.len() >= STRANGERS_MAX
-            && let Some((_, oldest)) = strangers.tasks.pop_front()
         {
-            oldest.abort();
+            let mut strangers = lock(&self.strangers); // until the task is in the list
+            if strangers.tasks.len() >= STRANGERS_MAX
+                && let Some((_, oldest)) = strangers.tasks.pop_front()
+            {
+                oldest.abort();
+            }
+            strangers.last += 1;
+            let number = strangers.last;
+            let task = tokio::spawn(task(self.lease(number))).abort_handle();
+            strangers.tasks.push_back((number, task));
         }
-        strangers.last += 1;
-        let lease = self.lease(strangers.last);
-        let task = tokio::spawn(task(lease)).abort_handle();
-        let number = strangers.last;
-        strangers.tasks.push_back((number, task));
+        tokio::task::yield_now().await;
     }
 
     pub(crate) fn lease(&self, number: u64) -> Lease {
@@ -92,11 +95,11 @@ impl Lease {
         if !matches!(*lock(&self.place), Place::Stranger) {
             return;
         }
+        self.forget(); // it may have to wait, but nobody closes it meanwhile
         let permit = Arc::clone(&self.places.short).acquire_owned().await;
         if let Ok(permit) = permit {
             *lock(&self.place) = Place::Short(permit);
         }
-        self.forget();
     }
 
     /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too

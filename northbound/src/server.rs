@@ -103,7 +103,9 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
             pid: peer.pid(),
         });
         let service = service.clone().layer(Extension(peer.unwrap_or_default()));
-        places.spawn(|lease| answer(stream, service, lease, time));
+        places
+            .spawn(|lease| answer(stream, service, lease, time))
+            .await;
     }
 }
 
@@ -121,7 +123,9 @@ pub(crate) async fn serve_page(
     loop {
         if let Some((stream, _)) = accepted(listener.accept().await).await {
             let service = service.clone();
-            places.spawn(|lease| answer(stream, service, lease, CONNECTION_TIME_MAX));
+            places
+                .spawn(|lease| answer(stream, service, lease, CONNECTION_TIME_MAX))
+                .await;
         }
     }
 }

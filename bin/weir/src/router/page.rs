@@ -57,16 +57,24 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
     let wanted = || running.in_force().plan.router.page;
     let socket = PathBuf::from(&running.in_force().plan.router.socket);
     let mut refused = None;
+    let mut token = None; // the same wherever the page goes
     loop {
         let Some(address) = wanted() else {
             tokio::time::sleep(STEP).await;
             continue;
         };
-        let opened = match Token::beside(&socket) {
-            Ok((token, file)) => Page::bind(address, token).await.map(|page| (page, file)),
+        let made = match token.take() {
+            Some(made) => Ok(made),
+            None => Token::beside(&socket),
+        };
+        let opened = match made {
+            Ok((secret, file)) => {
+                token = Some((secret.clone(), file.clone()));
+                Page::bind(address, secret).await.map(|page| (page, file))
+            }
             Err(error) => Err(error),
         };
-        let (page, token) = match opened {
+        let (page, file) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 if refused.replace(address) != Some(address) {
@@ -77,7 +85,7 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
             }
         };
         refused = None;
-        tracing::info!(token = %token.display(), "page: http://{address}/");
+        tracing::info!(token = %file.display(), "page: http://{address}/");
         tokio::select! {
             ended = page.serve_router(Arc::clone(&viewer)) => {
                 if let Err(error) = ended {
