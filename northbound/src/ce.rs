@@ -304,7 +304,7 @@ async fn of_fe(
         return (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response();
     };
     *request.uri_mut() = uri;
-    // What the path of this service has captured is not for the FE's service, which would take it for its own.
+    // The FE's service would take the segments that this path has captured for its own.
     let extensions = request.extensions_mut();
     let (lease, peer) = (extensions.remove::<Lease>(), extensions.remove::<Peer>());
     extensions.clear();

@@ -30,7 +30,7 @@ const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 /// A key with its new value; `None` removes the key.
 pub(super) type Entry = (String, Option<String>);
 
-/// What a file contains.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// Number of the last change that is whole.
@@ -39,7 +39,7 @@ pub(super) struct Scan {
     pub(super) length: u64,
     /// Bytes of the state with which the file began.
     pub(super) state_length: u64,
-    /// What is wrong after these bytes.
+    /// The fault after these bytes.
     pub(super) fault: Option<Fault>,
 }
 
