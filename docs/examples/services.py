@@ -4,7 +4,7 @@
 Gives a port of a forwarding element (FE) a rate and a discipline, then prints what the CE reports about an event or a
 component until enough was printed:
 
-    services.py --socket /run/weir/ce.sock --fe edge1 --port wan --rate "50 Mbit" --kind sfq \\
+    services.py --socket /run/weir-ce/ce.sock --fe edge1 --port wan --rate "50 Mbit" --kind sfq \\
         --watch edge1:ports.wan.carrier_lost --notices 10
 """
 
@@ -68,7 +68,7 @@ def subscribe(path, request, callback):
 
 def main():
     parser = argparse.ArgumentParser(description="Sets the queue of a port, then prints notices.")
-    parser.add_argument("--socket", default="/run/weir/ce.sock")
+    parser.add_argument("--socket", default="/run/weir-ce/ce.sock")
     parser.add_argument("--fe", required=True)
     parser.add_argument("--port", required=True)
     parser.add_argument("--rate")

@@ -31,6 +31,7 @@ impl Progress {
         if !self.shown {
             return;
         }
+        let text = &text.replace(char::is_control, "?"); // the names in it are a scenario's
         // A failed write must not stop the run.
         if self.terminal {
             let width = text.chars().count();
@@ -51,6 +52,7 @@ impl Progress {
     pub(crate) fn say(&mut self, text: &str) {
         if self.shown {
             self.clear();
+            let text = text.replace(char::is_control, "?");
             let _ = writeln!(io::stderr(), "{text}");
             self.latest = None;
         }

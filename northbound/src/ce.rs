@@ -31,11 +31,12 @@ use weir_model::{
     PathRequest, QueueRequest, RouteReport, RouteRequest, RouteVerb, ServiceRequest, Value,
 };
 
-use crate::operator::Operator;
+use crate::operator::{Operator, Peer};
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
+use crate::places::Lease;
 use crate::refusal::Refusal;
-use crate::server::{self, Lease, Service, applied, not_read, too_many};
+use crate::server::{self, Service, applied, not_read, too_many};
 use crate::{api, metrics, openapi, stream};
 
 /// Longest body of a request with routes.
@@ -87,8 +88,8 @@ impl Service {
 impl Page {
     /// Answers browsers until the returned future is dropped.
     pub async fn serve(self, ce: Arc<dyn ControlElement>) -> std::io::Result<()> {
-        let routes = router(ce, Guard::Page(self.token));
-        server::serve_page(self.listener, routes, server::STREAMS_MAX).await
+        let routes = router(ce, Guard::Page(self.token.clone()));
+        server::serve_page(&self.listener, routes, server::STREAMS_MAX).await
     }
 }
 
@@ -303,6 +304,12 @@ async fn of_fe(
         return (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response();
     };
     *request.uri_mut() = uri;
+    // The FE's service would take the segments that this path has captured for its own.
+    let extensions = request.extensions_mut();
+    let (lease, peer) = (extensions.remove::<Lease>(), extensions.remove::<Peer>());
+    extensions.clear();
+    lease.map(|lease| extensions.insert(lease));
+    peer.map(|peer| extensions.insert(peer));
     match TowerToHyperService::new(server::router(operator, Guard::Socket))
         .call(request)
         .await

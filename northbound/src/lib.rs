@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod operator;
 pub mod page;
+mod places;
 mod refusal;
 pub mod server;
 mod stream;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path as Segment, Query, State};
@@ -15,11 +15,10 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router, middleware};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_model::capture::{CaptureRefusal, CaptureRequest};
 use weir_model::observe::ObserveRequest;
 use weir_model::operation::CHANGES_MAX;
@@ -28,11 +27,14 @@ use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest};
 use crate::operator::{Operator, Peer};
 use crate::page::guard::{self, Guard};
 use crate::page::{self, Page};
+use crate::places::{Lease, Places};
 use crate::refusal::Refusal;
 use crate::{api, metrics, openapi, stream};
 
-/// Connections served at once; further connections wait in the socket's backlog.
-const CONNECTIONS_MAX: usize = 16;
+/// Longest time for the head of a request.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
+/// Longest head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Connections with an answer that goes on, beside those.
 pub(crate) const STREAMS_MAX: usize = 256;
 /// Browsers that follow a router at the same time.
@@ -85,15 +87,14 @@ impl Service {
 impl Page {
     /// Answers browsers about a router until the returned future is dropped.
     pub async fn serve_router(self, operator: Arc<dyn Operator>) -> io::Result<()> {
-        let routes = router(operator, Guard::Page(self.token));
-        serve_page(self.listener, routes, VIEWERS_MAX).await
+        let routes = router(operator, Guard::Page(self.token.clone()));
+        serve_page(&self.listener, routes, VIEWERS_MAX).await
     }
 }
 
 async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::Result<()> {
     let places = Places::new(STREAMS_MAX);
     loop {
-        let lease = places.lease().await?;
         let Some((stream, _)) = accepted(listener.accept().await).await else {
             continue;
         };
@@ -102,13 +103,15 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
             pid: peer.pid(),
         });
         let service = service.clone().layer(Extension(peer.unwrap_or_default()));
-        tokio::spawn(answer(stream, service, lease, time));
+        places
+            .spawn(|lease| answer(stream, service, lease, time))
+            .await;
     }
 }
 
 /// The same for browsers on this machine, with at most `streams` answers that go on. Nobody knows who they are.
 pub(crate) async fn serve_page(
-    listener: TcpListener,
+    listener: &TcpListener,
     service: Router,
     streams: usize,
 ) -> io::Result<()> {
@@ -118,56 +121,12 @@ pub(crate) async fn serve_page(
         pid: None,
     }));
     loop {
-        let lease = places.lease().await?;
         if let Some((stream, _)) = accepted(listener.accept().await).await {
-            tokio::spawn(answer(stream, service.clone(), lease, CONNECTION_TIME_MAX));
+            let service = service.clone();
+            places
+                .spawn(|lease| answer(stream, service, lease, CONNECTION_TIME_MAX))
+                .await;
         }
-    }
-}
-
-/// The places for connections.
-struct Places {
-    short: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-}
-
-impl Places {
-    fn new(streams: usize) -> Self {
-        Self {
-            short: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            streams: Arc::new(Semaphore::new(streams)),
-        }
-    }
-
-    /// A place for one more connection.
-    async fn lease(&self) -> io::Result<Lease> {
-        let place = Arc::clone(&self.short).acquire_owned().await;
-        Ok(Lease {
-            place: Arc::new(Mutex::new(Some(place.map_err(io::Error::other)?))),
-            streams: Arc::clone(&self.streams),
-        })
-    }
-}
-
-/// The place and the time that a connection has.
-#[derive(Clone)]
-pub(crate) struct Lease {
-    /// None for a connection that lasts longer.
-    place: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
-    streams: Arc<Semaphore>,
-}
-
-impl Lease {
-    /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too
-    /// many of them.
-    pub(crate) fn extend(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
-        self.place().take();
-        Some(permit)
-    }
-
-    fn place(&self) -> std::sync::MutexGuard<'_, Option<OwnedSemaphorePermit>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,9 +150,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = router(operator, Guard::Socket).layer(Extension(Peer::default()));
-    if let Ok(lease) = Places::new(0).lease().await {
-        answer(stream, service, lease, CONNECTION_TIME_MAX).await;
-    }
+    let lease = Places::new(0).lease(0);
+    answer(stream, service, lease, CONNECTION_TIME_MAX).await;
 }
 
 /// Answers the requests of one connection.
@@ -203,10 +161,13 @@ where
 {
     let service = service.layer(Extension(lease.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = match tokio::time::timeout(time, &mut connection).await {
-        Err(_) if lease.place().is_none() => Ok(connection.await),
+        Err(_) if lease.lasts() => Ok(connection.await),
         ended => ended,
     };
     match ended {
@@ -214,6 +175,7 @@ where
         Ok(Err(error)) => tracing::debug!(%error, "northbound connection"),
         Err(_) => tracing::debug!("northbound connection took too long"),
     }
+    lease.forget();
 }
 
 /// Removes the socket of a dead router. Anything else stays: a file named by mistake, a link to one, and the socket of

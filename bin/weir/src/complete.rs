@@ -15,7 +15,7 @@ use weir_lab::compare::chosen;
 use weir_lfb::packet_filter;
 use weir_northbound::client;
 
-use crate::output::print;
+use crate::output::print_own;
 use crate::{Arguments, Failure, SOCKET_DEFAULT, describe, scenarios as shipped};
 
 /// A shell that asks for completions sets this variable.
@@ -39,7 +39,7 @@ pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
     completer
         .write_registration(VARIABLE, "weir", "weir", "weir", &mut script)
         .map_err(failed)?;
-    print(&String::from_utf8_lossy(&script))
+    print_own(&String::from_utf8_lossy(&script))
 }
 
 /// Disciplines, controllers and tables.

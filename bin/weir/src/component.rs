@@ -7,7 +7,7 @@ use weir_model::watch::WatchRequest;
 use weir_model::{ChangeRequest, Value};
 use weir_northbound::client;
 
-use crate::output::{note, print, print_json, print_to_reader};
+use crate::output::{note, one_line, print, print_json, print_json_to_reader, print_to_reader};
 use crate::{CE_SOCKET_DEFAULT, Failure};
 
 #[derive(Debug, clap::Args)]
@@ -122,11 +122,10 @@ fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
         note(&format!("weir: {lost} notices were lost"));
         return Ok(true);
     }
-    let text = match json {
-        true => serde_json::to_string(&notice).unwrap_or_default(), // plain values
-        false => line(&notice),
-    };
-    print_to_reader(&format!("{text}\n"))
+    match json {
+        true => print_json_to_reader(&serde_json::to_string(&notice).unwrap_or_default()), // plain values
+        false => print_to_reader(&format!("{}\n", one_line(&line(&notice)))),
+    }
 }
 
 /// The path of a component of an FE: the part before the first `=`, if it begins with a name and a colon.
@@ -170,14 +169,16 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// A value for a person: a member on each line, rows on one line each.
 fn lines(value: &Value) -> String {
-    match value {
+    let lines: Vec<_> = match value {
         Value::Struct(members) => {
             let member = |(name, value): &(_, Value)| format!("{name}: {}", line(value));
-            members.iter().map(member).collect::<Vec<_>>().join("\n")
+            members.iter().map(member).collect()
         }
-        Value::List(rows) => rows.iter().map(line).collect::<Vec<_>>().join("\n"),
-        value => line(value),
-    }
+        Value::List(rows) => rows.iter().map(line).collect(),
+        value => vec![line(value)],
+    };
+    let lines: Vec<_> = lines.iter().map(|line| one_line(line)).collect();
+    lines.join("\n")
 }
 
 /// A value in one line.

@@ -14,7 +14,7 @@ use weir_live::tml::identity::warnings;
 use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
-use crate::output::print;
+use crate::output::{one_line, print};
 use crate::{Element, Failure, RouterSocket, component};
 
 /// Longest permitted configuration file.
@@ -223,7 +223,7 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
         client::get(socket, "/v1/config").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());
     for line in &differences {
-        print(&format!("{line}\n"))?;
+        print(&format!("{}\n", one_line(line)))?;
     }
     match differences.is_empty() {
         true => Ok(()),
@@ -318,10 +318,11 @@ fn target(
 pub(crate) fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
     let report = answer.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {
-        return Err(Failure::Usage(report.messages.join("\n")));
+        let messages: Vec<_> = report.messages.iter().map(|text| one_line(text)).collect();
+        return Err(Failure::Usage(messages.join("\n")));
     }
     for message in report.messages {
-        print(&format!("{message}\n"))?;
+        print(&format!("{}\n", one_line(&message)))?;
     }
     Ok(())
 }

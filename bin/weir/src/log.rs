@@ -1,9 +1,15 @@
-//! Logs: to standard error, filtered by `WEIR_LOG`.
+//! Logs: to standard error, filtered by `WEIR_LOG`. An event is one line, whatever its texts have.
 
+use std::fmt;
 use std::io::IsTerminal;
 
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use weir_base::setting::{did_you_mean, nearest};
+
+use crate::output::one_line;
 
 /// The variable that filters logs.
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
@@ -25,9 +31,19 @@ pub(crate) fn begin() -> Result<(), String> {
         .with_env_filter(filter(&words)?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .fmt_fields(debug_fn(put).delimited(" "))
         .log_internal_errors(false) // it would panic where nobody reads standard error any more
         .init();
     Ok(())
+}
+
+/// Writes a field.
+fn put(out: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    match field.name() {
+        "message" => write!(out, "{}", one_line(&text)),
+        name => write!(out, "{name}={}", one_line(&text)),
+    }
 }
 
 /// Reads a filter. A single word must be a level: the library would take `debgu` for the name of a module and log

@@ -40,13 +40,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use weir_live::signals;
 
-use crate::output::{note, print};
+use crate::output::{note, print, print_own};
 
 /// The default socket of a router.
 const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
 
 /// The default socket of a control element.
-const CE_SOCKET_DEFAULT: &str = "/run/weir/ce.sock";
+const CE_SOCKET_DEFAULT: &str = "/run/weir-ce/ce.sock";
 
 /// Help text common to all commands.
 const AFTER_HELP: &str = "\
@@ -249,7 +249,7 @@ struct RouterSocket {
 /// An FE that is reached through its control element.
 #[derive(Debug, clap::Args)]
 struct Element {
-    /// Ask the control element for this forwarding element [default socket: /run/weir/ce.sock]
+    /// Ask the control element for this forwarding element [default socket: /run/weir-ce/ce.sock]
     #[arg(long, value_name = "NAME")]
     fe: Option<String>,
 }
@@ -304,8 +304,11 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) if error.use_stderr() => error.exit(),
-        Err(help) => return end(print(&output::rendered(&help))),
+        Err(error) if error.use_stderr() => {
+            note(error.render().to_string().trim_end());
+            return ExitCode::from(2);
+        }
+        Err(help) => return end(print_own(&output::rendered(&help))),
     };
     if let Err(why) = log::begin() {
         return fail(2, &why);

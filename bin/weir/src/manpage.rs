@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
 
-use crate::{Arguments, Failure, print};
+use crate::{Arguments, Failure, print_own};
 
 /// Arguments of `weir manpage`.
 #[derive(Debug, clap::Args)]
@@ -45,8 +45,13 @@ pub(crate) fn run(arguments: &ManpageArguments) -> Result<(), Failure> {
     }
     for (name, page) in chosen {
         match &arguments.out {
-            Some(folder) => fs::write(folder.join(format!("{name}.1")), page).map_err(failed)?,
-            None => print(page)?,
+            Some(folder) => {
+                let path = folder.join(format!("{name}.1"));
+                let written = fs::write(&path, page);
+                let written = written.inspect_err(|_| drop(fs::remove_file(&path)));
+                written.map_err(failed)?;
+            }
+            None => print_own(page)?,
         }
     }
     Ok(())

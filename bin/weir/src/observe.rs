@@ -8,7 +8,7 @@ use weir_model::observe::{EVENTS, LAST_MAX, ObserveRequest, Observed, ObservedFl
 use weir_northbound::client;
 
 use crate::component::escaped;
-use crate::output::{note, print_to_reader};
+use crate::output::{note, one_line, print_json_to_reader, print_to_reader};
 use crate::{Failure, RouterSocket, complete};
 
 /// The heading of the filter in the help.
@@ -119,11 +119,10 @@ pub(crate) fn run(arguments: ObserveArguments) -> Result<(), Failure> {
 /// Prints a line of the answer. Returns whether somebody reads it.
 fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     if let Ok(event) = serde_json::from_slice::<Observed>(bytes) {
-        let text = match json {
-            true => String::from_utf8_lossy(bytes).into_owned(),
-            false => line(&event),
+        return match json {
+            true => print_json_to_reader(&String::from_utf8_lossy(bytes)),
+            false => print_to_reader(&format!("{}\n", one_line(&line(&event)))),
         };
-        return print_to_reader(&format!("{text}\n"));
     }
     let other: serde_json::Value = serde_json::from_slice(bytes)
         .map_err(|error| Failure::Run(format!("an event cannot be read: {error}")))?;

@@ -1,18 +1,87 @@
 //! Printing to a standard output that may be full, or whose reader may have gone away.
+//!
+//! A terminal obeys escape sequences, and a text of somebody else may have them: the name of a forwarding element, of an
+//! interface or of a file. So every text passes here, where characters that are not printed are written as `\u{1b}`. Line
+//! breaks are ours; where a text of somebody else has to stay in its line, [`one_line`] takes its own.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 
 use crate::Failure;
 
+/// Whether a terminal prints a character, instead of doing something else or nothing.
+fn is_printed(letter: char) -> bool {
+    matches!(letter, '"' | '\'' | '\\' | '\u{a0}') || letter.escape_debug().len() == 1
+}
+
+/// A text in which each other character is written by `escape`.
+fn replaced(
+    text: &str,
+    is_plain: impl Fn(char) -> bool,
+    escape: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    if text.chars().all(&is_plain) {
+        return text.into();
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match is_plain(letter) {
+            true => safe.push(letter),
+            false => escape(&mut safe, letter),
+        }
+    }
+    safe.into()
+}
+
+/// A text in one line, without characters that a terminal obeys.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    replaced(text, is_printed, |safe, letter| {
+        safe.extend(letter.escape_debug());
+    })
+}
+
+/// The same with its line breaks and tabs.
+fn lines(text: &str) -> Cow<'_, str> {
+    let is_plain = |letter| matches!(letter, '\n' | '\t') || is_printed(letter);
+    replaced(text, is_plain, |safe, letter| {
+        safe.extend(letter.escape_debug());
+    })
+}
+
+/// JSON with the same value, whose texts have no such characters either.
+fn json(text: &str) -> Cow<'_, str> {
+    let is_plain = |letter| letter == '\n' || is_printed(letter);
+    replaced(text, is_plain, |safe, letter| {
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            let _ = write!(safe, "\\u{unit:04x}"); // a text takes everything
+        }
+    })
+}
+
 /// Prints to standard output. A reader that has gone away (`| head`) is not a failure; a full disk is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(|_| ())
 }
 
+/// Prints a text that is wholly ours as it is: a help page with its colours, a script of a shell.
+pub(crate) fn print_own(text: &str) -> Result<(), Failure> {
+    put(text).map(|_| ())
+}
+
 /// The same for repeated output; returns whether the reader is still there.
 pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
+    put(&lines(text))
+}
+
+/// The same for a line of JSON.
+pub(crate) fn print_json_to_reader(text: &str) -> Result<bool, Failure> {
+    put(&json(&format!("{text}\n")))
+}
+
+fn put(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -26,14 +95,14 @@ pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
 /// Prints one JSON document.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => print(&(text + "\n")),
+        Ok(text) => print_json_to_reader(&text).map(|_| ()),
         Err(error) => Err(Failure::Run(format!("cannot write JSON: {error}"))),
     }
 }
 
 /// Prints a line to standard error. Ignores a failure, because nobody could be told about it.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", lines(line));
 }
 
 /// A help page or the version, with colours for a terminal.
@@ -42,5 +111,34 @@ pub(crate) fn rendered(help: &clap::Error) -> String {
     match io::stdout().is_terminal() {
         true => page.ansi().to_string(),
         false => page.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Escape sequences of seven and eight bits, a bell, a line, a mark that turns the direction of text, one without width.
+    const HOSTILE: &str = "a\u{1b}[2J\u{9b}1m\u{7}b\r\nc\u{202e}d\u{200b}e\u{e0041}";
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        let shown = "a\\u{1b}[2J\\u{9b}1m\\u{7}b\\r\\nc\\u{202e}d\\u{200b}e\\u{e0041}";
+        assert_eq!(one_line(HOSTILE), shown);
+        assert_eq!(lines(HOSTILE), shown.replace("\\n", "\n"));
+        let plain = "it's 5 µs, \"grün\", 中文… \\ 9.1\u{a0}ms";
+        assert!(matches!(one_line(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let text = serde_json::to_string_pretty(&[HOSTILE, "plain"]).unwrap();
+        let safe = json(&text);
+        assert!(
+            safe.chars()
+                .all(|letter| letter == '\n' || is_printed(letter))
+        );
+        let value: Vec<String> = serde_json::from_str(&safe).unwrap();
+        assert_eq!(value, [HOSTILE, "plain"]);
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::output::one_line;
+
 /// Between two columns.
 const GAP: &str = "  ";
 /// The least that is left of a column that is cut.
@@ -35,7 +37,9 @@ impl Table {
 
     /// Adds a row; it has as many cells as the table has columns.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells = cells.into_iter();
+        let safe = |cell: String| one_line(&cell).into_owned();
+        self.rows.push(cells.map(safe).collect());
     }
 
     /// Whether it has no row.
@@ -140,7 +144,9 @@ mod tests {
         assert!(table.is_empty());
         table.row(["wide cell", "7", "a"].map(str::to_owned));
         table.row(["b", "123456", ""].map(str::to_owned));
-        let expected = "NAME         SENT  X\nwide cell       7  a\nb          123456\n";
+        table.row(["\u{1b}[m\nx", "", ""].map(str::to_owned));
+        let expected =
+            "NAME         SENT  X\nwide cell       7  a\nb               123456\n\\u{1b}[m\\nx\n";
         assert_eq!(table.to_string(), expected);
     }
 

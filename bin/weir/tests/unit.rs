@@ -1,4 +1,4 @@
-//! The systemd unit, checked by systemd's own tool.
+//! The systemd units, checked by systemd's own tool.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -6,8 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_unit_exposes_little() {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/weir.service");
+fn the_units_expose_little() {
+    for unit in ["weir.service", "weir-ce.service", "weir-fe.service"] {
+        exposes_little(unit);
+    }
+}
+
+fn exposes_little(unit: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let unit = folder.join(unit);
     let judged = Command::new("systemd-analyze")
         // In tenths: below 2.0.
         .args(["security", "--offline=true", "--threshold=19"])

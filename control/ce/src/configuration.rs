@@ -63,7 +63,7 @@ pub struct CePlan {
     pub key: Option<String>,
     /// The address of the page for browsers; none if only the socket has it.
     pub page: Option<SocketAddr>,
-    /// File of the token for changes on the page.
+    /// File of the token of the page.
     pub page_token: Option<String>,
     /// File of the network whose elements are its FEs.
     pub network: Option<String>,

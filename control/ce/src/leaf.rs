@@ -28,7 +28,10 @@ impl Leaf {
 /// A failure of one path in words: its code, and the sentence of the FE if there is one.
 pub(crate) fn failure_in_words(outcome: &Outcome) -> String {
     match outcome.cause() {
-        Some(cause) if !cause.is_empty() => format!("{cause} ({})", outcome.code()),
+        Some(cause) if !cause.is_empty() => {
+            let cause = cause.replace(char::is_control, " "); // a sentence is one line
+            format!("{cause} ({})", outcome.code())
+        }
         _ => outcome.code().to_string(),
     }
 }

@@ -13,6 +13,7 @@ pub static TABLES: &[&Class] = &[
     &EXCEPTIONS,
     &FAULTS,
     &CERTIFICATES,
+    &STORE,
 ];
 
 const NUMBER: Type = Type::Gauge(Unit::One);
@@ -312,6 +313,35 @@ pub static CERTIFICATES: Class = Class {
         empty: "The CE has no certificate: nobody proves anything to it, nor it to anybody.",
         ..Layout::PLAIN
     },
+    ..Class::PLAIN
+};
+
+/// The file with what operators want.
+pub static STORE: Class = Class {
+    name: "store",
+    metric: Some("store"),
+    id: 0x00F7_031E,
+    about: "the store of the control element, which keeps what operators want of FEs: whether it can be written",
+    key: &["file"],
+    components: &[
+        Component::new(1, "file", Type::Text, "/var/lib/weir/ce.store")
+            .about("Path of the store.")
+            .shown(&[Cell::new("STORE")]),
+        Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "4096")
+            .about("Size of the store.")
+            .shown(&[Cell::new("SIZE")]),
+        Component::new(3, "writable", Type::Flag, "true")
+            .about("Whether changes can be written: the last one could.")
+            .shown(&[Cell::new("WRITABLE")]),
+        Component::new(4, "failures", COUNTER, "0")
+            .about("Changes that were refused since the start because they could not be written.")
+            .shown(&[Cell::new("FAILURES")]),
+        Component::new(5, "why", Type::Text, "No space left on device")
+            .optional()
+            .varying()
+            .about("Why changes cannot be written.")
+            .shown(&[Cell::new("WHY").or("")]),
+    ],
     ..Class::PLAIN
 };
 

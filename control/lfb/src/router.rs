@@ -61,7 +61,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "page",
         Kind::Text(64),
         "",
-        "address and port of loopback for browsers, like \"127.0.0.1:8080\": every local user may read there what passes; empty: only the socket has the page",
+        "address and port of loopback for browsers, like \"127.0.0.1:8080\"; its token is in the file beside `socket` that ends in `.token`; empty: only the socket has the page",
     )
     .id(26),
     Parameter::new(

@@ -101,7 +101,7 @@ impl ControlElement {
             "id = 1\nsocket = {}\nstore = {}\n\n\
              [listen.all]\naddress = \"0.0.0.0:{PORT}\"\ntransport = \"tcp_udp\"\ninsecure = true\n",
             quoted(&socket.to_string_lossy()),
-            quoted(&socket.with_extension("redb").to_string_lossy()),
+            quoted(&socket.with_extension("store").to_string_lossy()),
         );
         for (node, n) in &self.links {
             let (name, id) = (quoted(&topology.nodes[*node].name), n + 1);

@@ -244,10 +244,12 @@ pub(crate) fn make(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
 }
 
-/// Writes a file into a folder.
+/// Writes a file into a folder, whole or not at all.
 pub(crate) fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
     let path = folder.join(name);
-    fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
+    let written = fs::write(&path, content);
+    let written = written.inspect_err(|_| drop(fs::remove_file(&path))); // half a file looks like a whole one
+    written.map_err(Error::io(format!("cannot write {}", path.display())))?;
     Ok(path)
 }
 

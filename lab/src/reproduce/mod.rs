@@ -484,11 +484,9 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>,
         ("reproduce.md", markdown::markdown(reproduction)),
         ("reproduce.json", json),
     ];
-    let written = files.into_iter().map(|(name, content)| {
-        let path = folder.join(name);
-        fs::write(&path, content).map_err(Error::io(format!("cannot write {}", path.display())))?;
-        Ok(path)
-    });
+    let written = files.into_iter();
+    let written =
+        written.map(|(name, content)| crate::report::put(folder, name, content.as_bytes()));
     written.collect()
 }
 

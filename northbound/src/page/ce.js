@@ -192,8 +192,7 @@ at("read").addEventListener("submit", event => { event.preventDefault(); read(at
 at("value").addEventListener("click", event => { const path = event.target.dataset.path; if (path) read(path); });
 at("write").addEventListener("submit", async event => {
   event.preventDefault();
-  const path = at("path").value.trim(), token = at("token").value;
-  const headers = { "content-type": "application/json", ...(token ? { "x-weir-token": token } : {}) };
+  const path = at("path").value.trim(), headers = { "content-type": "application/json" };
   try {
     const body = JSON.stringify([{ path, value: at("new").value }]);
     const report = await ask("/v1/component", { method: "PATCH", headers, body });
@@ -238,8 +237,10 @@ async function refresh() {
   if (isBusy) { isWanted = true; return; }
   isBusy = true;
   try {
-    const [fes, associations, channels] = await Promise.all(["fes", "associations", "channels"].map(name => ask(`/v1/${name}`)));
+    const [fes, associations, channels, [store]] = await Promise.all(["fes", "associations", "channels", "store"].map(name => ask(`/v1/${name}`)));
     lastGood = Date.now();
+    at("store").hidden = store.writable;
+    at("store").textContent = `Changes of operators are refused: the store ${store.file} cannot be written (${store.why}).`;
     const rows = showFes(fes);
     showChannels(channels, associations, rows);
     const one = fes.find(fe => fe.fe === chosen);

@@ -1,8 +1,8 @@
 //! Which requests of a browser are answered.
 //!
 //! ```text
-//!   Unix socket       only its owner can connect
-//!   page = "127.0.0.1:8080"    every local user may read; a change needs the token
+//!   Unix socket                only its owner can connect
+//!   page = "127.0.0.1:8080"    every local user can connect; a request needs the token
 //! ```
 //!
 //! A browser is not only its user: any site that it shows can send requests to a loopback address (CSRF), and can give
@@ -11,20 +11,27 @@
 //! - its host is a name that no site can have: an address of loopback or `localhost`, on the Unix socket any name
 //!   without a dot;
 //! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
-//! - on TCP: it only reads, or has the token in a header, which another site cannot set without permission (CORS),
-//!   and nobody gets that permission here.
+//! - on TCP: it has the token in a header, which another site cannot set without permission (CORS), and nobody gets that
+//!   permission here. Without the token it can read the files of the page, which are the same for every router, and the
+//!   metrics, which have no addresses, routes or settings.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, ORIGIN,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName,
+    ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+
+use crate::places::Lease;
 
 /// The header with the token.
 const TOKEN_HEADER: &str = "x-weir-token";
@@ -36,11 +43,11 @@ const TOKEN_BYTES_MIN: usize = 16;
 pub(crate) enum Guard {
     /// Nothing more than access to the Unix socket.
     Socket,
-    /// The token for changes; without one nobody can change anything.
-    Page(Option<Token>),
+    /// The token.
+    Page(Token),
 }
 
-/// The secret of those who may change something over TCP.
+/// The secret of those who may read and change something over TCP.
 #[derive(Clone)]
 pub struct Token(Arc<str>);
 
@@ -64,6 +71,27 @@ impl Token {
         }
     }
 
+    /// A new token, in a file beside a socket that only its owner can read.
+    pub fn beside(socket: &Path) -> io::Result<(Self, PathBuf)> {
+        let path = socket.with_extension("token");
+        let mut bytes = [0; TOKEN_BYTES_MIN];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        let written = file.write_all(format!("{token}\n").as_bytes());
+        written.inspect_err(|_| drop(fs::remove_file(&path)))?;
+        Ok((Self(token.into()), path))
+    }
+
     /// Compares in a time that does not say how much of the text is right.
     fn is(&self, text: &[u8]) -> bool {
         let token = self.0.as_bytes();
@@ -77,7 +105,13 @@ pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
     let is_page = matches!(guard, Guard::Page(_));
     let parts = (request.method(), request.uri(), request.headers());
     let mut response = match guard.check(parts.0, parts.1, parts.2) {
-        Ok(()) => next.run(request).await,
+        Ok(is_proved) => {
+            let lease = request.extensions().get::<Lease>().cloned();
+            if let Some(lease) = lease.filter(|_| is_proved) {
+                lease.settle().await;
+            }
+            next.run(request).await
+        }
         Err((status, why)) => (status, why).into_response(),
     };
     const HEADERS: [(HeaderName, &str); 4] = [
@@ -102,12 +136,13 @@ pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
 }
 
 impl Guard {
+    /// Whether an admitted request has proved that its sender has access, or why it is refused.
     fn check(
         &self,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<(), (StatusCode, &'static str)> {
+    ) -> Result<bool, (StatusCode, &'static str)> {
         let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let host = text(&HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
         if !self.serves(host) {
@@ -120,19 +155,20 @@ impl Guard {
         if text(&ORIGIN).is_some_and(is_foreign) || !is_fetched {
             return Err((StatusCode::FORBIDDEN, "another site has sent this request"));
         }
+        let Self::Page(right) = self else {
+            return Ok(true);
+        };
+        let own = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
+        let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+        let is_proved = own.or(bearer).is_some_and(|given| right.is(given));
         let is_safe = method == Method::GET || method == Method::HEAD;
-        let token = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
-        match self {
-            Self::Page(None) if !is_safe => {
-                let why = "changes are not permitted here; use the Unix socket, or, at a control element, set \
-                           `page_token` in its configuration";
-                Err((StatusCode::FORBIDDEN, why))
-            }
-            Self::Page(Some(right)) if !is_safe && !token.is_some_and(|given| right.is(given)) => {
-                let why = "a change needs the token in the header `x-weir-token`";
+        match is_proved || (is_safe && is_public(uri.path())) {
+            true => Ok(is_proved),
+            false => {
+                let why = "this needs the token of the page in the header `x-weir-token`; the log says where it is";
                 Err((StatusCode::UNAUTHORIZED, why))
             }
-            _ => Ok(()),
         }
     }
 
@@ -156,14 +192,32 @@ impl Guard {
     }
 }
 
+/// Whether everybody on this machine may read a path of the page.
+fn is_public(path: &str) -> bool {
+    path == "/" || path == "/metrics" || path.starts_with("/page/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const RIGHT: &str = "0123456789abcdef";
 
+    fn page() -> Guard {
+        Guard::Page(Token::new(&format!(" {RIGHT}\n")).unwrap())
+    }
+
     /// The status of a request; 200 if it is admitted.
     fn status(guard: &Guard, method: Method, headers: &[(&'static str, &str)]) -> u16 {
+        status_at(guard, "/", method, headers)
+    }
+
+    fn status_at(
+        guard: &Guard,
+        path: &'static str,
+        method: Method,
+        headers: &[(&'static str, &str)],
+    ) -> u16 {
         let headers = headers.iter().map(|(name, value)| {
             (
                 HeaderName::from_static(name),
@@ -171,13 +225,13 @@ mod tests {
             )
         });
         let headers = HeaderMap::from_iter(headers);
-        let checked = guard.check(&method, &Uri::from_static("/v1/fes"), &headers);
-        checked.map_or_else(|(status, _)| status.as_u16(), |()| 200)
+        let checked = guard.check(&method, &Uri::from_static(path), &headers);
+        checked.map_or_else(|(status, _)| status.as_u16(), |_| 200)
     }
 
     #[test]
     fn a_name_that_a_site_can_have_is_not_served() {
-        let page = Guard::Page(None);
+        let page = page();
         let get = |guard: &Guard, host| status(guard, Method::GET, &[("host", host)]);
         for host in [
             "127.0.0.1:8080",
@@ -206,7 +260,7 @@ mod tests {
     #[test]
     fn another_site_gets_nothing() {
         let host = ("host", "127.0.0.1:8080");
-        for guard in [Guard::Socket, Guard::Page(None)] {
+        for guard in [Guard::Socket, page()] {
             let get = |more| status(&guard, Method::GET, &[host, more]);
             assert_eq!(get(("origin", "http://127.0.0.1:8080")), 200);
             assert_eq!(get(("origin", "http://127.0.0.1:8081")), 403);
@@ -219,24 +273,44 @@ mod tests {
     }
 
     #[test]
-    fn a_change_needs_the_token() {
+    fn everything_but_the_page_itself_and_metrics_needs_the_token() {
         let host = ("host", "127.0.0.1:8080");
-        let page = Guard::Page(Some(Token::new(&format!(" {RIGHT}\n")).unwrap()));
-        let patch = |token| status(&page, Method::PATCH, &[host, ("x-weir-token", token)]);
-        assert_eq!(patch(RIGHT), 200);
+        let read = |path, more| status_at(&page(), path, Method::GET, &[host, more]);
+        let plain = ("accept", "*/*");
+        for path in ["/", "/page/router.js", "/metrics"] {
+            assert_eq!(read(path, plain), 200, "{path}");
+        }
+        for path in [
+            "/v1/ports",
+            "/v1/config",
+            "/v1/openapi.json",
+            "/x",
+            "/pages",
+        ] {
+            assert_eq!(read(path, plain), 401, "{path}");
+            assert_eq!(read(path, ("x-weir-token", RIGHT)), 200, "{path}");
+            let bearer = ("authorization", "Bearer 0123456789abcdef");
+            assert_eq!(read(path, bearer), 200, "{path}");
+        }
         for wrong in [
             "",
             "0123456789abcdeF",
             "0123456789abcdef0",
             "0123456789abcde",
         ] {
-            assert_eq!(patch(wrong), 401, "{wrong}");
+            assert_eq!(read("/v1/ports", ("x-weir-token", wrong)), 401, "{wrong}");
         }
-        for method in [Method::POST, Method::DELETE, Method::PUT, Method::OPTIONS] {
-            assert_eq!(status(&page, method.clone(), &[host]), 401, "{method}");
-            assert_eq!(status(&Guard::Page(None), method, &[host]), 403);
+        for method in [
+            Method::POST,
+            Method::DELETE,
+            Method::PUT,
+            Method::PATCH,
+            Method::OPTIONS,
+        ] {
+            let with = |more| status(&page(), method.clone(), &[host, more]);
+            assert_eq!(with(plain), 401, "{method}");
+            assert_eq!(with(("x-weir-token", RIGHT)), 200, "{method}");
         }
-        assert_eq!(status(&page, Method::GET, &[host]), 200);
         assert_eq!(
             status(&Guard::Socket, Method::PATCH, &[("host", "weir")]),
             200

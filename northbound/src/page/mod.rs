@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Unix socket                GET / is the page; only the owner of the socket can connect
-//!   page = "127.0.0.1:8080"    the same for every local user
+//!   page = "127.0.0.1:8080"    the same for those who know its token
 //! ```
 //!
 //! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses requests that a browser should not have sent.
@@ -43,12 +43,12 @@ const CONTROL_ELEMENT: &str = include_str!("ce.html");
 #[derive(Debug)]
 pub struct Page {
     pub(crate) listener: TcpListener,
-    pub(crate) token: Option<Token>,
+    pub(crate) token: Token,
 }
 
 impl Page {
     /// Listens at an address of loopback.
-    pub async fn bind(address: SocketAddr, token: Option<Token>) -> io::Result<Self> {
+    pub async fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let why = "the page is plain HTTP, so it listens on loopback only";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

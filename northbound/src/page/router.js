@@ -252,7 +252,7 @@ async function follow() {
   const stop = new AbortController();
   following = stop;
   let text = "";
-  const answer = await fetch("/v1/live", { signal: stop.signal });
+  const answer = await request("/v1/live", { signal: stop.signal });
   if (!answer.ok) throw new Error(await answer.text());
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

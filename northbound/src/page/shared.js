@@ -3,9 +3,22 @@
 
 const at = id => document.getElementById(id);
 
-// ---- asking
+// ---- asking: on loopback with the token of the page, which the Unix socket does not need
+async function request(path, options) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...(options || {}).headers, ...(token ? { "x-weir-token": token } : {}) };
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.status === 401) at("login").hidden = false;
+  return answer;
+}
+addEventListener("submit", event => {
+  if (event.target !== at("login")) return;
+  event.preventDefault();
+  sessionStorage.setItem("token", at("token").value.trim());
+  location.reload();
+});
 async function ask(path, options) {
-  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) });
+  const answer = await request(path, { ...options, signal: AbortSignal.timeout(8000) });
   const text = await answer.text();
   let value = null;
   try { value = JSON.parse(text); } catch { /* an error is plain text */ }

@@ -5,6 +5,7 @@ mod listeners;
 mod reload;
 mod remote;
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -53,7 +54,7 @@ struct Loaded {
     security: Option<Pinned>,
     /// Devices that are not weir.
     devices: Vec<(String, Target)>,
-    /// The token for changes on the page.
+    /// The token of the page, if it has a file.
     token: Option<Token>,
     /// The network whose elements are its FEs.
     network: Option<NetworkPlan>,
@@ -169,9 +170,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
         ));
     }
     let page = match plan.page {
-        Some(address) => Some(Page::bind(address, token).await.map_err(|e| {
-            Failure::Run(format!("`page` {address}: {e}; is another program there?"))
-        })?),
+        Some(address) => Some(page(address, token, Path::new(&plan.socket)).await?),
         None => None,
     };
     let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
@@ -219,6 +218,25 @@ async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
         let done = done.unwrap_or_else(|error| Err(vec![error.to_string()]));
         journal::changed("SIGHUP", None, &done);
     }
+}
+
+/// Listens for browsers. Without a configured token there is a new one beside the socket.
+async fn page(address: SocketAddr, token: Option<Token>, socket: &Path) -> Result<Page, Failure> {
+    let failed = |why: String| Failure::Run(format!("`page` {address}: {why}"));
+    let (token, file) = match token {
+        Some(token) => (token, None),
+        None => {
+            let made = Token::beside(socket).map_err(|e| failed(format!("its token: {e}")))?;
+            (made.0, Some(made.1.display().to_string()))
+        }
+    };
+    let page = Page::bind(address, token).await;
+    let page = page.map_err(|e| failed(format!("{e}; is another program there?")))?;
+    tracing::info!(
+        token = file.as_deref().unwrap_or("page_token"),
+        "page: http://{address}/"
+    );
+    Ok(page)
 }
 
 /// Serves the page, if there is one.

@@ -16,7 +16,7 @@ them in the text format of Prometheus (0.0.4).
 ## How to scrape them
 
 With `page = "127.0.0.1:9302"` in its configuration an element answers on loopback, too: the page for browsers, and
-`/metrics`. Nothing but reading is possible there without a token. Prometheus on the same machine needs no more than
+`/metrics`. The page needs a token, and `/metrics` does not: it has no addresses, routes or settings. Prometheus on the same machine needs no more than
 
 ```yaml
 # prometheus.yml

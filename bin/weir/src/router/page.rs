@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use weir_live::router::Running;
 use weir_live::router::reader::Reader;
 use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, CaptureTicket};
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
-use weir_northbound::{Live, LiveLine, Operator, Page, Peer, Refusal};
+use weir_northbound::{Live, LiveLine, Operator, Page, Peer, Refusal, Token};
 
 use crate::operator::query_of;
 
@@ -54,14 +55,27 @@ fn line(reader: &Reader) -> LiveLine {
 pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
     let viewer: Arc<dyn Operator> = Arc::new(viewer);
     let wanted = || running.in_force().plan.router.page;
+    let socket = PathBuf::from(&running.in_force().plan.router.socket);
     let mut refused = None;
+    let mut token = None; // the same wherever the page goes
     loop {
         let Some(address) = wanted() else {
             tokio::time::sleep(STEP).await;
             continue;
         };
-        let page = match Page::bind(address, None).await {
-            Ok(page) => page,
+        let made = match token.take() {
+            Some(made) => Ok(made),
+            None => Token::beside(&socket),
+        };
+        let opened = match made {
+            Ok((secret, file)) => {
+                token = Some((secret.clone(), file.clone()));
+                Page::bind(address, secret).await.map(|page| (page, file))
+            }
+            Err(error) => Err(error),
+        };
+        let (page, file) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 if refused.replace(address) != Some(address) {
                     tracing::warn!(%address, %error, "the page cannot listen there, and is tried again; the router forwards");
@@ -71,7 +85,7 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
             }
         };
         refused = None;
-        tracing::info!("page: http://{address}/");
+        tracing::info!(token = %file.display(), "page: http://{address}/");
         tokio::select! {
             ended = page.serve_router(Arc::clone(&viewer)) => {
                 if let Err(error) = ended {
@@ -90,7 +104,7 @@ async fn until_other(address: SocketAddr, wanted: impl Fn() -> Option<SocketAddr
     }
 }
 
-/// The router as every user of this machine may see it: samples, and no changes.
+/// The router as its page shows it: samples, and no changes.
 pub(super) struct Viewer {
     pub(super) running: Arc<Running>,
     pub(super) reader: Arc<Reader>,

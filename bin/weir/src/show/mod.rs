@@ -19,7 +19,7 @@ use weir_model::class::Form;
 use weir_model::{Class, Value};
 use weir_northbound::{api, client};
 
-use crate::output::{print, print_json, print_to_reader};
+use crate::output::{print, print_json, print_json_to_reader, print_own, print_to_reader};
 use crate::{Element, Failure, RouterSocket};
 
 /// Time between the two samples for a rate.
@@ -122,12 +122,20 @@ fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Resul
     let mut before: Option<Sample> = None;
     loop {
         let now = take(arguments)?;
-        let text = match arguments.json {
-            true => serde_json::to_string(&now.answer).unwrap_or_default(), // plain values
-            false => tables::text(arguments.table, &now, before.as_ref(), query),
+        if redraw {
+            print_own(REDRAW)?;
+        }
+        let is_read = match arguments.json {
+            true => {
+                let text = serde_json::to_string(&now.answer).unwrap_or_default(); // plain values
+                print_json_to_reader(&text)?
+            }
+            false => {
+                let text = tables::text(arguments.table, &now, before.as_ref(), query);
+                print_to_reader(&format!("{text}\n"))?
+            }
         };
-        let head = if redraw { REDRAW } else { "" };
-        if !print_to_reader(&format!("{head}{text}\n"))? {
+        if !is_read {
             return Ok(());
         }
         // The first refresh has no rates, so the second one follows soon.

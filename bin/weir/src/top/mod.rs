@@ -25,7 +25,7 @@ use weir_northbound::client::{self, ClientError};
 use self::sample::Sample;
 use self::screen::{Key, Screen};
 use self::view::View;
-use crate::output::print;
+use crate::output::{print, print_json_to_reader};
 use crate::{Failure, RouterSocket};
 
 /// Samples that are kept for the curves.
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let socket = &arguments.router.socket;
     if arguments.json {
         let line = first(socket)?;
-        return print(&format!("{}\n", String::from_utf8_lossy(&line)));
+        return print_json_to_reader(&String::from_utf8_lossy(&line)).map(|_| ());
     }
     if arguments.once {
         let mut view = View::new(arguments.port.clone());

@@ -18,6 +18,7 @@
 
 use super::Samples;
 use super::sample::{Drops, Port, Sample, Waiting};
+use crate::output::one_line;
 use crate::show::elapsed;
 use crate::table::{Column, Table};
 
@@ -148,7 +149,9 @@ impl View {
     pub(super) fn frame(&self, width: usize, height: usize) -> Frame {
         let shown = self.shown();
         let mut frame = Frame::default();
-        let put = |frame: &mut Frame, look, text: &str| frame.lines.push((look, cut(text, width)));
+        let put = |frame: &mut Frame, look, text: &str| {
+            frame.lines.push((look, cut(&one_line(text), width)))
+        };
         let Some(sample) = shown.last() else {
             let why = self
                 .lost
@@ -203,7 +206,9 @@ impl View {
                 .push((Look::Plain, "The router has no ports.".to_owned()));
             return;
         };
-        let line = |frame: &mut Frame, look, text: &str| frame.lines.push((look, cut(text, width)));
+        let line = |frame: &mut Frame, look, text: &str| {
+            frame.lines.push((look, cut(&one_line(text), width)))
+        };
         line(frame, Look::Plain, "");
         // The chosen port is always among those that are shown.
         let rows = (height / 3).max(2);

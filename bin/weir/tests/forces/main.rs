@@ -18,9 +18,11 @@ mod rotation;
 mod routes;
 mod services;
 mod stage;
+mod store;
 mod strangers;
 #[allow(dead_code)] // uses a part
 #[path = "../lifecycle/stream.rs"]
 mod stream;
+mod texts;
 mod tutorial;
 mod wire;

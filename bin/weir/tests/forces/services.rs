@@ -186,7 +186,7 @@ fn exceptions_are_filtered_for_all_or_none() {
 }
 
 #[test]
-fn the_page_is_for_this_machine_and_changes_need_the_token() {
+fn the_page_is_for_those_who_have_its_token() {
     let Some(stage) = Stage::new(Wire::Plain) else {
         return;
     };
@@ -220,7 +220,25 @@ fn the_page_is_for_this_machine_and_changes_need_the_token() {
     let page = ask("GET /", own, "", "");
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     assert!(page.contains("<!doctype html>") && page.contains("frame-ancestors 'none'"));
-    assert!(ask("GET /v1/channels", own, "", "").contains("\"fe\":\"edge1\""));
+    let proof = format!("x-weir-token: {TOKEN}\r\n");
+    for path in [
+        "/v1/channels",
+        "/v1/store",
+        "/v1/fe/edge1/v1/config",
+        "/v1/fe/edge1/v1/routes",
+    ] {
+        let request = format!("GET {path}");
+        assert!(
+            ask(&request, own, "", "").starts_with("HTTP/1.1 401"),
+            "{path}"
+        );
+        assert!(
+            ask(&request, own, &proof, "").starts_with("HTTP/1.1 200"),
+            "{path}"
+        );
+    }
+    let bearer = format!("authorization: Bearer {TOKEN}\r\n");
+    assert!(ask("GET /v1/channels", own, &bearer, "").contains("\"fe\":\"edge1\""));
     let metrics = ask("GET /metrics", own, "", "");
     assert!(
         metrics.contains("version=0.0.4") && metrics.contains("weir_fe_info{fe=\"edge1\""),
@@ -246,6 +264,39 @@ fn the_page_is_for_this_machine_and_changes_need_the_token() {
     assert_eq!(patch(""), "401");
     assert_eq!(patch("x-weir-token: 0123456789abcdeX\r\n"), "401");
     assert_eq!(stage.rate(), 50);
-    assert_eq!(patch(&format!("x-weir-token: {TOKEN}\r\n")), "200");
+    assert_eq!(patch(&proof), "200");
     assert_eq!(stage.rate(), 30);
+    // The paths of an FE with a variable part.
+    for (request, expected) in [
+        ("GET /v1/fe/edge1/v1/capture/1", "404"),
+        ("DELETE /v1/fe/edge1/v1/capture/1", "404"),
+        ("GET /v1/fe/edge1/v1/capture/x", "400"),
+        ("GET /v1/fe/edge1/v1/ports/wan/rate_bps", "200"),
+        ("GET /v1/fe/edge1/v1/ports/dmz", "404"),
+        ("GET /v1/fe/edge9/v1/ports/wan", "404"),
+    ] {
+        assert_eq!(status(ask(request, own, &proof, "")), expected, "{request}");
+    }
+}
+
+/// Without `page_token` there is a new token beside the socket.
+#[test]
+fn a_page_without_a_configured_token_has_a_new_one() {
+    let Some(stage) = Stage::new(Wire::Quic) else {
+        return;
+    };
+    let lo = "link set lo up";
+    run(stage.home(), "ip", lo).unwrap();
+    let config = format!("page = \"127.0.0.1:8080\"\n{}", stage.ce_config(""));
+    let ce = stage.start_ce_as(&config);
+    let file = stage.socket(CE).with_extension("token");
+    let first = fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert!(ce.log().contains(&*file.to_string_lossy()), "{}", ce.log());
+    drop(ce);
+    let _ce = stage.start_ce_as(&config);
+    assert_ne!(fs::read_to_string(&file).unwrap(), first);
 }

@@ -13,6 +13,7 @@ mod promtool;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -46,6 +47,24 @@ fn bench() -> Option<Bench> {
     Some(bench)
 }
 
+/// The token of the page.
+fn token(bench: &Bench) -> String {
+    let file = bench.socket().with_extension("token");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::read_to_string(file).unwrap().trim().to_owned()
+}
+
+/// The status of a reader without the token.
+fn stranger(bench: &Bench, request: &str) -> u16 {
+    let mut stream = connect(bench).unwrap();
+    let text = format!("{request} HTTP/1.1\r\n{HOST}\r\n\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    status(&answer)
+}
+
 fn connect(bench: &Bench) -> Option<TcpStream> {
     bench
         .bed
@@ -62,7 +81,8 @@ fn send(bench: &Bench, request: &str, headers: &[&str]) -> BufReader<TcpStream> 
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
     let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-    let text = format!("{request} HTTP/1.1\r\n{headers}\r\n");
+    let token = token(bench);
+    let text = format!("{request} HTTP/1.1\r\nx-weir-token: {token}\r\n{headers}\r\n");
     stream.write_all(text.as_bytes()).unwrap();
     BufReader::new(stream)
 }
@@ -184,8 +204,7 @@ fn the_page_reads_and_changes_nothing() {
         assert_eq!(get(&bench, &format!("/v1/{table}")).0, 404, "{table}");
     }
     for (request, headers, expected) in [
-        ("PATCH /v1/config", &[HOST][..], 403),
-        ("POST /v1/capture", &[HOST], 403),
+        ("DELETE /v1/ports", &[HOST][..], 405),
         ("GET /v1/ports", &["host: weir.example:8080"], 421),
         ("GET /v1/ports", &[HOST, "origin: http://weir.example"], 403),
         ("GET /v1/ports", &[HOST, "sec-fetch-site: cross-site"], 403),
@@ -195,6 +214,20 @@ fn the_page_reads_and_changes_nothing() {
             expected,
             "{request} {headers:?}"
         );
+    }
+    // Without the token there is nothing to read but the page itself and metrics, and nothing to change.
+    for (request, expected) in [
+        ("GET /", 200),
+        ("GET /page/router.js", 200),
+        ("GET /metrics", 200),
+        ("GET /v1/ports", 401),
+        ("GET /v1/config", 401),
+        ("GET /v1/live", 401),
+        ("GET /v1/waiting", 401),
+        ("PATCH /v1/config", 401),
+        ("POST /v1/capture", 401),
+    ] {
+        assert_eq!(stranger(&bench, request), expected, "{request}");
     }
     // The same page is on the socket, without any configuration.
     let on_socket: String = {
@@ -309,6 +342,30 @@ fn viewers_are_bounded_and_cost_the_forwarding_thread_nothing() {
 }
 
 #[test]
+fn slow_strangers_keep_nobody_out() {
+    let Some(bench) = bench() else { return };
+    let slow = || {
+        let mut stream = connect(&bench).unwrap();
+        stream.write_all(b"GET /v1/ports HT").unwrap();
+        stream
+    };
+    // Many times the places that there are, and more all the time.
+    let mut strangers: Vec<_> = (0..200).map(|_| slow()).collect();
+    for _ in 0..10 {
+        let began = Instant::now();
+        assert_eq!(get(&bench, "/v1/config").0, 200);
+        let waited = began.elapsed();
+        strangers.extend((0..20).map(|_| slow()));
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+    }
+    // Answers that nobody reads keep nobody out either.
+    for stream in &mut strangers {
+        let _ = stream.write_all(b"TP/1.1\r\nhost: 127.0.0.1:8080\r\n\r\n"); // most are closed
+    }
+    assert_eq!(get(&bench, "/v1/config").0, 200);
+}
+
+#[test]
 fn a_flood_is_seen() {
     let Some(bench) = bench() else { return };
     under_flood(&bench, || {
@@ -359,6 +416,16 @@ fn in_a_browser(bench: &Bench) {
     };
     browser.show(1280, "light");
     browser.open(&format!("http://{PAGE}/"));
+    let login = "document.getElementById('login')";
+    let asks = |browser: &mut Browser| browser.ask(&format!("{login}.hidden === false"));
+    eventually("the page asks for its token", || {
+        asks(&mut browser) == Value::Bool(true)
+    });
+    let token = token(bench);
+    browser.ask(&format!(
+        "document.getElementById('token').value = {token:?}"
+    ));
+    browser.ask(&format!("{login}.requestSubmit()"));
     let shows = |browser: &mut Browser, what: &str, expression: &str| {
         let began = Instant::now();
         while browser.ask(expression) != Value::Bool(true) {
@@ -400,6 +467,6 @@ fn in_a_browser(bench: &Bench) {
     // Only the icon that a browser asks for by itself is missing.
     browser
         .errors
-        .retain(|error| !error.contains("favicon.ico"));
+        .retain(|error| !error.contains("favicon.ico") && !error.contains("401"));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }

@@ -34,14 +34,14 @@ pub const ELEMENT: Class = Class {
         Parameter::new(
             "socket",
             Kind::Text(107),
-            "/run/weir/ce.sock",
+            "/run/weir-ce/ce.sock",
             "Unix socket of the HTTP/JSON service; only its owner may use it",
         )
         .id(2),
         Parameter::new(
             "store",
             Kind::Text(FILE_MAX),
-            "/var/lib/weir/ce.redb",
+            "/var/lib/weir/ce.store",
             "file with the changes that operators made at run time; it is created with mode 0600",
         )
         .id(3),
@@ -60,14 +60,14 @@ pub const ELEMENT: Class = Class {
             "page",
             Kind::Text(64),
             "",
-            "address and port of loopback for browsers, like \"127.0.0.1:8080\"; every local user may read there; empty: only the socket has the page",
+            "address and port of loopback for browsers, like \"127.0.0.1:8080\"; who knows its token may read and change components there; empty: only the socket has the page",
         )
         .id(6),
         Parameter::new(
             "page_token",
             Kind::Text(FILE_MAX),
             "",
-            "file with a token of at least 16 letters and digits, which only its owner may read: who knows it may change components on `page`; empty: nobody may",
+            "file with a token of at least 16 letters and digits, which only its owner may read: the token of `page`; empty: a new one at each start, in the file beside `socket` that ends in `.token`",
         )
         .id(7),
         Parameter::new(

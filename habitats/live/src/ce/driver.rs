@@ -22,9 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weir_base::Instant;
 use weir_ce::Control;
-use weir_ce::contract::{
-    Answer, Member, Output, PathRecord, Records, Refusal, Request, StoreTicket, Ticket,
-};
+use weir_ce::contract::{Answer, Member, Output, Refusal, Request, StoreTicket, Ticket};
 use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
 use weir_ce::exception::remote::RemotePlan;
 use weir_ce::exception::remotes::{Effect, Remotes};
@@ -34,6 +32,7 @@ use weir_forces::session::ce::LinkId;
 use weir_forces::wire::Id;
 use weir_model::{Class, Value};
 
+use super::keeper::ToKeep;
 use super::store::Store;
 use super::taps::Taps;
 use super::{device, journal};
@@ -51,14 +50,6 @@ const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// A place where the CE listens, with the word for its transport.
 pub type Listening = (String, Listener);
-
-/// A change for the store.
-enum ToKeep {
-    /// For each FE, by name.
-    Records(StoreTicket, Vec<(String, Records)>),
-    /// A request for a path.
-    Path(StoreTicket, PathRecord),
-}
 
 /// Asks a running control element.
 #[derive(Clone, Debug)]
@@ -139,7 +130,9 @@ pub struct Driver {
     /// Its certificate and those of its FEs.
     pinned: Option<Pinned>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
-    store: threads::Sender<ToKeep>,
+    store: Arc<Store>,
+    /// Changes for the store.
+    changes: threads::Sender<ToKeep>,
     tasks: JoinSet<()>,
     next: u64,
 }
@@ -159,7 +152,8 @@ impl Driver {
         let driver = Self {
             control,
             inputs,
-            store: keep(store, sender.clone())?,
+            changes: keeper::start(Arc::clone(&store), sender.clone())?,
+            store,
             sender,
             bridge: Bridge::new(clock::now(), &[]),
             devices: BTreeMap::new(),
@@ -363,7 +357,7 @@ impl Driver {
             } else if let Some((ticket, answer)) = self.paths.poll_answer() {
                 self.carry_out(Output::Answer(ticket, answer));
             } else if let Some((ticket, record)) = self.paths.poll_store() {
-                let _ = self.store.send(ToKeep::Path(ticket, record)); // as below
+                let _ = self.changes.send(ToKeep::Path(ticket, record)); // as below
             } else if let Some(effect) = self.remotes.poll_effect() {
                 self.act(effect);
             } else if let Some(request) = self.bridge.poll_device() {
@@ -404,7 +398,7 @@ impl Driver {
             }
             Output::Store(ticket, changes) => {
                 // A thread that has ended answers no more; its end is in the log.
-                let _ = self.store.send(ToKeep::Records(ticket, changes));
+                let _ = self.changes.send(ToKeep::Records(ticket, changes));
             }
             Output::Noticed(_) => {}     // readers fetch
             Output::Redirected(..) => {} // `remotes` has taken it
@@ -471,27 +465,4 @@ async fn read(link: LinkId, mut incoming: Incoming, inputs: mpsc::Sender<Input>)
         }
     }
     let _ = inputs.send(Input::Ended(link)).await;
-}
-
-/// Starts the thread that writes the store.
-fn keep(
-    store: Arc<Store>,
-    inputs: mpsc::Sender<Input>,
-) -> std::io::Result<threads::Sender<ToKeep>> {
-    let (sender, changes) = threads::channel::<ToKeep>();
-    let work = move || {
-        for change in changes {
-            let (ticket, done) = match change {
-                ToKeep::Records(ticket, records) => (ticket, store.keep(&records)),
-                ToKeep::Path(ticket, record) => (ticket, store.keep_request(&record)),
-            };
-            if inputs.blocking_send(Input::Stored(ticket, done)).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("ce-store".to_owned())
-        .spawn(work)?;
-    Ok(sender)
 }

@@ -10,6 +10,7 @@ mod device;
 pub mod driver;
 mod faults;
 mod journal;
+mod keeper;
 pub mod store;
 mod taps;
 

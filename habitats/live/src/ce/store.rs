@@ -1,54 +1,67 @@
-//! The store of a control element: what operators want of each FE, in one file (redb).
+//! The store of a control element: what operators want of each FE.
 //!
-//! | table | key | value |
-//! |---|---|---|
-//! | `format` | `version` | version of this layout |
-//! | `desired` | FE, path in its configuration | `+` exists, `-` default, or type and value |
-//! | `components` | FE, path of class, instance and names | the value as text |
-//! | `routes` | FE, prefix, metric | next router (or nothing), port |
-//! | `requests` | number of a request for a path, key | the value as text |
+//! | file | content |
+//! |---|---|
+//! | `STORE` | the state at the last rewrite, and every change since (`log`) |
+//! | `STORE.copy` | the same once more: the way back when `STORE` is damaged |
+//! | `STORE.lock` | held by the process that uses the store |
 //!
-//! Every change is durable before it is confirmed, so it survives `kill -9` and a loss of power. The file belongs to
-//! one process at a time, and only its owner may read it.
+//! | key, with tabs between its parts | value |
+//! |---|---|
+//! | `desired`, FE, path in its configuration | `+` exists, `-` default, or type and value |
+//! | `component`, FE, path of class, instance and names | the value as text |
+//! | `route`, FE, prefix, metric | next router (or nothing), tab, port |
+//! | `request`, number of a request for a path | its keys and values as JSON |
+//!
+//! A change is confirmed when both files have it on disk, so it survives `kill -9` and a loss of power. Only the last
+//! line of `STORE` can be torn, and only while the copy does not have it; anything else that is wrong is damage: it is
+//! reported, never repaired by guessing. A change that cannot be written is taken back, and the next one is tried with
+//! files that are opened again. The files are rewritten when the changes outgrow the state.
+
+mod files;
+mod log;
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
-};
 use weir_base::setting::Scalar;
 use weir_ce::contract::{PathRecord, Records};
 use weir_ce::desired::Wish;
 use weir_ce::network::Keys;
-use weir_ce::route::{Hop, RouteKey, RouteRecord};
+use weir_ce::route::{Hop, RouteKey};
 use weir_model::ComponentPath;
 
-/// The version of the layout.
-const VERSION: u64 = 1;
-/// Between the segments of a path. Names are printable.
-const SEPARATOR: char = '\u{1f}';
+use self::files::Files;
+use self::log::Entry;
+use crate::mutex::lock;
 
-const FORMAT: TableDefinition<'_, &str, u64> = TableDefinition::new("format");
-const DESIRED: Texts = TableDefinition::new("desired");
-const COMPONENTS: Texts = TableDefinition::new("components");
+/// Between the parts of a key or value. Names are printable.
+const SEPARATOR: char = '\t';
 
-const ROUTES: Routes = TableDefinition::new("routes");
-
-/// A table of requests for paths.
-type Requests = TableDefinition<'static, (u64, &'static str), &'static str>;
-const REQUESTS: Requests = TableDefinition::new("requests");
-
-type Routes =
-    TableDefinition<'static, (&'static str, &'static str, u32), (&'static str, &'static str)>;
-type Texts = TableDefinition<'static, (&'static str, &'static str), &'static str>;
+/// The event of a store that has failed.
+const UNWRITABLE: &str =
+    "the store cannot be written: changes of operators are refused until it can";
 
 /// The store.
 #[derive(Debug)]
 pub struct Store {
-    database: Database,
+    files: Mutex<Files>,
+    health: Mutex<Health>,
+}
+
+/// How a store is.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// The file.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Changes that could not be written.
+    pub failures: u64,
+    /// Why changes cannot be written now; `None` if they can.
+    pub error: Option<String>,
 }
 
 /// Everything that is kept for one FE.
@@ -68,262 +81,209 @@ pub enum StoreError {
     /// Another process has it.
     #[error("another `weir ce` uses the store {}; give each its own `store`", .0.display())]
     InUse(PathBuf),
-    /// It is no store, or is damaged.
-    #[error("{} is no store of a CE, or is damaged: {why}; move it away to begin with the configuration alone", path.display())]
+    /// It does not exist, and another file shows that it did.
+    #[error("the store {} does not exist, but {} does; {remedy}", path.display(), other.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The other file.
+        other: PathBuf,
+        /// How to go on.
+        remedy: String,
+    },
+    /// It cannot be read as a whole.
+    #[error("the store {} cannot be used: {why}; {remedy}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The reason.
         why: String,
+        /// How to go on.
+        remedy: String,
     },
-    /// A later version of weir wrote it.
-    #[error("the store {} has version {version}, and this weir reads version {VERSION}; use a later weir", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u64,
-    },
-    /// The file cannot be opened.
+    /// A file cannot be opened, read or written.
     #[error("`store` {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
 impl Store {
-    /// Opens a store, or creates it with mode 0600, and its folder if necessary.
+    /// Opens a store. A store that does not exist is created with mode 0600, and its folder if necessary; a file that is
+    /// empty or damaged is an error.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let io = |source| StoreError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-            let mut builder = DirBuilder::new();
-            builder
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(io)?;
+        let mut files = Files::open(path)?;
+        // A full disk must not keep a control element from starting.
+        let error = files.settle().err().map(|error| error.to_string());
+        if let Some(error) = &error {
+            tracing::error!(error, "{UNWRITABLE}");
         }
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options.open(path).map_err(io)?;
-        let database = Database::builder()
-            .create_file(file)
-            .map_err(|error| match error {
-                DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(path.to_owned()),
-                DatabaseError::Storage(StorageError::Io(source))
-                    if source.kind() != std::io::ErrorKind::InvalidData =>
-                {
-                    io(source)
-                }
-                other => damaged(path, other),
-            })?;
-        let store = Self { database };
-        match store.version().map_err(|e| damaged(path, e))? {
-            VERSION => Ok(store),
-            version => Err(StoreError::Newer {
-                path: path.to_owned(),
-                version,
-            }),
-        }
-    }
-
-    /// The version of the layout, which a new store gets here.
-    fn version(&self) -> Result<u64, redb::Error> {
-        let write = self.database.begin_write()?;
-        let version = {
-            let mut format = write.open_table(FORMAT)?;
-            let version = format.get("version")?.map(|version| version.value());
-            match version {
-                Some(version) => version,
-                None => {
-                    format.insert("version", VERSION)?;
-                    VERSION
-                }
-            }
+        let health = Health {
+            path: files.main.path.clone(),
+            bytes: files.main.length,
+            failures: 0,
+            error,
         };
-        write.open_table(DESIRED)?;
-        write.open_table(COMPONENTS)?;
-        write.open_table(ROUTES)?;
-        write.open_table(REQUESTS)?;
-        write.commit()?;
-        Ok(version)
+        Ok(Self {
+            files: Mutex::new(files),
+            health: Mutex::new(health),
+        })
     }
 
     /// Everything that is kept, by the names of the FEs.
     pub fn read(&self) -> Result<BTreeMap<String, Kept>, String> {
         let mut all: BTreeMap<String, Kept> = BTreeMap::new();
-        let failed = |e: redb::Error| format!("the store cannot be read: {e}");
-        for (fe, path, text) in self.rows(DESIRED).map_err(failed)? {
-            let damaged = || format!("the store has `{text}` for {fe}:{path}, which is no wish");
-            let wish = wish(&text).ok_or_else(damaged)?;
-            all.entry(fe).or_default().desired.insert(path, wish);
+        for (key, text) in lock(&self.files).state()? {
+            let mut parts = key.split(SEPARATOR);
+            let (Some(table), Some(fe)) = (parts.next(), parts.next()) else {
+                return Err(format!("the store has the key `{}`", key.escape_debug()));
+            };
+            let wrong = || {
+                format!(
+                    "the store has `{}`: `{}`",
+                    key.escape_debug(),
+                    text.escape_debug()
+                )
+            };
+            if table == "request" {
+                continue; // it belongs to the network
+            }
+            let kept = all.entry(fe.to_owned()).or_default();
+            match table {
+                "desired" => {
+                    let wish = wish(&text).ok_or_else(wrong)?;
+                    kept.desired.insert(ComponentPath::new(parts), wish);
+                }
+                "component" => {
+                    kept.components.insert(ComponentPath::new(parts), text);
+                }
+                "route" => {
+                    let (key, hop) = route(parts, &text).ok_or_else(wrong)?;
+                    kept.routes.put(key, Some(hop));
+                }
+                _ => return Err(wrong()),
+            }
         }
-        for (fe, path, text) in self.rows(COMPONENTS).map_err(failed)? {
-            all.entry(fe).or_default().components.insert(path, text);
-        }
-        self.read_routes(&mut all)?;
         Ok(all)
     }
 
     /// The requests for paths, by number.
     pub fn read_requests(&self) -> Result<BTreeMap<u64, Keys>, String> {
-        let read = || -> Result<BTreeMap<u64, Keys>, redb::Error> {
-            let mut all: BTreeMap<u64, Keys> = BTreeMap::new();
-            let read = self.database.begin_read()?;
-            for row in read.open_table(REQUESTS)?.iter()? {
-                let (place, text) = row?;
-                let (number, key) = place.value();
-                let keys = all.entry(number).or_default();
-                keys.insert(key.to_owned(), text.value().to_owned());
-            }
-            Ok(all)
-        };
-        read().map_err(|e| format!("the store cannot be read: {e}"))
+        let state = lock(&self.files).state()?;
+        let requests = state.into_iter().filter_map(|(key, text)| {
+            let number = key.strip_prefix("request")?.strip_prefix(SEPARATOR)?;
+            let wrong = || {
+                format!(
+                    "the store has request `{number}`: `{}`",
+                    text.escape_debug()
+                )
+            };
+            let request = || Some((number.parse().ok()?, serde_json::from_str(&text).ok()?));
+            Some(request().ok_or_else(wrong))
+        });
+        requests.collect()
     }
 
     /// Makes a request for a path durable, or its end.
-    pub fn keep_request(&self, record: &PathRecord) -> Result<(), String> {
-        self.write_request(record).map_err(|e| e.to_string())
-    }
-
-    fn write_request(&self, (number, keys): &PathRecord) -> Result<(), redb::Error> {
-        let write = self.database.begin_write()?;
-        {
-            let mut table = write.open_table(REQUESTS)?;
-            table.retain_in((*number, "")..(*number + 1, ""), |_, _| false)?;
-            for (key, text) in keys.iter().flatten() {
-                table.insert((*number, &key[..]), &text[..])?;
-            }
-        }
-        write.commit()?;
-        Ok(())
-    }
-
-    fn read_routes(&self, all: &mut BTreeMap<String, Kept>) -> Result<(), String> {
-        let failed = |e: redb::Error| format!("the store cannot be read: {e}");
-        let open = || {
-            let read = self.database.begin_read()?;
-            Ok(read.open_table(ROUTES)?)
-        };
-        let table = open().map_err(failed)?;
-        for row in table.iter().map_err(|e| failed(e.into()))? {
-            let (key, hop) = row.map_err(|e| failed(e.into()))?;
-            let ((fe, prefix, metric), (gateway, port)) = (key.value(), hop.value());
-            let (key, hop) = route(prefix, metric, gateway, port).ok_or_else(|| {
-                format!("the store has `{prefix} via {gateway}` for {fe}, which is no route")
-            })?;
-            match all.get_mut(fe) {
-                Some(kept) => kept.routes.put(key, Some(hop)),
-                None => all
-                    .entry(fe.to_owned())
-                    .or_default()
-                    .routes
-                    .put(key, Some(hop)),
-            }
-        }
-        Ok(())
-    }
-
-    fn rows(&self, table: Texts) -> Result<Vec<(String, ComponentPath, String)>, redb::Error> {
-        let read = self.database.begin_read()?;
-        let table = read.open_table(table)?;
-        let mut rows = Vec::new();
-        for row in table.iter()? {
-            let (key, text) = row?;
-            let (fe, path) = key.value();
-            let path = ComponentPath::new(path.split(SEPARATOR));
-            rows.push((fe.to_owned(), path, text.value().to_owned()));
-        }
-        Ok(rows)
+    pub fn keep_request(&self, (number, keys): &PathRecord) -> Result<(), String> {
+        let text = keys.as_ref().map(serde_json::to_string).transpose();
+        let text = text.map_err(|e| e.to_string())?;
+        self.change(&[(key("request", &number.to_string(), [])?, text)])
     }
 
     /// Makes changes durable: all of them or none.
     pub fn keep(&self, changes: &[(String, Records)]) -> Result<(), String> {
-        self.write(changes).map_err(|e| e.to_string())
-    }
-
-    fn write(&self, changes: &[(String, Records)]) -> Result<(), redb::Error> {
-        let write = self.database.begin_write()?;
+        let mut entries = Vec::new();
         for (fe, records) in changes {
-            let wishes = records.desired.iter();
-            let wishes = wishes.map(|(path, wish)| (path, wish.as_ref().map(text)));
-            put(&write, DESIRED, fe, wishes)?;
-            let texts = records.components.iter();
-            put(
-                &write,
-                COMPONENTS,
-                fe,
-                texts.map(|(path, text)| (path, text.clone())),
-            )?;
-            put_routes(&write, fe, &records.routes)?;
-        }
-        write.commit()?;
-        Ok(())
-    }
-}
-
-fn put<'a>(
-    write: &redb::WriteTransaction,
-    table: Texts,
-    fe: &str,
-    texts: impl Iterator<Item = (&'a ComponentPath, Option<String>)>,
-) -> Result<(), redb::Error> {
-    let mut table = write.open_table(table)?;
-    for (path, text) in texts {
-        let key = path.segments().join(&SEPARATOR.to_string());
-        match text {
-            Some(text) => table.insert((fe, &key[..]), &text[..])?,
-            None => table.remove((fe, &key[..]))?,
-        };
-    }
-    Ok(())
-}
-
-fn put_routes(
-    write: &redb::WriteTransaction,
-    fe: &str,
-    records: &[RouteRecord],
-) -> Result<(), redb::Error> {
-    let mut table = write.open_table(ROUTES)?;
-    for ((prefix, metric), hop) in records {
-        let prefix = prefix.to_string();
-        match hop {
-            Some(hop) => {
-                let gateway = hop.gateway.map(|gateway| gateway.to_string());
-                let hop = (gateway.as_deref().unwrap_or_default(), &*hop.port);
-                table.insert((fe, &prefix[..], *metric), hop)?
+            for (path, wish) in &records.desired {
+                entries.push((
+                    key("desired", fe, path.segments())?,
+                    wish.as_ref().map(text),
+                ));
             }
-            None => table.remove((fe, &prefix[..], *metric))?,
-        };
+            for (path, text) in &records.components {
+                entries.push((key("component", fe, path.segments())?, text.clone()));
+            }
+            for ((prefix, metric), hop) in &records.routes {
+                let (prefix, metric) = (prefix.to_string(), metric.to_string());
+                let hop = hop.as_ref().map(|hop| {
+                    let gateway = hop.gateway.map(|gateway| gateway.to_string());
+                    format!("{}{SEPARATOR}{}", gateway.unwrap_or_default(), hop.port)
+                });
+                entries.push((key("route", fe, [&prefix[..], &metric[..]])?, hop));
+            }
+        }
+        self.change(&entries)
     }
-    Ok(())
+
+    /// How the store is.
+    pub fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    /// If changes could not be written: whether they can again.
+    pub fn try_again(&self) {
+        if lock(&self.health).error.is_some() {
+            let _ = self.change(&[]); // the result is logged and shown
+        }
+    }
+
+    fn change(&self, entries: &[Entry]) -> Result<(), String> {
+        let mut files = lock(&self.files);
+        let done = files.change(entries).map_err(|e| e.to_string());
+        let mut health = lock(&self.health);
+        health.bytes = files.main.length;
+        match &done {
+            Ok(()) if health.error.take().is_some() => {
+                tracing::info!(store = %health.path.display(), "the store can be written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                health.failures += u64::from(!entries.is_empty());
+                if health.error.as_ref() != Some(error) {
+                    tracing::error!(error, "{UNWRITABLE}");
+                }
+                health.error = Some(error.clone());
+            }
+        }
+        done
+    }
 }
 
-fn route(prefix: &str, metric: u32, gateway: &str, port: &str) -> Option<(RouteKey, Hop)> {
+fn key<'a>(
+    table: &str,
+    name: &'a str,
+    parts: impl IntoIterator<Item = &'a str>,
+) -> Result<String, String> {
+    let mut key = table.to_owned();
+    for part in std::iter::once(name).chain(parts) {
+        if part.contains(SEPARATOR) {
+            return Err(format!(
+                "`{}`: a name cannot have a tab",
+                part.escape_debug()
+            ));
+        }
+        key.push(SEPARATOR);
+        key.push_str(part);
+    }
+    Ok(key)
+}
+
+fn route<'a>(mut key: impl Iterator<Item = &'a str>, text: &str) -> Option<(RouteKey, Hop)> {
+    let (prefix, metric) = (key.next()?, key.next()?);
+    let (gateway, port) = text.split_once(SEPARATOR)?;
     let gateway = match gateway {
         "" => None,
         gateway => Some(gateway.parse().ok()?),
     };
     let port = port.into();
-    Some(((prefix.parse().ok()?, metric), Hop { gateway, port }))
-}
-
-fn damaged(path: &Path, why: impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged {
-        path: path.to_owned(),
-        why: why.to_string(),
-    }
+    Some((
+        (prefix.parse().ok()?, metric.parse().ok()?),
+        Hop { gateway, port },
+    ))
 }
 
 fn text(wish: &Wish) -> String {
@@ -337,7 +297,8 @@ fn text(wish: &Wish) -> String {
     }
 }
 
-fn wish(text: &str) -> Option<Wish> {
+/// A wish from its text.
+pub fn wish(text: &str) -> Option<Wish> {
     let mut letters = text.chars();
     let kind = letters.next()?;
     let value = letters.as_str();
@@ -357,6 +318,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
+    use super::files::{CHANGES_BYTES_MIN, with_suffix};
     use super::*;
 
     /// A folder of this test, which goes with it.
@@ -370,7 +332,7 @@ mod tests {
         }
 
         fn store(&self) -> PathBuf {
-            self.0.join("ce.redb")
+            self.0.join("ce.store")
         }
     }
 
@@ -464,34 +426,215 @@ mod tests {
         assert_eq!(kept, BTreeMap::from([(1, keys("a")), (2, other)]));
     }
 
+    fn wish_of(n: i64) -> Vec<(String, Records)> {
+        let desired = vec![(path("a.b"), Some(Wish::Is(Scalar::Integer(n))))];
+        let records = Records {
+            desired,
+            ..Records::default()
+        };
+        vec![("edge1".to_owned(), records)]
+    }
+
+    fn kept(store: &Store) -> Option<Wish> {
+        let kept = store.read().unwrap();
+        kept.get("edge1")?.desired.get(&path("a.b")).cloned()
+    }
+
+    fn refused(path: &Path) -> String {
+        Store::open(path).unwrap_err().to_string()
+    }
+
     #[test]
-    fn a_store_that_cannot_be_used_says_why() {
+    fn only_one_process_has_a_store_and_only_its_owner_reads_it() {
         let folder = Folder::new("stores");
         let store = Store::open(&folder.store()).unwrap();
-        let error = Store::open(&folder.store()).unwrap_err().to_string();
+        let error = refused(&folder.store());
         assert!(
             error.starts_with("another `weir ce` uses the store"),
             "{error}"
         );
-        let write = store.database.begin_write().unwrap();
-        write
-            .open_table(FORMAT)
-            .unwrap()
-            .insert("version", 2)
-            .unwrap();
-        write.commit().unwrap();
+        store.keep(&wish_of(1)).unwrap();
+        for name in ["", ".copy", ".lock"] {
+            let metadata = fs::metadata(with_suffix(&folder.store(), name)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn any_damage_is_reported_and_the_copy_is_the_way_back() {
+        let folder = Folder::new("damage");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        (0..8).for_each(|n| store.keep(&wish_of(n)).unwrap());
         drop(store);
-        let error = Store::open(&folder.store()).unwrap_err().to_string();
-        assert!(error.contains("has version 2"), "{error}");
-        fs::write(
-            folder.store(),
-            "this is a text and no store, and it is long enough",
-        )
-        .unwrap();
-        let error = Store::open(&folder.store()).unwrap_err().to_string();
+        let whole = fs::read(&file).unwrap();
+        let check = |bytes: &[u8], what: &str| {
+            fs::write(&file, bytes).unwrap();
+            let error = refused(&file);
+            assert!(error.contains(&*file.to_string_lossy()), "{what}: {error}");
+            assert!(error.contains("cp -p "), "{what}: {error}");
+            assert_eq!(fs::read(&file).unwrap(), bytes, "{what}");
+            fs::copy(&copy, &file).unwrap();
+            let store = Store::open(&file).unwrap();
+            assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(7))), "{what}");
+        };
+        (0..whole.len()).for_each(|length| check(&whole[..length], &format!("cut to {length}")));
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            check(&bytes, &format!("flip at {at}"));
+        }
+        let mut longer = whole.clone();
+        longer.extend_from_slice(&whole[..100]);
+        check(&longer, "two lines more");
+        check(&[0; 4096], "zeros");
+        check(b"redb\x1a\x0a\xa9\x0d\x0a".as_slice(), "redb");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_left_alone() {
+        let folder = Folder::new("kinds");
+        let file = folder.store();
+        fs::create_dir_all(&file).unwrap();
+        assert!(refused(&file).contains("directory"), "{}", refused(&file));
+        fs::remove_dir(&file).unwrap();
+        for (bytes, words) in [
+            (&b""[..], "it is empty"),
+            (
+                b"this is a text and no store",
+                "it is not a store of a control element",
+            ),
+            (b"redb\x1a\x0a\xa9\x0d\x0a", "convert it: `mv "),
+        ] {
+            fs::write(&file, bytes).unwrap();
+            let error = refused(&file);
+            assert!(error.contains(words), "{error}");
+            assert_eq!(fs::read(&file).unwrap(), bytes);
+        }
+        fs::write(&file, newer_header()).unwrap();
         assert!(
-            error.contains("is no store of a CE, or is damaged"),
+            refused(&file).contains("has version 3"),
+            "{}",
+            refused(&file)
+        );
+        fs::remove_file(&file).unwrap();
+        fs::write(file.with_extension("redb"), "redb").unwrap();
+        let error = refused(&file.with_extension("other"));
+        assert!(error.contains("ce.redb does"), "{error}");
+    }
+
+    fn newer_header() -> Vec<u8> {
+        super::log::line_of_tests("[\"weir-ce-store\",3]")
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_a_lost_file_is_no_new_store() {
+        let folder = Folder::new("links");
+        let (file, link) = (folder.store(), folder.0.join("link"));
+        drop(Store::open(&file).unwrap());
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let store = Store::open(&link).unwrap();
+        store.keep(&wish_of(7)).unwrap();
+        drop(store);
+        assert!(link.is_symlink());
+        assert_eq!(
+            kept(&Store::open(&file).unwrap()),
+            Some(Wish::Is(Scalar::Integer(7)))
+        );
+        fs::remove_file(&file).unwrap();
+        assert!(
+            refused(&link).contains("symbolic link"),
+            "{}",
+            refused(&link)
+        );
+        let error = refused(&file);
+        assert!(
+            error.contains("does not exist, but") && error.contains("cp -p"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn a_crash_costs_at_most_the_change_that_was_not_confirmed() {
+        let folder = Folder::new("torn");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        store.keep(&wish_of(1)).unwrap();
+        let confirmed = fs::read(&file).unwrap();
+        store.keep(&wish_of(2)).unwrap();
+        drop(store);
+        let whole = fs::read(&file).unwrap();
+        for length in confirmed.len()..=whole.len() {
+            for in_copy in [confirmed.len(), length] {
+                if in_copy > confirmed.len() && length < whole.len() {
+                    continue; // the copy is written after the store
+                }
+                fs::write(&file, &whole[..length]).unwrap();
+                fs::write(&copy, &whole[..in_copy]).unwrap();
+                let store = Store::open(&file).unwrap();
+                let expected = if length == whole.len() { 2 } else { 1 };
+                assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(expected))));
+                store.keep(&wish_of(3)).unwrap();
+                assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_moved_while_it_is_used_is_put_back_or_the_change_is_refused() {
+        let folder = Folder::new("moved");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        store.keep(&wish_of(1)).unwrap();
+        let old = fs::read(&file).unwrap();
+        store.keep(&wish_of(2)).unwrap();
+        fs::remove_file(&copy).unwrap();
+        store.keep(&wish_of(3)).unwrap();
+        fs::remove_file(&file).unwrap();
+        store.keep(&wish_of(4)).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
+        let aside = folder.0.join("aside");
+        fs::rename(&file, &aside).unwrap();
+        fs::write(&file, &old).unwrap();
+        let error = store.keep(&wish_of(5)).unwrap_err();
+        assert!(
+            error.contains("not the file that this process has written"),
+            "{error}"
+        );
+        assert_eq!(store.health().failures, 1);
+        assert!(store.health().error.is_some());
+        assert_eq!(fs::read(&file).unwrap(), old);
+        fs::rename(&aside, &file).unwrap();
+        store.try_again();
+        assert_eq!(store.health().error, None);
+        store.keep(&wish_of(6)).unwrap();
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(6))));
+    }
+
+    #[test]
+    fn the_files_grow_with_the_state_and_not_with_the_changes() {
+        let folder = Folder::new("grow");
+        let file = folder.store();
+        let store = Store::open(&file).unwrap();
+        let text = "x".repeat(1 << 16);
+        for n in 0..64 {
+            let components = vec![(path("FEObject.1.FEName"), Some(format!("{n}{text}")))];
+            let records = Records {
+                components,
+                ..Records::default()
+            };
+            store.keep(&[("edge1".to_owned(), records)]).unwrap();
+            store.keep(&wish_of(n)).unwrap();
+        }
+        let bytes = fs::metadata(&file).unwrap().len();
+        assert!(bytes < CHANGES_BYTES_MIN + (2 << 16), "{bytes}");
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        drop(store);
+        let store = Store::open(&file).unwrap();
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        assert!(
+            store.read().unwrap()["edge1"].components[&path("FEObject.1.FEName")]
+                .starts_with("63x")
         );
     }
 }

@@ -1,11 +1,11 @@
 //! The tables of a control element.
 
 use weir_base::Instant;
-use weir_ce::tables::{CERTIFICATES, CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS};
+use weir_ce::tables::{CERTIFICATES, CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS, STORE};
 use weir_model::{Class, Value};
 
 use super::Driver;
-use crate::ce::{certificates, channels, faults};
+use crate::ce::{certificates, channels, faults, keeper};
 
 impl Driver {
     /// The rows of a table.
@@ -19,6 +19,7 @@ impl Driver {
                 let name = |id| self.control.name(id).map(str::to_owned);
                 certificates::rows(self.pinned.as_ref(), name)
             }
+            id if id == STORE.id => keeper::rows(&self.store.health()),
             _ => self.control.table(now, class),
         }
     }

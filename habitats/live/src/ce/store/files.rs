@@ -1,0 +1,295 @@
+//! The files of a store: opened, decided about, changed and rewritten.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan};
+
+/// Keys in one line of a state.
+const LINE_ENTRIES: usize = 1000;
+/// Changes may always take this many bytes before the files are rewritten.
+pub(super) const CHANGES_BYTES_MIN: u64 = 1 << 20;
+
+/// The files of a store.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) main: Log,
+    copy: Log,
+    /// Held while the store is open.
+    lock: Option<File>,
+    /// Number of the last change.
+    last: u64,
+    /// Bytes from which on the files are rewritten.
+    rewrite_at: u64,
+    /// Whether both files end with the last change, as far as is known.
+    is_sound: bool,
+}
+
+impl Files {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+            let mut builder = DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(folder);
+            made.map_err(of(path))?;
+        }
+        let path = &resolved(path).map_err(of(path))?;
+        let lock = Some(locked(path)?);
+        let main = match Log::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Self::create(path, lock);
+            }
+            main => main.map_err(of(path))?,
+        };
+        let scanned = scan(&main.file, u64::MAX, |_| {}).map_err(of(path))?;
+        let copy = with_suffix(path, ".copy");
+        let copied = Log::open(&copy)
+            .and_then(|copy| Ok((scan(&copy.file, u64::MAX, |_| {})?, copy)))
+            .ok();
+        decide(path, &scanned, copied.as_ref().map(|(scan, _)| scan))?;
+        Ok(Self {
+            copy: match copied {
+                Some((scan, log)) => Log {
+                    length: scan.length,
+                    ..log
+                },
+                None => Log {
+                    path: copy,
+                    file: main.file.try_clone().map_err(of(path))?,
+                    length: 0,
+                },
+            },
+            main: Log {
+                length: scanned.length,
+                ..main
+            },
+            lock,
+            last: scanned.last,
+            rewrite_at: rewrite_at(scanned.state_length),
+            is_sound: false,
+        })
+    }
+
+    /// A new store, unless another file shows that there was one.
+    fn create(path: &Path, lock: Option<File>) -> Result<Self, StoreError> {
+        let (copy, redb) = (with_suffix(path, ".copy"), path.with_extension("redb"));
+        let missing = |other: PathBuf, remedy| StoreError::Missing {
+            path: path.to_owned(),
+            other,
+            remedy,
+        };
+        if copy.exists() {
+            let remedy =
+                back(&copy, path) + ", or move the copy away to begin with the configuration alone";
+            return Err(missing(copy, remedy));
+        }
+        if redb.exists() {
+            let remedy =
+                convert(&redb, path) + ", or move it away to begin with the configuration alone";
+            return Err(missing(redb, remedy));
+        }
+        let create = |path: &Path| {
+            let line = header_line(0, 0);
+            Log::replace(path, |out| out.write_all(&line?)).map_err(of(path))
+        };
+        let files = Self {
+            main: create(path)?,
+            copy: create(&copy)?,
+            lock,
+            last: 0,
+            rewrite_at: rewrite_at(0),
+            is_sound: true,
+        };
+        tracing::info!(store = %path.display(), "a new store: nothing is kept from operators yet");
+        Ok(files)
+    }
+
+    /// Everything in the store, by key.
+    pub(super) fn state(&self) -> Result<BTreeMap<String, String>, String> {
+        let mut state = BTreeMap::new();
+        let path = self.main.path.display();
+        let scan = scan(&self.main.file, self.main.length, |(key, value)| {
+            match value {
+                Some(value) => state.insert(key, value),
+                None => state.remove(&key),
+            };
+        });
+        let scan = scan.map_err(|error| format!("{path}: {error}"))?;
+        match scan.fault {
+            Some(fault) => Err(format!("{path}: {fault}")),
+            None if scan.last != self.last => {
+                Err(format!("{path}: another program has changed it"))
+            }
+            None => Ok(state),
+        }
+    }
+
+    /// Makes a change durable, or leaves everything as it was.
+    pub(super) fn change(&mut self, entries: &[Entry]) -> io::Result<()> {
+        self.settle()?;
+        let line = change_line(self.last + 1, entries)?;
+        let before = [self.main.length, self.copy.length];
+        let written = self.main.append(&line);
+        if let Err(error) = written.and_then(|()| self.copy.append(&line)) {
+            [self.main.length, self.copy.length] = before;
+            self.is_sound = self.main.cut().and_then(|()| self.copy.cut()).is_ok();
+            return Err(error);
+        }
+        self.last += 1;
+        if self.main.length >= self.rewrite_at
+            && let Err(error) = self.rewrite()
+        {
+            self.rewrite_at = 2 * self.main.length;
+            tracing::warn!(%error, "the store cannot be rewritten shorter; its changes are kept as they are");
+        }
+        Ok(())
+    }
+
+    /// Sees to it that both files are there and end with the last change: after a failure, and after somebody has moved one.
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        if self.is_sound && self.main.is_in_place() && self.copy.is_in_place() {
+            return Ok(());
+        }
+        self.is_sound = false;
+        self.lock = None; // or it would be in its own way
+        self.lock = Some(locked(&self.main.path).map_err(io::Error::other)?);
+        self.main = match self.main.reopened(self.last)? {
+            Some(main) => main,
+            None => self.main.copied_to(&self.main.path)?,
+        };
+        self.copy = match self.copy.reopened(self.last) {
+            Ok(Some(copy)) => copy,
+            missing_or_other => {
+                if let Err(error) = missing_or_other {
+                    tracing::warn!(%error, "the copy of the store is written again");
+                }
+                self.main.copied_to(&self.copy.path)?
+            }
+        };
+        self.is_sound = true;
+        Ok(())
+    }
+
+    /// Replaces both files by ones that have the state only.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let state = self.state().map_err(io::Error::other)?;
+        let entries: Vec<Entry> = state
+            .into_iter()
+            .map(|(key, value)| (key, Some(value)))
+            .collect();
+        let lines: Vec<_> = entries.chunks(LINE_ENTRIES).collect();
+        let base = self.last;
+        self.main = Log::replace(&self.main.path, |out| {
+            out.write_all(&header_line(base, lines.len())?)?;
+            let mut lines = (base + 1..).zip(&lines);
+            lines.try_for_each(|(number, entries)| out.write_all(&change_line(number, entries)?))
+        })?;
+        self.last += lines.len() as u64;
+        self.rewrite_at = rewrite_at(self.main.length);
+        self.is_sound = false; // until the copy is the same
+        self.copy = self.main.copied_to(&self.copy.path)?;
+        self.is_sound = true;
+        Ok(())
+    }
+}
+
+fn rewrite_at(state_length: u64) -> u64 {
+    state_length + state_length.max(CHANGES_BYTES_MIN)
+}
+
+/// Whether a file can be used, beside what its copy has.
+fn decide(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreError> {
+    let confirmed = copy.map_or(0, |copy| copy.last);
+    let whole = copy.filter(|copy| matches!(copy.fault, None | Some(Fault::Torn(_))));
+    let why = match &main.fault {
+        None if confirmed <= main.last => return Ok(()),
+        None => format!(
+            "it ends with change {}, and its copy has change {confirmed}",
+            main.last
+        ),
+        Some(fault @ Fault::Torn(_)) if whole.is_some() && confirmed <= main.last => {
+            tracing::warn!(store = %path.display(), %fault, "a change that was never confirmed is removed from the store");
+            return Ok(());
+        }
+        Some(fault) => fault.to_string(),
+    };
+    let copied = with_suffix(path, ".copy");
+    let alone = format!(
+        "move {} and {} away to begin with the configuration alone",
+        path.display(),
+        copied.display()
+    );
+    let remedy = match &main.fault {
+        Some(Fault::Newer(_)) => "use a later weir".to_owned(),
+        _ if whole.is_some() => back(&copied, path),
+        Some(Fault::Redb) => convert(path, path),
+        Some(Fault::Torn(_) | Fault::Damaged(_)) => format!(
+            "`truncate -s {} {}` keeps the changes before that, or {alone}",
+            main.length,
+            path.display()
+        ),
+        _ => alone,
+    };
+    Err(StoreError::Damaged {
+        path: path.to_owned(),
+        why,
+        remedy,
+    })
+}
+
+/// How to go back to a copy.
+fn back(copy: &Path, path: &Path) -> String {
+    let (copy, path) = (copy.display(), path.display());
+    format!("its copy is whole: `cp -p {copy} {path}` goes back to it")
+}
+
+/// How to convert a store of earlier versions.
+fn convert(old: &Path, new: &Path) -> String {
+    let (old, new) = (old.display(), new.display());
+    format!(
+        "convert it: `mv {old} {old}.old`, and in weir's sources `cargo run -p weir-live --example convert-store -- {old}.old {new}`"
+    )
+}
+
+/// The file that a path leads to, so that links stay links.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.is_symlink() {
+            true => Err(io::Error::other(
+                "it is a symbolic link to a file that does not exist",
+            )),
+            false => Ok(path.to_owned()),
+        },
+        resolved => resolved,
+    }
+}
+
+/// The lock of a store.
+fn locked(path: &Path) -> Result<File, StoreError> {
+    let name = with_suffix(path, ".lock");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(&name).map_err(of(&name))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(of(&name)(error)),
+    }
+}
+
+fn of(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |source| StoreError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
