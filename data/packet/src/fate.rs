@@ -1,7 +1,6 @@
 //! Every reason for which a packet can be dropped or marked, and the counters for them.
 //!
-//! A packet that is not sent goes through [`Fates::discard`], which alone creates a
-//! [`Discarded`]: a stage that must return one cannot forget to count.
+//! Only [`Fates::discard`] creates a [`Discarded`]: a stage that must return one cannot forget to count.
 
 use weir_base::{Instant, Tally};
 
@@ -93,6 +92,8 @@ pub enum Reason {
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
+    /// Superframes of its sender that become many packets wait, and there was no room behind them.
+    SegmentsQueueFull,
     /// It waited in the receive ring for too long, because the router had stopped for a while.
     Stale,
     /// A control element, or the loss of it, has switched forwarding off.
@@ -120,7 +121,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -162,6 +163,7 @@ impl Reason {
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
+        Self::SegmentsQueueFull,
         Self::Stale,
         Self::Disabled,
         Self::NotAdmitted,
@@ -189,9 +191,8 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 
-    /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
-    /// ARP, multicast) are not losses: weir has seen a copy of them. Nor are those that the control element has, and
-    /// segments, whose packet is lost or not.
+    /// Whether a packet was lost. Packets for the machine itself (of which weir has seen a copy) are not losses. Nor are
+    /// those that the control element has, and segments, whose packet is lost or not.
     pub const fn is_loss(self) -> bool {
         !matches!(
             self,
@@ -327,6 +328,10 @@ impl Reason {
                 "Too many packets wait for next hops to answer.",
             ),
             Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::SegmentsQueueFull => (
+                "segments-queue-full",
+                "Superframes of its sender that become very many packets wait, and there was no room behind them.",
+            ),
             Self::Stale => (
                 "stale",
                 "It waited in the receive ring for longer than `age_max`: the router had stood still.",
