@@ -1,4 +1,4 @@
-//! What a frame takes of a link: the headers that are added on the way, a minimum, and cells.
+//! The bytes that a frame takes of a link: the headers that are added on the way, a minimum, and cells.
 //!
 //! ```text
 //!  length + overhead --> at least `least` --> cells: ATM 53 B for each 48 B, PTM 65 B for each 64 B

@@ -64,7 +64,7 @@ pub struct Interface {
     pub link: usize,
     /// Rate and delay of the packets that it sends.
     pub direction: Direction,
-    /// What a packet takes on the wire, from its IP length.
+    /// From a packet's IP length to its bytes on the wire.
     pub framing: weir_base::Framing,
     /// The queue in front of it; without one, a FIFO of 1000 packets.
     pub discipline: Option<Discipline>,

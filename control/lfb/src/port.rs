@@ -145,7 +145,7 @@ pub struct PortPlan {
     pub rate: Option<Rate>,
     /// How it finds its rate, if it does.
     pub auto: Option<Arc<AutoRate>>,
-    /// What a frame takes of the link.
+    /// The bytes that a frame takes of the link.
     pub framing: Framing,
     /// Share of the rate that packets of the box itself may take.
     pub local_share: f64,
@@ -203,7 +203,7 @@ fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
     Ok(Some(rate).filter(|rate| *rate != Rate::default()))
 }
 
-/// What a frame takes of the link, by `overhead`, `mpu` and `framing`.
+/// The framing that a port has by `overhead`, `mpu` and `framing`.
 fn framing(settings: &Settings) -> Result<Framing, (&'static str, String)> {
     let framing = match settings.setting("overhead") {
         Setting::Bytes(Bytes(bytes)) => Framing::of_frames(*bytes as u32), // its range is checked

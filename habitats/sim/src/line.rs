@@ -43,7 +43,7 @@ pub struct LineSpec {
 #[derive(Debug)]
 pub(crate) struct Line {
     spec: LineSpec,
-    /// What a frame of some layer-2 length takes on the wire.
+    /// From a frame's layer-2 length to its bytes on the wire.
     framing: Framing,
     /// When all frames so far are sent; and the work that the line could have done by then beyond them, since times
     /// are whole nanoseconds.

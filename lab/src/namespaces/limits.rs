@@ -22,7 +22,7 @@ pub const CONNECTIONS_MAX: u64 = 5_000;
 const SPREAD_MAX: usize = 16;
 /// Maximum number of flows of one tool that start at different times: the times are on its command line.
 const STARTS_MAX: u32 = 5_000;
-/// What a packet takes on the lab's wires, from its IP length: the wires are Ethernet.
+/// The framing of the lab's wires, from the IP packet on: they are Ethernet.
 const FRAMING: Framing = Framing::bytes(38);
 /// The largest segment's payload in 1500 bytes of IPv4.
 const MSS_MAX: u32 = 1460;

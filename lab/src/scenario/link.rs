@@ -32,7 +32,7 @@ pub struct Link {
     pub ends: [String; 2],
     /// The direction from the first end, and that from the second.
     pub directions: [Direction; 2],
-    /// What a packet takes on the wire, from its IP length.
+    /// From a packet's IP length to its bytes on the wire.
     pub framing: Framing,
     /// How FPF packets cross it.
     pub medium: Medium,

@@ -7,7 +7,7 @@ use weir_base::{Framing, Instant, Rate, Span};
 pub struct Link {
     /// Bits a second; none for a link without a limit.
     pub rate: Option<Rate>,
-    /// What a frame of some layer-2 length takes on the wire.
+    /// From a frame's layer-2 length to its bytes on the wire.
     pub framing: Framing,
     /// The longest frame, for the size of a burst.
     pub frame_bytes_max: u32,
