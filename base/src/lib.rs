@@ -8,6 +8,7 @@
 //! - [`distribution`]: random sizes and times (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
 //! - [`pace`]: when an application has its next piece ready
+//! - [`framing`]: what a frame takes of a link: Ethernet, ATM cells, DOCSIS
 //! - [`early`]: the probability of an early drop, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
@@ -21,6 +22,7 @@
 pub mod delays;
 pub mod distribution;
 pub mod early;
+pub mod framing;
 pub mod gauge;
 pub mod graph;
 pub mod offered;
@@ -36,6 +38,7 @@ pub mod varying;
 
 pub use delays::Delays;
 pub use distribution::{Distribution, Sizes, Times};
+pub use framing::Framing;
 pub use offered::Offered;
 pub use random::{Stream, Streams};
 pub use spacing::Spacing;

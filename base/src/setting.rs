@@ -5,8 +5,9 @@
 //! of the values in force. A [`Scalar`] is a value as a file or a peer wrote it; a [`Setting`] has been
 //! checked against its parameter and cannot be out of range.
 
+mod display;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::time::Span;
 use crate::units::{Bytes, Quantity, Rate, UnitError, read_packets};
@@ -68,6 +69,8 @@ pub enum Kind {
     RatioOrWord(f64, f64, &'static str),
     /// Either a rate from the first to the second, or one of these words.
     RateOrWord(Rate, Rate, &'static [&'static str]),
+    /// Either a size from the first to the second, or one or several of these words.
+    BytesOrWords(Bytes, Bytes, &'static [&'static str]),
     /// Any text of at most this many bytes.
     Text(usize),
 }
@@ -246,8 +249,8 @@ impl Settings {
         }
     }
 
-    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`], [`Kind::RatioOrWord`] and
-    /// [`Kind::RateOrWord`].
+    /// The setting `name` whatever its kind, for [`Kind::PacketsRateOrShare`], [`Kind::RatioOrWord`],
+    /// [`Kind::RateOrWord`] and [`Kind::BytesOrWords`].
     pub fn setting(&self, name: &str) -> &Setting {
         self.get(name)
     }
@@ -317,7 +320,7 @@ impl Kind {
         match self {
             Self::Rate(..) | Self::RateOrWord(..) => Some(Quantity::Rate),
             Self::Span(..) => Some(Quantity::Time),
-            Self::Bytes(..) => Some(Quantity::Size),
+            Self::Bytes(..) | Self::BytesOrWords(..) => Some(Quantity::Size),
             _ => None,
         }
     }
@@ -333,7 +336,9 @@ impl Kind {
             Self::Rate(min, max) | Self::RateOrWord(min, max, _) => {
                 format!("\"{}\"", Rate::from_mbps(95).clamp(*min, *max))
             }
-            Self::Bytes(min, max) => format!("\"{}\"", Bytes(1514).clamp(*min, *max)),
+            Self::Bytes(min, max) | Self::BytesOrWords(min, max, _) => {
+                format!("\"{}\"", Bytes(1514).clamp(*min, *max))
+            }
             Self::Flag => "true".to_owned(),
             Self::Word(words) => format!("\"{}\"", words.first().copied().unwrap_or_default()),
             Self::PacketsRateOrShare(..) => "\"1/20\"".to_owned(),
@@ -347,6 +352,13 @@ impl Kind {
             return String::new();
         };
         let units = quantity.unit_names();
+        if let (Self::BytesOrWords(_, _, known), Scalar::Text(text)) = (self, scalar) {
+            let unknown = text.split_whitespace().find(|word| !known.contains(word));
+            let nearest = nearest(unknown.unwrap_or_default(), known.iter().copied());
+            if nearest.is_some() {
+                return did_you_mean(nearest);
+            }
+        }
         let words = match scalar {
             Scalar::Text(text) => text.trim(),
             Scalar::Integer(_) | Scalar::Real(_) => "0",
@@ -398,7 +410,15 @@ impl Kind {
             (Self::Rate(..) | Self::RateOrWord(..), Scalar::Text(text)) => {
                 Setting::Rate(parsed(text)?)
             }
-            (Self::Bytes(..), Scalar::Text(text)) => Setting::Bytes(parsed(text)?),
+            (Self::BytesOrWords(_, _, known), Scalar::Text(text))
+                if text.split_whitespace().all(|word| known.contains(&word)) =>
+            {
+                let words: Vec<_> = text.split_whitespace().collect();
+                Setting::Text(words.join(" "))
+            }
+            (Self::Bytes(..) | Self::BytesOrWords(..), Scalar::Text(text)) => {
+                Setting::Bytes(parsed(text)?)
+            }
             (Self::Flag, Scalar::Flag(on)) => Setting::Flag(*on),
             (Self::Flag, Scalar::Text(text)) => Setting::Flag(text.parse().ok()?),
             (Self::Word(words), Scalar::Text(text)) => {
@@ -420,7 +440,10 @@ impl Kind {
             (Self::Rate(min, max) | Self::RateOrWord(min, max, _), Setting::Rate(r)) => {
                 (min..=max).contains(&r)
             }
-            (Self::Bytes(min, max), Setting::Bytes(b)) => (min..=max).contains(&b),
+            (Self::Bytes(min, max) | Self::BytesOrWords(min, max, _), Setting::Bytes(b)) => {
+                (min..=max).contains(&b)
+            }
+            (Self::BytesOrWords(..), Setting::Text(words)) => !words.is_empty(),
             (Self::Flag, Setting::Flag(_)) => true,
             (Self::Word(_) | Self::RatioOrWord(..) | Self::RateOrWord(..), Setting::Word(_)) => {
                 true
@@ -439,59 +462,6 @@ fn read_ratio(text: &str) -> Option<f64> {
     match text.split_once('/') {
         Some((a, b)) => Some(a.trim().parse::<f64>().ok()? / b.trim().parse::<f64>().ok()?),
         None => text.trim().parse().ok(),
-    }
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(n) => write!(f, "{n}"),
-            Self::Real(x) => write!(f, "{x}"),
-            Self::Text(text) => write!(f, "\"{text}\""),
-            Self::Flag(on) => write!(f, "{on}"),
-        }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count(n) => write!(f, "{n}"),
-            Self::Ratio(x) => write!(f, "{x}"),
-            Self::Span(s) => write!(f, "{s}"),
-            Self::Rate(r) => write!(f, "{r}"),
-            Self::Bytes(b) => write!(f, "{b}"),
-            Self::Flag(on) => write!(f, "{on}"),
-            Self::Word(word) => f.write_str(word),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    /// The range in words, as an error or a manual page shows it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
-            Self::Ratio(min, max) => write!(f, "a number from {min} to {max}"),
-            Self::Span(min, max) => write!(f, "a time from \"{min}\" to \"{max}\""),
-            Self::Rate(min, max) => write!(f, "a rate from \"{min}\" to \"{max}\""),
-            Self::Bytes(min, max) => write!(f, "a size from \"{min}\" to \"{max}\""),
-            Self::Flag => f.write_str("true or false"),
-            Self::Word(words) => write!(f, "one of {}", words.join(", ")),
-            Self::PacketsRateOrShare(packets, rate) => write!(
-                f,
-                "a number of packets up to {packets}, a rate up to \"{rate}\", or a share like \"1/20\""
-            ),
-            Self::RatioOrWord(min, max, word) => {
-                write!(f, "a number from {min} to {max}, or \"{word}\"")
-            }
-            Self::RateOrWord(min, max, words) => {
-                let words = words.join("\", \"");
-                write!(f, "a rate from \"{min}\" to \"{max}\", or \"{words}\"")
-            }
-            Self::Text(max) => write!(f, "a text of at most {max} bytes"),
-        }
     }
 }
 
@@ -563,6 +533,24 @@ mod tests {
         let range = "must be a rate from \"1 bit\" to \"10 Mbit\", or \"auto\", \"none\"";
         assert!(error.contains(range), "{error}");
         assert!(check("20 Mbit").is_err());
+    }
+
+    #[test]
+    fn a_size_may_be_words() {
+        let kind = Kind::BytesOrWords(Bytes(0), Bytes(256), &["docsis", "ethernet", "ether-vlan"]);
+        let overhead = Parameter::new("overhead", kind, "ethernet", "a size or words");
+        let check = |text: &str| overhead.check(&Scalar::Text(text.into()));
+        let text = |text: &str| Ok(Setting::Text(text.to_owned()));
+        assert_eq!(check("docsis"), text("docsis"));
+        assert_eq!(check(" ethernet  ether-vlan"), text("ethernet ether-vlan"));
+        assert_eq!(check("24 B"), Ok(Setting::Bytes(Bytes(24))));
+        let error = |text| check(text).unwrap_err().to_string();
+        let permitted = "must be a size from \"0 B\" to \"256 B\", or docsis, ethernet, ether-vlan";
+        let close = error("ethernet ethervlan");
+        assert!(close.ends_with(&format!("{permitted}; did you mean `ether-vlan`?")));
+        assert!(error("24").contains("with its unit (B, kB"));
+        assert!(error("300 B").ends_with(permitted));
+        assert!(check("").is_err());
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) fn plane_with(spec: Spec, tables: &Arc<Tables>) -> Plane {
     for name in ["lan", "wan"] {
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1514,
         };
         plane.add_port(name, name, Mode::Routed, spec.clone(), link, Instant::ZERO);

@@ -172,7 +172,7 @@ impl Bed {
         let now = weir_live::clock::now();
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1514,
         };
         worker

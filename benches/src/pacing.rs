@@ -150,7 +150,7 @@ fn summary(rate: Rate, departures: &[(Instant, usize)], cpu: Span, seconds: f64)
     let bits_per_s = rate.as_bps() as f64;
     let link = weir_path::egress::port::Link {
         rate: Some(rate),
-        overhead: 24,
+        framing: weir_base::Framing::ETHERNET,
         frame_bytes_max: FRAME_BYTES as u32,
     };
     let measured = match departures {

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 use weir_base::setting::Scalar;
-use weir_base::{Distribution, Instant, Rate, Sizes, Span, Streams, Times};
+use weir_base::{Distribution, Framing, Instant, Rate, Sizes, Span, Streams, Times};
 use weir_discipline::Spec;
 use weir_discipline::spec::SpecError;
 use weir_live::clock;
@@ -26,7 +26,7 @@ use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulatio
 
 /// Bytes to add to a frame's length: the links have no Ethernet header, as in the simulators that this
 /// one is compared with.
-const OVERHEAD: i32 = -14;
+const FRAMING: Framing = Framing::bytes(-14);
 /// Delay of the access links.
 const ACCESS_DELAY: Span = Span::from_millis(1);
 /// Delay of the bottleneck.
@@ -151,14 +151,14 @@ fn build(workload: &Workload) -> Result<(Simulation, PortId), Error> {
     };
     let reverse = fifo(10_000)?;
     let ends = [end(r1, &workload.queue), end(r2, &reverse)];
-    let [port, _] = network.link(ends, Some(workload.rate), DELAY, OVERHEAD);
+    let [port, _] = network.link(ends, Some(workload.rate), DELAY, FRAMING);
     let mut pairs = Vec::new();
     for number in 0..workload.flows {
         let [source, sink] = [(r1, 10_u32), (r2, 11)].map(|(router, net)| {
             let address = Ipv4Addr::from((net << 24) + number + 1);
             let host = network.host(&address.to_string(), address, Ipv6Addr::UNSPECIFIED);
             let ends = [end(host, &plain), end(router, &plain)];
-            network.link(ends, Some(workload.access), ACCESS_DELAY, OVERHEAD);
+            network.link(ends, Some(workload.access), ACCESS_DELAY, FRAMING);
             host
         });
         pairs.push((source, sink));

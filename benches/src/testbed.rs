@@ -154,7 +154,7 @@ impl Testbed {
         for (name, rate, device) in [("r0", None, near), ("r1", rate, wrap(far))] {
             let link = Link {
                 rate,
-                overhead: 24,
+                framing: weir_base::Framing::ETHERNET,
                 frame_bytes_max: 1514,
             };
             worker

@@ -64,8 +64,8 @@ pub struct Interface {
     pub link: usize,
     /// Rate and delay of the packets that it sends.
     pub direction: Direction,
-    /// Bytes of a packet on the wire beyond its IP length.
-    pub framing: u32,
+    /// From a packet's IP length to its bytes on the wire.
+    pub framing: weir_base::Framing,
     /// The queue in front of it; without one, a FIFO of 1000 packets.
     pub discipline: Option<Discipline>,
 }
@@ -411,9 +411,15 @@ to = "right"
             middle.direction.delay.at(Instant::ZERO),
             Span::from_millis(10)
         );
-        assert_eq!((middle.framing, middle.link, middle.wire), (2, 1, 2));
+        assert_eq!(
+            (middle.framing, middle.link, middle.wire),
+            (weir_base::Framing::bytes(2), 1, 2)
+        );
         assert_eq!(middle.v4, Ipv4Addr::new(10, 64, 2, 1));
-        assert_eq!(topology.nodes[0].interfaces[0].framing, 38);
+        assert_eq!(
+            topology.nodes[0].interfaces[0].framing,
+            weir_base::Framing::bytes(38)
+        );
     }
 
     #[test]

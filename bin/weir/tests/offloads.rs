@@ -5,13 +5,17 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Bench, PATIENCE, UNPACED};
-use weir_benches::testbed::run;
+use etherparse::PacketBuilder;
+use weir_benches::testbed::{DISCARD, MACS, run};
+use weir_live::device::injector::Injector;
 use weir_live::namespace::Namespace;
+use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 
 /// Sending time of each connection.
 const SENDING: Duration = Duration::from_millis(1000);
@@ -184,4 +188,153 @@ fn what_gro_put_together_is_cut_again() {
     println!("with GRO at the ports: {rate:.0} Mbit/s");
     assert!(rate > 100.0, "{rate} Mbit/s");
     assert_no_offload_drops(&bench);
+}
+
+/// TCP from a second host behind `a0` to an address where nobody listens, in a superframe of 2000 packets.
+fn tiny_segments() -> (Vec<u8>, Offload) {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 77, 50], MACS[1])
+        .ipv4([10, 77, 1, 3], DISCARD.octets(), 64)
+        .tcp(4000, 80, 1000, 5000)
+        .write(&mut frame, &[7; 64_000])
+        .unwrap();
+    let offload = Offload {
+        checksum: Some(PartialChecksum {
+            start: 34,
+            offset: 16,
+        }),
+        segmentation: Some(Segmentation {
+            kind: SegmentKind::TcpV4,
+            size: 32,
+        }),
+    };
+    (frame, offload)
+}
+
+/// The median of the round trips between the source and the sink, and of 40 how many came, while a host beside the source
+/// sends as many of these superframes a second; and how many were sent.
+fn round_trips(bench: &Bench, superframes_a_second: u32) -> (Duration, usize, u32) {
+    let ends = AtomicBool::new(false);
+    let raw = bench.bed.source.enter(|| Injector::open("a0"));
+    let raw = raw.unwrap().unwrap();
+    thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let (mut tried, mut sent) = (0, 0);
+            let (frame, offload) = tiny_segments();
+            let begin = Instant::now();
+            while superframes_a_second > 0 && !ends.load(Ordering::Relaxed) {
+                sent += u32::from(raw.send(&frame, &offload).is_ok());
+                tried += 1;
+                let due = Duration::from_secs(1) * tried / superframes_a_second;
+                thread::sleep(due.saturating_sub(begin.elapsed()));
+            }
+            sent
+        });
+        let pings = run(&bench.bed.source, "ping", "-c 40 -i 0.05 -W 2 10.77.2.2");
+        ends.store(true, Ordering::Relaxed);
+        let pings = pings.unwrap_or_else(|error| error.to_string());
+        let times = pings.lines().filter_map(|line| {
+            let (_, time) = line.split_once("time=")?;
+            time.split(' ').next()?.parse().ok()
+        });
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        let median = times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY);
+        let median = Duration::try_from_secs_f64(median / 1e3).unwrap_or(Duration::MAX);
+        (median, times.len(), flood.join().unwrap())
+    })
+}
+
+#[test]
+fn superframes_of_tiny_segments_delay_their_sender_only() {
+    let Some(mut bench) = bench(UNPACED) else {
+        return;
+    };
+    const RATE: u32 = 180; // 96 Mbit/s, 360 000 packets a second
+    let (idle, _, _) = round_trips(&bench, 0);
+    let (busy, came, sent) = round_trips(&bench, RATE);
+    bench.eventually("everything is cut or dropped", || {
+        // In packets, or in whole superframes that found no room; or as many as there was no room for before the router.
+        let ports = bench.ports();
+        let missed = ports[0]["missed"].as_u64().unwrap();
+        let received = ports[0]["received"]["bytes"].as_u64().unwrap();
+        let least = u64::from(sent).saturating_sub(missed) * 64_000;
+        received >= least
+    });
+    println!("{}", bench.ask(&["show", "drops"]));
+    assert_no_offload_drops(&bench);
+    bench.stop("KILL");
+    let (kernel, kernel_came, kernel_sent) = round_trips(&bench, RATE);
+    println!(
+        "median round trip: idle {idle:?}; beside {sent} superframes {busy:?}, {came} of 40; \
+         by the kernel, beside {kernel_sent}: {kernel:?}, {kernel_came} of 40"
+    );
+    assert!(came >= 36, "{came} of 40 pings were answered");
+    // Before, they were a hundred times as long.
+    let most = 20 * idle.max(Duration::from_millis(1));
+    assert!(busy < most, "{busy:?}, {idle:?} without the superframes");
+}
+
+#[test]
+fn a_port_counts_short_frames_as_the_wire_does() {
+    let config = UNPACED.replace("\"r1\"\n", "\"r1\"\nrate = \"1 Mbit\"\n");
+    let Some(bench) = bench(&config) else {
+        return;
+    };
+    let charge = |bench: &Bench| bench.ports()[1]["charge"].as_str().unwrap().to_owned();
+    assert_eq!(charge(&bench), "+24 B, at least 84 B");
+    let socket = bench.bed.source.enter(|| UdpSocket::bind("10.77.1.2:0"));
+    let socket = socket.unwrap().unwrap();
+    let received = || -> u64 {
+        let path = "/sys/class/net/b0/statistics/rx_packets";
+        let counter = run(&bench.bed.sink, "cat", path).unwrap();
+        counter.trim().parse().unwrap()
+    };
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Twice what the link carries, in frames of 43 bytes: 84 bytes on the wire.
+        scope.spawn(|| {
+            let begin = Instant::now(); // a failed test must not wait for this thread
+            while !ends.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(60) {
+                for _ in 0..3 {
+                    socket.send_to(&[1], "10.77.2.9:9").unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        bench.eventually("the link is full", || {
+            let queues = bench.ask(&["show", "queues", "--json"]);
+            let queues: serde_json::Value = serde_json::from_str(&queues).unwrap();
+            queues[1]["backlog"]["packets"].as_u64() > Some(100)
+        });
+        let (begin, before) = (Instant::now(), received());
+        thread::sleep(Duration::from_secs(5));
+        let packets = received() - before;
+        let rate = packets as f64 * 84.0 * 8e-6 / begin.elapsed().as_secs_f64();
+        ends.store(true, Ordering::Relaxed);
+        println!("{packets} short frames: {rate:.4} Mbit/s on the wire");
+        // A router that gets no processor sends less; more than the rate is wrong on any machine.
+        assert!((0.5..=1.01).contains(&rate), "{rate} Mbit/s");
+    });
+    let ports = bench.ports();
+    let port = &ports[1];
+    let (sent, wire) = (&port["sent"], port["on_wire"].as_u64().unwrap());
+    let charged = port["charged"]["packets"].as_u64().unwrap();
+    let packets = sent["packets"].as_u64().unwrap() + charged;
+    assert!(
+        wire >= 84 * packets && wire < 85 * packets + 2000 * charged,
+        "{port}"
+    );
+    // A home with PPPoE over VDSL2.
+    let told = bench.ask(&["set", "port.wan.overhead=pppoe-ptm"]);
+    assert_eq!(charge(&bench), "+16 B, in PTM (65/64)", "{told}");
+    let told = bench.ask(&["set", "port.wan.overhead=pppoe-ptn"]);
+    assert!(told.contains("did you mean `pppoe-ptm`?"), "{told}");
+    bench.ask(&[
+        "set",
+        "port.wan.overhead=30 B",
+        "port.wan.framing=atm",
+        "port.wan.mpu=0 B",
+    ]);
+    assert_eq!(charge(&bench), "+30 B, in ATM cells");
 }

@@ -159,7 +159,7 @@ impl ChannelSettings {
         let late = self.rate.map_or(0, |rate| rate.bytes_in(LATE_MAX));
         Link {
             rate: self.rate,
-            overhead: 0,
+            framing: weir_base::Framing::bytes(0),
             frame_bytes_max: u32::try_from(late).unwrap_or(u32::MAX).max(1500),
         }
     }

@@ -251,7 +251,7 @@ fn other_modes_change_path_by_path() {
         vec![
             set("ports", 2, "rate", "20 Mbit"),
             set("ports", 1, "rate", "5 bit"),
-            set("ports", 1, "overhead", "30"),
+            set("ports", 1, "overhead", "30 B"),
         ]
     };
     let answers = world.config_as(Execution::UntilFailure, selects());
@@ -260,7 +260,7 @@ fn other_modes_change_path_by_path() {
     let shown = world.plan.shown();
     assert_eq!(
         (&*shown["port.wan.rate"], &*shown["port.lan.overhead"]),
-        ("20 Mbit", "24 B")
+        ("20 Mbit", "ethernet")
     );
     let answers = world.config_as(Execution::ContinueOnFailure, selects());
     assert_eq!(codes(&answers), [SUCCESS, refused, SUCCESS]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_base::framing::{self, Cells, Framing};
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, Settings};
 use weir_base::units::Bytes;
 use weir_base::{Rate, Span};
@@ -36,9 +37,10 @@ pub const PARAMETERS: &[Parameter] = &[
     .id(21),
     Parameter::new(
         "overhead",
-        Kind::Bytes(Bytes(0), Bytes(256)),
-        "24 B",
-        "what a frame costs on the wire beyond its layer-2 length (24 B: Ethernet's preamble, FCS and gap)",
+        Kind::BytesOrWords(Bytes(0), Bytes(256), framing::KEYWORDS),
+        "ethernet",
+        "what a frame takes of `rate` beyond its layer-2 length, by a keyword of tc-cake(8) or in bytes; ethernet: frame \
+                check sequence, preamble and gap (24 B)",
     )
     .id(22),
     Parameter::new(
@@ -108,6 +110,22 @@ pub const PARAMETERS: &[Parameter] = &[
                 `traffic`: the TCP connections with timestamps that pass the port, beside them or alone",
     )
     .id(31),
+    Parameter::new(
+        "mpu",
+        Kind::BytesOrWords(Bytes(0), Bytes(256), &[AUTO]),
+        AUTO,
+        "bytes that a frame takes of `rate` at least, `overhead` included; auto: as the keyword has it (84 B with ethernet, \
+                64 B with docsis, 0 B with others), or 60 B, Ethernet's shortest frame, and the bytes of `overhead`",
+    )
+    .id(32),
+    Parameter::new(
+        "framing",
+        Kind::Word(&[AUTO, "none", "atm", "ptm"]),
+        AUTO,
+        "how the link carries a frame: atm: in cells of 53 B for each 48 B; ptm: with a byte more for each 64 B; auto: as the \
+                keyword of `overhead` has it, none if it is in bytes",
+    )
+    .id(33),
 ];
 
 /// Slower than this the burst of one frame lasts for seconds.
@@ -127,8 +145,8 @@ pub struct PortPlan {
     pub rate: Option<Rate>,
     /// How it finds its rate, if it does.
     pub auto: Option<Arc<AutoRate>>,
-    /// Bytes that a frame costs beyond its length.
-    pub overhead: u32,
+    /// The bytes that a frame takes of the link.
+    pub framing: Framing,
     /// Share of the rate that packets of the box itself may take.
     pub local_share: f64,
     /// How sources are checked that come in; none: as the kernel does it.
@@ -185,6 +203,29 @@ fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
     Ok(Some(rate).filter(|rate| *rate != Rate::default()))
 }
 
+/// The framing that a port has by `overhead`, `mpu` and `framing`.
+fn framing(settings: &Settings) -> Result<Framing, (&'static str, String)> {
+    let framing = match settings.setting("overhead") {
+        Setting::Bytes(Bytes(bytes)) => Framing::of_frames(*bytes as u32), // its range is checked
+        _ => Framing::of_words(settings.text("overhead"))
+            .map_err(|why| ("overhead", why))?
+            .from_ethernet(),
+    };
+    Ok(Framing {
+        least: match settings.setting("mpu") {
+            Setting::Bytes(Bytes(bytes)) => *bytes as u32,
+            _ => framing.least,
+        },
+        cells: match settings.word("framing") {
+            "none" => Cells::None,
+            "atm" => Cells::Atm,
+            "ptm" => Cells::Ptm,
+            _ => framing.cells,
+        },
+        ..framing
+    })
+}
+
 impl PortPlan {
     /// From checked settings; the error names the component and the rule.
     pub fn new(
@@ -225,7 +266,7 @@ impl PortPlan {
             is_tun,
             rate,
             auto,
-            overhead: settings.bytes("overhead") as u32,
+            framing: framing(&settings)?,
             local_share: settings.ratio("local_share"),
             source_check: match settings.word("source_check") {
                 "strict" => Some(SourceCheck::Strict),
@@ -239,17 +280,69 @@ impl PortPlan {
         })
     }
 
-    /// The most that packets of the box itself may take of the port while its rate is this one.
+    /// The most that packets of the box itself may take of the port while its rate is this one, in bytes of layer 2 (which
+    /// the kernel counts) of full frames.
     pub fn local_rate(&self, rate: Rate) -> Rate {
-        Rate::from_bps((rate.as_bps() as f64 * self.local_share) as u64)
+        const FULL_FRAME: u64 = 1514;
+        let on_wire = self.framing.wire_bytes(FULL_FRAME) as f64;
+        let share = self.local_share * FULL_FRAME as f64 / on_wire;
+        Rate::from_bps((rate.as_bps() as f64 * share) as u64)
     }
 
     /// The link that the port sends into, for frames of at most `frame_bytes_max`.
     pub fn link(&self, frame_bytes_max: u32) -> Link {
         Link {
             rate: self.rate,
-            overhead: self.overhead as i32, // its range is checked
+            framing: self.framing,
             frame_bytes_max,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The plan of a port with these components; or the component at fault, and why.
+    fn plan(given: &[(&str, &str)]) -> Result<PortPlan, (&'static str, String)> {
+        let given: Vec<_> = given
+            .iter()
+            .map(|(name, value)| (*name, Scalar::Text((*value).to_owned())))
+            .collect();
+        let given = given.iter().map(|(name, value)| (*name, value));
+        let settings = Settings::check(PARAMETERS, given).unwrap_or_else(|e| panic!("{e}"));
+        let fifo = Spec::check("fifo", []).unwrap_or_else(|e| panic!("{e}"));
+        PortPlan::new("wan", settings, fifo)
+    }
+
+    #[test]
+    fn what_a_frame_takes_of_a_port() {
+        let charged = |given: &[(&str, &str)]| {
+            let framing = plan(given).map(|plan| plan.framing);
+            let framing = framing.unwrap_or_else(|(name, why)| panic!("{name}: {why}"));
+            [42, 60, 1514].map(|len| framing.wire_bytes(len))
+        };
+        assert_eq!(charged(&[]), [84, 84, 1538]);
+        assert_eq!(charged(&[("overhead", "24 B")]), [84, 84, 1538]);
+        assert_eq!(charged(&[("overhead", "0 B")]), [60, 60, 1514]);
+        assert_eq!(charged(&[("overhead", "raw")]), [42, 60, 1514]);
+        assert_eq!(charged(&[("overhead", "docsis")]), [64, 64, 1518]);
+        let tagged = [("overhead", "ethernet ether-vlan")];
+        assert_eq!(charged(&tagged), [84, 88, 1542]);
+        let changed = [("overhead", "docsis"), ("mpu", "0 B"), ("framing", "atm")];
+        assert_eq!(charged(&changed), [53, 106, 32 * 53]);
+        let changed = [("overhead", "pppoe-ptm"), ("framing", "none")];
+        assert_eq!(charged(&changed), [58, 76, 1530]);
+    }
+
+    #[test]
+    fn the_share_of_the_box_counts_on_the_wire() {
+        let rate = Rate::from_mbps(100);
+        let local =
+            |given: &[(&str, &str)]| plan(given).map_or(0, |plan| plan.local_rate(rate).as_bps());
+        // Half of the rate, in full frames of 1514 B that take 1538 B or 33 cells.
+        assert_eq!(local(&[]), 50_000_000 * 1514 / 1538);
+        let adsl = [("overhead", "pppoe-llcsnap")];
+        assert_eq!(local(&adsl), 50_000_000 * 1514 / (33 * 53));
     }
 }

@@ -116,7 +116,11 @@ fn of_kind(kind: &Kind) -> Schema {
         Kind::PacketsRateOrShare(max, _) => {
             json_schema!({ "type": ["number", "string"], "minimum": 0, "maximum": max })
         }
-        Kind::Span(..) | Kind::Rate(..) | Kind::RateOrWord(..) | Kind::Bytes(..) => {
+        Kind::Span(..)
+        | Kind::Rate(..)
+        | Kind::RateOrWord(..)
+        | Kind::Bytes(..)
+        | Kind::BytesOrWords(..) => {
             json_schema!({ "type": "string" })
         }
         Kind::Flag => json_schema!({ "type": "boolean" }),

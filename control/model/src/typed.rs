@@ -34,9 +34,10 @@ impl From<&Setting> for Value {
 /// The typed value of a setting of this parameter.
 pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
     match parameter.kind {
-        Kind::PacketsRateOrShare(..) | Kind::RatioOrWord(..) | Kind::RateOrWord(..) => {
-            setting.to_string().into()
-        }
+        Kind::PacketsRateOrShare(..)
+        | Kind::RatioOrWord(..)
+        | Kind::RateOrWord(..)
+        | Kind::BytesOrWords(..) => setting.to_string().into(),
         _ => setting.into(),
     }
 }

@@ -30,6 +30,7 @@ fn value(kind: Kind, draw: u64) -> Scalar {
         Kind::RatioOrWord(_, _, word) if draw.is_multiple_of(4) => Setting::Word(word),
         Kind::RatioOrWord(min, max, _) => return value(Kind::Ratio(min, max), draw),
         Kind::RateOrWord(min, max, _) => return value(Kind::Rate(min, max), draw),
+        Kind::BytesOrWords(min, max, _) => return value(Kind::Bytes(min, max), draw),
         Kind::Span(min, max) => {
             Setting::Span((min + Span::from_nanos(small % 20_000_000)).min(max))
         }
@@ -351,7 +352,9 @@ fn candidates(kind: Kind) -> Vec<Scalar> {
         Kind::Rate(min, max) | Kind::RateOrWord(min, max, _) => {
             vec![Setting::Rate(min), Setting::Rate(max)]
         }
-        Kind::Bytes(min, max) => vec![Setting::Bytes(min), Setting::Bytes(max)],
+        Kind::Bytes(min, max) | Kind::BytesOrWords(min, max, _) => {
+            vec![Setting::Bytes(min), Setting::Bytes(max)]
+        }
         Kind::PacketsRateOrShare(packets, rate) => {
             vec![Setting::Count(packets), Setting::Rate(rate)]
         }

@@ -1,7 +1,6 @@
 //! Every reason for which a packet can be dropped or marked, and the counters for them.
 //!
-//! A packet that is not sent goes through [`Fates::discard`], which alone creates a
-//! [`Discarded`]: a stage that must return one cannot forget to count.
+//! Only [`Fates::discard`] creates a [`Discarded`]: a stage that must return one cannot forget to count.
 
 use weir_base::{Instant, Tally};
 
@@ -99,6 +98,8 @@ pub enum Reason {
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
+    /// Superframes of its sender that become many packets wait, and there was no room behind them.
+    SegmentsQueueFull,
     /// It waited in the receive ring for too long, because the router had stopped for a while.
     Stale,
     /// A control element, or the loss of it, has switched forwarding off.
@@ -126,7 +127,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 55] = [
         Self::DeviceDown,
         Self::TruncatedHeader,
         Self::TruncatedFrame,
@@ -171,6 +172,7 @@ impl Reason {
         Self::NeighbourFailed,
         Self::NeighbourQueueFull,
         Self::PoolExhausted,
+        Self::SegmentsQueueFull,
         Self::Stale,
         Self::Disabled,
         Self::NotAdmitted,
@@ -198,9 +200,8 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 
-    /// Whether a packet was lost. Packets that a router's kernel handles itself (to its own addresses,
-    /// ARP, multicast) are not losses: weir has seen a copy of them. Nor are those that the control element has, and
-    /// segments, whose packet is lost or not.
+    /// Whether a packet was lost. Packets for the machine itself (of which weir has seen a copy) are not losses. Nor are
+    /// those that the control element has, and segments, whose packet is lost or not.
     pub const fn is_loss(self) -> bool {
         !matches!(
             self,
@@ -336,6 +337,10 @@ impl Reason {
                 "Too many packets wait for next hops to answer.",
             ),
             Self::PoolExhausted => ("pool-exhausted", "Every packet slot is in use."),
+            Self::SegmentsQueueFull => (
+                "segments-queue-full",
+                "Superframes of its sender that become very many packets wait, and there was no room behind them.",
+            ),
             Self::Stale => (
                 "stale",
                 "It waited in the receive ring for longer than `age_max`: the router had stood still.",

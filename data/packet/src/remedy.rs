@@ -211,6 +211,12 @@ impl Reason {
                  large for `pool`. Compare `weir show queues` with POOL PACKETS of `weir show status`; lower the \
                  `limit` of the fullest queue, or raise `pool` and restart."
             }
+            Self::SegmentsQueueFull => {
+                "A virtual machine or container behind the port sends superframes of more than 64 packets, faster \
+                 than they can be cut: a TCP connection with a tiny MSS, or an attack from within it. Only its own \
+                 packets are lost. Find it with `weir capture --drops`; `ethtool -K DEV tso off gso off` in the guest \
+                 avoids it."
+            }
             Self::Stale => {
                 "The machine was suspended, a virtual machine was stopped, or other programs took all processors. A \
                  burst after a pause is what it should be; if it repeats, give weir a processor of its own, or look \

@@ -56,7 +56,7 @@ fn plane(policy: Policy) -> Plane {
         let spec = Spec::check("fifo", []).unwrap();
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         plane.add_port(name, name, Mode::Routed, spec, link, Instant::ZERO);

@@ -34,7 +34,7 @@ fn plane() -> Plane {
     for (port, name) in ["wan", "own"].into_iter().enumerate() {
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         let spec = Spec::check("fifo", []).unwrap();

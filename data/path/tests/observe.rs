@@ -29,7 +29,7 @@ fn plane() -> Plane {
         let spec = Spec::check("fifo", [("limit", &Scalar::Integer(3))]).unwrap();
         let link = Link {
             rate: Some(Rate::from_bps(8000)),
-            overhead: 0,
+            framing: weir_base::Framing::bytes(0),
             frame_bytes_max: 1518,
         };
         plane.add_port(name, name, Mode::Bridged, spec, link, Instant::ZERO);

@@ -15,6 +15,7 @@ use weir_path::ip::resolution::{self, NeighbourRequest};
 use weir_path::ip::tables::{Action, Address, Interface, Neighbour, NextHop, Tables};
 use weir_path::ip::waiting;
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+use weir_path::plane::deferred::{SENDER_BYTES_MAX, SENDERS_MAX};
 use weir_path::plane::filter::Filter;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::watch::{LEASE, Sightings, Want, Watched};
@@ -88,7 +89,7 @@ fn plane(mode: Mode, tables: Tables, rate: Option<Rate>) -> Plane {
         let spec = Spec::check("fifo", []).unwrap();
         let link = Link {
             rate,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         plane.add_port(name, name, mode, spec, link, Instant::ZERO);
@@ -160,7 +161,7 @@ fn assert_balanced(plane: &mut Plane) {
     let spec = Spec::check("fifo", []).unwrap();
     let link = Link {
         rate: None,
-        overhead: 0,
+        framing: weir_base::Framing::bytes(0),
         frame_bytes_max: 1518,
     };
     plane.add_port("lan", "lan", Mode::Routed, spec, link, Instant::ZERO);
@@ -365,7 +366,7 @@ fn a_new_discipline_takes_over_what_the_old_one_holds() {
     let mut frames = leaving(&mut plane, WAN, Instant::ZERO);
     let link = Link {
         rate: None,
-        overhead: 24,
+        framing: weir_base::Framing::ETHERNET,
         frame_bytes_max: 1518,
     };
     plane.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link, Instant::ZERO);
@@ -382,7 +383,7 @@ fn a_backlog_beyond_the_outbox_leaves_without_another_arrival() {
     for name in ["lan", "wan"] {
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         plane.add_port(name, name, Mode::Routed, spec.clone(), link, Instant::ZERO);
@@ -417,7 +418,7 @@ fn a_port_may_be_removed_while_its_packets_wait_for_a_neighbour() {
     let mut plane = plane(Mode::Routed, tables(1500), None);
     let third = Link {
         rate: None,
-        overhead: 24,
+        framing: weir_base::Framing::ETHERNET,
         frame_bytes_max: 1518,
     };
     let spec = Spec::check("fifo", []).unwrap();
@@ -567,10 +568,113 @@ fn a_superframe_of_tiny_segments_starves_nobody() {
     plane.reconfigure_port(WAN, spec.unwrap(), link, Instant::ZERO);
     let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &[7; 2000], 10);
     plane.receive(LAN, &frame, arrival);
+    assert_eq!(plane.receive_deferred(LAN, 300), 200);
     assert_eq!(plane.fates().ended(Reason::PoolExhausted).packets, 200 - 64);
     plane.step(Instant::ZERO);
     send(&mut plane, WAN, &udp([10, 0, 1, 10], 64, b"x"));
     assert_eq!(plane.fates().ended(Reason::PoolExhausted).packets, 200 - 64);
+}
+
+/// A superframe of 2000 packets from the host, with its payload.
+fn tiny_segments() -> (Vec<u8>, Arrival, Vec<u8>) {
+    let payload: Vec<u8> = (0..64_000_u32).map(|n| (n / 7) as u8).collect();
+    let (frame, arrival) = tcp_superframe([192, 0, 2, 1], &payload, 32);
+    (frame, arrival, payload)
+}
+
+/// A frame of another host of the same network.
+fn of_another_host(payload: &[u8]) -> Vec<u8> {
+    let mut frame = udp([192, 0, 2, 1], 64, payload);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 5]);
+    frame
+}
+
+#[test]
+fn packets_of_a_superframe_of_tiny_segments_pass_one_piece_after_the_other() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let (frame, arrival, payload) = tiny_segments();
+    plane.receive(LAN, &frame, arrival);
+    // The next packet of the same host keeps its place behind it.
+    send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, b"later"));
+    assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
+    let mut out: Vec<Vec<u8>> = Vec::new();
+    let mut pieces = 0;
+    while plane.has_deferred(LAN) {
+        assert!(!plane.is_drained(LAN));
+        // Others, behind the same port or another one, have this piece before them at most.
+        send(&mut plane, LAN, &of_another_host(b"same port"));
+        send(&mut plane, WAN, &udp([10, 0, 1, 10], 64, b"another port"));
+        assert_eq!(leaving(&mut plane, LAN, Instant::ZERO).len(), 1);
+        let others = leaving(&mut plane, WAN, Instant::ZERO);
+        assert_eq!((others.len(), &others[0][42..51]), (1, &b"same port"[..]));
+        let most = 1 + pieces % 50;
+        let done = plane.receive_deferred(LAN, most);
+        assert!(done == most || !plane.has_deferred(LAN), "{done} of {most}");
+        let piece = leaving(&mut plane, WAN, Instant::ZERO);
+        assert_eq!(piece.len(), done);
+        out.extend(piece);
+        pieces += 1;
+    }
+    assert_eq!(out.len(), 2001);
+    assert_eq!(out[2000][42..47], *b"later");
+    let joined: Vec<u8> = out[..2000].iter().flat_map(|f| f[54..].to_vec()).collect();
+    assert!(joined == payload);
+    for (n, frame) in out[..2000].iter().enumerate() {
+        let sequence = u32::from_be_bytes([frame[38], frame[39], frame[40], frame[41]]);
+        assert_eq!(sequence as usize, 1000 + 32 * n);
+    }
+    assert!(plane.is_drained(LAN));
+    assert_eq!(plane.fates().all_ended().packets, 0);
+    assert_balanced(&mut plane);
+}
+
+#[test]
+fn superframes_that_wait_are_bounded_and_take_turns_by_sender() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let (frame, arrival, _) = tiny_segments();
+    let full = |plane: &Plane| plane.fates().ended(Reason::SegmentsQueueFull).packets;
+    for _ in 0..10 {
+        plane.receive(LAN, &frame, arrival);
+    }
+    let of_one = SENDER_BYTES_MAX / frame.len();
+    assert_eq!(full(&plane) as usize, 10 - of_one);
+    // Another sender has a place, and every second piece.
+    let mut other = frame.clone();
+    other[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 5]);
+    plane.receive(LAN, &other, arrival);
+    let before = plane.ports()[LAN].received;
+    plane.receive_deferred(LAN, 64);
+    assert_eq!((plane.ports()[LAN].received - before).packets, 64);
+    drop(leaving(&mut plane, WAN, Instant::ZERO));
+    // Senders are bounded, too; and usual superframes never wait.
+    for n in 0..2 * SENDERS_MAX as u8 {
+        other[11] = 100 + n;
+        plane.receive(LAN, &other, arrival);
+    }
+    assert_eq!(full(&plane) as usize, 10 - of_one + SENDERS_MAX + 2);
+    let (mut usual, how) = tcp_superframe([192, 0, 2, 1], &[7; 60 * 1000], 1000);
+    usual[11] = 99;
+    plane.receive(LAN, &usual, how);
+    assert_eq!(leaving(&mut plane, WAN, Instant::ZERO).len(), 60);
+    // Frames that wait when their port goes are counted: frames of the first, of the second and of 14 more.
+    plane.remove_port(LAN, Reason::Reconfigured);
+    let gone = plane.fates().ended(Reason::Reconfigured).packets;
+    assert_eq!(gone as usize, of_one + SENDERS_MAX - 1);
+}
+
+#[test]
+fn a_superframe_of_tiny_segments_causes_few_icmp_errors() {
+    let mut plane = plane(Mode::Routed, tables(1500), None);
+    let (mut frame, arrival, _) = tiny_segments();
+    frame[22] = 1; // TTL, with a checksum to match
+    frame[24..26].fill(0);
+    let sum = weir_wire::checksum::internet(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    plane.receive(LAN, &frame, arrival);
+    while plane.receive_deferred(LAN, 64) > 0 {}
+    assert_eq!(plane.fates().ended(Reason::TtlExpired).packets, 2000);
+    let errors = leaving(&mut plane, LAN, Instant::ZERO).len();
+    assert!((1..=20).contains(&errors), "{errors}"); // the burst of one receiver
 }
 
 #[test]

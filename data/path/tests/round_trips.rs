@@ -28,7 +28,7 @@ fn plane() -> Plane {
         let spec = Spec::check("fifo", []).unwrap();
         let link = Link {
             rate,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         plane.add_port(name, name, Mode::Bridged, spec, link, Instant::ZERO);

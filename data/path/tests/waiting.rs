@@ -49,7 +49,7 @@ fn plane() -> Plane {
     for name in ["lan", "wan"] {
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1518,
         };
         let spec = Spec::check("fifo", []).unwrap();

@@ -17,6 +17,7 @@
 //!
 //! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
 
+mod bursts;
 mod links;
 mod steering;
 
@@ -29,13 +30,12 @@ use weir_base::{Instant, Span};
 use weir_packet::Reason;
 use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{NeighbourKey, Tables};
-use weir_path::plane::step::Arrival;
-use weir_path::plane::{Mode, Plane, PlanePort};
+use weir_path::plane::{Plane, PlanePort};
 
 use self::links::{Doorkeeper, Link};
 pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
-use crate::device::{Counters, Device, Direction, Received, Tenure};
+use crate::device::{Counters, Device, Tenure};
 
 /// Maximum frames of ordinary length taken from a device in one turn. A longer frame counts as several
 /// ([`Received::cost`]). If a device exceeds its share, it gets less in the next turns, so that devices are served in
@@ -343,47 +343,6 @@ impl Worker {
         self.links.iter().for_each(|link| link.steering.end());
     }
 
-    /// Takes a burst from each device; returns whether a device has more.
-    fn receive(&mut self) -> bool {
-        let mut more = false;
-        for number in 0..self.links.len() {
-            let Self { plane, links, .. } = self;
-            let link = &mut links[number];
-            let share = link.share();
-            let Some(device) = link.device.as_mut() else {
-                continue;
-            };
-            let bridged = plane.ports()[number].mode == Mode::Bridged;
-            let mut burst = plane.burst(number);
-            let received = device.receive(share, &mut |frame| match frame.direction {
-                Direction::Outgoing => {
-                    let plane = burst.plane();
-                    plane.charge(number, frame.bytes, &arrival(&frame));
-                    plane.show_kernels(number, frame.bytes, &arrival(&frame));
-                }
-                Direction::Other if !bridged => {}
-                Direction::Host | Direction::Group | Direction::Other => {
-                    burst.receive(frame.bytes, arrival(&frame));
-                    if frame.offload.segmentation.is_some() {
-                        // Its packets go to their queues, or are dropped, before another port's frame needs a place in
-                        // the pool.
-                        burst.plane().step(clock::now());
-                    }
-                }
-            });
-            drop(burst);
-            match received {
-                Ok(taken) => {
-                    self.moderation.took(taken);
-                    link.overdrawn += taken.saturating_sub(share);
-                    more |= taken >= share;
-                }
-                Err(error) => self.lose(number, &error),
-            }
-        }
-        more
-    }
-
     /// Sends ready packets; returns whether a device is full.
     fn transmit(&mut self) -> bool {
         let mut full = false;
@@ -442,15 +401,6 @@ impl Worker {
             tracing::info!(port, interface, "port back");
             (self.event)(Event::PortBack { port, interface });
         }
-    }
-}
-
-fn arrival(frame: &Received<'_>) -> Arrival {
-    Arrival {
-        at: frame.arrived,
-        len: frame.len,
-        vlan: frame.vlan,
-        offload: frame.offload,
     }
 }
 

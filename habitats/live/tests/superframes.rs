@@ -310,7 +310,7 @@ fn a_checksum_is_finished_at_any_depth() {
         for name in ["x1", "out"] {
             let link = Link {
                 rate: None,
-                overhead: 24,
+                framing: weir_base::Framing::ETHERNET,
                 frame_bytes_max: 1518,
             };
             let spec = Spec::check("fifo", []).unwrap();

@@ -24,7 +24,7 @@
 use std::collections::VecDeque;
 
 use weir_base::varying::{BIT, Varying, Work};
-use weir_base::{Bytes, Instant, Rate, Span, Tally};
+use weir_base::{Bytes, Framing, Instant, Rate, Span};
 use weir_path::egress::port::Transmission;
 
 /// The rate, the delay and the modem of a line.
@@ -43,8 +43,8 @@ pub struct LineSpec {
 #[derive(Debug)]
 pub(crate) struct Line {
     spec: LineSpec,
-    /// Cost of a frame on the wire beyond its layer-2 length.
-    overhead: i32,
+    /// From a frame's layer-2 length to its bytes on the wire.
+    framing: Framing,
     /// When all frames so far are sent; and the work that the line could have done by then beyond them, since times
     /// are whole nanoseconds.
     free_at: Instant,
@@ -60,10 +60,10 @@ pub(crate) struct Line {
 
 impl Line {
     /// A line at time zero.
-    pub(crate) fn new(spec: LineSpec, overhead: i32) -> Self {
+    pub(crate) fn new(spec: LineSpec, framing: Framing) -> Self {
         Self {
             spec,
-            overhead,
+            framing,
             free_at: Instant::ZERO,
             spare: 0,
             last: Instant::ZERO,
@@ -141,7 +141,7 @@ impl Line {
             (self.free_at, self.spare) = (now, 0); // it stood idle
         }
         let start = self.free_at;
-        let wire_bytes = bytes.saturating_add_signed(i64::from(self.overhead));
+        let wire_bytes = self.framing.wire_bytes(bytes);
         let work = Work::from(wire_bytes * 8) * BIT;
         let (end, spare) = match work.checked_sub(self.spare) {
             Some(work) => rate.done(start, work),
@@ -159,10 +159,12 @@ impl Line {
         self.waiting_bytes
     }
 
-    /// Packets that wait in the modem at `now`.
-    pub(crate) fn behind(&self, now: Instant) -> Tally {
+    /// Bytes on the wire of the packets that wait in the modem at `now`.
+    pub(crate) fn behind(&self, now: Instant) -> u64 {
         let waiting = self.waiting.iter().filter(|(start, _)| *start > now);
-        waiting.fold(Tally::ZERO, |sum, (_, bytes)| sum + Tally::one(*bytes))
+        waiting
+            .map(|(_, bytes)| self.framing.wire_bytes(*bytes))
+            .sum()
     }
 
     /// Releases memory that is not needed now.
@@ -193,7 +195,7 @@ mod tests {
             delay: delay.parse().unwrap(),
             buffer: buffer.map(Bytes),
         };
-        Line::new(spec, 0)
+        Line::new(spec, Framing::bytes(0))
     }
 
     #[test]
@@ -259,7 +261,7 @@ mod tests {
             }
             let rate = Varying::new(rates, Some(Span::from_millis(at))).unwrap();
             let delay = Varying::new(delays, Some(Span::from_millis(at))).unwrap();
-            let mut line = Line::new(LineSpec { rate: Some(rate.clone()), delay, buffer: Some(Bytes(1 << 20)) }, 0);
+            let mut line = Line::new(LineSpec { rate: Some(rate.clone()), delay, buffer: Some(Bytes(1 << 20)) }, Framing::bytes(0));
             let mut arrivals = Vec::new();
             for size in &sizes {
                 arrivals.push(line.send(*size, Instant::ZERO).unwrap().1);
@@ -300,8 +302,8 @@ mod tests {
                 rate: Some(Varying::new(rates, None).unwrap()),
                 delay: Varying::new(delays, None).unwrap(),
                 buffer: Some(Bytes(buffer)),
-            }, 24);
-            let link = Link { rate: None, overhead: 24, frame_bytes_max: 1514 };
+            }, Framing::bytes(24));
+            let link = Link { rate: None, framing: Framing::bytes(24), frame_bytes_max: 1514 };
             let mut port = Port::new(changes[0].1.clone(), link, Instant::ZERO, &Streams::new(1));
             let (keys, mut fates) = (Keys::new(packets.len(), (1, 2)), Fates::default());
             let mut emulated = Vec::new();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use weir_base::{Instant, Span, Tally};
+use weir_base::{Framing, Instant, Span, Tally};
 use weir_discipline::Metered;
 use weir_discipline::contract::FlowStanding;
 use weir_packet::{FlowKey, Packet, Reason};
@@ -114,9 +114,10 @@ pub struct Flow {
 }
 
 /// The record of one port.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watch {
     from: Instant,
+    framing: Framing,
     /// Packets in the queue at each sampling, over the whole run.
     pub queue_packets: Vec<u64>,
     /// Bytes in the queue at each sampling, over the whole run.
@@ -125,8 +126,10 @@ pub struct Watch {
     pub sojourn: Delays,
     /// Packets that the link has started to send.
     pub sent: Tally,
-    /// Packets that a line behind the port has started to send, or will when it has sent those before.
-    pub carried: Tally,
+    /// Their bytes on the wire.
+    pub sent_on_wire: u64,
+    /// Bytes on the wire that a line behind the port has started to send, or will when it has sent those before.
+    pub carried_on_wire: u64,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline reports classes.
     pub classes: Option<Vec<[u64; 2]>>,
     /// The flows that the discipline tracks, if it tracks flows by their keys.
@@ -164,10 +167,22 @@ pub struct TrackedCounts {
 }
 
 impl Watch {
-    pub(crate) fn new(from: Instant) -> Self {
+    pub(crate) fn new(from: Instant, framing: Framing) -> Self {
         Self {
             from,
-            ..Self::default()
+            framing,
+            queue_packets: Vec::new(),
+            queue_bytes: Vec::new(),
+            sojourn: Delays::default(),
+            sent: Tally::ZERO,
+            sent_on_wire: 0,
+            carried_on_wire: 0,
+            classes: None,
+            tracked: None,
+            gauges: Gauges::default(),
+            passages: Passages::default(),
+            identification: None,
+            trace: None,
         }
     }
 
@@ -200,7 +215,7 @@ impl Watch {
     /// Records that a line behind the port starts a packet at `at`.
     pub(crate) fn carried(&mut self, packet: &Packet, at: Instant) {
         if at >= self.from {
-            self.carried.count(packet.bytes());
+            self.carried_on_wire += self.framing.wire_bytes(packet.bytes());
         }
     }
 
@@ -221,6 +236,7 @@ impl Watch {
         if at >= self.from {
             self.sojourn.record(at.since(packet.enqueued));
             self.sent.count(packet.bytes());
+            self.sent_on_wire += self.framing.wire_bytes(packet.bytes());
             if let Some(classes) = &mut self.classes {
                 classes[traffic as usize][usize::from(packet.class.0.min(1))] += 1;
             }
@@ -438,14 +454,14 @@ mod tests {
             packet
         };
         let second = Instant::ZERO + Span::from_secs(1);
-        let mut watch = Watch::new(second);
+        let mut watch = Watch::new(second, Framing::ETHERNET);
         watch.departed(&packet(1), second, 0, 0);
         watch.track_flows(2);
         watch.departed(&packet(1), Instant::ZERO, 0, 0); // before the window
         watch.departed(&packet(1), second, 1, 1);
         watch.departed(&packet(0), second, 1, 1);
         assert_eq!(watch.classes, Some(vec![[0, 0], [1, 1]]));
-        assert_eq!(watch.sent.packets, 3);
+        assert_eq!((watch.sent.packets, watch.sent_on_wire), (3, 3 * 124));
     }
 
     #[test]

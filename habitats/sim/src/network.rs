@@ -13,7 +13,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::graph::Graph;
-use weir_base::{Rate, Span, Streams};
+use weir_base::{Framing, Rate, Span, Streams};
 use weir_discipline::Spec;
 use weir_path::egress::port::Link;
 
@@ -117,14 +117,14 @@ impl Network {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Joins two nodes. `overhead` is the cost of a frame on the wire beyond its layer-2 length. Returns the port of
+    /// Joins two nodes. `framing` is what a frame of some layer-2 length takes on the wire. Returns the port of
     /// each end.
     pub fn link(
         &mut self,
         ends: [End; 2],
         rate: Option<Rate>,
         delay: Span,
-        overhead: i32,
+        framing: Framing,
     ) -> [PortId; 2] {
         let nodes = [ends[0].node, ends[1].node];
         let mut place = 0;
@@ -136,7 +136,7 @@ impl Network {
                 spec: end.spec,
                 link: Link {
                     rate,
-                    overhead,
+                    framing,
                     frame_bytes_max: FRAME_BYTES_MAX,
                 },
                 delay,

@@ -22,8 +22,8 @@ impl Simulation {
     pub fn watch(&mut self, ports: &[PortId]) {
         let Meters { from, interval, .. } = self.fabric.meters;
         for port in ports {
-            let mut watch = Watch::new(from);
             let stepped = self.fabric.wires[port.0 as usize].stepped();
+            let mut watch = Watch::new(from, stepped.port.link().framing);
             if stepped.port.queue().spec().knows_flows() {
                 watch.track_flows(self.fabric.meters.traffics.len());
             }
@@ -55,9 +55,10 @@ impl Simulation {
     pub fn trace(&mut self, port: PortId, packets: usize) {
         let from = self.fabric.meters.from;
         let stepped = self.fabric.wires[port.0 as usize].stepped();
+        let framing = stepped.port.link().framing;
         let watch = stepped
             .watch
-            .get_or_insert_with(|| Box::new(Watch::new(from)));
+            .get_or_insert_with(|| Box::new(Watch::new(from, framing)));
         watch.trace = Some(Trace::new(packets));
     }
 

@@ -90,11 +90,23 @@ impl Plain {
 
     /// The backlog after all events due at `now`.
     pub(crate) fn backlog(&self, now: Instant, ring: &Ring) -> Tally {
+        let lengths = self.lengths(now, ring);
+        lengths.fold(Tally::ZERO, |sum, len| sum + Tally::one(len))
+    }
+
+    /// The lengths of the packets in the backlog.
+    fn lengths<'a>(&self, now: Instant, ring: &'a Ring) -> impl Iterator<Item = u64> + use<'a> {
         let frames = (self.waiting_from..ring.len()).filter_map(|place| ring.get(place));
-        let waiting = frames.filter(|frame| frame.start > now);
-        waiting.fold(Tally::ZERO, |sum, frame| {
-            sum + Tally::one(u64::from(frame.len))
-        })
+        let waiting = frames.filter(move |frame| frame.start > now);
+        waiting.map(|frame| u64::from(frame.len))
+    }
+
+    /// Bytes on the wire that the link has started to send.
+    pub(crate) fn on_wire(&self, now: Instant, ring: &Ring) -> u64 {
+        let waiting = self
+            .lengths(now, ring)
+            .map(|len| self.link().wire_bytes(len));
+        self.transmitter.on_wire() - waiting.sum::<u64>()
     }
 
     /// The ledger after all events due at `now`.
@@ -162,7 +174,7 @@ mod tests {
     ) -> Result<(), TestCaseError> {
         let link = Link {
             rate,
-            overhead: -14,
+            framing: weir_base::Framing::bytes(-14),
             frame_bytes_max: 1514,
         };
         let limit = Scalar::Integer(limit);

@@ -177,7 +177,7 @@ impl Wire {
     /// The same wire over a line.
     pub(crate) fn over(mut self, line: LineSpec) -> Self {
         let stepped = self.stepped();
-        let line = Line::new(line, stepped.port.link().overhead);
+        let line = Line::new(line, stepped.port.link().framing);
         stepped.line = Some(Box::new(line));
         self
     }
@@ -292,6 +292,14 @@ impl<'a> PortView<'a> {
         self.ledger().sent
     }
 
+    /// Their bytes on the wire.
+    pub fn on_wire(&self) -> u64 {
+        match &self.wire.sender {
+            Sender::Plain(plain) => plain.on_wire(self.now, &self.wire.ring),
+            Sender::Stepped(stepped) => stepped.port.on_wire(),
+        }
+    }
+
     /// Packets in the queue.
     pub fn backlog(&self) -> Tally {
         match &self.wire.sender {
@@ -324,13 +332,13 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// Packets in the modem of that line.
-    pub fn behind(&self) -> Tally {
+    /// Bytes on the wire of the packets in the modem of that line.
+    pub fn behind(&self) -> u64 {
         match &self.wire.sender {
-            Sender::Plain(_) => Tally::ZERO,
+            Sender::Plain(_) => 0,
             Sender::Stepped(stepped) => {
                 let line = stepped.line.as_deref();
-                line.map_or(Tally::ZERO, |line| line.behind(self.now))
+                line.map_or(0, |line| line.behind(self.now))
             }
         }
     }

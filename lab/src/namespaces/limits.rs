@@ -1,6 +1,6 @@
 //! The limits of the lab: scenarios that it refuses before it starts anything, and features that it leaves out.
 
-use weir_base::{Rate, Span};
+use weir_base::{Framing, Rate, Span};
 
 use super::controllers::PERIOD_MIN;
 use super::endpoints::Endpoints;
@@ -22,8 +22,8 @@ pub const CONNECTIONS_MAX: u64 = 5_000;
 const SPREAD_MAX: usize = 16;
 /// Maximum number of flows of one tool that start at different times: the times are on its command line.
 const STARTS_MAX: u32 = 5_000;
-/// Bytes of a packet on the lab's wires beyond its IP length: the wires are Ethernet.
-const FRAMING_BYTES: u32 = 38;
+/// The framing of the lab's wires, from the IP packet on: they are Ethernet.
+const FRAMING: Framing = Framing::bytes(38);
 /// The largest segment's payload in 1500 bytes of IPv4.
 const MSS_MAX: u32 = 1460;
 
@@ -162,10 +162,10 @@ fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(
             ));
         }
     }
-    if link.framing != FRAMING_BYTES {
+    if link.framing != FRAMING {
         return refuse(format!(
-            "link {name} has a framing of {} B, and the lab's wires are Ethernet, which has \
-             {FRAMING_BYTES} B; try --on sim",
+            "link {name} has a framing of {}, and the lab's wires are Ethernet, which has {FRAMING}; \
+             try --on sim",
             link.framing
         ));
     }
@@ -349,7 +349,11 @@ rate = "1 Mbit"
                 "count = 17\n[host.right]\n[link.l]\ndelay = \"10 ms\"".to_owned(),
                 "17 wires have a delay",
             ),
-            (link, format!("{link}\nframing = \"2 B\""), "framing of 2 B"),
+            (
+                link,
+                format!("{link}\nframing = \"2 B\""),
+                "framing of +2 B",
+            ),
             (
                 link,
                 format!("{link}\ndiscipline = {{ kind = \"fifo\" }}"),

@@ -211,7 +211,7 @@ impl Scenario {
             name,
             ends,
             directions: Direction::check_both(&section, files)?,
-            framing: section.bytes(&FRAMING)?.0 as u32,
+            framing: section.framing(&FRAMING)?,
             medium: match section.word(&MEDIUM)? {
                 "vlan" => Medium::Vlan,
                 "gre" => Medium::Gre,

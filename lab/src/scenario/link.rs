@@ -10,7 +10,7 @@
 //! Rates and delays have a [`Varying`]: they may change during the run.
 
 use weir_base::setting::{Scalar, Setting};
-use weir_base::{Bytes, Instant, Rate, Span, Varying};
+use weir_base::{Bytes, Framing, Instant, Rate, Span, Varying};
 use weir_controller::autorate::{BY_TRAFFIC, REFLECTORS_MAX};
 
 use super::ScenarioError;
@@ -32,8 +32,8 @@ pub struct Link {
     pub ends: [String; 2],
     /// The direction from the first end, and that from the second.
     pub directions: [Direction; 2],
-    /// Bytes of a packet on the wire beyond its IP length.
-    pub framing: u32,
+    /// From a packet's IP length to its bytes on the wire.
+    pub framing: Framing,
     /// How FPF packets cross it.
     pub medium: Medium,
     /// The queue at the first end.

@@ -43,7 +43,7 @@
 //! [link.wan]
 //! ends = ["r", "far"]
 //! delay = "20 ms"
-//! framing = "2 B"                    # on the wire beyond the IP packet; Ethernet's 38 B if absent
+//! framing = "2 B"                    # on the wire beyond the IP packet, or "docsis"; Ethernet's 38 B if absent
 //!
 //! [traffic.files]
 //! kind = "tcp"

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, SettingError, did_you_mean, nearest};
 use weir_base::units::UnitError;
 use weir_base::varying::Level;
-use weir_base::{Bytes, Rate, Sizes, Span, Times, Varying};
+use weir_base::{Bytes, Framing, Rate, Sizes, Span, Times, Varying};
 
 use super::ScenarioError;
 use super::key::{Form, Key, WEIGHT_MAX};
@@ -195,6 +195,18 @@ impl<'a> Section<'a> {
     pub(super) fn bytes(&self, key: &'static Key) -> Result<Bytes, ScenarioError> {
         match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(bytes),
+            other => unreachable!("{} is {other:?}", key.name),
+        }
+    }
+
+    /// A framing, from the IP packet on.
+    pub(super) fn framing(&self, key: &'static Key) -> Result<Framing, ScenarioError> {
+        match self.setting(key)? {
+            Setting::Bytes(bytes) => Ok(Framing::bytes(bytes.0 as i32)),
+            Setting::Text(words) => {
+                let wrong = |why| self.error(key.name, format!("is \"{words}\", but {why}"));
+                Framing::of_words(&words).map_err(wrong)
+            }
             other => unreachable!("{} is {other:?}", key.name),
         }
     }

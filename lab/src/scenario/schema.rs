@@ -260,6 +260,10 @@ fn kind(kind: &Kind) -> Value {
             let pattern = format!("({}|{})", words.join("|"), quantity(RATE_UNITS));
             text(&pattern, kind)
         }
+        Kind::BytesOrWords(_, _, words) => {
+            let pattern = format!("({}|(({}) *)+)", quantity(SIZE_UNITS), words.join("|"));
+            text(&pattern, kind)
+        }
         Kind::Span(..) => text(&quantity(TIME_UNITS), kind),
         Kind::Rate(..) => text(&quantity(RATE_UNITS), kind),
         Kind::Bytes(..) => text(&quantity(SIZE_UNITS), kind),

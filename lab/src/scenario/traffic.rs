@@ -571,9 +571,21 @@ arrivals = "exponential 1 s"
         let scenario = with("link.a", "framing = \"2 B\"").unwrap();
         assert_eq!(
             (scenario.links[0].framing, scenario.links[1].framing),
-            (2, 38)
+            (weir_base::Framing::bytes(2), weir_base::Framing::bytes(38))
         );
         refused("link.a", "framing = \"101 B\"", "from \"0 B\" to \"100 B\"");
+        refused(
+            "link.a",
+            "framing = \"pppoe-ptn\"",
+            "did you mean `pppoe-ptm`?",
+        );
+        refused(
+            "link.a",
+            "framing = \"docsis ethernet\"",
+            "contradict each other",
+        );
+        let scenario = with("link.a", "framing = \"pppoe-ptm\"").unwrap();
+        assert_eq!(scenario.links[0].framing.wire_bytes(1500), 1554);
     }
 
     #[test]

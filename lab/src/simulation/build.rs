@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use weir_base::pace::Load;
 use weir_base::setting::Scalar;
-use weir_base::{Instant, Span, Streams};
+use weir_base::{Framing, Instant, Span, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
@@ -30,8 +30,6 @@ use crate::topology::{PORT_FIRST, QUEUE_PACKETS, Topology, Watched};
 
 /// Number of source ports that the simulator assigns.
 const PORTS: u32 = 55_000;
-/// Bytes of an Ethernet header, which are part of a frame's length and of `framing`.
-const ETHERNET_BYTES: i32 = 14;
 
 /// Refuses traffic and links that the simulator cannot model.
 fn check_models(scenario: &Scenario) -> Result<(), Error> {
@@ -121,9 +119,9 @@ impl World {
                     name: port_name(&topology.nodes[here].name, there, &mut taken),
                     spec: spec(interface.discipline.as_ref()),
                 });
-                let overhead = interface.framing as i32 - ETHERNET_BYTES;
+                let framing = interface.framing.from_ethernet();
                 let directions = [interface, &other.interfaces[peer_place]].map(|i| &i.direction);
-                let made = add_link(&mut network, ends, directions, overhead);
+                let made = add_link(&mut network, ends, directions, framing);
                 ports[index][place] = made[0];
                 ports[peer][peer_place] = made[1];
             }
@@ -359,9 +357,9 @@ fn add_link(
     network: &mut Network,
     ends: [End; 2],
     directions: [&Direction; 2],
-    overhead: i32,
+    framing: Framing,
 ) -> [PortId; 2] {
-    let made = network.link(ends, None, Span::ZERO, overhead);
+    let made = network.link(ends, None, Span::ZERO, framing);
     for (port, direction) in made.into_iter().zip(directions) {
         if direction.is_plain() {
             let delay = direction.delay.at(Instant::ZERO);

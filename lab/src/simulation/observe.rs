@@ -213,11 +213,10 @@ fn add_link(
     let view = world.simulation.fabric().port(port);
     let (link, line) = (view.link(), view.line());
     let carried = match line {
-        Some(_) => watch.carried - view.behind(),
-        None => watch.sent,
+        Some(_) => watch.carried_on_wire.saturating_sub(view.behind()),
+        None => watch.sent_on_wire,
     };
-    let wire_bytes = carried.bytes as f64 + carried.packets as f64 * f64::from(link.overhead);
-    let throughput = wire_bytes * 8.0 / seconds / 1e6;
+    let throughput = carried as f64 * 8.0 / seconds / 1e6;
     metrics.insert(format!("throughput_mbps.{name}"), throughput);
     let rate = match line {
         Some(line) => line.rate.as_ref().map(|rate| mean_mbps(rate, from, until)),

@@ -99,8 +99,7 @@ impl Actor for ShaperActor {
             }
         }
         let port = fabric.port(self.port);
-        let (link, sent) = (port.link(), port.sent());
-        let (before, sent) = (link.rate, link.wire_bytes_of(sent));
+        let (before, sent) = (port.link().rate, port.on_wire());
         either!(self.law, handle_timeout(now, sent));
         while let Some(probe) = either!(self.law, poll_probe()) {
             fabric.probe(self.reflectors[probe.reflector], probe.number);

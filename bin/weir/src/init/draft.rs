@@ -72,23 +72,28 @@ fn uplink(choice: &Choice<'_>, rates: Rates) -> String {
          goes first, and not in the modem, where one flood delays everybody.",
     );
     match (source(choice, rates), rates.up, interface.speed) {
-        (_, Some(rate), _) => text + &format!("rate = \"{rate}\"\n"),
+        (_, Some(rate), _) => text += &format!("rate = \"{rate}\"\n"),
         (_, None, Some(speed)) => {
             text += &comment(&format!(
                 "This is 95 % of the cable's speed, {speed}. If your contract or the device behind the cable gives you \
                  less, write 95 % of that."
             ));
             let rate = Rate::from_bps(speed.as_bps() / 100 * CABLE_PERCENT);
-            text + &format!("rate = \"{rate}\"\n")
+            text += &format!("rate = \"{rate}\"\n");
         }
         (_, None, None) => {
             text += &comment(
                 "This device does not say how fast its link is. Write 95 % of what your line carries, and remove the \
                  `#`; without a rate weir decides nothing on a line that is slower than its interface.",
             );
-            text + "# rate = \"95 Mbit\"\n"
+            text += "# rate = \"95 Mbit\"\n";
         }
     }
+    text += &comment(
+        "A modem adds headers of its own, which take their part of the line. Name it, and remove the `#`: \"docsis\" is \
+         cable, \"pppoe-ptm\" VDSL2, \"pppoe-llcsnap\" ADSL.",
+    );
+    text + "# overhead = \"docsis\"\n"
 }
 
 fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {

@@ -194,6 +194,7 @@ fn key(path: &str, kind: Option<&str>, p: &Parameter) -> Value {
         Kind::PacketsRateOrShare(..) => "packets, rate or share",
         Kind::RatioOrWord(..) => "ratio or word",
         Kind::RateOrWord(..) => "rate or word",
+        Kind::BytesOrWords(..) => "size or words",
         Kind::Text(_) => "text",
     };
     json!({

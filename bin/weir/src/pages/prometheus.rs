@@ -131,7 +131,7 @@ mod tests {
             let name = format!("port{number}");
             let link = Link {
                 rate: None,
-                overhead: 24,
+                framing: weir_base::Framing::ETHERNET,
                 frame_bytes_max: 1514,
             };
             plane.add_port(

@@ -136,6 +136,7 @@ fn unit(kind: &Type) -> String {
             kind @ (SettingKind::Ratio(..)
             | SettingKind::RatioOrWord(..)
             | SettingKind::RateOrWord(..)
+            | SettingKind::BytesOrWords(..)
             | SettingKind::PacketsRateOrShare(..)),
         )) => kind.to_string(),
         _ => String::new(),
@@ -189,7 +190,8 @@ fn of_setting(kind: &SettingKind) -> Kind {
         SettingKind::Text(most) => Kind::Text(u32::try_from(*most).ok()),
         SettingKind::PacketsRateOrShare(..)
         | SettingKind::RatioOrWord(..)
-        | SettingKind::RateOrWord(..) => Kind::Text(None),
+        | SettingKind::RateOrWord(..)
+        | SettingKind::BytesOrWords(..) => Kind::Text(None),
     }
 }
 

@@ -178,6 +178,7 @@ const PACKETS: Type = Type::Gauge(Unit::Packets);
 const BYTES: Type = Type::Gauge(Unit::Bytes);
 const COUNTER: Type = Type::Counter(Unit::One);
 const PACKET_COUNTER: Type = Type::Counter(Unit::Packets);
+const BYTE_COUNTER: Type = Type::Counter(Unit::Bytes);
 const RATE_BPS: Type = Type::Gauge(Unit::BitsPerSecond);
 const SECONDS: Type = Type::Real(Unit::Seconds);
 const RATIO: Type = Type::Real(Unit::Ratio);

@@ -6,8 +6,8 @@ use weir_path::ip::tables::Interface;
 use weir_path::plane::{Plane, PlanePort};
 
 use super::{
-    BYTES, Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT, component,
-    components, rows,
+    BYTE_COUNTER, BYTES, Block, Column, FLAG, IN, OUT, PACKET_COUNTER, RATE_BPS, Row, Source, TEXT,
+    component, components, rows,
 };
 use crate::mac;
 use crate::port;
@@ -189,4 +189,12 @@ const COLUMNS: &[Column<PortRow>] = &[
     component(16, "present", FLAG, "true")
         .about("Whether the interface exists.")
         .read(|port| port.interface.is_some().into()),
+    component(17, "charge", TEXT, "+24 B, at least 84 B")
+        .varying()
+        .about("What a frame takes of the rate beside its layer-2 length (`overhead`, `mpu`, `framing`).")
+        .shown(&[Cell::new("FRAME ON WIRE")])
+        .read(|port| port.slot.port.link().framing.to_string().into()),
+    component(18, "on_wire", BYTE_COUNTER, "0")
+        .about("Bytes on the wire, by `charge`: of frames sent, and of the kernel's own.")
+        .read(|port| port.slot.on_the_wire().into()),
 ];

@@ -224,6 +224,11 @@ impl Port {
         self.queue.ledger().sent
     }
 
+    /// Bytes on the wire of the packets that the link has started to send, and of those charged to it.
+    pub fn on_wire(&self) -> u64 {
+        self.transmitter.on_wire()
+    }
+
     /// How long the packets that were sent had been queued.
     pub fn delays(&self) -> Delays {
         let mut delays = self.delays;
@@ -280,6 +285,7 @@ impl Port {
 mod tests {
     use super::*;
     use crate::egress::transmitter::DEBT_MAX;
+    use weir_base::Framing;
     use weir_base::setting::Scalar;
     use weir_packet::Slot;
 
@@ -292,7 +298,7 @@ mod tests {
     fn link(rate: Option<Rate>) -> Link {
         Link {
             rate,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: FRAME,
         }
     }
@@ -454,6 +460,39 @@ mod tests {
             at = next;
         }
         assert_eq!(bench.departures[3000].1, 1_230_400_000);
+    }
+
+    #[test]
+    fn a_port_of_any_framing_and_length_keeps_its_rate_on_the_wire() {
+        for words in ["ethernet", "docsis", "pppoe-ptm", "pppoe-llcsnap", "raw"] {
+            let framing = Framing::of_words(words).unwrap().from_ethernet();
+            // 1 Mbit/s for ten seconds; the receiver counts what such a link carries.
+            let mut port = Port::new(
+                fifo(100_000),
+                Link {
+                    framing,
+                    ..link(Some(Rate::from_mbps(1)))
+                },
+                Instant::ZERO,
+                &Streams::new(1),
+            );
+            let (keys, mut fates) = (Keys::new(60_000, (1, 2)), Fates::default());
+            let lengths = [42, 60, 64, 90, 583, 1514];
+            for id in 0..60_000_u32 {
+                let len = lengths[id as usize / 10_000 % 6];
+                port.offer(Packet::new(id.into(), Slot(id), len, Instant::ZERO));
+            }
+            let mut wire = 0;
+            let (end, mut at) = (Instant::from_nanos(10_000_000_000), Instant::ZERO);
+            while at < end {
+                let mut departed = |p: Packet, _| wire += framing.wire_bytes(p.bytes());
+                let next = port.step(at, &keys, &mut fates, 2, &mut departed);
+                at = next.unwrap();
+            }
+            let ratio = wire as f64 * 8.0 / 1e7;
+            assert!((0.99..=1.01).contains(&ratio), "{words}: {ratio}");
+            assert_eq!(port.on_wire(), wire);
+        }
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! The transmitter of a link: when each frame starts, and when the link becomes free again.
 
-use weir_base::{Instant, Rate, Span, Tally};
+use weir_base::{Framing, Instant, Rate, Span};
 
 /// A link: its rate, and the cost of a frame on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Bits a second; none for a link without a limit.
     pub rate: Option<Rate>,
-    /// Bytes that each frame takes on the wire in addition to its layer-2 length: preamble, frame check
-    /// sequence and inter-frame gap (24 for Ethernet), or the overhead of a tunnel or of cells. Negative
-    /// for a simulated link whose frames have no Ethernet header.
-    pub overhead: i32,
+    /// From a frame's layer-2 length to its bytes on the wire.
+    pub framing: Framing,
     /// The longest frame, for the size of a burst.
     pub frame_bytes_max: u32,
 }
@@ -36,14 +34,7 @@ impl Link {
     /// Bytes that a frame of `bytes` bytes takes on the wire.
     #[inline]
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
-        self.wire_bytes_of(Tally::one(bytes))
-    }
-
-    /// Bytes that these frames take on the wire.
-    #[inline]
-    pub fn wire_bytes_of(&self, frames: Tally) -> u64 {
-        let framing = frames.packets as i64 * i64::from(self.overhead);
-        frames.bytes.saturating_add_signed(framing)
+        self.framing.wire_bytes(bytes)
     }
 }
 
@@ -67,28 +58,48 @@ pub struct Transmitter {
     /// 1 / rate, is carried over, so that a schedule keeps its rate without drift.
     free_at: Instant,
     carry: u64,
-    /// Serialisation time of the last frame, kept because most frames have the length of the one before.
-    serialisation: Serialisation,
+    /// Cost of the last frame, kept because most frames have the length of the one before.
+    cost: Cost,
+    /// Bytes on the wire so far.
+    on_wire: u64,
 }
 
-/// The time that a link takes for a frame of some length.
+/// The cost of a frame of some length on a link.
 #[derive(Clone, Copy, Debug)]
-struct Serialisation {
+struct Cost {
     /// The length in layer 2.
     bytes: u64,
+    /// Bytes on the wire.
+    on_wire: u64,
     /// Whole nanoseconds.
     nanos: u64,
     /// The remaining fraction of a nanosecond, in units of 1 / rate.
     rest: u64,
 }
 
-impl Serialisation {
-    /// The time for a length that no frame has.
+impl Cost {
+    /// The cost of a length that no frame has.
     const NONE: Self = Self {
         bytes: u64::MAX,
+        on_wire: 0,
         nanos: 0,
         rest: 0,
     };
+
+    #[inline(never)] // most frames cost what the one before cost
+    fn of(bytes: u64, link: &Link, rate: u64) -> Self {
+        // Bits times nanoseconds then fit in 64 bits. A division of 128 bits would cost more than all the
+        // rest of this function, and no frame is 2 GB long.
+        const BYTES_MAX: u64 = 1 << 31;
+        let on_wire = link.wire_bytes(bytes);
+        let scaled = on_wire.min(BYTES_MAX) * 8 * 1_000_000_000;
+        Self {
+            bytes,
+            on_wire,
+            nanos: scaled / rate,
+            rest: scaled % rate,
+        }
+    }
 }
 
 impl Transmitter {
@@ -98,13 +109,19 @@ impl Transmitter {
             link,
             free_at: now,
             carry: 0,
-            serialisation: Serialisation::NONE,
+            cost: Cost::NONE,
+            on_wire: 0,
         }
     }
 
     /// The link.
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Bytes on the wire of all frames that it was given.
+    pub fn on_wire(&self) -> u64 {
+        self.on_wire
     }
 
     /// When the link has finished all frames that it was given.
@@ -116,25 +133,19 @@ impl Transmitter {
     /// Sends a frame of `bytes` bytes (layer 2) at `at`, or when the link is free.
     #[inline]
     pub fn send(&mut self, bytes: u64, at: Instant) -> Transmission {
-        // Bits times nanoseconds then fit in 64 bits. A division of 128 bits would cost more than all the
-        // rest of this function, and no frame is 2 GB long.
-        const BYTES_MAX: u64 = 1 << 31;
         let Some(rate) = self.link.rate.map(Rate::as_bps).filter(|r| *r > 0) else {
+            self.on_wire += self.link.wire_bytes(bytes);
             return Transmission { start: at, end: at };
         };
+        if bytes != self.cost.bytes {
+            self.cost = Cost::of(bytes, &self.link, rate);
+        }
+        self.on_wire += self.cost.on_wire;
         let start = self.free_at.max(at);
         if start > self.free_at {
             self.carry = 0; // the link stood idle: a new schedule begins
         }
-        if bytes != self.serialisation.bytes {
-            let scaled = self.link.wire_bytes(bytes).min(BYTES_MAX) * 8 * 1_000_000_000;
-            self.serialisation = Serialisation {
-                bytes,
-                nanos: scaled / rate,
-                rest: scaled % rate,
-            };
-        }
-        let Serialisation { nanos, rest, .. } = self.serialisation;
+        let Cost { nanos, rest, .. } = self.cost;
         let (more, carry) = match rest + self.carry {
             carry if carry >= rate => (1, carry - rate),
             carry => (0, carry),
@@ -158,6 +169,9 @@ impl Transmitter {
     pub fn replace(&mut self, link: Link, now: Instant) {
         // The debt of a slow link must not block a fast link for long.
         let free_at = self.free_at.min(now + DEBT_MAX);
-        *self = Self::new(link, free_at);
+        *self = Self {
+            on_wire: self.on_wire,
+            ..Self::new(link, free_at)
+        };
     }
 }

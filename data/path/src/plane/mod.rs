@@ -5,6 +5,7 @@
 //! plane, and `redirect` to and from a control element,
 //! and `local` to and from processes of this machine; this file adds, changes and removes ports.
 
+pub mod deferred;
 pub mod edge;
 mod edge_classes;
 mod edge_size;
@@ -19,6 +20,7 @@ pub mod observe;
 mod redirect;
 mod round_trips;
 pub mod step;
+mod superframes;
 pub mod watch;
 
 use std::collections::VecDeque;
@@ -36,6 +38,7 @@ use crate::ip::resolution::NeighbourRequest;
 use crate::ip::source_check::{Passed, SourceCheck};
 use crate::ip::tables::{BURST, Interface, NeighbourKey, Tables};
 use crate::ip::waiting::{Held, Waiting};
+use crate::plane::deferred::Deferred;
 use crate::plane::edge::Edge;
 use crate::plane::fpf::Fpf;
 use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
@@ -87,6 +90,8 @@ pub struct PlanePort {
     /// Its round trips, if somebody wants them.
     pub(crate) round_trips: Option<Box<Measured>>,
     pub(crate) outbox: VecDeque<Packet>,
+    /// Received superframes that become too many packets, and what their senders sent after them.
+    pub(crate) deferred: Deferred,
 }
 
 impl PlanePort {
@@ -182,6 +187,7 @@ impl Plane {
             label: name.into(),
             round_trips: None,
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
+            deferred: Deferred::default(),
         });
         self.find_indices();
         self.ports.len() - 1
@@ -212,6 +218,7 @@ impl Plane {
 
     /// Removes a port; the ports after it move up by one. The packets that it holds are dropped.
     pub fn remove_port(&mut self, number: usize, reason: Reason) {
+        self.drop_deferred(number, reason);
         let gone = &mut self.ports[number];
         gone.port.shut_down(&mut self.fates, reason);
         for packet in gone.outbox.drain(..) {
@@ -244,16 +251,6 @@ impl Plane {
     /// Paces a port to another rate; its queue and its state stay.
     pub fn pace_port(&mut self, number: usize, rate: Rate, now: Instant) {
         self.ports[number].port.pace(Some(rate), now);
-    }
-
-    /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are its first
-    /// bytes. A superframe costs as much as the frames that it becomes on the wire.
-    pub fn charge(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
-        let slot = &mut self.ports[number];
-        for len in arrival.offload.frame_lens(bytes, arrival.len) {
-            slot.charged.count(u64::from(len));
-            slot.port.charge(u64::from(len), arrival.at);
-        }
     }
 
     /// Drops the frames of a port whose device is gone.
@@ -423,7 +420,8 @@ impl Plane {
 
     /// Whether a port holds no packets and no frame waits for its device.
     pub fn is_drained(&self, number: usize) -> bool {
-        self.ports[number].port.is_idle() && self.ports[number].outbox.is_empty()
+        let slot = &self.ports[number];
+        slot.port.is_idle() && slot.outbox.is_empty() && slot.deferred.is_empty()
     }
 
     /// Packets that the pool can hold.

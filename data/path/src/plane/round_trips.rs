@@ -28,8 +28,7 @@ pub(crate) struct Measured {
 impl PlanePort {
     /// Bytes on the wire so far: those that left its queue, and those of the kernel that are charged to it.
     pub fn on_the_wire(&self) -> u64 {
-        let frames = self.port.sent() + self.charged;
-        self.port.link().wire_bytes_of(frames)
+        self.port.on_wire()
     }
 }
 

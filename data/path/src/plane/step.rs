@@ -17,7 +17,6 @@ use crate::egress::rewrite;
 use crate::headers;
 use crate::ip::tables::Tables;
 use crate::link::offload::Offload;
-use crate::link::segment::Superframe;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
@@ -49,8 +48,11 @@ pub struct Burst<'a> {
 }
 
 impl Burst<'_> {
-    /// Takes a received frame. A superframe is cut first; it may become many packets, so the caller should let the ports
-    /// make a step before the next frame.
+    /// Takes a received frame. A superframe is cut first; it may become up to [`AT_ONCE`] packets, so the caller should
+    /// let the ports make a step before the next frame. One that would become more waits for
+    /// [`Plane::receive_deferred`], like the next frames of its sender.
+    ///
+    /// [`AT_ONCE`]: crate::plane::deferred::AT_ONCE
     #[inline]
     pub fn receive(&mut self, frame: &[u8], arrival: Arrival) {
         self.plane.take(self.ingress, frame, arrival);
@@ -106,44 +108,21 @@ impl Plane {
     }
 
     #[inline]
-    fn end_burst(&mut self, ingress: usize) {
+    pub(crate) fn end_burst(&mut self, ingress: usize) {
         self.forward_gathered();
         self.reclaim(Place::coming(Some(ingress)));
     }
 
     #[inline]
     fn take(&mut self, ingress: usize, frame: &[u8], arrival: Arrival) {
-        if arrival.offload.segmentation.is_some() {
-            return self.receive_superframe(ingress, frame, &arrival);
+        if arrival.offload.segmentation.is_some() || self.has_deferred(ingress) {
+            return self.receive_or_defer(ingress, frame, &arrival);
         }
         self.receive_frame(ingress, frame, &arrival);
     }
 
-    /// Cuts a superframe, and handles each frame that it would have been on a wire.
-    #[inline(never)] // so that the code for all other frames stays short
-    fn receive_superframe(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
-        let superframe = match Superframe::new(frame, &arrival.offload) {
-            Ok(superframe) if frame.len() == arrival.len as usize => superframe,
-            unusable => {
-                let reason = unusable.map_or_else(|why| why, |_| Reason::TruncatedFrame);
-                return self.refuse(ingress, frame, arrival, reason);
-            }
-        };
-        let mut segment = std::mem::take(&mut self.segment);
-        for n in 0..superframe.count() {
-            superframe.write(n, &mut segment);
-            let arrival = Arrival {
-                len: segment.len() as u32,
-                offload: Offload::NONE,
-                ..*arrival
-            };
-            self.receive_frame(ingress, &segment, &arrival);
-        }
-        self.segment = segment;
-    }
-
     #[inline]
-    fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
+    pub(crate) fn receive_frame(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         if self.ports[ingress].round_trips.is_some() {
             self.measure_arrival(ingress, frame, arrival);
         }
@@ -166,7 +145,13 @@ impl Plane {
     }
 
     /// Drops a frame that never entered the pool.
-    fn refuse(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival, reason: Reason) {
+    pub(crate) fn refuse(
+        &mut self,
+        ingress: usize,
+        frame: &[u8],
+        arrival: &Arrival,
+        reason: Reason,
+    ) {
         let received = u64::from(arrival.len);
         self.ports[ingress].received.count(received);
         self.fates.count_frame(received, reason);

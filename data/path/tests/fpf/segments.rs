@@ -168,7 +168,7 @@ fn queues_keep_each_flow_in_order_and_tell_flows_apart() {
     let mut near = element(1500);
     let link = Link {
         rate: Some(Rate::from_mbps(10)),
-        overhead: 24,
+        framing: weir_base::Framing::ETHERNET,
         frame_bytes_max: 1518,
     };
     near.reconfigure_port(WAN, Spec::check("drr", []).unwrap(), link, Instant::ZERO);

@@ -108,7 +108,7 @@ impl Idle {
         let mut plane = Plane::new(64, 1518, Streams::new(1));
         let link = Link {
             rate: None,
-            overhead: 24,
+            framing: weir_base::Framing::ETHERNET,
             frame_bytes_max: 1514,
         };
         let Ok(spec) = Spec::check("fifo", []) else {

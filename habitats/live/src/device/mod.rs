@@ -26,6 +26,7 @@ use std::os::fd::BorrowedFd;
 
 use weir_base::Instant;
 use weir_path::link::offload::Offload;
+use weir_path::plane::deferred::AT_ONCE;
 
 pub use tenure::Tenure;
 
@@ -66,11 +67,13 @@ const ORDINARY_FRAME_BYTES: u32 = 1536;
 
 impl Received<'_> {
     /// The number of ordinary frames that this one counts as: the packets that a superframe becomes, or its length in
-    /// ordinary frames if that is more.
+    /// ordinary frames if that is more. Packets of a superframe that waits count when they are made.
     #[inline]
     pub fn cost(&self) -> usize {
         let bytes = self.len.div_ceil(ORDINARY_FRAME_BYTES) as usize;
-        self.offload.packets_max(self.len).max(bytes).max(1)
+        let packets = self.offload.packets_max(self.len);
+        let packets = if packets > AT_ONCE { 1 } else { packets };
+        packets.max(bytes).max(1)
     }
 }
 

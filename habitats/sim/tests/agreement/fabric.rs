@@ -109,9 +109,9 @@ fn fabric(spec: &Spec, trains: &[Train]) -> (Simulation, PortId) {
     };
     let fifo = Spec::check("fifo", []).unwrap();
     let access = [end(a, "a", &fifo), end(router, "lan", &fifo)];
-    network.link(access, None, Span::ZERO, 0);
+    network.link(access, None, Span::ZERO, weir_base::Framing::bytes(0));
     let egress = [end(router, "wan", spec), end(b, "b", &fifo)];
-    let [wan, _] = network.link(egress, LINK.rate, DELAY, LINK.overhead);
+    let [wan, _] = network.link(egress, LINK.rate, DELAY, LINK.framing);
     let measurement = Measurement {
         from: Instant::ZERO,
         until: Instant::FAR_FUTURE,

@@ -29,7 +29,7 @@ use live::live;
 const SEED: u64 = 7;
 const LINK: Link = Link {
     rate: Some(Rate::from_mbps(100)),
-    overhead: 24,
+    framing: weir_base::Framing::ETHERNET,
     frame_bytes_max: 1514,
 };
 /// Bytes of the Ethernet, IPv4 and UDP headers.

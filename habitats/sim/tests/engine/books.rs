@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use weir_base::pace::OnOff;
-use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Times};
+use weir_base::{Distribution, Framing, Instant, Rate, Sizes, Spacing, Span, Times};
 use weir_discipline::{KINDS, Spec};
 use weir_sim::network::End;
 use weir_sim::tcp::{Options, Variant};
@@ -19,13 +19,13 @@ const STOP: Instant = Instant::from_nanos(1_000_000_000);
 /// minute for a time-out.
 const END: Instant = Instant::from_nanos(1_500_000_000_000);
 
-/// A link: its rate (of [`RATES`]), its delay, its queues (of [`KINDS`]), its overhead.
+/// A link: its rate (of [`RATES`]), its delay, its queues (of [`KINDS`]), its framing.
 #[derive(Clone, Debug)]
 struct Line {
     rate: usize,
     delay: Span,
     queues: [usize; 2],
-    overhead: i32,
+    framing: Framing,
 }
 
 const RATES: [Option<u64>; 5] = [
@@ -69,13 +69,20 @@ enum Kind {
 fn lines(rates: usize) -> impl Strategy<Value = Line> {
     let delay = prop_oneof![Just(0), Just(1_000), 0_u64..20_000_000];
     let queues = [0..KINDS.len(), 0..KINDS.len()];
-    let overhead = prop_oneof![Just(0), Just(24), Just(-14)];
-    let line = (0..rates, delay, queues, overhead);
-    line.prop_map(|(rate, delay, queues, overhead)| Line {
+    let words = |words| Just(Framing::of_words(words).unwrap().from_ethernet());
+    let framing = prop_oneof![
+        Just(Framing::bytes(0)),
+        Just(Framing::ETHERNET),
+        Just(Framing::bytes(-14)),
+        words("pppoe-llcsnap"),
+        words("bridged-ptm"),
+    ];
+    let line = (0..rates, delay, queues, framing);
+    line.prop_map(|(rate, delay, queues, framing)| Line {
         rate,
         delay: Span::from_nanos(delay),
         queues,
-        overhead,
+        framing,
     })
 }
 
@@ -147,7 +154,7 @@ fn build(plan: &Plan) -> Built {
         };
         let ends = [end(a, line.queues[0]), end(b, line.queues[1])];
         let rate = RATES[line.rate].map(Rate::from_bps);
-        let pair = network.link(ends, rate, line.delay, line.overhead);
+        let pair = network.link(ends, rate, line.delay, line.framing);
         ports.extend(pair);
         pair[0]
     };

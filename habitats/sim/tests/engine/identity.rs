@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::{Load, OnOff};
-use weir_base::{Distribution, Instant, Rate, Sizes, Spacing, Span, Streams, Times};
+use weir_base::{Distribution, Framing, Instant, Rate, Sizes, Spacing, Span, Streams, Times};
 use weir_discipline::Spec;
 use weir_sim::network::End;
 use weir_sim::tcp::Options;
@@ -59,14 +59,14 @@ fn site(mut network: Network, number: u8, queue: Spec) -> Site {
         end(routers[1], "west", fifo(1000)),
     ];
     let rate = Some(Rate::from_mbps(10));
-    let [port, _] = network.link(middle, rate, Span::from_millis(5), 0);
+    let [port, _] = network.link(middle, rate, Span::from_millis(5), Framing::bytes(0));
     for (host, router) in ends.into_iter().zip(routers) {
         let access = [
             end(host, "host", fifo(1000)),
             end(router, "edge", fifo(1000)),
         ];
         let fast = Some(Rate::from_mbps(100));
-        network.link(access, fast, Span::from_micros(10), 0);
+        network.link(access, fast, Span::from_micros(10), Framing::bytes(0));
     }
     Site {
         network,

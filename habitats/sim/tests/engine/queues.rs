@@ -9,7 +9,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::Load;
-use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
+use weir_base::{Framing, Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_sim::network::End;
 use weir_sim::{FlowSpec, Measurement, Network, PortId, Simulation};
 
@@ -34,7 +34,7 @@ fn queue(loads: &[Load], seed: u64, from: Instant) -> (Simulation, PortId) {
         spec: fifo(1_000_000),
     };
     let ends = [end(a, "a"), end(b, "b")];
-    let [port, _] = network.link(ends, Some(RATE), Span::ZERO, -HEADERS);
+    let [port, _] = network.link(ends, Some(RATE), Span::ZERO, Framing::bytes(-HEADERS));
     let measurement = Measurement {
         from,
         until: Instant::FAR_FUTURE,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_base::pace::Load;
 use weir_base::setting::Scalar;
-use weir_base::{Instant, Offered, Rate, Spacing, Span, Streams};
+use weir_base::{Framing, Instant, Offered, Rate, Spacing, Span, Streams};
 use weir_discipline::Spec;
 use weir_sim::network::{End, NetworkError};
 use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Simulation};
@@ -68,7 +68,7 @@ pub(crate) fn link_with(
         spec,
     };
     let ends = [end(a, b, queue), end(b, a, fifo(1_000_000))];
-    network.link(ends, rate, delay, 0)
+    network.link(ends, rate, delay, Framing::bytes(0))
 }
 
 /// A link that takes no time.

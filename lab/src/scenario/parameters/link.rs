@@ -1,6 +1,7 @@
 //! The keys of a link.
 
-use weir_base::{Rate, Span, setting::Kind};
+use weir_base::framing::KEYWORDS;
+use weir_base::{Bytes, Rate, Span, setting::Kind};
 
 use super::super::key::{Form, Key};
 use super::{MEDIUM, bytes};
@@ -154,10 +155,10 @@ key!(
 key!(
     FRAMING,
     "framing",
-    bytes(0, 100),
+    Form::Setting(Kind::BytesOrWords(Bytes(0), Bytes(100), KEYWORDS)),
     "38 B",
-    "what a packet costs on the wire beyond its IP length: 38 B on Ethernet (header, frame check \
-     sequence, preamble, gap), 2 B on a PPP link"
+    "what a packet takes on the wire beyond its IP length, in bytes or by keywords of tc-cake(8): 38 B on Ethernet \
+     (header, frame check sequence, preamble, gap), 2 B on a PPP link; ethernet: 38 B, and 84 B at least"
 );
 key!(
     DISCIPLINE,

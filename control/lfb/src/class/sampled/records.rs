@@ -147,14 +147,12 @@ impl PortRecords {
 
 impl Counters {
     fn of(port: &PortSample, at: Instant) -> Self {
-        let on_wire = port.sent + port.charged;
-        let overhead = on_wire.packets as i64 * i64::from(port.overhead);
         Self {
             at,
             received: port.received,
             offered: port.offered,
             sent: port.sent,
-            on_wire: on_wire.bytes.saturating_add_signed(overhead),
+            on_wire: port.on_wire,
             dropped: port.dropped,
             marked: port.marked,
             delays: port.delays.clone(),
@@ -230,11 +228,10 @@ mod tests {
             ports: vec![PortSample {
                 name: "wan".into(),
                 rate: Some(Rate::from_bps(16_384)),
-                overhead: 24,
+                on_wire: 2 * (sent.bytes + 24 * seconds),
                 received: sent,
                 offered: sent,
                 sent,
-                charged: sent,
                 dropped: seconds,
                 marked: 0,
                 backlog: Tally::one(60),

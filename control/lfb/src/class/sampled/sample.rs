@@ -33,15 +33,13 @@ pub struct Sample {
 #[derive(Debug)]
 pub(super) struct PortSample {
     pub(super) name: Arc<str>,
-    /// Its rate, and what a frame costs on the wire beside its bytes.
     pub(super) rate: Option<Rate>,
-    pub(super) overhead: i32,
+    /// Bytes on the wire, the kernel's own included.
+    pub(super) on_wire: u64,
     pub(super) received: Tally,
     /// To its queue.
     pub(super) offered: Tally,
     pub(super) sent: Tally,
-    /// Frames of the kernel itself, which take their part of the rate.
-    pub(super) charged: Tally,
     pub(super) dropped: u64,
     pub(super) marked: u64,
     pub(super) backlog: Tally,
@@ -121,11 +119,10 @@ impl Sample {
         self.ports.push(PortSample {
             name,
             rate: link.rate,
-            overhead: link.overhead,
+            on_wire: slot.on_the_wire(),
             received: slot.received,
             offered: ledger.received,
             sent: ledger.sent,
-            charged: slot.charged,
             dropped: ledger.dropped.packets,
             marked: ledger.marked.packets,
             backlog: queue.backlog(),

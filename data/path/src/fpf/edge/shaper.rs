@@ -192,7 +192,7 @@ fn link(shape: Shape) -> Link {
     const FRAME_BYTES_MAX: u32 = 1514;
     Link {
         rate: Some(shape.rate()),
-        overhead: 0,
+        framing: weir_base::Framing::bytes(0),
         frame_bytes_max: FRAME_BYTES_MAX,
     }
 }
