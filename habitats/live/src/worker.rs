@@ -16,8 +16,12 @@
 //! Under load, the thread does not wake up for each frame: see [`Moderation`].
 //!
 //! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
+//!
+//! Transit is the router's as long as this thread makes turns ([`lease`]), and somebody may listen to them ([`pulse`]).
 
+mod lease;
 mod links;
+mod pulse;
 mod steering;
 
 use std::io;
@@ -32,7 +36,9 @@ use weir_path::ip::tables::{NeighbourKey, Tables};
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane, PlanePort};
 
+pub use self::lease::Lease;
 use self::links::{Doorkeeper, Link};
+use self::pulse::Pulse;
 pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Direction, Received, Tenure};
@@ -139,6 +145,8 @@ pub struct Worker {
     event: Box<dyn FnMut(Event) + Send>,
     moderation: Moderation,
     age_max: Option<Span>,
+    lease: Option<Lease>,
+    pulse: Option<Pulse>,
     stop: bool,
 }
 
@@ -176,6 +184,8 @@ impl Worker {
             event,
             moderation: Moderation::default(),
             age_max: None,
+            lease: None,
+            pulse: None,
             stop: false,
         }
     }
@@ -306,9 +316,11 @@ impl Worker {
                 command(self);
                 busy = true;
             }
+            let began = clock::now();
             if let Some(age_max) = self.age_max {
-                self.plane.set_oldest(clock::now().before(age_max));
+                self.plane.set_oldest(began.before(age_max));
             }
+            let shown = [self.keep_lease(began), self.beat(began)];
             busy |= self.receive();
             let now = clock::now();
             self.steer(now);
@@ -329,7 +341,8 @@ impl Worker {
             }
             let full = full.then_some(now + DEVICE_FULL_RETRY);
             let gather = self.moderation.gather_until(now);
-            let until = [next, full, reopen, gather].into_iter().flatten().min();
+            let until = [next, full, reopen, gather].into_iter().chain(shown);
+            let until = until.flatten().min();
             let devices = self.links.iter().filter_map(|l| l.device.as_ref());
             let devices = devices.filter(|_| gather.is_none());
             let waited = waiter.wait(devices.filter_map(|d| d.wait_on()), until);
@@ -346,6 +359,7 @@ impl Worker {
     /// Takes a burst from each device; returns whether a device has more.
     fn receive(&mut self) -> bool {
         let mut more = false;
+        let leased_until = self.leased_until();
         for number in 0..self.links.len() {
             let Self { plane, links, .. } = self;
             let link = &mut links[number];
@@ -356,6 +370,7 @@ impl Worker {
             let bridged = plane.ports()[number].mode == Mode::Bridged;
             let mut burst = plane.burst(number);
             let received = device.receive(share, &mut |frame| match frame.direction {
+                _ if frame.arrived >= leased_until => {} // the thread stood still in this turn
                 Direction::Outgoing => {
                     let plane = burst.plane();
                     plane.charge(number, frame.bytes, &arrival(&frame));

@@ -29,6 +29,8 @@ use weir_path::link::offload::Offload;
 
 pub use tenure::Tenure;
 
+use crate::clock::UnixTime;
+
 /// A frame lent by a device: without frame check sequence, valid during the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
@@ -95,6 +97,9 @@ pub trait Device: Send {
     /// Sets which frames are given out; the others are received and dropped. Without effect on a device from which the
     /// kernel does not forward.
     fn set_tenure(&mut self, _tenure: Tenure) {}
+
+    /// Frames of the tenure that were stamped before `from` are the kernel's after all.
+    fn begin_again(&mut self, _from: UnixTime) {}
 
     /// Whether every frame of the tenure has been given out and no more can arrive.
     fn tenure_is_over(&self) -> bool {
