@@ -1,7 +1,19 @@
 //! Logs: to standard error, filtered by `WEIR_LOG`. An event is one line, whatever its texts have.
+//!
+//! ```text
+//!  any thread --> [LINES_MAX lines] --> weir-log --> standard error
+//! ```
+//!
+//! In a router a thread of its own writes them ([`aside`]): a reader of standard error that stands still (a blocked
+//! service manager, a full pipe) must hold up no other thread. Lines without room are lost and counted.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+use std::panic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
@@ -29,8 +41,8 @@ pub(crate) fn begin() -> Result<(), String> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter(&words)?)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| Lines)
+        .with_ansi(io::stderr().is_terminal())
         .fmt_fields(debug_fn(put).delimited(" "))
         .log_internal_errors(false) // it would panic where nobody reads standard error any more
         .init();
@@ -43,6 +55,84 @@ fn put(out: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Resu
     match field.name() {
         "message" => write!(out, "{}", one_line(&text)),
         name => write!(out, "{name}={}", one_line(&text)),
+    }
+}
+
+/// Maximum lines that wait for the reader of standard error.
+const LINES_MAX: usize = 4096;
+/// Longest time for which [`flush`] waits.
+const FLUSH_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// The queue of the thread that writes, if there is one.
+static QUEUE: OnceLock<mpsc::SyncSender<Entry>> = OnceLock::new();
+/// Lines without room in the queue, since the last one that was written.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+enum Entry {
+    Line(Vec<u8>),
+    /// Everything before it was written once the sender is dropped.
+    Flush(mpsc::Sender<()>),
+}
+
+/// Lets a thread of its own write the log from now on. Lines before a panic are written, too.
+pub(crate) fn aside() -> io::Result<()> {
+    let (queue, entries) = mpsc::sync_channel(LINES_MAX);
+    thread::Builder::new()
+        .name("weir-log".to_owned())
+        .spawn(move || entries.into_iter().for_each(write))?;
+    let _ = QUEUE.set(queue); // called once
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        flush();
+        report(panic);
+    }));
+    Ok(())
+}
+
+/// Waits until the lines so far are written, unless nobody reads them.
+pub(crate) fn flush() {
+    let (done, is_done) = mpsc::channel();
+    if let Some(queue) = QUEUE.get()
+        && queue.try_send(Entry::Flush(done)).is_ok()
+    {
+        let _ = is_done.recv_timeout(FLUSH_TIME_MAX);
+    }
+}
+
+fn write(entry: Entry) {
+    let line = match entry {
+        Entry::Line(line) => line,
+        Entry::Flush(done) => return drop(done),
+    };
+    let mut stderr = io::stderr();
+    let _ = stderr.write_all(&line); // if nobody reads it, nobody can be told
+    let lost = LOST.swap(0, Ordering::Relaxed);
+    if lost > 0 {
+        let _ = writeln!(
+            stderr,
+            "weir: {lost} lines of the log are lost: nobody read standard error"
+        );
+    }
+}
+
+/// Takes one line of the log at a time.
+struct Lines;
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match QUEUE.get() {
+            None => return io::stderr().write(line),
+            Some(queue) => {
+                if queue.try_send(Entry::Line(line.to_vec())).is_err() {
+                    LOST.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

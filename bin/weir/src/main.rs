@@ -71,17 +71,17 @@ enum Command {
     Router {
         /// The configuration
         config: PathBuf,
-        /// A supervisor has started this process, and holds the other end of its standard input
-        #[arg(long, hide = true)]
-        supervised: bool,
+        /// A supervisor has started this process, after as many others, and holds the other end of its standard input
+        #[arg(long, hide = true, value_name = "RESTARTS")]
+        supervised: Option<u64>,
     },
     /// Run a router that control elements steer (ForCES) until SIGTERM: a forwarding element
     Fe {
         /// The configuration: that of a router, with [fe] and [ce.NAME]
         config: PathBuf,
-        /// A supervisor has started this process, and holds the other end of its standard input
-        #[arg(long, hide = true)]
-        supervised: bool,
+        /// A supervisor has started this process, after as many others, and holds the other end of its standard input
+        #[arg(long, hide = true, value_name = "RESTARTS")]
+        supervised: Option<u64>,
     },
     /// Run a control element until SIGTERM: it steers the forwarding elements of its configuration
     Ce {
@@ -313,7 +313,9 @@ fn main() -> ExitCode {
     if let Err(why) = log::begin() {
         return fail(2, &why);
     }
-    end(run(arguments.command))
+    let result = run(arguments.command);
+    log::flush();
+    end(result)
 }
 
 fn end(result: Result<(), Failure>) -> ExitCode {
@@ -327,11 +329,11 @@ fn end(result: Result<(), Failure>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
-    if !matches!(
-        command,
-        Command::Router { .. } | Command::Fe { .. } | Command::Ce { .. }
-    ) {
-        release_signals()?;
+    match command {
+        Command::Router { .. } | Command::Fe { .. } | Command::Ce { .. } => {
+            log::aside().map_err(|e| Failure::Run(format!("log: {e}")))?;
+        }
+        _ => release_signals()?,
     }
     match command {
         Command::Router { config, supervised } => {

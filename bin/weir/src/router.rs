@@ -15,29 +15,33 @@
 //! `weir_live::router` starts, changes and stops the running router. The supervisor stays here: it starts this same
 //! program with its own arguments and passes on its exit code.
 //!
-//! - [`heartbeat`], [`supervisor`]: a hung router is killed, so that the kernel forwards
+//! - [`heartbeat`], [`supervisor`]: a router that hangs or crashes is replaced
+//! - [`restarts`]: how often; [`starvation`]: threads that wait for a processor do not hang
 //! - [`service_manager`]: notifies systemd
 //! - [`page`]: samples as lines, and the page on loopback
 
 mod heartbeat;
 mod page;
+mod restarts;
 mod service_manager;
+mod starvation;
 mod supervisor;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use weir_base::Span;
 use weir_element::Facts;
 use weir_lfb::Plan;
 use weir_lfb::fe::FePlan;
 use weir_live::mutex::lock;
 use weir_live::namespace::raise_file_limit;
 use weir_live::router::journal::Totals;
-use weir_live::router::reader::Reader;
+use weir_live::router::reader::{Identity, Reader};
 use weir_live::router::{self, Running};
 use weir_live::worker::Worker;
 use weir_northbound::{LiveLine, Service};
@@ -82,8 +86,12 @@ impl Role {
     }
 }
 
-/// Runs a router until a signal ends it. `is_child`: this process was started by a supervisor.
-pub(crate) fn run(config: &Path, is_child: bool, role: Role) -> Result<(), Failure> {
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
+
+/// Runs a router until a signal ends it. `restarts`: a supervisor started this process after that number of others.
+pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =
             "a router reads its configuration again on SIGHUP: give it a file, not standard input";
@@ -95,17 +103,26 @@ pub(crate) fn run(config: &Path, is_child: bool, role: Role) -> Result<(), Failu
     role.check(config, fe.as_ref())?;
     let element = fe.as_ref().map(|fe| crate::fe::prepare(config, fe, &plan));
     let element = element.transpose()?;
-    let heart = match (is_child, plan.router.watchdog) {
-        (false, Some(limit)) => return supervisor::supervise(config, limit, role),
-        (true, Some(limit)) => Heart::of_child(limit),
+    let heart = match (restarts, plan.router.watchdog) {
+        (None, Some(limit)) => return supervisor::supervise(config, limit, role),
+        (Some(_), Some(limit)) => Heart::of_child(limit),
         (_, None) => Heart::of_single_process(),
     };
     raise_file_limit(u64::MAX).map_err(|e| Failure::Run(e.to_string()))?;
+    let identity = Identity {
+        version: env!("CARGO_PKG_VERSION"),
+        restarts: restarts.unwrap_or(0),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::Run(e.to_string()))?;
-    let result = runtime.block_on(serve(config, (plan, facts), (fe, element), heart));
+    let result = runtime.block_on(serve(
+        config,
+        (plan, facts),
+        (fe, element),
+        (heart, identity),
+    ));
     runtime.shutdown_background();
     result
 }
@@ -114,7 +131,7 @@ async fn serve(
     config: &Path,
     (plan, facts): (Plan, Facts),
     (fe, element): (Option<FePlan>, Option<weir_live::fe::Params>),
-    heart: Heart,
+    (heart, identity): (Heart, Identity),
 ) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
@@ -140,7 +157,7 @@ async fn serve(
     };
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
-    let reader = Arc::new(Reader::new(Arc::clone(&running), env!("CARGO_PKG_VERSION")));
+    let reader = Arc::new(Reader::new(Arc::clone(&running), identity));
     for doubt in element.iter().flat_map(crate::fe::doubts) {
         tracing::warn!("{doubt}");
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Hosts, Router, eventually, kill};
+use common::{Hosts, Router, eventually};
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_northbound::client;
@@ -140,11 +140,11 @@ fn rates_follow_the_fes(transport: &'static str) {
         return;
     };
     let _ce = domain.ce(PORTS);
-    let (_edge1, edge2) = (domain.fe(0), domain.fe(1));
+    let (_edge1, mut edge2) = (domain.fe(0), domain.fe(1));
     for fe in ["edge1", "edge2"] {
         domain.until(fe, "4 Mbit", "8.08 Mbit");
     }
-    kill(edge2.child(), "KILL");
+    edge2.kill();
     let passed = domain.until("edge1", "9 Mbit", "9.09 Mbit");
     assert!(passed < GONE_MAX, "{passed:?}");
     drop(edge2);
@@ -310,7 +310,7 @@ fn exceptions_are_shared_out_among_the_fes() {
         return;
     };
     let _ce = domain.ce("edge1, edge2");
-    let (_edge1, edge2) = (domain.fe(0), domain.fe(1));
+    let (_edge1, mut edge2) = (domain.fe(0), domain.fe(1));
     let both = ["edge1", "edge2"];
     // B_c = (10 - 2) / 2 Mbit/s; nobody redirects, so one may have 1.01 times all of it.
     domain.until_rates(&both, || [4.0, 8.08]);
@@ -339,7 +339,7 @@ fn exceptions_are_shared_out_among_the_fes() {
     );
     assert!((1.8..2.5).contains(&quiet[0]) && quiet[1] == 0.0, "{all}");
     // B_c = 10 - 1.
-    kill(edge2.child(), "KILL");
+    edge2.kill();
     let passed = domain.until_rates(&both[..1], || [9.0, 9.09]);
     assert!(passed < GONE_MAX, "{passed:?}");
     drop(flood);

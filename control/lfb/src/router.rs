@@ -40,7 +40,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "watchdog",
         Kind::Span(Span::ZERO, Span::from_secs(600)),
         "1 s",
-        "end a router that gives no sign of life for this time, so that the kernel forwards; 0 s: never, and the router is one process",
+        "let the kernel forward once the forwarding thread has made no turn for this time, and replace the process; 0 s: never, and the router is one process",
     )
     .id(23),
     Parameter::new(
@@ -120,7 +120,7 @@ pub struct RouterPlan {
     pub pool: Option<usize>,
     /// Frames that waited longer before the router took them are dropped.
     pub age_max: Span,
-    /// A router without a sign of life for this time is ended; none: it is never.
+    /// A router whose forwarding thread makes no turn for this time is replaced; none: it never is.
     pub watchdog: Option<Span>,
     /// The reaction to refused kernel state that appears while the router runs.
     pub kernel_change: OnChange,

@@ -16,9 +16,13 @@
 //! Under load, the thread does not wake up for each frame: see [`Moderation`].
 //!
 //! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
+//!
+//! Transit is the router's as long as this thread makes turns ([`lease`]), and somebody may listen to them ([`pulse`]).
 
 mod bursts;
+mod lease;
 mod links;
+mod pulse;
 mod steering;
 
 use std::io;
@@ -32,7 +36,9 @@ use weir_path::ip::resolution::NeighbourRequest;
 use weir_path::ip::tables::{NeighbourKey, Tables};
 use weir_path::plane::{Plane, PlanePort};
 
+pub use self::lease::Lease;
 use self::links::{Doorkeeper, Link};
+use self::pulse::Pulse;
 pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Tenure};
@@ -139,6 +145,8 @@ pub struct Worker {
     event: Box<dyn FnMut(Event) + Send>,
     moderation: Moderation,
     age_max: Option<Span>,
+    lease: Option<Lease>,
+    pulse: Option<Pulse>,
     stop: bool,
 }
 
@@ -176,6 +184,8 @@ impl Worker {
             event,
             moderation: Moderation::default(),
             age_max: None,
+            lease: None,
+            pulse: None,
             stop: false,
         }
     }
@@ -306,9 +316,11 @@ impl Worker {
                 command(self);
                 busy = true;
             }
+            let began = clock::now();
             if let Some(age_max) = self.age_max {
-                self.plane.set_oldest(clock::now().before(age_max));
+                self.plane.set_oldest(began.before(age_max));
             }
+            let shown = [self.keep_lease(began), self.beat(began)];
             busy |= self.receive();
             let now = clock::now();
             self.steer(now);
@@ -329,7 +341,8 @@ impl Worker {
             }
             let full = full.then_some(now + DEVICE_FULL_RETRY);
             let gather = self.moderation.gather_until(now);
-            let until = [next, full, reopen, gather].into_iter().flatten().min();
+            let until = [next, full, reopen, gather].into_iter().chain(shown);
+            let until = until.flatten().min();
             let devices = self.links.iter().filter_map(|l| l.device.as_ref());
             let devices = devices.filter(|_| gather.is_none());
             let waited = waiter.wait(devices.filter_map(|d| d.wait_on()), until);

@@ -5,14 +5,17 @@
 mod common;
 
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Peer, Stopped, eventually, in_namespace, pings, run, succeeds, two_hosts};
+use weir_base::{Rate, Span, Streams};
 use weir_live::device::Device;
 use weir_live::device::af_packet::{AfPacket, Options};
 use weir_live::kernel::transit::{Error, TransitGuard};
-use weir_path::plane::Mode;
+use weir_live::worker::{Lease, Worker};
+use weir_path::plane::{Mode, Plane};
 
 /// The name of the test below that only holds a guard, and the environment variable that enables it.
 const OWNER: &str = "owner_of_a_guard";
@@ -122,6 +125,53 @@ fn a_bridged_port_leaves_nothing_to_the_kernel() {
         drop(guard);
         assert!(pings(&a, "10.0.1.1"));
     });
+}
+
+#[test]
+fn rules_that_nobody_renews_leave_forwarding_to_the_kernel() {
+    in_namespace(
+        "rules_that_nobody_renews_leave_forwarding_to_the_kernel",
+        || {
+            let (a, _b) = two_hosts();
+            eventually("the kernel forwards", || pings(&a, "10.0.2.2"));
+            for (mode, to) in [(Mode::Routed, "10.0.2.2"), (Mode::Bridged, "10.0.1.1")] {
+                let mut guard = TransitGuard::install(&[]).unwrap();
+                let lifetime = Lease::lifetime(Span::from_millis(300));
+                let renewal = guard.lease(lifetime).unwrap();
+                // Another router in the same place, which renews nothing.
+                let mut other = TransitGuard::install(&[]).unwrap();
+                other.lease(lifetime).unwrap();
+                guard.take(&[("ra", mode)]).unwrap();
+                guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends, too
+                thread::sleep(Duration::from_millis(100));
+                assert!(pings(&a, to), "{}", run("nft list ruleset"));
+
+                let mut worker =
+                    Worker::new(Plane::new(64, 1518, Streams::new(1)), Box::new(|_| {}));
+                worker.set_lease(Some(Lease::new(renewal).unwrap()));
+                let (handle, thread) = worker.start().unwrap();
+                eventually("it renews them", || !pings(&a, to));
+                let (end, ended) = mpsc::channel::<()>();
+                handle
+                    .post(move |_| ended.recv().unwrap_or_default())
+                    .unwrap();
+                eventually("it stands still", || pings(&a, to));
+                drop(end);
+                eventually("it renews them again", || !pings(&a, to));
+                run("ip link set lo down");
+                guard.follow_links().unwrap();
+                assert!(!pings(&a, to), "it renews them by way of the port");
+                run("ip link set lo up");
+                guard.follow_links().unwrap();
+                assert!(!pings(&a, to));
+                guard.end_lease().unwrap();
+                handle.post(Worker::stop).unwrap();
+                thread.join().unwrap();
+                thread::sleep(Duration::from_millis(400));
+                assert!(!pings(&a, to), "they hold as long as the guard lives");
+            }
+        },
+    );
 }
 
 /// Does nothing unless the next test starts it.

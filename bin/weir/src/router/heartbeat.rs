@@ -1,19 +1,19 @@
-//! Heartbeat of a router: bytes for its supervisor, as long as both threads of the router work.
+//! Heartbeats of a router: bytes for its supervisor, of each of its two threads.
 //!
 //! ```text
-//!  control thread: timer --+--> the last question was answered? --> a byte
-//!                          +--> the next question ---> forwarding thread, between two turns
+//!  forwarding thread: a turn, once in a period --> FORWARDS --+--> standard input
+//!  control thread:    timer, once in a period  --> CONTROLS --+
 //! ```
 //!
-//! The bytes go through the child's standard input. It is a socket whose other end the supervisor holds. When that end
-//! closes, the supervisor has died, and the router stops too.
+//! Each thread sends its own bytes, so neither can show that the other one works. The bytes go through the child's
+//! standard input. It is a socket whose other end the supervisor holds. When that end closes, the supervisor has died,
+//! and the router stops too.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::time::MissedTickBehavior;
@@ -22,25 +22,30 @@ use weir_live::worker::Handle;
 
 use super::service_manager;
 
-/// A router that misses this many beats in a row counts as hung.
-pub(super) const BEATS: u32 = 5;
-/// Byte for "the router is alive".
-pub(super) const ALIVE: u8 = b'.';
-/// Byte for "the router is alive, and the kernel forwards meanwhile".
+/// Byte for "the forwarding thread makes turns".
+pub(super) const FORWARDS: u8 = b'.';
+/// Byte for "the control thread makes turns".
+pub(super) const CONTROLS: u8 = b',';
+/// Byte for "the control thread makes turns, and the kernel forwards meanwhile".
 pub(super) const HANDED_BACK: u8 = b'k';
 /// Byte for "the kernel forwards again, and no more beats will come".
 pub(super) const ENDS: u8 = b'e';
 
-/// The time between two beats.
-pub(super) fn period(limit: Span) -> Duration {
-    Duration::from_nanos(limit.as_nanos()) / BEATS
+/// Beats within the limit of the forwarding thread.
+const BEATS: u64 = 5;
+/// The longest period: the service manager waits for the supervisor, which wakes up as often.
+const PERIOD_MAX: Span = Span::from_secs(1);
+
+/// The time between two beats of a thread.
+pub(super) fn period(limit: Span) -> Span {
+    Span::from_nanos(limit.as_nanos() / BEATS).min(PERIOD_MAX)
 }
 
 /// The receivers of heartbeats.
 #[derive(Clone, Debug)]
 pub(super) struct Heart {
     supervisor: Option<Arc<UnixStream>>,
-    period: Duration,
+    period: Span,
 }
 
 impl Heart {
@@ -52,7 +57,7 @@ impl Heart {
             Ok(Arc::new(socket))
         });
         if let Err(error) = &socket {
-            tracing::warn!(%error, "signs of life do not reach the supervisor");
+            tracing::warn!(%error, "heartbeats do not reach the supervisor");
         }
         Self {
             supervisor: socket.ok(),
@@ -64,29 +69,39 @@ impl Heart {
     pub(super) fn of_single_process() -> Self {
         Self {
             supervisor: None,
-            period: Duration::from_secs(1),
+            period: PERIOD_MAX,
         }
     }
 
-    /// Sends beats as long as both threads work. Returns when the supervisor has died.
+    /// Sends the beats of both threads. Returns when the supervisor has died.
     pub(super) async fn beat(self, handle: Handle, is_handed_back: impl Fn() -> bool) -> String {
         if self.supervisor.is_none() {
             service_manager::notify(service_manager::READY);
         }
-        let answered = Arc::new(AtomicBool::new(true));
+        let forwards = Arc::new(AtomicBool::new(false));
+        let pulse = {
+            let (heart, forwards) = (self.clone(), Arc::clone(&forwards));
+            move || match &heart.supervisor {
+                Some(_) => heart.say(FORWARDS),
+                None => forwards.store(true, Ordering::Relaxed),
+            }
+        };
+        let period = self.period;
+        let set = handle.post(move |worker| worker.set_pulse(period, pulse));
+        if let Err(error) = set {
+            return error.to_string();
+        }
         let beats = async {
-            let mut timer = tokio::time::interval(self.period);
+            let mut timer = tokio::time::interval(super::duration(period));
             timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 timer.tick().await;
-                if !answered.swap(false, Ordering::Relaxed) {
-                    continue; // the last question still waits
-                }
-                self.say(if is_handed_back() { HANDED_BACK } else { ALIVE });
-                let answered = Arc::clone(&answered);
-                let asked = handle.post(move |_| answered.store(true, Ordering::Relaxed));
-                if let Err(error) = asked {
-                    tracing::debug!(%error, "no more signs of life");
+                if self.supervisor.is_some() || forwards.swap(false, Ordering::Relaxed) {
+                    self.say(if is_handed_back() {
+                        HANDED_BACK
+                    } else {
+                        CONTROLS
+                    });
                 }
             }
         };
@@ -101,6 +116,7 @@ impl Heart {
         self.say(ENDS);
     }
 
+    /// Without a supervisor, a beat of the control thread stands for both.
     fn say(&self, byte: u8) {
         match &self.supervisor {
             // Full: the supervisor itself is stopped. Broken: it has died, and the reader notices that.
@@ -142,17 +158,20 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::thread;
+    use std::time::Duration;
     use weir_base::Streams;
     use weir_live::worker::Worker;
     use weir_path::plane::Plane;
 
-    /// Number of bytes to read.
-    fn beats(mut supervisor: &UnixStream) -> usize {
-        supervisor.read(&mut [0; 1000]).unwrap_or(0)
+    /// The bytes that have come.
+    fn beats(mut supervisor: &UnixStream) -> Vec<u8> {
+        let mut bytes = [0; 1000];
+        let count = supervisor.read(&mut bytes).unwrap_or(0);
+        bytes[..count].to_vec()
     }
 
     #[test]
-    fn a_forwarding_thread_that_stands_still_stops_the_heart() {
+    fn a_thread_that_stands_still_stops_its_own_beats() {
         let plane = Plane::new(64, 1518, Streams::new(1));
         let (handle, _thread) = Worker::new(plane, Box::new(|_| {})).start().unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -161,27 +180,51 @@ mod tests {
         }
         let heart = Heart {
             supervisor: Some(Arc::new(theirs)),
-            period: Duration::from_millis(10),
+            period: Span::from_millis(10),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
+        let wait_for = |byte| {
+            let ours = &ours;
+            async move {
+                while !beats(ours).contains(&byte) {
+                    pause(10).await;
+                }
+            }
+        };
         runtime.block_on(async {
             let beating = tokio::spawn(heart.beat(handle.clone(), || false));
-            pause(200).await;
-            assert!(beats(&ours) >= 2);
-            let stand_still = |_: &mut _| thread::sleep(Duration::from_millis(600));
+            wait_for(FORWARDS).await;
+            wait_for(CONTROLS).await;
+            // The forwarding thread.
+            let (stands, is_standing) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let stand_still = move |_: &mut Worker| {
+                stands.send(()).unwrap();
+                ended.recv().unwrap_err();
+            };
             handle.post(stand_still).unwrap();
-            pause(100).await; // what was answered before is a beat still
+            is_standing.recv().unwrap();
             beats(&ours);
-            pause(200).await;
-            assert_eq!(beats(&ours), 0);
-            pause(600).await;
-            assert!(beats(&ours) >= 2);
+            wait_for(CONTROLS).await;
+            pause(100).await;
+            assert!(!beats(&ours).contains(&FORWARDS));
+            drop(end);
+            wait_for(FORWARDS).await;
+            // The control thread.
+            wait_for(CONTROLS).await;
+            beats(&ours);
+            let mut others = Vec::new();
+            while !others.contains(&FORWARDS) {
+                thread::sleep(Duration::from_millis(10));
+                others.extend(beats(&ours));
+            }
+            assert!(!others.contains(&CONTROLS), "{others:?}");
             // It also notices that the supervisor has gone.
-            drop(ours);
+            ours.shutdown(std::net::Shutdown::Both).unwrap();
             assert_eq!(beating.await.unwrap(), "the supervisor has ended");
         });
         handle.post(Worker::stop).unwrap();

@@ -12,7 +12,7 @@ pub(crate) mod guest;
 
 use std::fs;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -198,6 +198,22 @@ impl Router {
         kill(self.process.id(), name);
     }
 
+    /// Kills the process that forwards, and its parent, which starts no other one.
+    pub(crate) fn kill(&mut self) {
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            return;
+        }
+        self.signal("STOP");
+        let child = self.child();
+        kill(child, "KILL");
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let (process, began) = (format!("/proc/{child}"), Instant::now());
+        while Path::new(&process).exists() && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Waits for its exit.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let mut status = None;
@@ -211,14 +227,7 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        let child = self.child();
-        let is_alive = self.process.try_wait().unwrap().is_none();
-        if is_alive && child != self.process.id() {
-            kill(child, "KILL"); // its parent ends then
-        } else {
-            let _ = self.process.kill();
-        }
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 

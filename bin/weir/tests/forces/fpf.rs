@@ -130,8 +130,7 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
     let ce = stage.start_ce_with(&sections);
     stage.in_sync();
     takes_the_path(&stage);
-    kill(fe.child(), "KILL");
-    fe.ended();
+    fe.kill();
     let _fe = stage.start_fe();
     eventually("the FE has its paths again", || {
         config(&stage)["fpf.encapsulation.video.vectors"] == "0b"

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Router, eventually, kill};
+use crate::common::{Router, eventually};
 use crate::stage::{Stage, Wire};
 use crate::stream::{Count, Stream};
 
@@ -73,10 +73,9 @@ fn under_traffic(
     count
 }
 
-/// Kills a process at another moment of each round.
-fn kill_in(round: u64, process: u32) {
-    thread::sleep(Duration::from_millis(round * 7 % 40));
-    kill(process, "KILL");
+/// Another moment for each round.
+fn moment(round: u64) -> Duration {
+    Duration::from_millis(round * 7 % 40)
 }
 
 fn a_ce_dies(wire: Wire) {
@@ -87,8 +86,8 @@ fn a_ce_dies(wire: Wire) {
     let what = format!("deaths of the CE over {wire:?}");
     let count = under_traffic(&stage, &what, |round, rates| {
         let may_be = change_amid(&stage, rates, || {
-            kill_in(round, ce.process.id());
-            ce.ended();
+            thread::sleep(moment(round));
+            ce.kill();
         });
         ce = stage.start_ce();
         may_be
@@ -130,8 +129,8 @@ fn an_fe_dies_and_gets_its_state_again() {
     let what = "deaths of the FE, while the kernel forwards,";
     let count = under_traffic(&stage, what, |round, rates| {
         let may_be = change_amid(&stage, rates, || {
-            kill_in(round, fe.child());
-            fe.ended();
+            thread::sleep(moment(round));
+            fe.kill();
         });
         fe = stage.start_fe();
         // The CE may still believe in the FE that has died.

@@ -69,8 +69,7 @@ fn routes_survive_every_death_and_follow_their_interface() {
     stage.ip("link set c0 up");
     has(&stage, ROUTES - DELETED, "some were deleted");
     stage.in_sync();
-    kill(fe.child(), "KILL");
-    fe.ended();
+    fe.kill();
     stage.ip("route flush proto 119");
     let _fe = stage.start_fe();
     has(&stage, ROUTES - DELETED, "the FE has started again");

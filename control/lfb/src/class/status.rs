@@ -5,8 +5,8 @@ use weir_model::class::{Cell, Class, Form, Type, Unit};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
-    BYTES, Block, Column, FLAG, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source, TEXT,
-    component, components, row,
+    BYTES, Block, COUNTER, Column, FLAG, NUMBER, PACKET_COUNTER, PACKETS, Row, SECONDS, Source,
+    TEXT, component, components, row,
 };
 use crate::router::{self, RouterPlan};
 
@@ -29,6 +29,8 @@ pub struct Process {
     pub version: &'static str,
     /// Its process ID.
     pub pid: u32,
+    /// The number of processes before it that ended in a crash or a hang.
+    pub restarts: u64,
     /// For how long it has run.
     pub uptime: Span,
     /// Packets that its pool can hold.
@@ -101,6 +103,10 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         )
         .shown(&[Cell::new("CERTIFICATE DAYS LEFT").or("no certificate")])
         .read(|process| process.certificate_days_left.map(|days| days as f64).into()),
+    component(30, "restarts", COUNTER, "0")
+        .about("How often the supervisor has started the router again, because it had crashed or hung.")
+        .shown(&[Cell::new("RESTARTS")])
+        .read(|process| process.restarts.into()),
     component(6, "ports", NUMBER, "2")
         .about("Number of ports.")
         .shown(&[Cell::new("PORTS")])

@@ -170,6 +170,7 @@ impl Operator for Idle {
             Source::Status(read) => read(&Process {
                 version: "0",
                 pid: 1,
+                restarts: 0,
                 uptime: weir_base::Span::ZERO,
                 pool_packets: plane.pool_packets(),
                 frame_bytes_max: plane.frame_bytes_max(),

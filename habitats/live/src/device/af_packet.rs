@@ -289,6 +289,10 @@ impl Device for AfPacket {
         self.tenure = Progress::new(tenure, clock::now());
     }
 
+    fn begin_again(&mut self, from: UnixTime) {
+        self.tenure.begin_again(from, clock::now());
+    }
+
     fn tenure_is_over(&self) -> bool {
         self.tenure.is_over()
     }
@@ -408,7 +412,7 @@ fn open_sender(index: u32) -> io::Result<Socket> {
     Ok(sender)
 }
 
-pub(super) fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
+pub(crate) fn link_address(index: u32, protocol: u16) -> io::Result<socket2::SockAddr> {
     // SAFETY: `sockaddr_ll` is a structure of integers, for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;

@@ -30,6 +30,8 @@ use weir_path::plane::deferred::AT_ONCE;
 
 pub use tenure::Tenure;
 
+use crate::clock::UnixTime;
+
 /// A frame lent by a device: without frame check sequence, valid during the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
@@ -98,6 +100,9 @@ pub trait Device: Send {
     /// Sets which frames are given out; the others are received and dropped. Without effect on a device from which the
     /// kernel does not forward.
     fn set_tenure(&mut self, _tenure: Tenure) {}
+
+    /// Frames of the tenure that were stamped before `from` are the kernel's after all.
+    fn begin_again(&mut self, _from: UnixTime) {}
 
     /// Whether every frame of the tenure has been given out and no more can arrive.
     fn tenure_is_over(&self) -> bool {

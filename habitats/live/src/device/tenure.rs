@@ -63,6 +63,14 @@ impl Progress {
         }
     }
 
+    /// The tenure begins at `from`, if not later.
+    pub(super) fn begin_again(&mut self, from: UnixTime, now: Instant) {
+        if self.tenure.from < from {
+            self.tenure.from = from;
+            self.begun_at = now + BEGINS_WITHIN;
+        }
+    }
+
     /// Whether the next frame of the ring is the router's.
     pub(super) fn admits(&mut self, stamp: UnixTime) -> bool {
         if stamp < self.tenure.from {
@@ -123,6 +131,28 @@ mod tests {
         assert!(!progress.is_over());
         progress.nothing_before(until.after(ON_ITS_WAY), at(2));
         assert!(progress.is_over());
+    }
+
+    #[test]
+    fn a_tenure_that_begins_again_keeps_its_end() {
+        let until = wall(30);
+        let tenure = Tenure {
+            until,
+            ..Tenure::ALWAYS
+        };
+        let mut progress = Progress::new(tenure, at(0));
+        assert!(progress.admits(wall(10)));
+        progress.begin_again(wall(20), at(1));
+        assert_eq!(
+            [11, 20, 29, 30].map(|s| progress.admits(wall(s))),
+            [false, true, true, false]
+        );
+        // A port whose frames are all the kernel's, or will be the router's later, stays as it is.
+        for from in [wall(40), UnixTime::NEVER] {
+            let mut progress = Progress::new(Tenure::from(from), at(0));
+            progress.begin_again(wall(20), at(1));
+            assert!(!progress.admits(wall(30)));
+        }
     }
 
     #[test]

@@ -8,8 +8,11 @@
 //!
 //! Subscribing comes before the dump and has its own socket: a change during the dump is applied after the dump, and
 //! none is missed. But the dump may already contain that change, and applying a replacement twice can replace too much.
-//! So a dump with changes is repeated later, with growing intervals as long as changes continue. A publication copies
-//! all routes: after a slow one, the next waits for [`REST_FACTOR`] times as long.
+//! So a dump with changes is repeated later, with growing intervals as long as changes continue.
+//!
+//! Endless changes must not occupy a thread: they are applied in slices, with a turn for the thread's other tasks in
+//! between. Publications are [`PUBLISH_GAP`] apart, because each one lets the forwarding thread look up its next hops
+//! again; after a slow one, the next waits for [`REST_FACTOR`] times as long.
 //!
 //! The kernel announces neither all changes of IPv6's settings nor that a route has a longer lifetime. The settings are
 //! read once a second, and everything when a lifetime ends.
@@ -19,6 +22,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout_at};
 use tracing::{debug, warn};
 use weir_path::ip::tables::Tables;
@@ -32,6 +36,10 @@ use super::tables::{Effect, TableState};
 
 /// Time for which changes are gathered before they are published.
 const GATHER: Duration = Duration::from_millis(3);
+/// Shortest time between two publications.
+const PUBLISH_GAP: Duration = Duration::from_millis(20);
+/// Time for which changes are applied before the thread's other tasks have their turn.
+const SLICE: Duration = Duration::from_millis(2);
 /// Time that the kernel gets to finish its work before everything is read again.
 const SETTLE: Duration = Duration::from_millis(10);
 /// The next publication or dump waits for this multiple of the cost of the last one.
@@ -90,7 +98,7 @@ async fn follow_by(
     loop {
         let started = Instant::now();
         let mut state = aside(read).await?;
-        let replayed = changes.replay(&mut state)?;
+        let replayed = changes.replay(&mut state).await?;
         publish(&state);
         let rest = SETTLE.max(started.elapsed() * REST_FACTOR);
         doubts = match replayed {
@@ -102,8 +110,9 @@ async fn follow_by(
         changes
             .apply_to(&mut state, repeat_at, &mut publish)
             .await?;
+        tokio::task::spawn_blocking(move || drop(state)); // a large one takes longer than a slice
         sleep(rest).await;
-        changes.discard()?;
+        changes.discard().await?;
     }
 }
 
@@ -111,6 +120,8 @@ async fn follow_by(
 struct Changes {
     socket: AsyncFd<NetlinkSocket>,
     buffer: Vec<u8>,
+    /// The end of the current slice.
+    slice_until: Instant,
 }
 
 impl Changes {
@@ -137,7 +148,16 @@ impl Changes {
         Ok(Self {
             socket: register(socket)?,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
+            slice_until: Instant::now(),
         })
+    }
+
+    /// Lets the thread's other tasks have their turn after each slice.
+    async fn end_slice(&mut self) {
+        if Instant::now() >= self.slice_until {
+            yield_now().await;
+            self.slice_until = Instant::now() + SLICE;
+        }
     }
 
     /// Applies and publishes changes until everything must be read again: because a change has too little information,
@@ -155,10 +175,10 @@ impl Changes {
         loop {
             let mut effect = Effect::Nothing;
             while effect == Effect::Nothing {
-                match timeout_at(repeat_at.min(poll_at), self.next_effect(state)).await {
-                    Ok(next) => effect = next?,
-                    Err(_) if tokio::time::Instant::now() >= repeat_at => return Ok(()),
-                    Err(_) => {}
+                match self.next_effect(state, repeat_at.min(poll_at)).await? {
+                    Some(next) => effect = next,
+                    None if tokio::time::Instant::now() >= repeat_at => return Ok(()),
+                    None => {}
                 }
                 if tokio::time::Instant::now() >= poll_at {
                     if state.has_expired() {
@@ -173,9 +193,9 @@ impl Changes {
             }
             let publish_at = rest_until.max(tokio::time::Instant::now() + GATHER);
             while effect < Effect::Reread {
-                match timeout_at(publish_at, self.next_effect(state)).await {
-                    Ok(next) => effect = effect.max(next?),
-                    Err(_) => break,
+                match self.next_effect(state, publish_at).await? {
+                    Some(next) => effect = effect.max(next),
+                    None => break,
                 }
             }
             let started = tokio::time::Instant::now();
@@ -184,29 +204,40 @@ impl Changes {
                 return Ok(());
             }
             let ended = tokio::time::Instant::now();
-            rest_until = ended + (ended - started) * REST_FACTOR;
+            rest_until = ended + PUBLISH_GAP.max((ended - started) * REST_FACTOR);
         }
     }
 
-    /// Applies the messages of the next datagram.
-    async fn next_effect(&mut self, state: &mut TableState) -> Result<Effect, Error> {
-        match receive(&self.socket, &mut self.buffer).await {
-            Ok(bytes) => Ok(state.apply_datagram(bytes)),
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+    /// Applies the messages of the next datagram that comes before `until`, even if more of them wait already.
+    async fn next_effect(
+        &mut self,
+        state: &mut TableState,
+        until: tokio::time::Instant,
+    ) -> Result<Option<Effect>, Error> {
+        self.end_slice().await;
+        if tokio::time::Instant::now() >= until {
+            return Ok(None);
+        }
+        let received = timeout_at(until, receive(&self.socket, &mut self.buffer)).await;
+        match received {
+            Err(_) => Ok(None),
+            Ok(Ok(bytes)) => Ok(Some(state.apply_datagram(bytes))),
+            Ok(Err(error)) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 warn!(
                     "the kernel announced more changes of its tables than could be read in time; \
                      all of them are read again"
                 );
-                Ok(Effect::Reread)
+                Ok(Some(Effect::Reread))
             }
-            Err(error) => Err(error.into()),
+            Ok(Err(error)) => Err(error.into()),
         }
     }
 
     /// Applies the changes that arrived during a dump.
-    fn replay(&mut self, state: &mut TableState) -> Result<Effect, Error> {
+    async fn replay(&mut self, state: &mut TableState) -> Result<Effect, Error> {
         let mut effect = Effect::Nothing;
         for _ in 0..WAITING_MAX {
+            self.end_slice().await;
             effect = effect.max(match self.waiting()? {
                 Some(Datagram::Whole(len)) => state.apply_datagram(&self.buffer[..len]),
                 Some(Datagram::Lost) => Effect::Reread,
@@ -217,8 +248,9 @@ impl Changes {
     }
 
     /// Discards the waiting changes: the next dump contains them.
-    fn discard(&mut self) -> Result<(), Error> {
+    async fn discard(&mut self) -> Result<(), Error> {
         for _ in 0..WAITING_MAX {
+            self.end_slice().await;
             if self.waiting()?.is_none() {
                 break;
             }

@@ -10,6 +10,8 @@ use super::netlink::{NetlinkSocket, Request, attribute, text, u32_at};
 pub(super) struct Link {
     /// Its name.
     pub(super) name: String,
+    /// Whether it is switched on.
+    pub(super) up: bool,
     /// Its MAC address; empty if it has none.
     pub(super) mac: Vec<u8>,
     /// Whether it belongs to another interface, for instance a bridge.
@@ -80,6 +82,7 @@ fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     let above = below.zip(kind).map(|(below, kind)| Above { below, kind });
     let link = Link {
         name,
+        up: u32_at(payload, 8)? & libc::IFF_UP as u32 != 0,
         mac: mac.to_vec(),
         enslaved: attribute(body, libc::IFLA_MASTER).is_some(),
         above,

@@ -8,6 +8,7 @@
 //! - [`tables`], [`message`]: the part of that without sockets
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
 //! - [`transit`]: the rules that keep transit away from the kernel and limit the box's own packets to a share of a port
+//! - [`lease`]: these rules end by themselves when the forwarding thread stands still
 //! - [`handover`]: the instants at which transit moves from the kernel to the router and back
 //! - [`claim`]: one router for each interface
 //! - [`bridge`]: members of the kernel's bridges
@@ -27,6 +28,7 @@ pub mod follow;
 pub mod handover;
 pub mod install;
 pub mod inventory;
+pub mod lease;
 pub mod losses;
 pub mod message;
 pub mod neighbours;

@@ -5,6 +5,8 @@
 use std::io;
 use std::time::Duration;
 
+use weir_base::Span;
+
 use super::netlink::{DATAGRAM_BYTES_MAX, NetlinkSocket, Request, messages};
 use crate::clock::UnixTime;
 
@@ -106,6 +108,30 @@ pub(super) fn message(kind: u8, flags: libc::c_int) -> Request {
 fn boundary(kind: libc::c_int) -> Request {
     let [high, low] = (libc::NFNL_SUBSYS_NFTABLES as u16).to_be_bytes();
     Request::new(kind as u16, 0, &[0, 0, high, low])
+}
+
+/// Creates a set of one-word keys whose elements end by themselves, and that rules may renew.
+pub(super) fn new_set(table: &str, set: &str, lifetime: Span) -> Part {
+    const KEY_TYPE_MARK: u32 = 19; // how `nft` shows the key
+    const SIZE: u32 = 64; // an element that has ended counts until the kernel collects it, about a second later
+    let flags = (libc::NFT_SET_TIMEOUT | libc::NFT_SET_EVAL) as u32;
+    let message = message(libc::NFT_MSG_NEWSET as u8, libc::NLM_F_CREATE)
+        .with_text(1, table)
+        .with_text(2, set)
+        .with_u32_be(3, flags)
+        .with_u32_be(4, KEY_TYPE_MARK)
+        .with_u32_be(5, KEY.len() as u32)
+        .nested(9, |desc| desc.with_u32_be(1, SIZE))
+        .with_u32_be(10, 1)
+        .with(11, &millis(lifetime));
+    (
+        format!("set {set} whose elements end by themselves"),
+        message,
+    )
+}
+
+fn millis(span: Span) -> [u8; 8] {
+    (span.as_nanos() / 1_000_000).to_be_bytes()
 }
 
 /// Creates a table that belongs to the socket that commits this.
@@ -233,6 +259,8 @@ const NFT_GOTO: u32 = -4_i32 as u32;
 /// The register in which expressions pass their value.
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
+/// The one element of a set from [`new_set`].
+const KEY: [u8; 4] = [0, 0, 0, 1];
 
 /// A rule: matches, each of which ends the rule if it fails, then the verdict on the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -365,6 +393,32 @@ impl Rule {
                 .with_u32_be(3, burst_bytes)
                 .with_u32_be(4, NFT_LIMIT_PKT_BYTES)
                 .with_u32_be(5, if over { NFT_LIMIT_F_INV } else { 0 })
+        })
+    }
+
+    fn key(self) -> Self {
+        self.expression("immediate", |data| {
+            data.with_u32_be(1, REGISTER)
+                .nested(2, |value| value.with(1, &KEY))
+        })
+    }
+
+    /// Matches while a set from [`new_set`] has no element.
+    pub(super) fn is_empty(self, set: &str) -> Self {
+        self.key().expression("lookup", |data| {
+            data.with_text(1, set)
+                .with_u32_be(2, REGISTER)
+                .with_u32_be(5, libc::NFT_LOOKUP_F_INV as u32)
+        })
+    }
+
+    /// Gives such a set its element, or lets the one that it has live for `lifetime` from now.
+    pub(super) fn renew(self, set: &str, lifetime: Span) -> Self {
+        self.key().expression("dynset", |data| {
+            data.with_text(1, set)
+                .with_u32_be(3, libc::NFT_DYNSET_OP_UPDATE as u32)
+                .with_u32_be(4, REGISTER)
+                .with(6, &millis(lifetime))
         })
     }
 

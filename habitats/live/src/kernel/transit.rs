@@ -30,6 +30,7 @@
 //!     }
 //!     chain upper-INDEX { the same at each VLAN and macvlan device that stands on the port }
 //!     chain egress-NAME { see local.rs }
+//!     set lease, chain renew-lo { see lease.rs: every chain at a hook begins with "lease is empty: accept" }
 //! }
 //! ```
 //!
@@ -54,6 +55,7 @@ use weir_path::plane::Mode;
 
 pub use super::ingress::Tunnel;
 use super::ingress::{LOCAL_CHAIN, ingress, local_chain, routed};
+use super::lease::Terms;
 use super::links::{self, AboveKind, Links};
 use super::local;
 use super::netlink::NetlinkSocket;
@@ -95,7 +97,9 @@ impl Error {
 #[derive(Debug)]
 pub struct TransitGuard {
     socket: NetlinkSocket, // the table's owner: the table goes when this closes
-    table: String,
+    pub(super) table: String,
+    /// How the rules end by themselves; none: only with this process.
+    pub(super) terms: Option<Terms>,
     ports: BTreeMap<String, Protected>,
     /// Chains in force, by name.
     in_force: BTreeMap<String, Chain>,
@@ -125,6 +129,7 @@ impl TransitGuard {
         let mut guard = Self {
             socket: nft::open()?.released_first(),
             table: format!("weir-{}-{number}", std::process::id()),
+            terms: None,
             ports: BTreeMap::new(),
             in_force: BTreeMap::new(),
             dropped_before: BTreeMap::new(),
@@ -171,7 +176,7 @@ impl TransitGuard {
     fn renew(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
         let links = links::read()?;
         let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
-        let chains: Vec<_> = chains.collect();
+        let chains: Vec<_> = self.renewing(&links).into_iter().chain(chains).collect();
         for chain in &chains {
             self.in_force.remove(&chain.name);
         }
@@ -315,7 +320,17 @@ impl TransitGuard {
         if let Some(most) = protected.local {
             chains.extend(local::chains(port, index, most));
         }
+        if self.terms.is_some() {
+            for chain in chains.iter_mut().filter(|chain| chain.hook.is_some()) {
+                chain.rules.insert(0, Terms::rule());
+            }
+        }
         chains
+    }
+
+    /// The chain that renews the lease, if there is a lease.
+    pub(super) fn renewing(&self, links: &Links) -> Option<Chain> {
+        self.terms.as_ref()?.renewing(self.ports.keys(), links)
     }
 
     /// Devices on top of an interface, directly or indirectly: index and name of each whose frames reach the kernel's
@@ -338,7 +353,11 @@ impl TransitGuard {
     }
 
     /// Puts those chains in force that are not in force yet: all of them at one instant, or none.
-    fn put(&mut self, first: Option<nft::Part>, chains: Vec<Chain>) -> Result<(), Error> {
+    pub(super) fn put(
+        &mut self,
+        first: Option<nft::Part>,
+        chains: Vec<Chain>,
+    ) -> Result<(), Error> {
         let missing = |chain: &Chain| self.in_force.get(&chain.name) != Some(chain);
         let chains: Vec<_> = chains.into_iter().filter(missing).collect();
         if chains.is_empty() && first.is_none() {
@@ -349,6 +368,9 @@ impl TransitGuard {
         batch.extend(chains.iter().flat_map(|chain| chain.fill(&self.table)));
         nft::commit(&mut self.socket, &batch)?;
         for chain in chains {
+            if let Some(terms) = &self.terms {
+                terms.put(&chain);
+            }
             self.in_force.insert(chain.name.clone(), chain);
         }
         Ok(())
@@ -360,6 +382,9 @@ impl TransitGuard {
         let wanted = ports.flat_map(|port| self.chains(port, links));
         let mut wanted: Vec<_> = wanted.map(|chain| chain.name).collect();
         wanted.push(LOCAL_CHAIN.to_owned());
+        let renewing = self.renewing(links);
+        wanted.extend(renewing.iter().map(|chain| chain.name.clone()));
+        self.put(None, renewing.into_iter().collect())?;
         let mut unwanted: Vec<_> = self.in_force.values().cloned().collect();
         unwanted.retain(|chain| !wanted.contains(&chain.name));
         self.remove_all(unwanted)

@@ -29,7 +29,7 @@ use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
 use crate::mutex::lock;
-use crate::worker::{Handle, Worker};
+use crate::worker::{Handle, Lease, Worker};
 
 /// All resources of the machine that the router holds.
 pub(super) struct Carrier {
@@ -241,6 +241,9 @@ impl Carrier {
         worker.set_tables(Arc::clone(&tables));
         self.guard_tunnels(&plan.fpf)?;
         set_fpf(&mut worker, &plan.fpf);
+        if let Some(limit) = plan.router.watchdog {
+            worker.set_lease(self.lease(limit));
+        }
         self.classifier = Some(classifier);
         self.set_classes(&plan.fpf);
         let neighbours = Neighbours::new().map_err(|e| failed("netlink", &e))?;
@@ -262,6 +265,39 @@ impl Carrier {
         Ok(())
     }
 
+    /// A lease on transit, if this kernel can have one.
+    fn lease(&self, limit: Span) -> Option<Lease> {
+        let renewal = lock(&self.guard).lease(Lease::lifetime(limit));
+        let renewal = renewal.inspect_err(|error| {
+            tracing::warn!(
+                %error,
+                "if router and supervisor are both frozen, nobody forwards: that needs Linux 5.16"
+            );
+        });
+        let lease = Lease::new(renewal.ok()?);
+        lease.inspect_err(|error| self.end_lease(error)).ok()
+    }
+
+    /// Goes on without a lease that cannot be renewed.
+    fn end_lease(&self, why: &dyn Display) {
+        let ended = lock(&self.guard).end_lease();
+        let rules = ended.err().map(tracing::field::display);
+        tracing::warn!(
+            error = %why,
+            rules,
+            "transit is kept from the kernel without a lease: if router and supervisor are both frozen, nobody forwards"
+        );
+    }
+
+    /// Renews the lease that the rules in force depend on.
+    fn renew_lease(&self) -> Result<(), String> {
+        let Err(error) = self.on_worker(Worker::renew_lease)? else {
+            return Ok(());
+        };
+        self.end_lease(&error);
+        self.on_worker(|worker| worker.set_lease(None))
+    }
+
     fn list_open(&self, ports: Vec<String>) -> Result<Completion, String> {
         self.on_worker(move |worker| {
             let open = ports.into_iter();
@@ -273,7 +309,9 @@ impl Carrier {
     fn take(&self, places: &[Place], mode: Mode) -> Result<Completion, String> {
         let interfaces: Vec<_> = interfaces(places).map(|name| (name, mode)).collect();
         let from = lock(&self.guard).take(&interfaces);
-        from.map(moment).map_err(|e| e.to_string())
+        let from = from.map_err(|e| e.to_string())?;
+        self.renew_lease()?;
+        Ok(moment(from.max(UnixTime::now()))) // until the renewal, the kernel may have forwarded
     }
 
     fn give_back(&self, places: &[Place]) -> Result<Completion, String> {

@@ -141,7 +141,11 @@ fn carry_out(neighbours: &mut Neighbours, requests: &[NeighbourRequest]) {
 fn handle(running: &Running, event: Event) {
     let event = match event {
         Event::NeighbourRequest(_) | Event::InUse(_) | Event::Copies => return, // these are handled elsewhere
-        Event::Retired(tables) => return drop(tables),
+        Event::Retired(tables) => {
+            // Parts of a large one that no other shares take long.
+            tokio::task::spawn_blocking(move || drop(tables));
+            return;
+        }
         Event::Exceptions => return running.exceptions_wait.notify_one(),
         Event::PortLost(port) => weir_element::Event::Lost { port },
         Event::PortBack { port, interface } => weir_element::Event::Back(Place { port, interface }),

@@ -23,10 +23,19 @@ use crate::worker::{LinkState, Worker};
 /// Time between two samples.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
+/// The process that a router is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Version of the program.
+    pub version: &'static str,
+    /// The number of processes before it that its supervisor had to replace.
+    pub restarts: u64,
+}
+
 /// Reads the classes of a running router.
 pub struct Reader {
     running: Arc<Running>,
-    version: &'static str,
+    identity: Identity,
     started: Instant,
     sampled: Arc<Mutex<Sampled>>,
     /// Counts the samples, for whoever waits for the next one.
@@ -35,10 +44,10 @@ pub struct Reader {
 
 impl Reader {
     /// A reader; the uptime counts from now.
-    pub fn new(running: Arc<Running>, version: &'static str) -> Self {
+    pub fn new(running: Arc<Running>, identity: Identity) -> Self {
         Self {
             running,
-            version,
+            identity,
             started: Instant::now(),
             sampled: Arc::default(),
             samples: watch::Sender::default(),
@@ -170,7 +179,8 @@ impl Reader {
         let in_force = self.running.in_force();
         let (bypassed, bypassed_new) = lock(&self.running.known).chains();
         Process {
-            version: self.version,
+            version: self.identity.version,
+            restarts: self.identity.restarts,
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets,

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use weir_base::Instant;
 use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 
@@ -17,12 +18,13 @@ impl Worker {
     /// Takes a burst from each device, and of the frames that wait; returns whether there are more.
     pub(super) fn receive(&mut self) -> bool {
         let mut more = false;
+        let leased_until = self.leased_until();
         for number in 0..self.links.len() {
             let Self { plane, links, .. } = self;
             let link = &mut links[number];
             let share = link.share();
             let made = plane.created();
-            let received = receive_burst(plane, link, number, share);
+            let received = receive_burst(plane, link, number, share, leased_until);
             let mut taken = *received.as_ref().unwrap_or(&0);
             if plane.has_deferred(number) && share > 0 {
                 let most = share.saturating_sub(taken).max(DEFERRED_MIN);
@@ -50,6 +52,7 @@ fn receive_burst(
     link: &mut Link,
     number: usize,
     share: usize,
+    leased_until: Instant,
 ) -> io::Result<usize> {
     let Some(device) = link.device.as_mut() else {
         return Ok(0);
@@ -57,6 +60,7 @@ fn receive_burst(
     let bridged = plane.ports()[number].mode == Mode::Bridged;
     let mut burst = plane.burst(number);
     device.receive(share, &mut |frame| match frame.direction {
+        _ if frame.arrived >= leased_until => {} // the thread stood still in this turn
         Direction::Outgoing => {
             let plane = burst.plane();
             plane.charge(number, frame.bytes, &arrival(&frame));

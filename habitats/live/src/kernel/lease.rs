@@ -1,0 +1,128 @@
+//! The rules that keep transit from the kernel end by themselves when the forwarding thread stands still.
+//!
+//! ```text
+//!  forwarding thread                    the kernel
+//!  [lease::Lease] -- marked frame --> egress hook of `lo`: renew the element of `lease`, drop the frame
+//!                                                              |
+//!  frame of a network -------------> ingress hook of a port: is `lease` empty? --yes--> the kernel forwards
+//!                                                              |
+//!                                                              +--no--> RULES
+//! ```
+//!
+//! A process that stands still does not vanish: frozen by its control group, stopped together with its supervisor, or
+//! waiting in a driver. The table stays, and without more nobody would forward. So every chain begins with a rule that
+//! accepts everything while a set has no element, and the element lives for `watchdog` only.
+//!
+//! Only a frame with the forwarding thread's own mark renews the element, when the thread sends it: the thread needs a
+//! system call of some microseconds for that, several times in the element's life, and waits for no lock. A renewal by
+//! netlink would wait while another process loads a large ruleset, and each of them would make `nft` of other processes
+//! start again, because it is a new generation of the ruleset. No packet of a network can renew the element: the hook
+//! sees only frames that this machine sends, and only a privileged process can mark them.
+//!
+//! The chain is at `lo`, which every network namespace has, or at one of the ports as long as `lo` is down.
+//!
+//! [lease::Lease]: crate::worker::Lease
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_base::Span;
+
+use super::links::{self, Links};
+use super::nft::{self, Chain, Hook, NF_NETDEV_EGRESS, Rule};
+use super::transit::{Error, TransitGuard};
+
+/// The set, in the guard's table.
+const SET: &str = "lease";
+/// Prefix of the name of the chain that renews.
+const RENEWING_PREFIX: &str = "renew-";
+/// The kernel's index of the loopback interface, in every network namespace.
+const LOOPBACK: u32 = 1;
+
+/// How to renew the lease of a guard.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// The mark (`SO_MARK`) of the frames that renew. Each guard of this network namespace has its own.
+    pub(crate) mark: u32,
+    /// Index of the interface through which they go. It may change.
+    pub(crate) device: Arc<AtomicU32>,
+    /// The time for which each of them renews the lease.
+    pub(crate) lifetime: Span,
+}
+
+/// How the rules of a guard end by themselves.
+#[derive(Debug)]
+pub(super) struct Terms(Renewal);
+
+impl Terms {
+    /// The rule for the start of every chain.
+    pub(super) fn rule() -> Rule {
+        Rule::new().is_empty(SET).accept()
+    }
+
+    /// The chain that renews. `ports` are the names of the interfaces that may have it instead of `lo`.
+    pub(super) fn renewing<'a>(
+        &self,
+        ports: impl IntoIterator<Item = &'a String>,
+        links: &Links,
+    ) -> Option<Chain> {
+        let up = |port: &&String| links.values().any(|link| link.up && link.name == **port);
+        let loopback = links.get(&LOOPBACK);
+        let device = match loopback.filter(|link| !link.up) {
+            Some(_) => ports.into_iter().find(up),
+            None => None,
+        };
+        let device = device.or(loopback.map(|link| &link.name))?;
+        let index = links.iter().find(|(_, link)| link.name == *device)?.0;
+        let hook = Hook {
+            number: NF_NETDEV_EGRESS,
+            device: device.clone(),
+            index: *index,
+            priority: i32::MIN,
+            drops: false,
+        };
+        let renews = Rule::new().marked(self.0.mark).renew(SET, self.0.lifetime);
+        Some(Chain {
+            name: format!("{RENEWING_PREFIX}{device}"),
+            hook: Some(hook),
+            rules: vec![renews.drop()],
+        })
+    }
+
+    /// Records that a chain is in force: frames that renew go there from now on.
+    pub(super) fn put(&self, chain: &Chain) {
+        if let Some(hook) = &chain.hook
+            && chain.name.starts_with(RENEWING_PREFIX)
+        {
+            self.0.device.store(hook.index, Ordering::Relaxed);
+        }
+    }
+}
+
+impl TransitGuard {
+    /// Lets all rules hold only as long as somebody renews the lease, each time for `lifetime`.
+    pub fn lease(&mut self, lifetime: Span) -> Result<Renewal, Error> {
+        const NOBODY_ELSES: u32 = 1 << 31; // programs number their marks from one on
+        let random = RandomState::new().build_hasher().finish();
+        let renewal = Renewal {
+            mark: random as u32 | NOBODY_ELSES,
+            device: Arc::default(),
+            lifetime,
+        };
+        self.terms = Some(Terms(renewal.clone()));
+        let set = nft::new_set(&self.table, SET, lifetime);
+        let renewing = self.renewing(&links::read()?);
+        let done = self.put(Some(set), renewing.into_iter().collect());
+        if done.is_err() {
+            self.terms = None;
+        }
+        done.map(|()| renewal)
+    }
+
+    /// Lets all rules hold as long as this process has them.
+    pub fn end_lease(&mut self) -> Result<(), Error> {
+        self.terms = None;
+        self.follow_links()
+    }
+}

@@ -1,0 +1,146 @@
+//! The forwarding thread renews the lease on transit, and returns what it may have missed.
+//!
+//! ```text
+//!  renewed          kernel forwards from about here      renewed again
+//!  ---+------------------------+------------+-----------------+-------> time
+//!     |   router forwards      | DOUBT      |                 | router forwards
+//!     +------------------------+------------+                 |
+//!     frames from here on, up to the next renewal, are the kernel's
+//! ```
+//!
+//! The rules that keep transit from the kernel hold for the lifetime of a renewal ([`kernel::lease`](crate::kernel::lease)).
+//! The kernel ends them by its timer, which is exact to a tick. So the router stops [`DOUBT`] earlier: a frame in doubt
+//! is the kernel's, and no frame is forwarded twice. The next renewal takes transit back at that instant. Frames that
+//! wait in a ring and are stamped before it are forgotten.
+//!
+//! This uses the monotonic clock, as the kernel's timer does: a wall clock that is set does not end the lease, and
+//! neither does a machine that was suspended.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use weir_base::{Instant, Span};
+
+use super::Worker;
+use crate::clock::{self, UnixTime};
+use crate::device::af_packet::link_address;
+use crate::kernel::lease::Renewal;
+
+/// Time for which both the router and the kernel might take a frame for their own: some ticks of the slowest timer.
+const DOUBT: Span = Span::from_millis(40);
+/// The shortest lifetime of a renewal: several times [`DOUBT`].
+const LIFETIME_MIN: Span = Span::from_millis(200);
+/// Renewals in a lifetime.
+const RENEWALS: u64 = 5;
+/// Length of the shortest Ethernet frame, which is dropped before it reaches a link.
+const FRAME_BYTES: usize = 60;
+/// Where the frame goes all the same: to a neighbour at most (IEEE 802.1Q), as a local experiment (IEEE 802).
+const HEADER: [u8; 14] = [1, 0x80, 0xc2, 0, 0, 0x0e, 0, 0, 0, 0, 0, 0, 0x88, 0xb5];
+
+/// A lease on transit, which this thread renews.
+#[derive(Debug)]
+pub struct Lease {
+    socket: Socket,
+    renewal: Renewal,
+    /// Frames that arrived from then on may be the kernel's.
+    until: Instant,
+    renew_at: Instant,
+    has_failed: bool,
+}
+
+impl Lease {
+    /// The lifetime of a renewal, if the kernel should forward once a router stands still for `limit`.
+    pub fn lifetime(limit: Span) -> Span {
+        limit.max(LIFETIME_MIN)
+    }
+
+    /// A lease that [`TransitGuard::lease`](crate::kernel::transit::TransitGuard::lease) has given.
+    pub fn new(renewal: Renewal) -> io::Result<Self> {
+        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
+        socket.set_mark(renewal.mark)?;
+        Ok(Self {
+            socket,
+            renewal,
+            until: Instant::ZERO,
+            renew_at: Instant::ZERO,
+            has_failed: false,
+        })
+    }
+
+    /// Renews it. Returns the time for which it had ended, if it had.
+    fn renew(&mut self) -> io::Result<Option<Span>> {
+        let before = clock::now();
+        let lifetime = self.renewal.lifetime;
+        self.renew_at = before + Span::from_nanos(lifetime.as_nanos() / RENEWALS);
+        let mut frame = [0; FRAME_BYTES];
+        frame[..HEADER.len()].copy_from_slice(&HEADER);
+        let to = link_address(self.renewal.device.load(Ordering::Relaxed), 0)?;
+        match self
+            .socket
+            .send_to_with_flags(&frame, &to, libc::MSG_DONTWAIT)
+        {
+            // The rule that renewed the lease dropped the frame.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Err(io::Error::other("the rule that renews it is missing")),
+        }
+        let after = clock::now();
+        let ended = (after >= self.until).then(|| after.since(self.until));
+        self.until = before + (lifetime - DOUBT);
+        Ok(ended)
+    }
+}
+
+impl Worker {
+    /// Renews this lease from now on; without one, the router forwards as long as it has rules.
+    pub fn set_lease(&mut self, lease: Option<Lease>) {
+        self.lease = lease;
+    }
+
+    /// Renews the lease now.
+    pub fn renew_lease(&mut self) -> io::Result<()> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(());
+        };
+        let had_one = lease.until > Instant::ZERO;
+        let Some(ended) = lease.renew()? else {
+            return Ok(());
+        };
+        let from = UnixTime::now();
+        let devices = self.links.iter_mut().filter_map(|l| l.device.as_mut());
+        devices.for_each(|device| device.begin_again(from));
+        if had_one {
+            tracing::warn!(
+                %ended,
+                "the forwarding thread stood still: the kernel forwarded in the meantime"
+            );
+        }
+        Ok(())
+    }
+
+    /// Frames that arrived from this instant on may be the kernel's.
+    pub(super) fn leased_until(&self) -> Instant {
+        let lease = self.lease.as_ref();
+        lease.map_or(Instant::FAR_FUTURE, |lease| lease.until)
+    }
+
+    /// Renews the lease if it is time; returns when it is time again.
+    pub(super) fn keep_lease(&mut self, now: Instant) -> Option<Instant> {
+        if self.lease.as_ref()?.renew_at <= now {
+            let had_one = self.leased_until() > Instant::ZERO;
+            let kept = self.renew_lease();
+            let lease = self.lease.as_mut()?;
+            match kept {
+                // Its interface may just have been switched off: then the rule moves to another one.
+                Err(error) if !lease.has_failed && had_one && now >= lease.until => {
+                    lease.has_failed = true;
+                    tracing::error!(%error, "the lease on transit is not renewed: the kernel forwards");
+                }
+                Err(_) => {}
+                Ok(()) => lease.has_failed = false,
+            }
+        }
+        self.lease.as_ref().map(|lease| lease.renew_at)
+    }
+}
