@@ -16,7 +16,7 @@
 //! (net/ipv6/icmp.c).
 //!
 //! Deviations: interfaces are tried in the order of their indices, not of their creation; of several next hops the first
-//! one counts; changes of the table of labels (`ip addrlabel`) and `use_tempaddr` are not followed.
+//! one counts; changes of the table of labels (`ip addrlabel`) and `use_tempaddr` are not followed, nor home addresses, which only kernels for mobile nodes prefer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -116,7 +116,7 @@ fn best_v6(tables: &Tables, interface: Option<u32>, to: Ipv6Addr) -> Option<Ipv6
 }
 
 /// The rules of RFC 6724, section 5, in their order; the greatest address is the best.
-type Preference = (bool, i32, bool, bool, bool, bool, bool, u32);
+type Preference = (bool, i32, bool, bool, bool, bool, u32);
 
 fn preference(address: &Address, own: Ipv6Addr, to: Ipv6Addr, is_own: bool) -> Preference {
     let scope = match scope_v6(own) {
@@ -128,7 +128,6 @@ fn preference(address: &Address, own: Ipv6Addr, to: Ipv6Addr, is_own: bool) -> P
         own == to,
         scope,
         !address.flags.avoided,
-        address.flags.home,
         is_own,
         label(own) == label(to),
         !address.flags.temporary,

@@ -79,8 +79,6 @@ pub struct AddressFlags {
     pub tentative: bool,
     /// It should not begin new conversations: deprecated, or used before the check for uniqueness has ended.
     pub avoided: bool,
-    /// The address of a mobile node at home.
-    pub home: bool,
     /// A temporary address (RFC 8981).
     pub temporary: bool,
 }

@@ -52,8 +52,6 @@ pub struct NetConf {
     pub rp_filter: Option<u32>,
     /// Whether packets are forwarded.
     pub forwarding: Option<u32>,
-    /// Whether packets are forwarded although `net.ipv6.conf.all.forwarding` is 0.
-    pub force_forwarding: Option<u32>,
     /// Whether next hops without carrier are out of use.
     pub ignore_linkdown: Option<u32>,
 }
@@ -67,6 +65,8 @@ pub struct Inet6Conf {
     pub disabled: bool,
     /// Whether the router's own packets have addresses of this interface only (`use_oif_addrs_only`).
     pub only_own: bool,
+    /// Whether packets are forwarded although `net.ipv6.conf.all.forwarding` is 0 (`force_forwarding`).
+    pub forced: bool,
 }
 
 impl Default for Inet6Conf {
@@ -75,6 +75,7 @@ impl Default for Inet6Conf {
             mtu: u32::MAX,
             disabled: false,
             only_own: false,
+            forced: false,
         }
     }
 }
@@ -186,7 +187,6 @@ fn parse_netconf(payload: &[u8]) -> Option<KernelMessage> {
     const NETCONFA_FORWARDING: u16 = 2;
     const NETCONFA_RP_FILTER: u16 = 3;
     const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
-    const NETCONFA_FORCE_FORWARDING: u16 = 9;
     const ALL: i32 = -1;
     const DEFAULT: i32 = -2;
     let version = match libc::c_int::from(*payload.first()?) {
@@ -204,7 +204,6 @@ fn parse_netconf(payload: &[u8]) -> Option<KernelMessage> {
     let conf = NetConf {
         rp_filter: number(NETCONFA_RP_FILTER),
         forwarding: number(NETCONFA_FORWARDING),
-        force_forwarding: number(NETCONFA_FORCE_FORWARDING),
         ignore_linkdown: number(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN),
     };
     Some(KernelMessage::NetConf(version, of, conf))
@@ -222,6 +221,7 @@ fn parse_inet6(payload: &[u8]) -> Option<KernelMessage> {
     const DEVCONF_MTU6: usize = 2;
     const DEVCONF_DISABLE_IPV6: usize = 26;
     const DEVCONF_USE_OIF_ADDRS_ONLY: usize = 37;
+    const DEVCONF_FORCE_FORWARDING: usize = 59;
     let index = u32_at(payload, 4)?;
     let info = netlink::attribute(payload.get(IFINFOMSG_BYTES..)?, IFLA_PROTINFO)?;
     let conf = netlink::attribute(info, IFLA_INET6_CONF)?;
@@ -231,6 +231,7 @@ fn parse_inet6(payload: &[u8]) -> Option<KernelMessage> {
         mtu: setting(DEVCONF_MTU6)?,
         disabled: is_set(DEVCONF_DISABLE_IPV6),
         only_own: is_set(DEVCONF_USE_OIF_ADDRS_ONLY),
+        forced: is_set(DEVCONF_FORCE_FORWARDING),
     };
     Some(KernelMessage::Inet6(index, conf))
 }

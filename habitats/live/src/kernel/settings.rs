@@ -70,7 +70,7 @@ impl Confs {
         };
         let own = ConfOf::Interface(index);
         let (v4, all_v4) = (conf(Version::V4, own), conf(Version::V4, ConfOf::All));
-        let (v6, all_v6) = (conf(Version::V6, own), conf(Version::V6, ConfOf::All));
+        let all_v6 = conf(Version::V6, ConfOf::All);
         let is_set = |setting: Option<u32>| setting.is_some_and(|value| value != 0);
         let inet6 = self.inet6.get(&index).copied().unwrap_or_default();
         let reads_v6 = !inet6.disabled && interface.mtu >= MTU_MIN_V6;
@@ -78,7 +78,7 @@ impl Confs {
             // The larger of an interface's value and the value for all.
             source_check: source_check(v4.rp_filter.max(all_v4.rp_filter)),
             forwards_v4: is_set(v4.forwarding) && interface.mtu >= MTU_MIN_V4,
-            forwards_v6: reads_v6 && (is_set(all_v6.forwarding) || is_set(v6.force_forwarding)),
+            forwards_v6: reads_v6 && (is_set(all_v6.forwarding) || inet6.forced),
             reads_v6,
             mtu_v6: inet6.mtu,
             only_own_v6: inet6.only_own,
@@ -91,7 +91,6 @@ impl NetConf {
     fn update(&mut self, news: Self) {
         self.rp_filter = news.rp_filter.or(self.rp_filter);
         self.forwarding = news.forwarding.or(self.forwarding);
-        self.force_forwarding = news.force_forwarding.or(self.force_forwarding);
         self.ignore_linkdown = news.ignore_linkdown.or(self.ignore_linkdown);
     }
 }

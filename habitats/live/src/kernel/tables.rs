@@ -279,7 +279,6 @@ impl TableState {
                 temporary: second && own.is_ipv6(),
                 tentative: has(Flags::Tentative) && !has(Flags::Optimistic),
                 avoided: has(Flags::Deprecated.union(Flags::Optimistic)),
-                home: has(Flags::Homeaddress),
             },
         };
         let interface = self.tables.interfaces.get_mut(&message.header.index)?;
@@ -937,16 +936,14 @@ mod tests {
         // For IPv6, the value for all decides, or an exception for one interface.
         let (_, now) = set(&mut state, Version::V6, one, forwarding(1));
         assert!(!now.forwards_v6);
-        let forced = NetConf {
-            force_forwarding: Some(1),
-            ..none
+        let forced = |forced| Inet6Conf {
+            forced,
+            ..Inet6Conf::default()
         };
-        assert!(set(&mut state, Version::V6, one, forced).1.forwards_v6);
-        let unforced = NetConf {
-            force_forwarding: Some(0),
-            ..none
-        };
-        assert!(!set(&mut state, Version::V6, one, unforced).1.forwards_v6);
+        for on in [true, false] {
+            state.apply(KernelMessage::Inet6(7, forced(on)));
+            assert_eq!(state.tables().settings(7).forwards_v6, on);
+        }
         assert!(
             set(&mut state, Version::V6, ConfOf::All, forwarding(1))
                 .1
@@ -956,6 +953,7 @@ mod tests {
             mtu: 1400,
             disabled: true,
             only_own: true,
+            forced: false,
         };
         state.apply(KernelMessage::Inet6(7, conf));
         let now = state.tables().settings(7);
