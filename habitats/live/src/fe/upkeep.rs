@@ -282,7 +282,7 @@ mod tests {
         let report = upkeep.report();
         assert_eq!((report.missing, report.lost, report.restored), (0, 11, 11));
         // It stays: then the next loss counts as the first.
-        now = now + Span::from_secs(129);
+        now += Span::from_secs(129);
         lose(&mut upkeep, now, false, Found::Installed);
         lose(&mut upkeep, now, false, Found::Absent);
         assert_eq!(upkeep.next(), Some(now));
