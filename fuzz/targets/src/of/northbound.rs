@@ -179,6 +179,8 @@ impl Operator for Idle {
                 bypassed: 0,
                 bypassed_new: 0,
                 handed_back: Vec::new(),
+                certificate_days_left: None,
+                stopped: None,
                 created: plane.created(),
             }),
         })

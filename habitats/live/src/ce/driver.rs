@@ -35,7 +35,7 @@ use weir_model::{Class, Value};
 use super::keeper::ToKeep;
 use super::store::Store;
 use super::taps::Taps;
-use super::{device, journal};
+use super::{device, journal, keeper};
 use crate::clock;
 use crate::snmp::Target;
 use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned};
