@@ -29,7 +29,7 @@ use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::{Fault, Operation};
 
-use self::handover::taken;
+use self::handover::{release, taken};
 use crate::admission::{Admitted, Facts, admit, is_kept};
 use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
 use crate::state::State;
@@ -489,19 +489,4 @@ fn place(port: &PortPlan) -> Place {
         port: port.name.clone(),
         interface: port.interface.clone(),
     }
-}
-
-/// Keeps what the ports need: the interfaces that the plan names, and those that they have now.
-fn release(state: &State) -> Effect {
-    let in_force = state.in_force.iter();
-    let interfaces = in_force.flat_map(|in_force| {
-        let planned = in_force.plan.ports.iter().map(|port| &port.interface);
-        planned
-            .chain(in_force.taken.values())
-            .chain(in_force.renamed.values())
-    });
-    let mut kept: Vec<String> = interfaces.cloned().collect();
-    kept.sort_unstable();
-    kept.dedup();
-    Effect::Release { kept }
 }

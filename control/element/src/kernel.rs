@@ -26,19 +26,19 @@ pub struct Kind {
     pub part: &'static str,
     /// A word for it.
     pub name: &'static str,
-    /// What the kernel decides by it.
+    /// The decision that the kernel makes by it.
     pub decides: &'static str,
-    /// What weir does in mode "routed".
+    /// weir's behaviour in mode "routed".
     pub routed: Stance,
-    /// What weir does in mode "bridged".
+    /// weir's behaviour in mode "bridged".
     pub bridged: Stance,
     /// How weir reads it, and learns of changes.
     pub read: &'static str,
-    /// What an operator reads about findings of this kind.
+    /// The text for an operator about findings of this kind.
     pub advice: Option<Advice>,
 }
 
-/// What weir does about a kind of kernel state, and why.
+/// weir's behaviour towards a kind of kernel state, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stance {
     /// weir does the same as the kernel.
@@ -55,7 +55,7 @@ pub enum Stance {
     Without(&'static str),
 }
 
-/// What an operator reads about findings of a kind.
+/// The text for an operator about findings of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Advice {
     /// The consequence; the findings follow after a colon.
@@ -71,7 +71,7 @@ pub struct Advice {
 pub struct Permit {
     /// Name of the key.
     pub key: &'static str,
-    /// What then happens; the findings follow.
+    /// The consequence; the findings follow.
     pub then: &'static str,
 }
 
@@ -111,7 +111,7 @@ impl Stance {
 }
 
 impl Kind {
-    /// What weir does in a mode.
+    /// weir's behaviour in a mode.
     pub const fn stance(&self, mode: Mode) -> Stance {
         match mode {
             Mode::Routed => self.routed,
@@ -162,7 +162,7 @@ pub fn refusals(findings: &[Finding], router: &RouterPlan) -> Vec<String> {
     sentences(findings, |finding| finding.is_refused(router), sentence)
 }
 
-/// What these findings mean for a router that may forward beside them, a sentence for each kind.
+/// The meaning of these findings for a router that may forward despite them, a sentence for each kind.
 pub fn doubts(findings: &[Finding], router: &RouterPlan) -> Vec<String> {
     let counts = |finding: &Finding| {
         let stance = finding.kind.stance(router.mode);

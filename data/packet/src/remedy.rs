@@ -3,7 +3,7 @@
 //! The match has an arm for each [`Reason`], so a new reason does not compile without advice. `weir describe REASON` and
 //! `docs/drop-reasons.md` print it.
 
-use crate::fate::Reason;
+use crate::reason::Reason;
 
 impl Reason {
     /// The usual causes, how to see them, and the remedy, for an operator.

@@ -296,8 +296,7 @@ fn what_comes_out_of_a_path_is_checked_like_other_packets() {
             ("198.51.100.0/24", Action::Forward(vec![hop])),
             ("203.0.113.0/24", Action::Blackhole),
         ] {
-            let route = Route { action, metric: 0 };
-            tables.set_route(prefix.parse().unwrap(), route);
+            tables.set_route(prefix.parse().unwrap(), action.into());
         }
         plane.set_tables(Arc::new(tables), Instant::ZERO);
         plane

@@ -29,7 +29,8 @@ use weir_base::{Instant, Span};
 use weir_wire::{icmpv4, icmpv6};
 
 use crate::clock::{self, Stamps};
-use crate::device::af_packet::{self, MARK};
+use crate::device::af_packet::MARK;
+use crate::device::interface;
 use crate::sys;
 
 /// Bytes of a probe: the ICMP header, and the payload.
@@ -160,7 +161,7 @@ impl Line {
         let to = match address {
             IpAddr::V4(_) => SocketAddr::new(address, 0),
             // Only an address of the link needs the interface, and takes it.
-            IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, af_packet::index(interface)?).into(),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, interface::index(interface)?).into(),
         };
         socket.connect(&to.into())?;
         Ok(Self {

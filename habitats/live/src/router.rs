@@ -40,7 +40,7 @@ pub use self::events::Inbox;
 use self::events::handle_events;
 pub use self::running::{INJECTIONS_MAX, Running};
 pub use self::survey::survey;
-use self::watch::Known;
+use self::watch::KernelFindings;
 use crate::kernel::follow;
 use crate::kernel::state;
 use crate::kernel::tables::TableState;
@@ -57,7 +57,7 @@ pub struct Starting {
     launched: oneshot::Receiver<Launch>,
     answered: oneshot::Receiver<Answer>,
     guard: Arc<Mutex<TransitGuard>>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KernelFindings>>,
 }
 
 /// Starts a router with a plan that these facts permit, in the calling thread's network namespace. Call it within a

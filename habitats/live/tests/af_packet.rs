@@ -10,7 +10,8 @@ use std::time::Duration;
 use common::{eventually, in_namespace, run, succeeds};
 use weir_base::Instant;
 use weir_live::clock::{self, Waiter};
-use weir_live::device::af_packet::{self, AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
+use weir_live::device::af_packet::{AfPacket, OUTGOING_BYTES_MAX, Options, device_gone};
+use weir_live::device::interface;
 use weir_live::device::{Device, Direction};
 use weir_path::link::offload::{Offload, PartialChecksum};
 
@@ -285,8 +286,8 @@ fn an_interface_tells_its_mtu_and_becomes_promiscuous_on_request() {
     in_namespace(name, || {
         veth_pair();
         run("ip link set x0 mtu 9000");
-        assert_eq!(af_packet::mtu("x0").unwrap(), 9000);
-        assert!(device_gone(&af_packet::mtu("nosuch").unwrap_err()));
+        assert_eq!(interface::mtu("x0").unwrap(), 9000);
+        assert!(device_gone(&interface::mtu("nosuch").unwrap_err()));
         let promiscuous = || succeeds("ip -d link show x0 | grep -q 'promiscuity 1'");
         assert!(!promiscuous());
         let options = Options {

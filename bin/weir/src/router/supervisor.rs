@@ -117,7 +117,7 @@ enum End {
 
 /// A thread of the child that sends beats.
 struct Beats {
-    /// What the thread does.
+    /// The work of the thread.
     name: &'static str,
     limit: Span,
     /// The bytes of its beats.
@@ -126,7 +126,7 @@ struct Beats {
     was_heard: bool,
     /// Periods without a beat, in which the parent was awake.
     missed: u64,
-    /// What the thread had done when the first beat was missing.
+    /// The processor time of the thread when the first beat was missing.
     then: Option<Sample>,
     is_starved: bool,
 }

@@ -20,7 +20,7 @@ use crate::common::{Bench, PATIENCE};
 /// A state of the kernel, and the packets that are sent in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
-    /// What it is about.
+    /// The state that it sets.
     pub(crate) name: &'static str,
     /// Commands on the router.
     pub(crate) setup: &'static str,
@@ -142,7 +142,7 @@ impl Ends {
         }
     }
 
-    /// What comes of a probe.
+    /// The outcome of a probe.
     fn send(&mut self, probe: &Probe) -> Vec<String> {
         self.received();
         let frame = probe.frame();

@@ -95,3 +95,18 @@ pub(super) fn taken(places: Vec<Place>, from: Moment, state: &mut State) -> Vec<
         Step::Do(Effect::Settle(places)),
     ]
 }
+
+/// Keeps what the ports need: the interfaces that the plan names, and those that they have now.
+pub(super) fn release(state: &State) -> Effect {
+    let in_force = state.in_force.iter();
+    let interfaces = in_force.flat_map(|in_force| {
+        let planned = in_force.plan.ports.iter().map(|port| &port.interface);
+        planned
+            .chain(in_force.taken.values())
+            .chain(in_force.renamed.values())
+    });
+    let mut kept: Vec<String> = interfaces.cloned().collect();
+    kept.sort_unstable();
+    kept.dedup();
+    Effect::Release { kept }
+}

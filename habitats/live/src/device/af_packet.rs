@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use weir_base::{Instant, Span};
 
+use super::interface::{interface_index, interface_mtu};
 use super::merging;
 use super::ring::{Ring, Slot};
 use super::tenure::{Progress, Tenure};
@@ -101,13 +102,6 @@ pub fn device_gone(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)
     )
-}
-
-/// The longest layer-3 packet that the interface called `name` carries, in bytes, in the calling thread's network
-/// namespace. Needs no privilege.
-pub fn mtu(name: &str) -> io::Result<usize> {
-    let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    interface_mtu(&any_socket, name)
 }
 
 impl AfPacket {
@@ -445,59 +439,6 @@ fn cut_outgoing() -> [SockFilter; 4] {
         SockFilter::new(accept, 0, 0, OUTGOING_BYTES_MAX),
         SockFilter::new(accept, 0, 0, u32::MAX),
     ]
-}
-
-pub(super) fn interface_index(socket: &Socket, name: &str) -> io::Result<u32> {
-    let request = ask_interface(socket, name, libc::SIOCGIFINDEX as libc::Ioctl)?;
-    // SAFETY: the kernel has written the index into the union.
-    Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
-}
-
-/// The kernel's index of the interface called `name`, in the calling thread's network namespace.
-pub fn index(name: &str) -> io::Result<u32> {
-    let any_socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    interface_index(&any_socket, name)
-}
-
-/// Whether the interface called `name` carries Ethernet frames (a tunnel or PPP does not).
-pub fn is_ethernet(name: &str) -> io::Result<bool> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    let request = ask_interface(&socket, name, libc::SIOCGIFHWADDR as libc::Ioctl)?;
-    // SAFETY: the kernel has written a hardware address into the union.
-    let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    Ok(family == libc::ARPHRD_ETHER)
-}
-
-fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
-    let request = ask_interface(socket, name, libc::SIOCGIFMTU as libc::Ioctl)?;
-    // SAFETY: the kernel has written the MTU into the union.
-    Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
-}
-
-/// Asks for a property of the interface called `name`. (C libraries differ in the type of such a request's number.) It uses the socket instead of sysfs, because sysfs may show
-/// another network namespace.
-pub(super) fn ask_interface(
-    socket: &Socket,
-    name: &str,
-    what: libc::Ioctl,
-) -> io::Result<libc::ifreq> {
-    let mut request = interface_request(name)?;
-    // SAFETY: these requests read the name, which ends with a zero, and write the union.
-    sys::check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &mut request) })?;
-    Ok(request)
-}
-
-/// A request about the interface called `name`, with an empty union.
-pub(super) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all zeros is an empty name and an empty union.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.is_empty() || name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    Ok(request)
 }
 
 #[cfg(test)]

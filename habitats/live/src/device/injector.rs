@@ -9,7 +9,8 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use weir_path::link::offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 
-use super::af_packet::{interface_index, link_address};
+use super::af_packet::link_address;
+use super::interface::interface_index;
 use super::vnet::{self, GSO_NONE, GSO_TCP_V4, GSO_TCP_V6, GSO_UDP_L4, NEEDS_CHECKSUM};
 
 /// A send waits for room for this time at most.

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use super::af_packet::interface_request;
+use super::interface::interface_request;
 use crate::sys;
 
 /// `ETHTOOL_GFLAGS`, `ETHTOOL_SFLAGS` of linux/ethtool.h.

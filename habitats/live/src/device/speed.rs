@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 use weir_base::Rate;
 
-use super::af_packet::interface_request;
+use super::interface::interface_request;
 use super::merging::SIOCETHTOOL;
 use crate::sys;
 

@@ -16,7 +16,7 @@ use weir_fe::fib::{self, Route};
 
 use super::upkeep::{Found, Upkeep};
 use crate::clock;
-use crate::device::{af_packet, interface};
+use crate::device::interface;
 use crate::kernel::claim;
 use crate::kernel::install::{InstalledRoute, Installer, METRIC, RouteChange};
 
@@ -259,7 +259,7 @@ impl Owners {
     fn new(indices: &Indices) -> Self {
         let own = indices
             .values()
-            .filter_map(|(name, _)| af_packet::index(name).ok());
+            .filter_map(|(name, _)| interface::index(name).ok());
         Self {
             own: own.collect(),
             known: RefCell::default(),
@@ -290,7 +290,7 @@ fn belongs(owner: &str) -> String {
 /// The index of an interface. Without its networks, the kernel would call the next routers of one that is down unreachable.
 fn index_if_up(interface: &str) -> io::Result<u32> {
     match interface::is_up(interface)? {
-        true => af_packet::index(interface),
+        true => interface::index(interface),
         false => Err(io::Error::from_raw_os_error(libc::ENETDOWN)),
     }
 }

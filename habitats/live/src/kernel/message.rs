@@ -56,7 +56,7 @@ pub struct NetConf {
     pub ignore_linkdown: Option<u32>,
 }
 
-/// What IPv6 knows about a link (`IFLA_INET6_CONF`).
+/// IPv6's settings of a link (`IFLA_INET6_CONF`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inet6Conf {
     /// The longest packet; a router advertisement may lower it.

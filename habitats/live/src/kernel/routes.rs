@@ -84,7 +84,7 @@ pub(super) struct Unfollowed {
     pub(super) metric: u32,
 }
 
-/// What a route has that is not followed.
+/// The attribute of a route that is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unsupported {
     /// A type of service, for whose packets alone it is.

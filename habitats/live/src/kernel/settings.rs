@@ -5,7 +5,7 @@
 //!  IPv6's view of the links, not announced -------+--> Confs --of(interface)--> Settings
 //! ```
 //!
-//! What decides, as in Linux (net/ipv4/route.c, net/ipv6/ip6_output.c):
+//! The deciding settings, as in Linux (net/ipv4/route.c, net/ipv6/ip6_output.c):
 //!
 //! | packets | are forwarded if |
 //! |---|---|

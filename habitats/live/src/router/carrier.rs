@@ -21,9 +21,9 @@ use super::driver::Input;
 use super::events::Inbox;
 use super::ports::{self, Opened, frame_bytes_max};
 use super::survey;
-use super::watch::Known;
+use super::watch::KernelFindings;
 use crate::clock::{self, UnixTime};
-use crate::device::{Tenure, af_packet};
+use crate::device::{Tenure, af_packet, interface};
 use crate::kernel::claim::{ClaimError, Claims};
 use crate::kernel::follow;
 use crate::kernel::neighbours::Neighbours;
@@ -41,7 +41,7 @@ pub(super) struct Carrier {
     tables: Option<Arc<Tables>>,
     worker: Option<Handle>,
     launched: Option<Launched>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KernelFindings>>,
     /// The classes of flows in force, for the classifier.
     classes: Classes,
     /// Wakes the classifier, once it has started.
@@ -81,7 +81,7 @@ impl Carrier {
             tables: None,
             worker: None,
             launched: None,
-            known: Arc::new(Mutex::new(Known::at_start(&facts.findings))),
+            known: Arc::new(Mutex::new(KernelFindings::at_start(&facts.findings))),
             classes: Arc::default(),
             classifier: None,
             report: Some(report),
@@ -95,7 +95,7 @@ impl Carrier {
     }
 
     /// Kernel state that the router refuses or warns of.
-    pub(super) fn known(&self) -> Arc<Mutex<Known>> {
+    pub(super) fn known(&self) -> Arc<Mutex<KernelFindings>> {
         Arc::clone(&self.known)
     }
 
@@ -200,7 +200,7 @@ impl Carrier {
     }
 
     fn claim(&mut self, interface: &str) -> Result<(), ClaimError> {
-        match af_packet::index(interface) {
+        match interface::index(interface) {
             Ok(index) => self.claims.claim(index),
             Err(error) if af_packet::device_gone(&error) => Ok(()),
             Err(error) => Err(error.into()),
@@ -316,7 +316,7 @@ impl Carrier {
 
     fn give_back(&self, places: &[Place]) -> Result<Completion, String> {
         // Rules vanish with their interface.
-        let there = interfaces(places).filter(|interface| af_packet::index(interface).is_ok());
+        let there = interfaces(places).filter(|interface| interface::index(interface).is_ok());
         let until = lock(&self.guard).give_back(&there.collect::<Vec<_>>());
         until.map(moment).map_err(|e| e.to_string())
     }
@@ -383,7 +383,7 @@ impl Carrier {
     fn release(&mut self, kept: &[String]) {
         self.opened.clear();
         let kept = kept.iter();
-        let kept = kept.filter_map(|interface| af_packet::index(interface).ok());
+        let kept = kept.filter_map(|interface| interface::index(interface).ok());
         self.claims.keep_only(&kept.collect::<BTreeSet<u32>>());
     }
 }

@@ -12,6 +12,7 @@ use weir_path::plane::{Mode, Plane};
 
 use crate::clock;
 use crate::device::af_packet::{self, AfPacket, Options};
+use crate::device::interface;
 use crate::device::tun::Tun;
 use crate::device::{Device, Tenure};
 use crate::worker::{Event, Opener, Worker};
@@ -202,6 +203,6 @@ fn number(worker: &Worker, name: &str) -> Option<usize> {
 
 /// The longest frame of an interface, including its Ethernet header and tags. Opens a socket.
 pub(super) fn frame_bytes_max(interface: &str) -> usize {
-    let mtu = af_packet::mtu(interface);
+    let mtu = interface::mtu(interface);
     mtu.unwrap_or(MTU_DEFAULT as usize) + LAYER_2_BYTES as usize
 }

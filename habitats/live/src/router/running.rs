@@ -19,7 +19,7 @@ use weir_path::ip::tables::Tables;
 
 use super::autorate::Finders;
 use super::driver::Input;
-use super::watch::Known;
+use super::watch::KernelFindings;
 use crate::clock;
 use crate::kernel::neighbours::Neighbours;
 use crate::kernel::transit::TransitGuard;
@@ -60,7 +60,7 @@ pub struct Running {
     /// Findings that the kernel's tables themselves do not show.
     pub(super) unfollowed: Mutex<Vec<Finding>>,
     /// Kernel state that the router refuses or warns of.
-    pub(super) known: Arc<Mutex<Known>>,
+    pub(super) known: Arc<Mutex<KernelFindings>>,
     element: mpsc::Sender<Input>,
     /// Time of the last change of single components. The next change holds the lock while it waits for its turn, and
     /// nothing else waits for the lock.
@@ -97,7 +97,7 @@ impl Running {
         (handle, tables, neighbours): (Handle, Arc<Tables>, Neighbours),
         published: Arc<Published>,
         guard: Arc<Mutex<TransitGuard>>,
-        known: Arc<Mutex<Known>>,
+        known: Arc<Mutex<KernelFindings>>,
         element: mpsc::Sender<Input>,
     ) -> Self {
         let unfollowed = lock(&known).unfollowed();

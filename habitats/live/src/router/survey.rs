@@ -8,7 +8,7 @@ use weir_lfb::port::PortPlan;
 
 use super::ports::frame_bytes_max;
 use super::watch;
-use crate::device::af_packet;
+use crate::device::interface;
 
 /// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
 pub fn survey(plan: &Plan) -> Facts {
@@ -45,7 +45,7 @@ pub(super) fn frames(plan: &Plan) -> Facts {
 
 fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
     let of_port = |port: &PortPlan| {
-        let unfit = match (port.is_tun, af_packet::is_ethernet(&port.interface)) {
+        let unfit = match (port.is_tun, interface::is_ethernet(&port.interface)) {
             // A TUN of this name may be that of the router for which `weir check` asks; if not, it cannot be made.
             (false, Ok(true)) | (true, Err(_) | Ok(false)) => return None,
             (false, Ok(false)) => Unfit::NotEthernet,

@@ -2,7 +2,7 @@
 //! router runs.
 //!
 //! ```text
-//! announcements, half a second --> Reader --> Known (`weir show kernel`) --> element: forward, or hand back
+//! announcements, half a second --> Reader --> KernelFindings (`weir show kernel`) --> element: forward, or hand back
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,15 +32,15 @@ const GAP_MAX: Duration = Duration::from_millis(500);
 /// After this time, everything is read again, also what the kernel announces, and all routes.
 const WHOLE_GAP: Duration = Duration::from_secs(10);
 
-/// The state that is known.
+/// The findings of the latest reading.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KernelFindings {
     /// Each finding, with whether it existed at the start.
     findings: BTreeMap<Finding, bool>,
     chains: Vec<BypassedChain>,
 }
 
-impl Known {
+impl KernelFindings {
     /// At the start.
     pub(super) fn at_start(findings: &[Finding]) -> Self {
         let watched = |finding: &&Finding| *finding.kind != kinds::SPARE_DEFAULT;
@@ -52,7 +52,7 @@ impl Known {
         }
     }
 
-    /// What the kernel's tables themselves do not show.
+    /// Findings that the forwarding tables do not contain.
     pub(super) fn unfollowed(&self) -> Vec<Finding> {
         let kinds = [
             &kinds::UNFOLLOWED_DEFAULT,
@@ -346,7 +346,7 @@ mod tests {
             weir_base::setting::Scalar::Text("r0".to_owned()),
         );
         let router = Plan::check(&[change]).unwrap().router;
-        let mut known = Known::at_start(&found(&["a"]).findings);
+        let mut known = KernelFindings::at_start(&found(&["a"]).findings);
         assert!(known.renew(&found(&["a"]), &router).is_empty());
         assert_eq!(
             known.renew(&found(&["a", "b"]), &router),

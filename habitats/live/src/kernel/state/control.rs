@@ -6,7 +6,7 @@ use std::io;
 use weir_element::Finding;
 use weir_element::kernel::kinds::{TC_INGRESS, TC_REDIRECT};
 
-use crate::device::af_packet;
+use crate::device::interface;
 use crate::kernel::netlink::{NetlinkSocket, Request, attribute, attributes, text, u32_at};
 use crate::sys;
 
@@ -23,7 +23,7 @@ pub(super) fn read(ports: &[&str]) -> io::Result<Vec<Finding>> {
     let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
     let mut findings = Vec::new();
     for port in ports {
-        let Ok(index) = af_packet::index(port) else {
+        let Ok(index) = interface::index(port) else {
             continue; // nothing is attached to a missing interface
         };
         let mut header = [0; HEADER_BYTES];

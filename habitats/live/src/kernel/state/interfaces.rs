@@ -1,4 +1,4 @@
-//! What the links themselves say: masters of ports, VRFs, XDP programs, devices on ports, settings of bridges.
+//! Findings among the links: masters of ports, VRFs, XDP programs, devices on ports, settings of bridges.
 
 use std::collections::BTreeMap;
 use std::io;

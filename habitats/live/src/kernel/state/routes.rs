@@ -76,7 +76,7 @@ pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -
     findings
 }
 
-/// What the tables themselves cannot have: routes that are not followed, path MTUs.
+/// Findings that [`Tables`] do not contain: routes that are not followed, path MTUs.
 pub fn unfollowed(state: &TableState) -> Vec<Finding> {
     let route = |route: &Unfollowed| match is_default(&route.prefix) {
         true => Finding::new(&UNFOLLOWED_DEFAULT, route.to_string()),
