@@ -10,7 +10,7 @@ pub(super) fn add_local_port(plane: &mut Plane) {
     let spec = Spec::check("fifo", []).unwrap();
     let link = Link {
         rate: None,
-        overhead: 24,
+        framing: weir_base::Framing::ETHERNET,
         frame_bytes_max: 1518,
     };
     let number = plane.add_port("own", "own", Mode::Routed, spec, link, Instant::ZERO);
@@ -21,9 +21,7 @@ pub(super) fn add_local_port(plane: &mut Plane) {
 fn end([local, remote]: [&str; 2], ports: &[&str]) -> Plane {
     let mut plane = plane(1500);
     let mut tables = plane.tables().clone();
-    let action = Action::Local;
-    let route = Route { action, metric: 0 };
-    tables.set_route("2001:db8:2::1/128".parse().unwrap(), route);
+    tables.set_route("2001:db8:2::1/128".parse().unwrap(), Action::Local.into());
     plane.set_tables(Arc::new(tables), Instant::ZERO);
     let tunnel = Interface::gre(local.parse().unwrap(), remote.parse().unwrap()).unwrap();
     let ports = ports.iter().map(|port| (*port).to_owned()).collect();
@@ -81,8 +79,7 @@ fn route(plane: &mut Plane, action: Action) {
     let mut tables = plane.tables().clone();
     for [_, remote] in [V4, V6] {
         let remote: IpAddr = remote.parse().unwrap();
-        let action = action.clone();
-        tables.set_route(remote.into(), Route { action, metric: 0 });
+        tables.set_route(remote.into(), action.clone().into());
     }
     plane.set_tables(Arc::new(tables), Instant::ZERO);
 }
