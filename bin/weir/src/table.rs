@@ -146,7 +146,7 @@ mod tests {
         table.row(["b", "123456", ""].map(str::to_owned));
         table.row(["\u{1b}[m\nx", "", ""].map(str::to_owned));
         let expected =
-            "NAME         SENT  X\nwide cell       7  a\nb               123456\n\\u{1b}[m\\nx\n";
+            "NAME           SENT  X\nwide cell         7  a\nb            123456\n\\u{1b}[m\\nx\n";
         assert_eq!(table.to_string(), expected);
     }
 

@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_class_without_rows_is_a_list() {
         assert!(
-            shown("status", None).contains("\nuptime        7 s\n"),
+            shown("status", None).contains("\nuptime                 7 s\n"),
             "{}",
             shown("status", None)
         );
@@ -326,8 +326,8 @@ PREFIX     ACTION   GATEWAY    INTERFACE  WEIGHT  METRIC
     #[test]
     fn rates_need_two_samples_and_totals_stand_apart() {
         let expected = "\
-PORT  INTERFACE  STATE  PACED TO  DISCIPLINE  IN PKT/S  IN MBIT/S  OUT PKT/S  OUT MBIT/S
-wan   eth1       up      95 Mbit  fq_codel         500       0.00        500        0.00
+PORT  INTERFACE  STATE  PACED TO  DISCIPLINE  FRAME ON WIRE         IN PKT/S  IN MBIT/S  OUT PKT/S  OUT MBIT/S
+wan   eth1       up      95 Mbit  fq_codel    +24 B, at least 84 B       500       0.00        500        0.00
 
 Since the start, 1 min 0 s ago:
 PORT  IN PACKETS  IN BYTES  OUT PACKETS  OUT BYTES  KERNEL'S OWN  OWN DROPPED  RING LOST  REFUSED

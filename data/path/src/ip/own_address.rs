@@ -180,8 +180,11 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// A change of an address.
+    type Change = fn(&mut Address);
+
     /// A router with these addresses (interface, address, changes), and a route back to the sender by interface 2.
-    fn chosen(sender: &str, addresses: &[(u32, &str, fn(&mut Address))]) -> Option<IpAddr> {
+    fn chosen(sender: &str, addresses: &[(u32, &str, Change)]) -> Option<IpAddr> {
         let mut tables = Tables::default();
         for (index, net, change) in addresses {
             let mut address = Address::of(net.parse().unwrap());

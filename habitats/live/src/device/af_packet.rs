@@ -173,10 +173,7 @@ impl AfPacket {
             return Ok(());
         }
         self.empty_calls = 0;
-        match self.receiver.take_error()? {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        self.receiver.take_error()?.map_or(Ok(()), Err)
     }
 
     /// Decides about the first frame of a batch when no frame of it was sent.

@@ -58,7 +58,7 @@ pub(super) struct Terms(Renewal);
 impl Terms {
     /// The rule for the start of every chain.
     pub(super) fn rule() -> Rule {
-        Rule::new().is_empty(SET).accept()
+        Rule::new().while_empty(SET).accept()
     }
 
     /// The chain that renews. `ports` are the names of the interfaces that may have it instead of `lo`.

@@ -404,7 +404,7 @@ impl Rule {
     }
 
     /// Matches while a set from [`new_set`] has no element.
-    pub(super) fn is_empty(self, set: &str) -> Self {
+    pub(super) fn while_empty(self, set: &str) -> Self {
         self.key().expression("lookup", |data| {
             data.with_text(1, set)
                 .with_u32_be(2, REGISTER)
