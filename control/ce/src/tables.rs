@@ -305,9 +305,9 @@ pub static CERTIFICATES: Class = Class {
         Component::new(2, "fingerprint", Type::Text, "5f1c0ffee0")
             .about("Its SHA-256, as `weir keys` prints it. An FE has two while one replaces the other.")
             .shown(&[Cell::new("SHA-256")]),
-        Component::new(3, "days_left", Type::Real(Unit::One), "29")
-            .about("Days until it expires; below zero after that. It is accepted still: replace it.")
-            .shown(&[Cell::new("DAYS LEFT")]),
+        Component::new(3, "left_s", Type::Real(Unit::Seconds), "2505600")
+            .about("Time until it expires; below zero after that. It is accepted still: replace it.")
+            .shown(&[Cell::new("LEFT").form(Form::Elapsed)]),
     ],
     layout: Layout {
         empty: "The CE has no certificate: nobody proves anything to it, nor it to anybody.",

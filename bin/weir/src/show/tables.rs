@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_class_without_rows_is_a_list() {
         assert!(
-            shown("status", None).contains("\nuptime                 7 s\n"),
+            shown("status", None).contains("\nuptime            7 s\n"),
             "{}",
             shown("status", None)
         );

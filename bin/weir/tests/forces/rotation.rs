@@ -63,13 +63,15 @@ fn rotation(wire: Wire) {
     let certificates = stage.table("certificates");
     let rows = certificates.as_array().unwrap();
     assert_eq!(rows.len(), 3, "{certificates}");
-    let days = rows.iter().map(|row| row["days_left"].as_f64().unwrap());
+    let days = rows
+        .iter()
+        .map(|row| row["left_s"].as_f64().unwrap() / 86_400.0);
     assert!(
         { days }.all(|days| (363.0..=365.0).contains(&days)),
         "{certificates}"
     );
     let status: Value = client::get(&stage.socket(FE), "/v1/status").unwrap();
-    let days = status["certificate_days_left"].as_f64().unwrap();
+    let days = status["certificate_left_s"].as_f64().unwrap() / 86_400.0;
     assert!((363.0..=365.0).contains(&days), "{status}");
     // Each shows the new one.
     for name in ["ce", "edge1"] {

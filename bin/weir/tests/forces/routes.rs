@@ -274,10 +274,8 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     );
 
     // The second one dies: the first one's start takes its leftovers for what they are.
-    kill(other.child(), "KILL");
-    other.ended();
-    kill(fe.child(), "KILL");
-    fe.ended();
+    other.kill();
+    fe.kill();
     let _fe = stage.start_fe();
     swept("the leftovers of the dead are gone", || {
         kernel(&stage) == 49

@@ -26,7 +26,9 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
     stage.ip("link set r1 down");
     stage.ip(&format!("link set r1 name {INTERFACE}"));
     stage.ip(&format!("link set {INTERFACE} up"));
-    stage.ip(&format!("link add {OTHER_INTERFACE} type dummy"));
+    stage.ip(&format!(
+        "link add {OTHER_INTERFACE} type veth peer name other"
+    ));
     stage.ip(&format!("address add 10.78.0.1/24 dev {OTHER_INTERFACE}"));
     stage.ip(&format!("link set {OTHER_INTERFACE} up"));
     let ce = stage.start_ce();

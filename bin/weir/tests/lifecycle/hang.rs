@@ -314,8 +314,13 @@ fn the_service_manager_hears_of_start_life_and_end() {
             .unwrap();
         let hears = || {
             let mut buffer = [0; 256];
-            let len = manager.recv(&mut buffer).unwrap();
-            String::from_utf8(buffer[..len].to_vec()).unwrap()
+            loop {
+                let len = manager.recv(&mut buffer).unwrap();
+                match str::from_utf8(&buffer[..len]).unwrap() {
+                    "STATUS=weir forwards" => {} // at any time
+                    other => return other.to_owned(),
+                }
+            }
         };
         let variable = ("NOTIFY_SOCKET", path.to_str().unwrap());
         let mut router = hosts.spawn_with("a", &format!("{watchdog}\n{CONFIG}"), &[variable]);

@@ -49,8 +49,8 @@ pub struct Process {
     pub handed_back: Vec<String>,
     /// Packets that it has made itself.
     pub created: u64,
-    /// Days until the first certificate of the forwarding element that it is expires; `None` without certificates.
-    pub certificate_days_left: Option<i64>,
+    /// Seconds until the first certificate of the forwarding element that it is expires; `None` without certificates.
+    pub certificate_left_s: Option<f64>,
     /// Why the forwarding element that it is does not forward; `None` if it does.
     pub stopped: Option<String>,
 }
@@ -96,13 +96,13 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Why it does not forward, and what ends that; null if it forwards.")
         .shown(&[Cell::new("STOPPED BY").or("nothing")])
         .read(|process| process.stopped.clone().into()),
-    component(29, "certificate_days_left", Type::Real(Unit::One), "29")
+    component(29, "certificate_left_s", SECONDS, "2505600")
         .optional()
         .about(
-            "Days until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
+            "Time until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
         )
-        .shown(&[Cell::new("CERTIFICATE DAYS LEFT").or("no certificate")])
-        .read(|process| process.certificate_days_left.map(|days| days as f64).into()),
+        .shown(&[Cell::new("CERTIFICATE LEFT").form(Form::Elapsed).or("no certificate")])
+        .read(|process| process.certificate_left_s.into()),
     component(30, "restarts", COUNTER, "0")
         .about("How often the supervisor has started the router again, because it had crashed or hung.")
         .shown(&[Cell::new("RESTARTS")])

@@ -179,7 +179,7 @@ impl Operator for Idle {
                 bypassed: 0,
                 bypassed_new: 0,
                 handed_back: Vec::new(),
-                certificate_days_left: None,
+                certificate_left_s: None,
                 stopped: None,
                 created: plane.created(),
             }),

@@ -20,7 +20,7 @@ pub(super) fn rows(pinned: Option<&Pinned>, name: impl Fn(Id) -> Option<String>)
             |component| match component.name {
                 "owner" => owner.as_str().into(),
                 "fingerprint" => validity.fingerprint.to_string().into(),
-                _ => (validity.days_left as f64).into(),
+                _ => validity.left_s().into(),
             },
         ))
     });

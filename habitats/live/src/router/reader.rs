@@ -192,7 +192,7 @@ impl Reader {
             bypassed_new,
             handed_back: in_force.handed_back.clone(),
             stopped: self.running.stopped(),
-            certificate_days_left: self.running.certificate_days_left(),
+            certificate_left_s: self.running.certificate_left_s(),
         }
     }
 }

@@ -220,13 +220,13 @@ impl Running {
         let _ = self.pinned.set(pinned); // there is one forwarding element
     }
 
-    /// Days until the first of them expires.
-    pub(super) fn certificate_days_left(&self) -> Option<i64> {
+    /// Seconds until the first of them expires.
+    pub(super) fn certificate_left_s(&self) -> Option<f64> {
         let pinned = self.pinned.get()?.iter();
         pinned
             .flat_map(validities)
-            .map(|validity| validity.days_left)
-            .min()
+            .map(|validity| validity.left_s())
+            .reduce(f64::min)
     }
 
     pub(super) fn stopped(&self) -> Option<String> {

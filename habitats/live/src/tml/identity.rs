@@ -306,6 +306,13 @@ pub struct Validity {
     pub days_left: i64,
 }
 
+impl Validity {
+    /// The same in seconds, for metrics.
+    pub fn left_s(&self) -> f64 {
+        self.days_left.saturating_mul(DAY_SECONDS) as f64
+    }
+}
+
 /// The validity of our own certificate and of those of the peers.
 pub fn validities(Pinned { identity, peers }: &Pinned) -> Vec<Validity> {
     let now = unix_seconds();
