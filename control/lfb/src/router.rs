@@ -52,8 +52,8 @@ pub const PARAMETERS: &[Parameter] = &[
     .id(24),
     Parameter::new(
         "netfilter_change",
-        Kind::Word(&["", "warn", "stop"]),
-        "",
+        Kind::Word(&["unset", "warn", "stop"]),
+        "unset",
         "old name of `kernel_change`: warn is \"ignore\", stop is \"stop\"",
     )
     .id(25),
@@ -155,7 +155,7 @@ impl RouterPlan {
     /// Keys with an old name, a sentence for each.
     pub fn outdated(&self) -> Option<String> {
         let new = match self.settings.word("netfilter_change") {
-            "" => return None,
+            "unset" => return None,
             "warn" => "ignore",
             other => other,
         };

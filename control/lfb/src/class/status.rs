@@ -1,7 +1,7 @@
 //! The router itself.
 
 use weir_base::Span;
-use weir_model::class::{Cell, Class, Form, Type, Unit};
+use weir_model::class::{Cell, Class, Form};
 use weir_model::operation::CHANGES_MAX;
 
 use super::{
@@ -87,23 +87,23 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Time since the start.")
         .shown(&[Cell::new("UPTIME").form(Form::Elapsed)])
         .read(|process| process.uptime.into()),
-    component(27, "forwards", FLAG, "true")
+    component(14, "forwards", FLAG, "true")
         .about("Whether it forwards: a control element can stop a forwarding element (AdminDisable, CEFTI).")
         .read(|process| process.stopped.is_none().into()),
-    component(28, "stopped_why", TEXT, "no CE, and CEFTI has passed")
+    component(15, "stopped_why", TEXT, "no CE, and CEFTI has passed")
         .optional()
         .varying()
         .about("Why it does not forward, and what ends that; null if it forwards.")
         .shown(&[Cell::new("STOPPED BY").or("nothing")])
         .read(|process| process.stopped.clone().into()),
-    component(29, "certificate_left_s", SECONDS, "2505600")
+    component(16, "certificate_left_s", SECONDS, "2505600")
         .optional()
         .about(
             "Time until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
         )
         .shown(&[Cell::new("CERTIFICATE LEFT").form(Form::Elapsed).or("no certificate")])
         .read(|process| process.certificate_left_s.into()),
-    component(30, "restarts", COUNTER, "0")
+    component(17, "restarts", COUNTER, "0")
         .about("How often the supervisor has started the router again, because it had crashed or hung.")
         .shown(&[Cell::new("RESTARTS")])
         .read(|process| process.restarts.into()),

@@ -65,7 +65,7 @@ Deviations: CoDel's square root is exact. The longest queue is found to the near
 which no flow gets as far as a packet, Linux visits each flow; here they are granted at once, so that a call
 visits each queue a few times at most. At most 256 packets are dropped in one call. A change of `isolation`
 lets the packets held leave before all others, unjudged. There is no shaper (the port paces), no DiffServ,
-no ACK filter and no look behind NAT; the framing of a line is the port's (`overhead`). As in CAKE, a flow whose queue was
+no ACK filter and no look behind NAT; a line's framing is the port's. As in CAKE, a flow whose queue was
 taken by another one because all eight were taken may find a new queue, and overtake its own packets; and
 the first signal of a fresh queue comes as soon as the wait is above the target, not an `interval` later.
 
