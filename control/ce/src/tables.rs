@@ -305,7 +305,7 @@ pub static CERTIFICATES: Class = Class {
         Component::new(2, "fingerprint", Type::Text, "5f1c0ffee0")
             .about("Its SHA-256, as `weir keys` prints it. An FE has two while one replaces the other.")
             .shown(&[Cell::new("SHA-256")]),
-        Component::new(3, "left_s", Type::Real(Unit::Seconds), "2505600")
+        Component::new(3, "left_s", Type::Real(Unit::Seconds), "2505600.5")
             .about("Time until it expires; below zero after that. It is accepted still: replace it.")
             .shown(&[Cell::new("LEFT").form(Form::Elapsed)]),
     ],

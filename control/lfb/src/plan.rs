@@ -490,7 +490,7 @@ mod tests {
                 "fpf.no_match=forward",
                 "kernel_change=hand_back",
                 "mode=routed",
-                "netfilter_change=",
+                "netfilter_change=unset",
                 "page=",
                 "pool=0",
                 "port.wan.discipline.kind=fifo",

@@ -96,7 +96,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Why it does not forward, and what ends that; null if it forwards.")
         .shown(&[Cell::new("STOPPED BY").or("nothing")])
         .read(|process| process.stopped.clone().into()),
-    component(16, "certificate_left_s", SECONDS, "2505600")
+    component(16, "certificate_left_s", SECONDS, "2505600.5")
         .optional()
         .about(
             "Time until the first certificate expires, that of this forwarding element or of a control element; null without certificates.",
