@@ -18,7 +18,7 @@ pub(super) const BRIDGE_PART: &str = "Bridges";
 
 pub(super) const NO_IP: Stance = Without("a bridge reads no IP");
 pub(super) const TABLES: &str = "rtnetlink, announced";
-pub(super) const CONF: &str = "rtnetlink (netconf), announced; IPv6's links every second";
+pub(super) const CONF: &str = "rtnetlink (netconf), announced; IPv6's links every half second";
 const SURVEYED: &str = "rtnetlink at the start, at a reload, and every half second";
 
 /// Chains of nf_tables and of legacy iptables.
@@ -255,7 +255,7 @@ pub static PATH_MTU: Kind = Kind {
     decides: "`ip_forward_use_pmtu`",
     routed: Warns("learned path MTUs are not used, as is the kernel's default"),
     bridged: NO_IP,
-    read: "/proc/sys, every second",
+    read: "/proc/sys, every half second",
     advice: Some(Advice {
         claim: "forwarded packets may be longer than path MTUs that this machine has learned",
         remedy: "set it to 0, the default of the kernel",

@@ -15,7 +15,7 @@
 //! again; after a slow one, the next waits for [`REST_FACTOR`] times as long.
 //!
 //! The kernel announces neither all changes of IPv6's settings nor that a route has a longer lifetime. The settings are
-//! read once a second, and everything when a lifetime ends.
+//! read twice a second, and everything when a lifetime ends.
 
 use std::convert::Infallible;
 use std::io;
