@@ -499,8 +499,16 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
     let Some(network) = figure_1("neighbour") else {
         return;
     };
+    let knows = |mac: &str| {
+        let path = "/v1/neighbours";
+        let neighbours: serde_json::Value = client::get(&network.socket("c"), path).unwrap();
+        neighbours.to_string().contains(mac)
+    };
     // Nobody has asked for b's address: the first packets wait for it.
     network.ip("c", "neighbour flush dev c-b");
+    eventually("c has heard that b's entry is gone", || {
+        !knows(&mac("b", "c"))
+    });
     whole(&network.flow(VIDEO, 1000), 1000);
     assert_eq!(network.counter("b", "forwarded"), PACKETS);
     let shown = run(&network.nodes["c"], "ip", "neighbour show dev c-b").unwrap();
@@ -510,11 +518,7 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
     let announce = || fs::write("/proc/sys/net/ipv4/conf/all/arp_notify", "1");
     network.nodes["b"].enter(announce).unwrap().unwrap();
     network.ip("b", &format!("link set b-c address {other}"));
-    eventually("c follows b to another MAC address", || {
-        let path = "/v1/neighbours";
-        let neighbours: serde_json::Value = client::get(&network.socket("c"), path).unwrap();
-        neighbours.to_string().contains(other)
-    });
+    eventually("c follows b to another MAC address", || knows(other));
     whole(&network.flow(VIDEO, 1000), 1000);
 
     // A neighbour that does not answer: the packets end with the reason of IP.

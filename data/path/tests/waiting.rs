@@ -41,6 +41,11 @@ fn tables() -> Tables {
         let action = Action::Forward(vec![hop]);
         tables.set_route(prefix.parse().unwrap(), action.into());
     }
+    // The senders are known: an ICMP error to them does not wait itself.
+    for sender in [2, 66] {
+        let sender = (1, IpAddr::from([10, 0, 1, sender]));
+        tables.neighbours.insert(sender, Neighbour::Reachable(HOST));
+    }
     tables
 }
 
