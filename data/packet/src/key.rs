@@ -161,6 +161,16 @@ impl FlowKey {
         }
     }
 
+    /// The /64 of an address of IPv6, unless the address has no meaning beyond its link or is that of a group; the address
+    /// itself of any other family.
+    fn host(&self, address: [u8; 16]) -> [u8; 16] {
+        const LINK_LOCAL_OR_GROUP: u8 = 0xfe; // fe80::/10, ff00::/8
+        if self.family != Family::V6 || address[0] >= LINK_LOCAL_OR_GROUP {
+            return address;
+        }
+        (u128::from_be_bytes(address) & (u128::MAX << 64)).to_be_bytes()
+    }
+
     /// The network of the site that an address belongs to.
     fn site(&self, address: [u8; 16]) -> [u8; 16] {
         let length = match self.family {
@@ -248,7 +258,7 @@ pub struct Keys {
     /// The place of each slot's key, if many packets share keys; otherwise each key is at its slot.
     shared: Vec<Shared>,
     secret: (u64, u64),
-    /// The secret of [`Self::hash_address`]: whatever became known of it would say nothing of the other one.
+    /// The secret of [`Self::hash_host`]: whatever became known of it would say nothing of the other one.
     address_secret: [u64; 3],
 }
 
@@ -349,8 +359,9 @@ impl Keys {
         }
     }
 
-    /// A keyed hash of the address that `kind` keeps of a packet's key, or of its network, in a tenth of the time of
-    /// [`hash`]. Zero if `kind` keeps more than one address.
+    /// A keyed hash of the host whose address `kind` keeps of a packet's key, or of its network, in a tenth of the time of
+    /// [`hash`]. In IPv6 a host is a /64: whoever has one has all of its addresses. Zero if `kind` keeps more than one
+    /// address.
     ///
     /// Two multiplications by secrets, each folded, as in wyhash. That is no pseudo-random function as SipHash is:
     /// it is for tables whose places nobody sees, where an attacker must not be able to choose addresses that
@@ -358,11 +369,11 @@ impl Keys {
     ///
     /// [`hash`]: Self::hash
     #[inline]
-    pub fn hash_address(&self, packet: &Packet, kind: KeyKind) -> u64 {
+    pub fn hash_host(&self, packet: &Packet, kind: KeyKind) -> u64 {
         let key = &self.entry(packet.slot).key;
         let address = match kind {
-            KeyKind::Source => key.source,
-            KeyKind::Destination => key.destination,
+            KeyKind::Source => key.host(key.source),
+            KeyKind::Destination => key.host(key.destination),
             KeyKind::SourcePrefix => key.site(key.source),
             KeyKind::DestinationPrefix => key.site(key.destination),
             KeyKind::Flow | KeyKind::Pair => return 0,
@@ -410,18 +421,28 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_one_hash_whatever_else_is_in_the_key() {
-        let mut keys = Keys::new(4, (1, 2));
+    fn a_host_has_one_hash_whatever_else_is_in_the_key() {
+        let mut keys = Keys::new(7, (1, 2));
         let other = FlowKey::ip([10, 1, 2, 3].into(), [192, 0, 2, 77].into(), 6, 1, 2);
         let neighbour = FlowKey::ip([10, 1, 2, 4].into(), [192, 0, 2, 9].into(), 17, 5000, 53);
         let v6: IpAddr = "a01:203::".parse().unwrap(); // the same bytes as 10.1.2.3
-        let all = [key(), other, neighbour, FlowKey::ip(v6, v6, 17, 5000, 53)];
+        let same: IpAddr = "a01:203::1:2".parse().unwrap();
+        let local: [IpAddr; 2] = ["fe80::1", "fe80::2"].map(|a| a.parse().unwrap());
+        let all = [
+            key(),
+            other,
+            neighbour,
+            FlowKey::ip(v6, v6, 17, 5000, 53),
+            FlowKey::ip(same, v6, 17, 5000, 53),
+            FlowKey::ip(local[0], v6, 17, 5000, 53),
+            FlowKey::ip(local[1], v6, 17, 5000, 53),
+        ];
         for (slot, key) in all.into_iter().enumerate() {
             keys.set(Slot(slot as u32), key);
         }
         let hash = |slot: u32, kind| {
             let packet = Packet::new(0, Slot(slot), 60, Instant::ZERO);
-            keys.hash_address(&packet, kind)
+            keys.hash_host(&packet, kind)
         };
         let source = |slot| hash(slot, KeyKind::Source);
         let network = |slot| hash(slot, KeyKind::SourcePrefix);
@@ -430,6 +451,8 @@ mod tests {
         assert_ne!(source(0), source(3));
         assert_ne!(source(0), hash(0, KeyKind::Destination));
         assert_eq!(source(3), hash(3, KeyKind::Destination));
+        assert_eq!(source(3), source(4), "two addresses of one /64");
+        assert_ne!(source(5), source(6), "two hosts of a link");
         assert_eq!(network(0), network(2));
         assert_ne!(network(0), network(3));
     }
@@ -443,12 +466,12 @@ mod tests {
         for n in 0..6400_u32 {
             let address: IpAddr = Ipv4Addr::from(0x0a00_0000 + n).into();
             keys.set(Slot(0), FlowKey::ip(address, address, 6, 1, 2));
-            let hash = keys.hash_address(&packet, KeyKind::Source);
+            let hash = keys.hash_host(&packet, KeyKind::Source);
             v4[0][hash as usize % 64] += 1;
             v4[1][(hash >> 58) as usize] += 1;
-            let address: IpAddr = Ipv6Addr::from(0xfd00_u128 << 112 | u128::from(n)).into();
+            let address: IpAddr = Ipv6Addr::from(0xfd00_u128 << 112 | u128::from(n) << 64).into();
             keys.set(Slot(0), FlowKey::ip(address, address, 6, 1, 2));
-            let hash = keys.hash_address(&packet, KeyKind::Source);
+            let hash = keys.hash_host(&packet, KeyKind::Source);
             v6[0][hash as usize % 64] += 1;
             v6[1][(hash >> 58) as usize] += 1;
         }

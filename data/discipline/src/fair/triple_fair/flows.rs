@@ -27,11 +27,12 @@ pub(super) struct Flows {
     /// The ways in use of each set, a bit for each.
     taken: Box<[u8; SETS]>,
     /// The queue of the flow at each place.
-    queues: Box<[u8; SETS * WAYS]>,
+    queues: Box<[u16; SETS * WAYS]>,
     /// The place of each queue's flow, among all ways of all sets.
     places: Box<[u16; FLOWS]>,
     idle: [u64; WORDS],
     recent: [u64; WORDS],
+    familiar: [u64; WORDS],
     /// The word where the hand is.
     hand: usize,
 }
@@ -46,6 +47,7 @@ impl Flows {
             places: Box::new([NONE; FLOWS]),
             idle: [u64::MAX; WORDS],
             recent: [0; WORDS],
+            familiar: [0; WORDS],
             hand: 0,
         }
     }
@@ -75,8 +77,9 @@ impl Flows {
         let place = set * WAYS + way;
         self.taken[set] |= 1 << way;
         self.index.put(place, hash);
-        self.queues[place] = queue as u8;
+        self.queues[place] = queue as u16;
         self.places[queue] = place as u16;
+        self.familiar[queue / 64] &= !(1 << (queue % 64));
         Some((queue, evicted))
     }
 
@@ -88,20 +91,22 @@ impl Flows {
 
     /// A queue is empty from now on.
     #[inline]
-    pub(super) fn rests(&mut self, queue: usize) {
+    pub(super) fn rests(&mut self, queue: usize, is_familiar: bool) {
+        self.familiar[queue / 64 % WORDS] |= u64::from(is_familiar) << (queue % 64);
         self.idle[queue / 64 % WORDS] |= 1 << (queue % 64);
         self.recent[queue / 64 % WORDS] |= 1 << (queue % 64);
     }
 
     /// An idle queue that has been so for long.
     fn oldest(&mut self) -> Option<usize> {
-        // In the second round nothing is recent.
-        for _ in 0..=2 * WORDS {
+        // In the second round nothing is recent, in the third one nothing is spared.
+        for _ in 0..=3 * WORDS {
             let word = self.hand;
-            let old = self.idle[word] & !self.recent[word];
+            let old = self.idle[word] & !self.recent[word] & !self.familiar[word];
             if old != 0 {
                 return Some(64 * word + old.trailing_zeros() as usize);
             }
+            self.familiar[word] &= self.recent[word];
             self.recent[word] = 0;
             self.hand = (word + 1) % WORDS;
         }
@@ -150,7 +155,7 @@ mod tests {
         }
         assert_eq!(flows.claim(hash(999)), None, "all hold packets");
         for flow in 0..FLOWS as u64 {
-            flows.rests(flows.find(hash(flow)).unwrap());
+            flows.rests(flows.find(hash(flow)).unwrap(), false);
         }
         // One flow sends again and again while others come and go: it is not evicted.
         for other in 1000..3000 {
@@ -158,11 +163,11 @@ mod tests {
                 .find(hash(7))
                 .expect("a flow that sends keeps its queue");
             flows.wakes(queue);
-            flows.rests(queue);
+            flows.rests(queue, false);
             let (queue, evicted) = flows.claim(hash(other)).unwrap();
             assert!(evicted);
             flows.wakes(queue);
-            flows.rests(queue);
+            flows.rests(queue, false);
         }
     }
 
@@ -182,7 +187,7 @@ mod tests {
                 if let Some(queue) = holds.get(&hash) {
                     prop_assert_eq!(found, Some(*queue));
                     if rests {
-                        flows.rests(*queue);
+                        flows.rests(*queue, false);
                         holds.remove(&hash);
                     }
                     continue;

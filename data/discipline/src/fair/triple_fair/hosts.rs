@@ -1,4 +1,4 @@
-//! The hosts at one end of the flows, and their virtual time.
+//! The hosts at one end of the flows, and what they have had.
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]   a host to which queues refer stays; of the others a stranger
@@ -6,23 +6,23 @@
 //!    trusted     0   1   0   1   0   0   0   1
 //! ```
 //!
-//! Of 48 sets at each end, one is read for each packet whose flow has no queue.
+//! Of 256 sets at each end, one is read for each packet whose flow has no queue.
 //!
-//! A host's tag is when its next packet would start if the hosts of this end took turns by bytes. A host whose tag is
-//! ahead of the virtual time has had more than its share lately, whatever became of its flows.
+//! A host's clock says so far it has had its share, whatever became of its flows: a host of which only single packets wait
+//! now and then has no queue that could tell.
 
 use super::places::{Places, WAYS};
 use super::queue::FIRST_SHARED;
 
-/// Hosts of one end that are known at a time. There is no room for more in 256 kB. A set is full for one in ten hosts, if
-/// each of the 256 flows has another source: such a host counts as one with a single flow, which has not lasted.
-pub(super) const HOSTS: usize = 384;
+/// Hosts of one end that are known at a time. A set is full for one in a hundred hosts, if a thousand are busy: such a
+/// host counts as one with a single flow, which has not lasted.
+pub(super) const HOSTS: usize = 2048;
 /// Sets of them.
 const SETS: usize = HOSTS / WAYS;
 /// No host.
 pub(super) const NONE: u16 = u16::MAX;
 /// No shared queue.
-const NO_QUEUE: u8 = u8::MAX;
+const NO_QUEUE: u16 = u16::MAX;
 /// Packets of a source after which it is trusted.
 const TRUSTED: u8 = 64;
 /// All strangers at a destination together count as this many sources at most.
@@ -33,8 +33,15 @@ pub(super) const ONE: u64 = 256;
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// When its next packet would start, in the virtual time of its end.
-    pub(super) tag: u64,
+    /// So far it has had its share: by all flows that began, by familiar ones alone.
+    pub(super) clocks: [u64; 2],
+    /// Of a destination: so far all strangers have had theirs there.
+    pub(super) strangers_clock: u64,
+    /// What its light flows had and its heavy ones owe, in bytes: a sum that only grows, of which each heavy flow
+    /// remembers how much it has paid.
+    pub(super) owed: u32,
+    /// Its queues among the heavy ones.
+    pub(super) heavy: u16,
     /// Of a destination: the parts of their shares that trusted sources want to send there, in 256ths.
     pub(super) trusted: u32,
     /// The same of strangers.
@@ -43,22 +50,22 @@ pub(super) struct Host {
     pub(super) busy: u16,
     /// Queues that refer to it.
     referrers: u16,
-    /// Flows in its shared queue, about.
-    pub(super) crowd: u16,
     /// The queue that its flows share, among the shared ones.
-    shared: u8,
+    shared: u16,
     /// Packets served, up to [`TRUSTED`].
     seen: u8,
 }
 
 impl Host {
     const NEW: Self = Self {
-        tag: 0,
+        clocks: [0; 2],
+        strangers_clock: 0,
+        owed: 0,
+        heavy: 0,
         trusted: 0,
         strangers: 0,
         busy: 0,
         referrers: 0,
-        crowd: 0,
         shared: NO_QUEUE,
         seen: 0,
     };
@@ -87,13 +94,7 @@ impl Host {
 
     /// Its flows share this queue from now on, or none.
     pub(super) fn share(&mut self, queue: Option<usize>) {
-        self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u8);
-    }
-
-    /// The flows for which it wants turns: at least one.
-    #[inline]
-    pub(super) fn flows(&self) -> u32 {
-        (u32::from(self.busy) + u32::from(self.crowd).saturating_sub(1)).max(1)
+        self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u16);
     }
 }
 
@@ -109,6 +110,13 @@ pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
     }
 }
 
+/// How many times dearer a destination with these loads is for all strangers together, in 256ths.
+#[inline]
+pub(super) fn strangers_price(trusted: u32, strangers: u32) -> u64 {
+    let strangers = u64::from(strangers).clamp(ONE, STRANGERS * ONE);
+    (u64::from(trusted) + strangers) * ONE / strangers
+}
+
 /// The hosts of one end.
 #[derive(Debug)]
 pub(super) struct Hosts {
@@ -119,8 +127,6 @@ pub(super) struct Hosts {
     pub(super) active: u32,
     /// The parts of trusted sources at all of them, and those of at most one source at each, in 256ths.
     trusted: [u64; 2],
-    /// The virtual time.
-    pub(super) now: u64,
 }
 
 /// Hosts with hashes alike.
@@ -141,7 +147,6 @@ impl Hosts {
             hosts: Box::new([Host::NEW; HOSTS]),
             active: 0,
             trusted: [0; 2],
-            now: 0,
         }
     }
 
@@ -260,11 +265,11 @@ impl Hosts {
         u64::from(self.active)
     }
 
-    /// The virtual time begins anew near zero; what hosts had of it, down to zero.
+    /// The hosts' time begins anew near zero, and their clocks with it.
     pub(super) fn rebase(&mut self, from: u64) {
-        self.now -= from;
         for host in &mut self.hosts[..] {
-            host.tag = host.tag.saturating_sub(from);
+            host.clocks = host.clocks.map(|clock| clock.saturating_sub(from));
+            host.strangers_clock = host.strangers_clock.saturating_sub(from);
         }
     }
 

@@ -12,58 +12,70 @@ pub const MANUAL: Manual = Manual {
     name: "triple_fair",
     id: 0x00F7_0214,
     purpose: "fair between sources, destinations and flows at once, in fixed memory",
-    source: "ours; after LRU-FQ, STFQ, CAKE's triple isolation, CoDel (RFC 8289)",
+    source: "ours; after STFQ, DRR++, CAKE's triple isolation, CoDel (RFC 8289)",
     text: "\
-Every flow that waits has a queue of its own, as long as there are some, and turns go by start tags (STFQ).
-A byte of a flow costs as much as its source has busy queues, times the load of its destination: the sum
-of the parts of their shares that sources want to send there. So sources share the link, each source's
-flows share its part, and a destination to which a thousand sources send has no more than another one with
-a single source.
+A host that sends less than its share of the link does not wait for hosts that want more; and a flow that
+sends less than its share of its host's part does not wait for that host's other flows. Everything else is
+shared: the link between the hosts that send and between those that receive, a host's part between its
+flows.
 
-    packet -- its flow has a queue ------------------> [ | | ]   256 queues of flows
+    packet -- its flow has a queue ------------------> [ | | ]   2048 queues of flows
        +----- its flow may wait in a shared queue ---> there     (no flow is ever reordered)
-       +----- its host has too many of the queues ---> [ | | | ] 32 queues of hosts
-       +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 8 bins
+       +----- its host has had enough new flows -----> [ | | | ] 512 queues of hosts
+       +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 16 bins
 
-A flow's queue stays its own until it is one of those that have been empty for longest when another flow needs
-one. While most of the queues are busy, a source with more than its part of them, or a destination to which
-too many sources send, gets one queue for all its further flows, whose turns count for as many flows as seem
-to wait in it; a source's pays the mean of its destinations' loads. A new flow never waits for a lottery or a
-threshold, and its first 15 kB go before others.
+The shares. A queue that is backlogged is heavy, and heavy queues have their turns by start tags (STFQ). A
+byte of one costs as much as its source has heavy queues, times the load of its destination: the sum of
+the parts of their shares that sources want to send there. So a source has one share whatever it opens,
+and a destination to which a thousand sources send has no more than another one with a single source.
 
-Sources and destinations have tags of their own, because a host of which only single packets wait would
-never be charged. Whoever is ahead of its share by more than eight full frames begins as much later. A source
-of which 64 packets have passed is trusted: its destination does not delay it, and beside it all strangers
-together count as two sources at most. Forged addresses do not last that long.
+Who is light. Each flow, each source and each destination has a clock, which its bytes advance by their
+price, and which an idle time sets right. Whose clock is not ahead of the virtual time has had no more
+than its share. A flow whose queue was empty is light if it is not ahead by more than a full frame, and
+its hosts by not more than two (for a flow of which eight packets have been served: sixteen). Light queues
+have their turns before heavy ones, in the order of arrival: familiar flows first, then new ones, both of
+sources that have been served 64 packets, then strangers. What light flows had, the heavy ones of their
+host owe: a host has one share, not one of each kind. In any case the light flows of a host may have a
+fiftieth of what all heavy ones have.
 
-A queue that stays above its target, although packets have been dropped for a second, is of senders who
-ignore drops. As long as they do, it counts as a stranger's, and pays no less than trusted sources do in the
-mean. So four hosts that send to one server have four fifths of the link beside a fifth one that floods
-another address.
+Strangers are sources of which fewer than 64 packets were served. All of them at a destination have one
+more clock together, with the weight of one or two sources. While heavy queues wait, strangers have at
+most every other byte. Once they are 32 frames ahead at a destination, further flows of theirs are refused
+there, and light ones that have waited for 100 ms are dropped. Forged addresses stay strangers.
+
+Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light ones
+that came before: of each source at most 17 full frames of familiar flows, and 3 of new ones. It never
+waits for a heavy one. Between two strangers' rows of 9 kB heavy queues have 9 kB; and no more than its
+share plus those credits goes before them by any host. So no queue starves, whoever sends what; the
+virtual time stands still for no longer than these. Every step takes a time that does not depend on the
+number of flows, but for the walk that finds the fullest host, once in up to 64 drops.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
-own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and falls
-slowly: one sender with a long round trip keeps the link. With many busy queues each keeps some more
-packets, because a sender with fewer than four under way notices a loss only by its timer. When the limit is
-reached, the host with most packets (times the active hosts of its end) loses up to 16 at the head of its
-longest queue.
+own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and
+falls slowly: one sender with a long round trip keeps the link. With many busy queues each keeps up to
+four more packets, because a sender with fewer than four under way notices a loss only by its timer. A
+queue that stays above its target for a second of drops is of senders who ignore them: it loses all but
+two packets that have waited for 100 ms, counts as a stranger's, and pays no less than trusted sources do
+in the mean. So do shared queues, without the price. When the limit is reached, whoever has most packets
+(times the active hosts of its end) loses up to 64 at the head of its longest queue.
 
-Defaults. Target and interval are RFC 8290's. The limit is 0.5 s of full frames at 100 Mbit/s. The number of
-queues is fixed; with this limit all state is in 256 kB.
+Defaults. Target and interval are RFC 8290's. The limit is 0.5 s of full frames at 100 Mbit/s. The number
+of queues is fixed; with this limit all state is in 1 MB. For that a thousand hosts with a flow each have
+queues of their own, and a host of an earlier packet is remembered among 2048 at its end.
 
-Behind a NAT all hosts of a home have one address, and share one source's part: say `hosts =
-\"destination\"` there, or \"source\" on the way in. With IPv6 a host has addresses enough without
-forging: the words with `prefix` count a /56 (a /24 of IPv4) as one host.
+A host is an address of IPv4, and a /64 of IPv6, because whoever has one has all of its addresses. Behind
+a NAT all hosts of a home have one address, and share one source's part: say `hosts = \"destination\"`
+there, or \"source\" on the way in. The words with `prefix` count a /56 (a /24 of IPv4) as one host. A
+tunnel is one flow, whatever it carries.
 
-Deviations: it is no published algorithm. LRU-FQ gave the fixed cache of flows, but its lottery is gone, since
-it delays honest flows; CAKE gave the isolation of both ends, but takes the greater load, not the product.
+Deviations: it is no published algorithm. Light flows are those of DRR++ and CAKE, told by start tags and
+for hosts, too; CAKE gave the isolation of both ends, but takes the greater load, not the product.
 
-An attacker with one address has one source's share, whatever it opens, and also if it sends a packet whenever
-its queue has run empty; with forged addresses it has what its destination has. Whom it attacks shares that
-part with the attack: trusted sources keep a third of it or more. An attacker with a thousand real addresses
-and destinations gets a thousand shares. A flood that fills `limit` loses its own packets. Who ignores drops
-has what a responding source has, not less: a greater penalty would be for whomever a flood names as its
-source.",
+An attacker with one address has one source's share, whatever it opens, and also if it sends a packet
+whenever its queue has run empty; with forged addresses it has what its destination has, and with forged
+addresses and destinations half of the link. Whom it attacks shares its part with the attack: trusted
+sources keep a third of it or more. An attacker with a thousand real addresses and destinations gets a
+thousand shares. A host that floods from a thousand ports may lose its own call.",
     parameters: &[
         HOSTS.id(1),
         TARGET.id(2),
@@ -102,6 +114,18 @@ source.",
             "evicted",
             Unit::One,
             "flows whose empty queue another flow took",
+        ),
+        Gauge::counter(
+            110,
+            "late",
+            Unit::Packets,
+            "packets that waited for too long: of senders who ignore drops, in shared queues, of strangers",
+        ),
+        Gauge::counter(
+            111,
+            "refused",
+            Unit::Packets,
+            "packets of strangers' new flows to a destination that has had too many",
         ),
         Gauge::level(107, "busy", Unit::One, "queues that wait for a turn"),
         Gauge::level(

@@ -1,13 +1,14 @@
 //! Fair between sources, destinations and flows at once, in fixed memory and without configuration.
 //!
 //! ```text
-//!   packet -- its flow has a queue ------------------> [ | | ]   256 queues of flows
+//!   packet -- its flow has a queue ------------------> [ | | ]   2048 queues of flows
 //!      +----- its flow may wait in a shared queue ---> there     (sketch: no flow is ever reordered)
-//!      +----- its host has too many of the queues ---> [ | | | ] 32 queues of hosts
-//!      +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 8 bins
+//!      +----- its host has had enough new flows -----> [ | | | ] 512 queues of hosts
+//!      +----- otherwise --- a free queue, at once ---> [ ]       or, if none is empty, one of 16 bins
 //!
-//!   least start tag first;   tag += bytes x busy queues of the source x load of the destination
-//!   CoDel in each queue;     full: the host with most packets loses some
+//!   light queues first:  flow and hosts within their shares
+//!   heavy queues then:   least start tag;  tag += bytes x heavy flows of the source x load of the destination
+//!   CoDel in each queue; full: the host with most packets loses some
 //! ```
 //!
 //! | file | what is in it |
@@ -16,29 +17,37 @@
 //! | `queue` | one queue, and how many there are |
 //! | `flows` | which flow has which queue |
 //! | `places` | which entry of a set has a hash |
-//! | `hosts` | the hosts at one end, and their virtual time |
+//! | `hosts` | the hosts at one end, and what they have had |
 //! | `sketch` | which flows may wait in a shared queue |
-//! | `turns` | the order of the queues by start tag |
 //! | `place` | which queue a packet comes to |
+//! | `share` | the law: what a turn costs, who is light, and when the others have their turns |
+//! | `time` | the virtual times |
+//! | `light`, `turns` | the order of light queues, and that of heavy ones |
+//! | `drops` | who loses packets when the queue is full, or does not respond |
 //! | `report` | waiting packets, for an operator |
-//! | `share` | tags: what a turn costs, and when a queue may have one |
 
 use weir_base::setting::Settings;
 use weir_base::{Instant, Span, Tally};
-use weir_packet::{Class, Discarded, KeyKind, Packet, Reason};
+use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
 use self::hosts::Hosts;
-use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN};
+use self::light::{LISTS, List};
+use self::queue::{
+    BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN, Waits,
+};
 use self::sketch::Sketch;
+use self::time::Time;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
 use crate::contract::{self, Admission, Cx, Discipline, Ready, accepted};
 use crate::parts::chain::{Chain, Slab};
 use crate::waiting::Waiting;
 
+mod drops;
 mod flows;
 mod hosts;
+mod light;
 mod manual;
 mod place;
 mod places;
@@ -46,6 +55,7 @@ mod queue;
 mod report;
 mod share;
 mod sketch;
+mod time;
 mod turns;
 
 pub use self::manual::{MANUAL, Params};
@@ -58,10 +68,12 @@ pub const KIND: contract::Kind = contract::Kind {
     build: |settings, _, _| Box::new(TripleFair::new(accepted(Params::new(settings)))),
 };
 
-/// Maximum packets that the fullest host loses at a time: finding it is a walk over all queues.
-const DROP_BATCH: u64 = 16;
 /// Beside the one full frame of RFC 8289 the control law spares another one for each of this many busy queues.
 const QUEUES_A_FRAME: u32 = 64;
+/// At most so many.
+const FRAMES_MORE: u32 = 4;
+/// Flows in a shared queue for which it spares frames, at most.
+const FLOWS_SPARED: u32 = 8;
 /// Waiting time that all busy queues together may have, for one round trip: a single queue may have all of it.
 const TARGET_TOGETHER: Span = Span::from_millis(100);
 
@@ -72,6 +84,8 @@ struct Stats {
     shared: u64,
     bins: u64,
     evicted: u64,
+    late: u64,
+    refused: u64,
     control: codel::Stats,
 }
 
@@ -95,11 +109,11 @@ pub struct TripleFair {
     spare: Vec<u16>,
     /// Sources and destinations.
     ends: [Hosts; 2],
+    light: [List; LISTS],
     turns: Turns,
-    /// The virtual time: the start tag of the packet in service.
-    now: u64,
-    /// The greatest tag of all queues.
-    finish: u64,
+    time: Time,
+    /// Bytes that strangers have had while heavy queues waited, and these have not had since.
+    in_a_row: u64,
     /// Queues that wait: all, and those of flows.
     busy: u32,
     busy_flows: u32,
@@ -144,9 +158,10 @@ impl TripleFair {
                 .map(|at| at as u16)
                 .collect(),
             ends: [(); 2].map(|()| Hosts::new()),
+            light: [List::default(); LISTS],
             turns: Turns::new(QUEUES),
-            now: 0,
-            finish: 0,
+            time: Time::default(),
+            in_a_row: 0,
             busy: 0,
             busy_flows: 0,
             bytes_max: 1514,
@@ -171,7 +186,7 @@ impl TripleFair {
     /// law has nothing to say. Returns the queue, from which the packet is still to be taken.
     #[inline]
     fn punctual(&mut self, now: Instant) -> Option<usize> {
-        let turn = self.turns.first()?;
+        let turn = self.first()?;
         let at = turn.queue;
         let queue = &mut self.queues[at];
         let head = self.slab.front(&queue.packets)?;
@@ -195,23 +210,26 @@ impl TripleFair {
 
     /// Takes the next packet that the control law lets pass from a queue.
     fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
+        self.drop_late(cx, at);
         let is_flow = at < FLOWS;
+        let flows = self.flows_in(at).min(FLOWS_SPARED);
+        let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let least = self.params.control.target;
         if !queue.was_late {
             queue.was_late = true;
             *law = Law::new(least);
         }
-        let (target, flows) = match is_flow {
-            true => (law.target.max(share::part(TARGET_TOGETHER, self.busy)), 1),
-            false => (least, u64::from(self.sketches[at - FLOWS].flows())),
+        let target = match is_flow {
+            true => law.target.max(share::part(TARGET_TOGETHER, self.busy)),
+            false => least,
         };
         let control = Control {
             target,
             ..self.params.control
         };
         // A sender with fewer than four packets under way hears of a loss only by its timer.
-        let spared = flows * self.bytes_max * (1 + u64::from(self.busy / QUEUES_A_FRAME));
+        let frames = flows * (1 + (self.busy / QUEUES_A_FRAME).min(FRAMES_MORE));
+        let spared = u64::from(frames) * self.bytes_max;
         let before = (self.stats.control.dropped, self.stats.control.marked);
         let mut source = One {
             slab: &mut self.slab,
@@ -241,10 +259,9 @@ impl TripleFair {
     #[inline(never)] // so that `punctual` need not save as many registers
     fn next(&mut self, mut take: impl FnMut(&mut Self, usize) -> Option<Packet>) -> Option<Packet> {
         // Each step takes a packet, or finds an empty queue, which then leaves.
-        while let Some(turn) = self.turns.first() {
+        while let Some(turn) = self.first() {
             let Some(packet) = take(self, turn.queue) else {
-                self.turns.pop(turn);
-                self.leave(turn.queue);
+                self.leave(turn);
                 continue;
             };
             let is_empty = self.queues[turn.queue].packets.is_empty();
@@ -265,52 +282,6 @@ impl TripleFair {
         let packet = self.slab.pop(&mut self.aside)?;
         self.held.uncount(packet.bytes());
         Some(packet)
-    }
-
-    /// The longest queue of the host that has most packets, where a host counts as often as there are active ones at
-    /// its end; or the longest queue by bytes, if no host has more than its part. A walk over all queues.
-    fn fullest(&self) -> Option<usize> {
-        let mut best = (self.held.packets, None);
-        for (end, hosts) in self.ends.iter().enumerate() {
-            let mut packets = [0_u32; hosts::HOSTS];
-            for queue in &self.queues[..] {
-                if let Some(count) = packets.get_mut(usize::from(queue.hosts[end])) {
-                    *count += queue.packets.tally().packets as u32;
-                }
-            }
-            let fullest = packets.iter().enumerate().max_by_key(|(_, count)| **count);
-            let (host, count) = fullest.map_or((0, 0), |(host, count)| (host, *count));
-            let weighed = u64::from(count) * u64::from(hosts.active());
-            if weighed > best.0 {
-                best = (weighed, Some((end, host as u16)));
-            }
-        }
-        let is_of = |queue: &Queue| best.1.is_none_or(|(end, host)| queue.hosts[end] == host);
-        let queues = self.queues.iter().enumerate();
-        let length = |queue: &Queue| {
-            queue
-                .packets
-                .tally()
-                .bytes
-                .max(queue.packets.tally().packets)
-        };
-        let longest = queues
-            .filter(|(_, queue)| is_of(queue))
-            .max_by_key(|(_, queue)| length(queue));
-        longest.map(|(at, _)| at)
-    }
-
-    /// Drops packets at the head of the fullest host's longest queue; returns that queue and the last drop.
-    fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
-        let at = self.fullest()?;
-        let half = self.queues[at].packets.tally().packets / 2;
-        let mut last = None;
-        for _ in 0..half.clamp(1, DROP_BATCH) {
-            let packet = self.pop(at)?;
-            self.stats.fullest_host += 1;
-            last = Some((at, cx.fates.discard(packet, Reason::LongestFlow)));
-        }
-        last
     }
 
     /// Puts other parameters in force; the state is kept.
@@ -341,13 +312,16 @@ impl Discipline for TripleFair {
             self.settle();
         }
         self.renew();
-        let at = self.place(cx, &packet);
+        let Some(at) = self.place(cx, &packet) else {
+            self.stats.refused += 1;
+            return Admission::Refused(cx.fates.discard(packet, Reason::LongestFlow));
+        };
         self.held.count(packet.bytes());
         let queue = &mut self.queues[at];
         let alone = queue.packets.is_empty();
         self.slab.push(&mut queue.packets, packet);
-        if !queue.waits {
-            self.enter(at);
+        if queue.waits == Waits::Not {
+            self.wake(at);
         }
         if self.held.packets <= self.params.limit as u64 {
             return Admission::Queued;
@@ -362,6 +336,7 @@ impl Discipline for TripleFair {
         if !self.aside.is_empty() {
             return self.pop_aside();
         }
+        self.drop_late_strangers(cx);
         match self.punctual(cx.now) {
             Some(at) => self.slab.pop_whole(&mut self.queues[at].packets),
             None => self.next(|this, at| this.judged(cx, at)),
@@ -409,6 +384,8 @@ impl Discipline for TripleFair {
         report("shared", self.stats.shared);
         report("bins", self.stats.bins);
         report("evicted", self.stats.evicted);
+        report("late", self.stats.late);
+        report("refused", self.stats.refused);
         report("busy", u64::from(self.busy));
         report("sources", self.ends[0].count());
         report("destinations", self.ends[1].count());

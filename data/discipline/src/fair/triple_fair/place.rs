@@ -4,34 +4,36 @@ use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
 use super::hosts::{self, Host, Hosts, NONE, ONE};
-use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue};
+use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue, Waits};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
 
 /// Busy queues of flows from which on hosts may have no more than their part.
-const PRESSURE: u32 = 64;
+const PRESSURE: u32 = FLOWS as u32 / 4;
 /// Busy queues of flows up to which a trusted source is not judged by its destination.
-const TRUST_ENDS: u32 = 240;
+const TRUST_ENDS: u32 = FLOWS as u32 / 16 * 15;
 /// Flow queues that the hosts of one end divide.
 const DIVIDED: u32 = FLOWS as u32 * 7 / 8;
 /// Flow queues that every host may have.
 const PART_MIN: u32 = 8;
 
 impl TripleFair {
-    /// The queue of a packet.
+    /// The queue of a packet; none if its flow begins and is refused.
     #[inline]
-    pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
+    pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
         let hash = cx.keys.hash(packet, KeyKind::Flow);
-        match self.flows.find(hash) {
-            Some(at) => at,
-            None => self.place_new(cx, packet, hash),
-        }
+        let Some(at) = self.flows.find(hash) else {
+            return self.place_new(cx, packet, hash);
+        };
+        let queue = &self.queues[at];
+        let begins = queue.waits == Waits::Not;
+        (!begins || !self.is_overrun(queue.hosts)).then_some(at)
     }
 
     /// The queue of a packet whose flow has none of its own.
     #[inline(never)] // so that the others need not save as many registers
-    fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> usize {
-        let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_address(packet, kind));
+    fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> Option<usize> {
+        let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_host(packet, kind));
         let hashes = [hash(self.kinds[0]), hash(self.kinds[1])];
         let find = |hosts: &Hosts, hash: Option<u64>| hosts.find(hash?);
         let known = [
@@ -42,17 +44,25 @@ impl TripleFair {
         if self.busy > self.busy_flows
             && let Some(at) = self.waits_in(flow, hashes, known)
         {
-            return self.join(at, flow, known, packet);
+            return Some(self.join(at, flow, known, packet));
         }
-        let at = match self.crowding(known) {
+        let hosts = known.map(|host| host.unwrap_or(NONE));
+        if self.is_overrun(hosts) {
+            return None;
+        }
+        let crowd = match self.is_spent(hosts) {
+            true => Some((0, hosts[0])),
+            false => self.crowding(known),
+        };
+        let at = match crowd {
             Some((end, host)) => self.share(end, host),
             None => self.claim(flow, hashes, known),
         };
-        match at {
+        Some(match at {
             Some(at) if at < FLOWS => at,
             Some(at) => self.join(at, flow, known, packet),
             None => self.join(bin(flow, hashes), flow, known, packet),
-        }
+        })
     }
 
     /// The shared queue or bin in which packets of this flow may wait.
@@ -65,7 +75,7 @@ impl TripleFair {
         let shared = [0, 1].map(|end| self.shared_by(end, known[end]));
         let all = [shared[0], shared[1], Some(bin(flow, hashes))];
         let mut all = all.into_iter().flatten();
-        all.find(|at| self.queues[*at].waits && self.sketches[at - FLOWS].has(flow))
+        all.find(|at| self.queues[*at].waits != Waits::Not && self.sketches[at - FLOWS].has(flow))
     }
 
     /// The queue that the flows of a host share.
@@ -137,7 +147,6 @@ impl TripleFair {
         let host = self.queues[at].hosts[end];
         if let Some(host) = self.ends[end].get_mut(host) {
             host.share(None);
-            host.crowd = 0;
         }
         self.ends[end].release(host);
         self.queues[at].hosts = [NONE; 2];
@@ -156,7 +165,7 @@ impl TripleFair {
         self.stats.evicted += u64::from(evicted);
         let queue = &mut self.queues[at];
         // It is empty, and does not wait: the rest is as in a new one.
-        (queue.tag, queue.was_late, queue.is_stubborn) = (0, false, false);
+        (queue.tag, queue.was_late, queue.is_stubborn, queue.seen) = (0, false, false, 0);
         for end in 0..2 {
             let (before, hosts) = (queue.hosts[end], &mut self.ends[end]);
             let host = match (known[end], hashes[end]) {

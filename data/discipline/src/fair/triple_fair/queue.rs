@@ -7,11 +7,11 @@ use crate::aqm::codel;
 use crate::parts::chain::Chain;
 
 /// Queues of single flows.
-pub(super) const FLOWS: usize = 256;
+pub(super) const FLOWS: usize = 2048;
 /// Queues that all other flows of one host share.
-pub(super) const SHARED: usize = 32;
+pub(super) const SHARED: usize = 512;
 /// Queues for what finds no other one, by source.
-pub(super) const BINS: usize = 8;
+pub(super) const BINS: usize = 16;
 /// The first queue of a host.
 pub(super) const FIRST_SHARED: usize = FLOWS;
 /// The first bin.
@@ -30,11 +30,25 @@ pub(super) const STUBBORN: Span = Span::from_secs(1);
 /// Bytes over which a shared queue takes the mean of its destinations' loads.
 const LOAD_MEMORY: u64 = 32_768;
 
+/// Packets of a flow after which it is familiar.
+pub(super) const FAMILIAR_PACKETS: u8 = 8;
+
+/// Where a queue waits for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Nowhere.
+    Not,
+    /// In this list of light ones.
+    Light(u8),
+    /// Among the heavy ones.
+    Heavy,
+}
+
 /// One queue: what every packet needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) packets: Chain,
-    /// When its next packet starts, in virtual time.
+    /// When its next packet starts if it is heavy, in virtual time: so far its flow has had its share.
     pub(super) tag: u64,
     /// Its hosts, by their places: source, destination.
     pub(super) hosts: [u16; 2],
@@ -46,8 +60,14 @@ pub(super) struct Queue {
     pub(super) is_trusted: bool,
     /// Whether its sender does not respond to drops.
     pub(super) is_stubborn: bool,
-    /// Whether it waits for a turn.
-    pub(super) waits: bool,
+    /// Where it waits for a turn.
+    pub(super) waits: Waits,
+    /// The one behind it in its list.
+    pub(super) behind: u16,
+    /// Packets of its flow that were served, up to [`FAMILIAR_PACKETS`].
+    pub(super) seen: u8,
+    /// How much its source's and its destination's heavy flows owed when it paid last.
+    pub(super) paid: [u32; 2],
     /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
     pub(super) was_late: bool,
 }
@@ -74,7 +94,10 @@ impl Queue {
             load: ONE as u16,
             is_trusted: true,
             is_stubborn: false,
-            waits: false,
+            waits: Waits::Not,
+            behind: 0,
+            seen: 0,
+            paid: [0; 2],
             was_late: false,
         }
     }

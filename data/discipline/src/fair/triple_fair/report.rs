@@ -4,7 +4,7 @@ use weir_base::Tally;
 use weir_packet::KeyKind;
 
 use super::TripleFair;
-use super::hosts::{self, Host, NONE, ONE};
+use super::hosts::{NONE, ONE};
 use super::queue::{FIRST_BIN, FLOWS, Queue};
 use crate::parts::bins::ASIDE;
 use crate::waiting::{Price, Service, Waiting};
@@ -31,7 +31,7 @@ impl TripleFair {
                 first,
                 held: queue.packets.tally(),
                 common: self.common(at, queue),
-                service: Service::Priced(self.price(at, queue)),
+                service: Service::Priced(self.priced(at, queue)),
             });
         }
     }
@@ -47,15 +47,10 @@ impl TripleFair {
     }
 
     /// The price of a queue's turn, as it would be charged now.
-    fn price(&self, at: usize, queue: &Queue) -> Price {
-        let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(queue.hosts[end]));
-        let is_trusted = source.is_some_and(Host::is_trusted);
-        let load = match destination {
-            Some(host) => hosts::price(host.trusted, host.strangers, is_trusted),
-            None => u64::from(queue.load),
-        };
+    fn priced(&self, at: usize, queue: &Queue) -> Price {
+        let load = self.price(queue).source[0];
         Price {
-            source_flows: source.map_or(1, Host::flows),
+            source_flows: self.source_flows(queue),
             destination_load: load as f32 / ONE as f32,
             flows: self.flows_in(at),
         }

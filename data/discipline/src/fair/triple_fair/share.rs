@@ -1,282 +1,411 @@
-//! Tags: what a turn costs, and when a queue may have one.
+//! The law: what a flow and its hosts have had, and when the flow's next packet has its turn.
 //!
 //! ```text
-//!   turn of a queue     tag  += bytes x (flows of its source) x (load of its destination) / (flows in the queue)
-//!   turn of a source    tag  += bytes x load of the destination       VS += the same / active sources
-//!   turn of a receiver  tag  += bytes                                 VD += the same / active destinations
+//!   flow          tag   = max(tag, now) + bytes x (heavy flows of its source) x (load of its destination)
+//!   source        clock = max(clock, now) + bytes x (load of the destination)      for the first packet of a flow
+//!   strangers     clock, the same: one for all that send to a destination
+//!   destination   clock = max(clock, now) + bytes
 //!
-//!   load of a destination = sum over its queues of 1 / (flows of the queue's source)
+//!   load of a destination = sum over its heavy queues of 1 / (heavy flows of the queue's source)
 //! ```
 //!
-//! So a source with many flows pays for each as many times as it has flows, and a destination to which many sources
-//! send pays as if these were one. A sender that does not respond to drops pays no less than these do, wherever it
-//! sends. A host of which only single packets wait now and then would escape that, because
-//! it has no queue when it is charged; therefore hosts have tags of their own: whoever is ahead of its end's virtual
-//! time by more than an allowance begins as much later.
+//! Whoever is not ahead of the time has had no more than its share. A flow whose queue was empty is light if neither it
+//! nor its hosts are ahead of the time by more than a small credit: then it has the next turn. Otherwise it is heavy, and
+//! begins at the latest of these times. A light turn is charged at once; and the heavy flows of its host make room for it,
+//! because a host has one share, not one of each kind: what they owe is a sum that only grows, from which each of them
+//! takes what has been added since it paid last.
 
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, Hosts, ONE};
-use super::queue::{BINS, FIRST_BIN, FLOWS, QUEUES, Queue, SHARED};
-use super::sketch::Sketch;
-use super::turns::{TAG_MAX, Turn};
+use super::hosts::{self, Host, ONE};
+use super::light::{FAMILIAR, NEW, STRANGE, UNKNOWN};
+use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
+use super::turns::TAG_MAX;
 
-/// Full frames that a host may be ahead of its share.
-const ALLOWANCE: u64 = 8;
-/// Full frames that a host's tag is ahead of the virtual time at most: so long it pays for the past.
-const DEBT_MAX: u64 = 512;
-/// Bytes that a queue that was empty may send before it waits like others.
-const BOOST: u64 = 15_000;
-/// Sources at a destination, from which on it delays trusted ones too.
-const CROWD: u32 = 8;
-/// Flows in a bin that count at most.
-const BIN_FLOWS_MAX: u32 = 32;
-/// When the virtual times begin anew near zero.
-pub(super) const REBASE: u64 = TAG_MAX / 4;
-/// How much of the past they keep then.
-const KEPT: u64 = REBASE / 4;
+/// Full frames that a flow may be ahead of its share and still be light.
+const CREDIT_OF_FLOW: u64 = 1;
+/// The same of its hosts: for flows of any kind, and for familiar ones.
+const CREDITS_OF_HOSTS: [u64; 2] = [2, 16];
+/// Full frames of new flows ahead of their host's share, from which on further ones have one queue together.
+const SPENT: u64 = 16;
+/// Full frames of strangers ahead of their share at a destination, from which on new flows of theirs are refused.
+const OVERRUN: u64 = 32;
+/// A light flow pays this part of its price beside other flows of its host, so that a call in a home with fifty busy flows
+/// is light; nobody pays less than a host that is alone at both ends.
+const LIGHT_PART: u64 = 2;
+/// Bytes of strangers in a row, after which the heavy flows have as many.
+const ROW_MAX: u64 = 9_000;
 
-/// Reciprocals of small numbers, scaled: a division for every packet would cost more than all else here. That of zero is
-/// the same as that of one.
-const SCALE: u32 = 20;
-const RECIPROCALS: [u32; QUEUES + 1] = {
-    let mut table = [1 << SCALE; QUEUES + 1];
-    let mut n = 1;
-    while n <= QUEUES {
-        table[n] = (1 << SCALE) / n as u32;
-        n += 1;
-    }
-    table
-};
 /// The share of the link that a queue asks of its destination, by the flows of its source.
 const SHARES: [u16; QUEUES + 1] = {
     let mut table = [ONE as u16; QUEUES + 1];
-    let mut n = 1;
+    let mut n = 2;
     while n <= QUEUES {
-        table[n] = if n < ONE as usize {
-            ONE as u16 / n as u16
-        } else {
-            1
-        };
+        let share = ONE as u16 / n as u16;
+        table[n] = if share == 0 { 1 } else { share };
         n += 1;
     }
     table
 };
-
-/// `value / n`, for `n` up to the number of queues; `value` if `n` is zero.
-#[inline]
-fn divided(value: u64, n: u32) -> u64 {
-    (value * u64::from(RECIPROCALS[(n as usize).min(QUEUES)])) >> SCALE
-}
 
 /// The part of `span` that each of `queues` has.
 #[inline]
 pub(super) fn part(span: Span, queues: u32) -> Span {
-    Span::from_nanos(divided(span.as_nanos(), queues))
+    Span::from_nanos(span.as_nanos() / u64::from(queues.max(1)))
 }
 
-/// The cost of a packet of a queue now.
-struct Price {
-    /// The flows of its source.
-    flows: u32,
-    /// The load of its destination, in 256ths.
-    load: u64,
-    /// Whether its destination may delay it.
-    is_delayed: bool,
+/// The turn of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) queue: usize,
+    from: Waits,
+}
+
+impl Turn {
+    /// The turn of the first queue in a list of light ones.
+    pub(super) const fn light(queue: usize, list: usize) -> Self {
+        Self {
+            queue,
+            from: Waits::Light(list as u8),
+        }
+    }
+}
+
+/// What a byte of a queue costs now, in 256ths.
+pub(super) struct Price {
+    /// Its flow: while it is heavy, while it is light.
+    flow: [u64; 2],
+    /// Its source: for all its flows, for its familiar ones.
+    pub(super) source: [u64; 2],
+    /// All strangers at its destination, if its source is one of them.
+    strangers: Option<u64>,
+    /// Which of its hosts' clocks and credits count for it: those of all flows, or those of familiar ones.
+    kind: usize,
 }
 
 impl TripleFair {
-    /// A queue begins to wait for a turn.
+    /// Whose turn it is.
     #[inline]
-    pub(super) fn enter(&mut self, at: usize) {
+    pub(super) fn first(&self) -> Option<Turn> {
+        let of = |list: usize| Some(Turn::light(self.light[list].first()?, list));
+        let trusted = of(FAMILIAR).or_else(|| of(NEW));
+        if trusted.is_some() {
+            return trusted;
+        }
+        let heavy = self.turns.first().map(|(_, queue)| Turn {
+            queue,
+            from: Waits::Heavy,
+        });
+        match of(STRANGE).or_else(|| of(UNKNOWN)) {
+            None => heavy,
+            Some(_) if heavy.is_some() && self.in_a_row >= ROW_MAX => heavy,
+            strange => strange,
+        }
+    }
+
+    /// A queue begins to wait.
+    #[inline]
+    pub(super) fn wake(&mut self, at: usize) {
         self.busy += 1;
         if at < FLOWS {
             self.busy_flows += 1;
             self.flows.wakes(at);
         }
-        let queue = &mut self.queues[at];
-        queue.waits = true;
-        let [sources, destinations] = &mut self.ends;
-        let nows = [sources.now, destinations.now];
-        let source = sources.enter(queue.hosts[0]);
-        destinations.enter(queue.hosts[1]);
-        let price = reckon(queue, source.as_deref(), destinations);
-        let tags = [
-            source.map(|host| host.tag),
-            destinations.get(queue.hosts[1]).map(|host| host.tag),
-        ];
-        let boosted = self.now.saturating_sub(BOOST * ONE);
-        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
-        let earliest = if ahead == 0 { 0 } else { self.now + ahead };
-        queue.tag = queue.tag.max(boosted).max(earliest);
-        if queue.tag == boosted {
-            self.turns.push_new(boosted, at);
-        } else {
-            self.turns.push(queue.tag, at);
+        let hosts = self.queues[at].hosts;
+        for (end, host) in self.ends.iter_mut().zip(hosts) {
+            end.enter(host);
         }
+        self.enter(at);
+    }
+
+    /// A queue with packets waits for a turn: among the light ones if its flow and its hosts are within their shares.
+    fn enter(&mut self, at: usize) {
+        let queue = &self.queues[at];
+        let bytes = self.slab.front(&queue.packets).map_or(0, |p| p.bytes());
+        let price = self.price(queue);
+        let ahead = self.charge(queue.hosts, &price, bytes);
+        let queue = &mut self.queues[at];
+        let credit = CREDIT_OF_FLOW * self.bytes_max * price.flow[1];
+        if at < FLOWS && ahead == 0 && queue.tag <= self.time.flows + credit {
+            let list = match (price.strangers, price.kind, queue.seen) {
+                (None, 1, _) => FAMILIAR,
+                (None, ..) => NEW,
+                (Some(_), _, 0) => UNKNOWN,
+                _ => STRANGE,
+            };
+            queue.waits = Waits::Light(list as u8);
+            self.light[list].push(&mut self.queues[..], at);
+            return;
+        }
+        queue.waits = Waits::Heavy;
+        queue.tag = queue.tag.max(self.time.flows + ahead).min(TAG_MAX);
+        let tag = queue.tag;
+        for (end, hosts) in self.ends.iter_mut().enumerate() {
+            if let Some(host) = hosts.get_mut(queue.hosts[end]) {
+                host.heavy += 1;
+                queue.paid[end] = host.owed;
+            }
+        }
+        self.ask(at);
+        self.turns.push(tag, at);
+    }
+
+    /// Charges the hosts of a flow with its first packet. Returns how far they were ahead of their time, if that was
+    /// farther than a credit.
+    fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) -> u64 {
+        let now = self.time.hosts;
+        let credit = CREDITS_OF_HOSTS[price.kind] * self.bytes_max;
+        let mut ahead = 0;
+        let mut latest = 0;
+        let mut charge = |clock: &mut u64, price: u64, counts: bool| {
+            let before = clock.saturating_sub(now);
+            if counts && before > credit * price {
+                ahead = ahead.max(before);
+            }
+            *clock = (*clock).max(now) + bytes * price;
+            latest = latest.max(*clock);
+        };
+        let [sources, destinations] = &mut self.ends;
+        let both = [
+            (sources.get_mut(hosts[0]), price.source),
+            (destinations.get_mut(hosts[1]), [ONE; 2]),
+        ];
+        for (end, (host, prices)) in both.into_iter().enumerate() {
+            let Some(host) = host else { continue };
+            let clocks = host.clocks.iter_mut().zip(prices).enumerate();
+            for (kind, (clock, of_kind)) in clocks.take(price.kind + 1) {
+                charge(clock, of_kind, kind == price.kind);
+            }
+            if let (1, Some(price)) = (end, price.strangers) {
+                charge(&mut host.strangers_clock, price, true);
+            }
+        }
+        self.time.latest[1] = self.time.latest[1].max(latest);
+        ahead
     }
 
     /// A queue no longer waits.
     #[inline]
-    pub(super) fn leave(&mut self, at: usize) {
+    pub(super) fn leave(&mut self, turn: Turn) {
+        self.remove(turn);
+        let at = turn.queue;
+        let queue = &self.queues[at];
         self.busy -= 1;
         if at < FLOWS {
             self.busy_flows -= 1;
-            self.flows.rests(at);
+            self.flows.rests(at, queue.seen == FAMILIAR_PACKETS);
         }
-        let queue = &mut self.queues[at];
-        queue.waits = false;
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             hosts.leave(host);
         }
-        let parts = parts(queue.share, queue.is_trusted);
-        self.ends[1].load(queue.hosts[1], parts, [0; 2]);
-        queue.share = 0;
         if Self::is_shared(at) {
             self.give_back(at);
         }
     }
 
-    /// A queue had its turn, and sends this many bytes: it waits for another one, or leaves.
-    #[inline]
-    pub(super) fn serve(&mut self, turn: Turn, bytes: u64, leaves: bool) {
-        let (at, tag) = (turn.queue, turn.tag);
-        self.now = self.now.max(tag);
-        let queue = &mut self.queues[at];
-        let [sources, destinations] = &mut self.ends;
-        let mut nows = [sources.now, destinations.now];
-        let source = sources.get(queue.hosts[0]);
-        let price = reckon(queue, source, destinations);
-        let actives = [sources.active, destinations.active];
-        let bytes = if queue.is_stubborn {
-            bytes * destinations.trusted_mean().max(price.load) / price.load
-        } else {
-            bytes
-        };
-        let source = sources.get_mut(queue.hosts[0]);
-        let destination = destinations.get_mut(queue.hosts[1]);
-        let (load, cost) = (price.load, bytes * price.load);
-        let debt = DEBT_MAX * self.bytes_max;
-        let in_queue = flows_in(&self.sketches, at);
-        let mut tags = [None; 2];
-        if let Some(host) = source {
-            let before = nows[0];
-            nows[0] = before + divided(cost, actives[0]);
-            host.tag = (host.tag.max(before) + cost).min(nows[0] + debt * load);
-            tags[0] = Some(host.tag);
-            if Self::is_shared(at) {
-                host.crowd = in_queue as u16;
-            }
-            let is_trusted_now = host.saw();
-            sources.now = nows[0];
-            if is_trusted_now {
-                sources.trust(queue.hosts[0]);
+    /// Takes the queue whose turn it is out of its order.
+    fn remove(&mut self, turn: Turn) {
+        let queue = &mut self.queues[turn.queue];
+        queue.waits = Waits::Not;
+        if let Waits::Light(list) = turn.from {
+            return self.light[usize::from(list)].pop(&self.queues[..]);
+        }
+        self.turns.pop();
+        for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
+            if let Some(host) = hosts.get_mut(host) {
+                host.heavy -= 1;
             }
         }
-        if let Some(host) = destination {
-            let before = nows[1];
-            nows[1] = before + divided(bytes * ONE, actives[1]);
-            host.tag = (host.tag.max(before) + bytes * ONE).min(before + debt * ONE);
-            tags[1] = Some(host.tag);
-            destinations.now = nows[1];
-        }
-        let cost = cost * u64::from(price.flows);
-        let cost = if at < FLOWS {
-            cost
-        } else {
-            divided(cost, in_queue)
-        };
-        queue.tag = tag + cost;
-        self.finish = self.finish.max(queue.tag);
-        if leaves {
-            self.turns.pop(turn);
-            self.leave(at);
-            return;
-        }
-        let ahead = ahead(tags, nows, &price, ALLOWANCE * self.bytes_max);
-        if ahead > 0 {
-            queue.tag = queue.tag.max(self.now + ahead);
-        }
-        self.turns.again(turn, queue.tag);
+        let parts = parts(queue.share, queue.is_trusted);
+        self.ends[1].load(queue.hosts[1], parts, [0; 2]);
+        queue.share = 0;
     }
 
-    /// The flows in a queue.
+    /// A queue has its turn, and sends this many bytes: it waits for another one, or leaves.
+    #[inline]
+    pub(super) fn serve(&mut self, turn: Turn, bytes: u64, leaves: bool) {
+        let at = turn.queue;
+        let queue = &mut self.queues[at];
+        if self.ends[0].get_mut(queue.hosts[0]).is_some_and(Host::saw) {
+            self.ends[0].trust(queue.hosts[0]);
+        }
+        if at < FLOWS {
+            queue.seen = (queue.seen + 1).min(FAMILIAR_PACKETS);
+        }
+        match turn.from {
+            Waits::Heavy => self.charge_heavy(at, bytes),
+            _ => self.charge_light(turn, bytes),
+        }
+        let tag = self.queues[at].tag;
+        self.time.latest[0] = self.time.latest[0].max(tag);
+        match (leaves, turn.from) {
+            (true, _) => self.leave(turn),
+            (false, Waits::Heavy) => self.turns.again(tag),
+            (false, _) => {
+                self.remove(turn);
+                self.enter(at);
+            }
+        }
+    }
+
+    /// A heavy packet pays its own price, and for the light flows of its hosts.
+    fn charge_heavy(&mut self, at: usize, bytes: u64) {
+        self.in_a_row = self.in_a_row.saturating_sub(bytes);
+        self.time.pass(self.queues[at].tag, bytes, self.bytes_max);
+        self.ask(at);
+        let queue = &self.queues[at];
+        let price = self.price(queue);
+        let load = price.source[0];
+        // Who ignores drops pays no less than those who respond to them do in the mean.
+        let counted = match queue.is_stubborn {
+            true => bytes * self.ends[1].trusted_mean().max(load) / load,
+            false => bytes,
+        };
+        let mut cost = counted * price.flow[0];
+        let queue = &mut self.queues[at];
+        for (end, hosts) in self.ends.iter().enumerate() {
+            if let Some(host) = hosts.get(queue.hosts[end]) {
+                cost += u64::from(host.owed.wrapping_sub(queue.paid[end])) * ONE;
+                queue.paid[end] = host.owed;
+            }
+        }
+        queue.tag = (queue.tag + cost).min(TAG_MAX);
+    }
+
+    /// A light packet pays its own price; the heavy flows of its source owe as much, or else those of its destination.
+    fn charge_light(&mut self, turn: Turn, bytes: u64) {
+        let queue = &self.queues[turn.queue];
+        let price = self.price(queue);
+        if price.strangers.is_some() && !self.turns.is_empty() {
+            self.in_a_row += bytes;
+        }
+        let [sources, destinations] = &mut self.ends;
+        let source = sources.get_mut(queue.hosts[0]);
+        let (host, owed) = match source.filter(|host| host.heavy > 0) {
+            Some(host) => (Some(host), bytes * price.source[0] / ONE),
+            None => (destinations.get_mut(queue.hosts[1]), bytes),
+        };
+        if let Some(host) = host {
+            host.owed = host.owed.wrapping_add(owed as u32);
+        }
+        let queue = &mut self.queues[turn.queue];
+        queue.tag = (queue.tag.max(self.time.flows) + bytes * price.flow[1]).min(TAG_MAX);
+    }
+
+    /// Whether new flows of this source are so far ahead of its share that further ones have one queue together.
+    pub(super) fn is_spent(&self, hosts: [u16; 2]) -> bool {
+        let Some(source) = self.ends[0].get(hosts[0]) else {
+            return false;
+        };
+        let [trusted, strangers] = self.loads(hosts[1]);
+        let price = hosts::price(trusted, strangers, source.is_trusted());
+        source.clocks[0] > self.time.hosts + SPENT * self.bytes_max * price
+    }
+
+    /// Whether strangers are so far ahead of their share at this destination that a flow of one that begins is refused:
+    /// there can be more of them than any queue holds.
+    #[inline]
+    pub(super) fn is_overrun(&self, hosts: [u16; 2]) -> bool {
+        if self.ends[0].get(hosts[0]).is_some_and(Host::is_trusted) {
+            return false;
+        }
+        let [trusted, strangers] = self.loads(hosts[1]);
+        let price = hosts::strangers_price(trusted, strangers);
+        let destination = self.ends[1].get(hosts[1]);
+        destination.is_some_and(|host| {
+            host.strangers_clock > self.time.hosts + OVERRUN * self.bytes_max * price
+        })
+    }
+
+    /// What trusted sources and strangers ask of a destination.
+    fn loads(&self, destination: u16) -> [u32; 2] {
+        let host = self.ends[1].get(destination);
+        host.map_or([0; 2], |host| [host.trusted, host.strangers])
+    }
+
+    /// The flows in a queue, about.
+    #[inline]
     pub(super) fn flows_in(&self, at: usize) -> u32 {
-        flows_in(&self.sketches, at)
+        match at {
+            0..FLOWS => 1,
+            _ => self.sketches[at - FLOWS].flows(),
+        }
     }
 
     /// The virtual times begin anew near zero, if they have become great; a walk over all queues and hosts, once in many
     /// millions of packets.
     #[inline]
     pub(super) fn renew(&mut self) {
-        if self.now > REBASE {
-            self.rebase();
+        if let Some(from) = self.time.renew() {
+            for queue in &mut self.queues[..] {
+                queue.tag = queue.tag.saturating_sub(from[0]);
+            }
+            self.turns.rebase(from[0]);
+            for hosts in &mut self.ends {
+                hosts.rebase(from[1]);
+            }
         }
     }
 
-    /// Called when nothing is queued: service beyond the queues' shares is forgotten.
+    /// Called when nothing is queued: service beyond anybody's share is forgotten.
     pub(super) fn settle(&mut self) {
-        while let Some(turn) = self.turns.first() {
-            self.turns.pop(turn);
-            self.leave(turn.queue);
+        while let Some(turn) = self.first() {
+            self.leave(turn);
         }
-        self.now = self.finish.max(self.now);
+        self.time.settle();
+        self.in_a_row = 0;
     }
 
-    fn rebase(&mut self) {
-        let from = self.now - KEPT;
-        self.now -= from;
-        self.finish -= from;
-        for queue in &mut self.queues[..] {
-            queue.tag = queue.tag.saturating_sub(from);
-        }
-        self.turns.rebase(from);
-        for hosts in &mut self.ends {
-            let from = hosts.now.saturating_sub(KEPT);
-            hosts.rebase(from);
-        }
-    }
-}
-
-/// The flows in a queue, about, for which its turns count.
-#[inline]
-fn flows_in(sketches: &[Sketch; SHARED + BINS], at: usize) -> u32 {
-    match at {
-        0..FLOWS => 1,
-        FIRST_BIN.. => sketches[at - FLOWS].flows().min(BIN_FLOWS_MAX),
-        _ => sketches[at - FLOWS].flows(),
-    }
-}
-
-/// Renews a queue's part of its destination's load.
-#[inline]
-fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) -> Price {
-    let flows = source.map_or(1, Host::flows);
-    let has_lasted = source.is_some_and(Host::is_trusted);
-    let is_trusted = has_lasted && !queue.is_stubborn;
-    let at = queue.hosts[1];
-    let share = SHARES[(flows as usize).min(QUEUES)];
-    if (share, is_trusted) != (queue.share, queue.is_trusted) {
-        let [from, to] = [
-            parts(queue.share, queue.is_trusted),
-            parts(share, is_trusted),
-        ];
-        destinations.load(at, from, to);
-        (queue.share, queue.is_trusted) = (share, is_trusted);
-    }
-    let Some(destination) = destinations.get(at) else {
-        return Price {
-            flows,
-            load: u64::from(queue.load),
-            is_delayed: false,
+    /// What a byte of a queue costs now.
+    #[inline]
+    pub(super) fn price(&self, queue: &Queue) -> Price {
+        let source = self.ends[0].get(queue.hosts[0]);
+        let has_lasted = source.is_some_and(Host::is_trusted);
+        let flows = u64::from(self.source_flows(queue));
+        let (load, of_strangers) = match self.ends[1].get(queue.hosts[1]) {
+            None => (u64::from(queue.load), ONE),
+            Some(host) => {
+                let is_trusted = has_lasted && !queue.is_stubborn;
+                let loads = (host.trusted, host.strangers);
+                (
+                    hosts::price(loads.0, loads.1, is_trusted),
+                    hosts::strangers_price(loads.0, loads.1),
+                )
+            }
         };
-    };
-    let (trusted, strangers) = (destination.trusted, destination.strangers);
-    Price {
-        flows,
-        load: hosts::price(trusted, strangers, is_trusted),
-        is_delayed: !has_lasted || trusted >= CROWD * ONE as u32,
+        let light = |price: u64| (price / LIGHT_PART).max(ONE);
+        Price {
+            flow: [flows * load, light(flows * load)],
+            source: [load, light(load)],
+            strangers: (!has_lasted).then_some(of_strangers),
+            kind: usize::from(has_lasted && queue.seen == FAMILIAR_PACKETS),
+        }
+    }
+
+    /// The heavy flows of a queue's source, this one included.
+    #[inline]
+    pub(super) fn source_flows(&self, queue: &Queue) -> u32 {
+        let source = self.ends[0].get(queue.hosts[0]);
+        let heavy = source.map_or(0, |host| u32::from(host.heavy));
+        (heavy + u32::from(queue.waits != Waits::Heavy)).max(1)
+    }
+
+    /// Renews what a heavy queue asks of its destination.
+    fn ask(&mut self, at: usize) {
+        let queue = &mut self.queues[at];
+        let source = self.ends[0].get(queue.hosts[0]);
+        let flows = source.map_or(1, |host| usize::from(host.heavy));
+        let is_trusted = source.is_some_and(Host::is_trusted) && !queue.is_stubborn;
+        let share = SHARES[flows.min(QUEUES)];
+        if (share, is_trusted) != (queue.share, queue.is_trusted) {
+            let [from, to] = [
+                parts(queue.share, queue.is_trusted),
+                parts(share, is_trusted),
+            ];
+            self.ends[1].load(queue.hosts[1], from, to);
+            (queue.share, queue.is_trusted) = (share, is_trusted);
+        }
     }
 }
 
@@ -285,18 +414,4 @@ fn reckon(queue: &mut Queue, source: Option<&Host>, destinations: &mut Hosts) ->
 fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
     let (share, trusted) = (u32::from(share), u32::from(is_trusted));
     [share * trusted, share * (1 - trusted)]
-}
-
-/// How far the hosts of a queue, by their tags, are ahead of their share, beyond an allowance of bytes: so much later it
-/// begins. A source that has lasted is not delayed by its destination, unless many send there.
-#[inline]
-fn ahead(tags: [Option<u64>; 2], nows: [u64; 2], price: &Price, allowance: u64) -> u64 {
-    let [source, destination] = tags;
-    let ahead = source.map_or(0, |tag| {
-        tag.saturating_sub(nows[0] + allowance * price.load)
-    });
-    match destination {
-        Some(tag) if price.is_delayed => ahead.max(tag.saturating_sub(nows[1] + allowance * ONE)),
-        _ => ahead,
-    }
 }

@@ -1,0 +1,65 @@
+//! The two virtual times: that of the flows, and that of the hosts.
+//!
+//! The flows' time is the start tag of the heavy packet served last. The hosts' time passes with it, but at least so fast
+//! that the light flows of each host may have a fiftieth of what the heavy ones have, however many hosts there are: a
+//! server for names among a thousand busy hosts needs more than one of their shares.
+
+use super::hosts::ONE;
+use super::turns::TAG_MAX;
+
+/// What heavy flows have, divided by this, is what a host's light flows may have in any case.
+const LEAST_PART: u64 = 50;
+/// Full frames by which the hosts' time may be behind that part: the flows' time passes in steps.
+const SLACK: u64 = 2;
+/// When the times begin anew near zero.
+pub(super) const REBASE: u64 = TAG_MAX / 4;
+/// How much of the past they keep then.
+const KEPT: u64 = REBASE / 4;
+
+/// The two times.
+#[derive(Debug, Default)]
+pub(super) struct Time {
+    /// The flows' time.
+    pub(super) flows: u64,
+    /// The hosts' time.
+    pub(super) hosts: u64,
+    /// The greatest tag and the greatest clock that were given.
+    pub(super) latest: [u64; 2],
+    /// How far the hosts' time is behind the least part.
+    behind: u64,
+}
+
+impl Time {
+    /// A heavy packet is served, of this tag and length.
+    #[inline]
+    pub(super) fn pass(&mut self, tag: u64, bytes: u64, bytes_max: u64) {
+        let passed = tag.saturating_sub(self.flows);
+        self.behind = (self.behind + bytes * ONE / LEAST_PART).saturating_sub(passed);
+        let more = self.behind.saturating_sub(SLACK * bytes_max * ONE);
+        self.behind -= more;
+        self.flows += passed;
+        self.hosts += passed + more;
+    }
+
+    /// Nothing is queued: whatever anybody had is forgotten.
+    pub(super) fn settle(&mut self) {
+        self.flows = self.flows.max(self.latest[0]);
+        self.hosts = self.hosts.max(self.latest[1]);
+        self.behind = 0;
+    }
+
+    /// Begins anew near zero if a time has become great; returns what was subtracted from tags and from clocks.
+    #[inline]
+    pub(super) fn renew(&mut self) -> Option<[u64; 2]> {
+        if self.flows.max(self.hosts) <= REBASE {
+            return None;
+        }
+        let from = [self.flows, self.hosts].map(|now| now.saturating_sub(KEPT));
+        self.flows -= from[0];
+        self.hosts -= from[1];
+        for (latest, from) in self.latest.iter_mut().zip(from) {
+            *latest = latest.saturating_sub(from);
+        }
+        Some(from)
+    }
+}
