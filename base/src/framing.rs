@@ -154,12 +154,9 @@ impl Framing {
     /// Bytes that a frame of `len` bytes takes of the link.
     #[inline]
     pub const fn wire_bytes(&self, len: u64) -> u64 {
-        let len = len.saturating_add_signed(self.overhead as i64);
-        let len = if len < self.least as u64 {
-            self.least as u64
-        } else {
-            len
-        };
+        let len = len as i64 + self.overhead as i64; // no frame is that long
+        let least = self.least as i64;
+        let len = if len < least { least } else { len } as u64;
         match self.cells {
             Cells::None => len,
             Cells::Atm => len.div_ceil(ATM_CELL.0) * ATM_CELL.1,

@@ -214,6 +214,34 @@ fn a_full_ring_and_a_refused_frame_are_counted() {
 }
 
 #[test]
+fn a_full_ring_counts_what_the_kernel_sends() {
+    in_namespace("a_full_ring_counts_what_the_kernel_sends", || {
+        veth_pair();
+        run(
+            "ip addr add 10.0.0.1/24 dev x0 && ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:0b dev x0",
+        );
+        let open = |outgoing| {
+            let few = Options {
+                slots: 64,
+                outgoing,
+                ..Options::default()
+            };
+            AfPacket::open("x0", few).unwrap()
+        };
+        let (mut all, mut quiet) = (open(true), open(false));
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        for _ in 0..1000 {
+            socket.send_to(&[7; 10], "10.0.0.2:9").unwrap();
+        }
+        let held = all.slots();
+        let got = await_frames(&mut all, held);
+        assert!(got.iter().all(|got| got.direction == Direction::Outgoing));
+        assert_eq!(all.counters().missed, (1000 - held) as u64);
+        assert_eq!(quiet.counters().missed, 0);
+    });
+}
+
+#[test]
 fn a_frame_that_the_far_end_never_takes_does_not_block_the_port() {
     let name = "a_frame_that_the_far_end_never_takes_does_not_block_the_port";
     in_namespace(name, || {

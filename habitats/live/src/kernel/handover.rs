@@ -25,7 +25,7 @@ use super::nft::Compare;
 use super::transit::{Error, TransitGuard};
 use crate::clock::UnixTime;
 
-/// Time within which the kernel puts rules in force, unless the machine is overloaded.
+/// Time within which the kernel puts rules in force and the router hears of the instant, unless the machine is overloaded.
 const COMMIT_TIME: Span = Span::from_millis(40);
 
 impl TransitGuard {
@@ -41,11 +41,12 @@ impl TransitGuard {
     /// Gives transit at these ports back to the kernel, at all of them or none. Returns the instant, in the near
     /// future, from which the frames belong to the kernel.
     pub fn give_back(&mut self, ports: &[&str]) -> Result<UnixTime, Error> {
-        let until = UnixTime::now().after(COMMIT_TIME);
         let all = || ports.iter().copied();
-        self.set_kernels(all(), Some((Compare::AtLeast, until)))?;
-        // Packets that the kernel forwards from then on are not the machine's own.
+        // Packets that the kernel forwards from then on are not the machine's own. This comes first: it takes several
+        // commits, and the router must hear of the instant before it comes.
         self.end_limits(all())?;
+        let until = UnixTime::now().after(COMMIT_TIME);
+        self.set_kernels(all(), Some((Compare::AtLeast, until)))?;
         Ok(until)
     }
 

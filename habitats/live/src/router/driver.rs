@@ -68,6 +68,10 @@ impl Driver {
     }
 
     fn run(mut self) {
+        // An instant at which traffic is handed over is near, and the forwarding thread must hear of it before.
+        if let Err(error) = clock::go_second() {
+            tracing::debug!(%error, "the element's thread has no priority");
+        }
         loop {
             self.carry_on();
             let input = match self.element.poll_timeout() {

@@ -107,19 +107,22 @@ impl Checks {
             "{received} received + {missed} lost in the ring; the interface counts {by_kernel}"
         );
         let what = format!("{name} has counted every frame that its interface received");
-        // The ring loses frames of the machine itself, too, which the interface has not received.
+        // A full ring loses frames that the machine itself sends, too.
         let permitted = received..=received + missed;
         self.add(what, permitted.contains(&by_kernel), seen);
+        let own_missed = (received + missed).saturating_sub(by_kernel);
         let (sent, charged) = (since(|port| port.sent), since(|port| port.charged));
         let refused = since(|port| port.refused);
         let [by_kernel, dropped] = [since(|port| port.kernel[1]), since(|port| port.kernel[2])];
         let seen = format!(
-            "{sent} sent - {refused} refused + {charged} of the kernel, which counts {by_kernel}, and {dropped} dropped"
+            "{sent} sent - {refused} refused + {charged} of the kernel + {own_missed} of its own lost in the ring; \
+             the kernel counts {by_kernel}, and {dropped} dropped"
         );
         let what = format!("the interface of {name} has sent every frame that the port has");
         // The kernel drops some of its own frames before they are seen at the interface, and some behind it.
         let permitted = by_kernel..=by_kernel + dropped;
-        self.add(what, permitted.contains(&(sent + charged - refused)), seen);
+        let counted = sent + charged + own_missed - refused;
+        self.add(what, permitted.contains(&counted), seen);
     }
 
     /// Memory, files and threads are as after the warm-up, and of the same process.
