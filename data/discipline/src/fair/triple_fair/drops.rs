@@ -48,6 +48,12 @@ impl TripleFair {
     /// can be more of them than the link carries, without end.
     #[inline]
     pub(super) fn drop_late_strangers(&mut self, cx: &mut Cx<'_>) {
+        if self.light[STRANGE].len() + self.light[UNKNOWN].len() > FEW_STRANGERS {
+            self.drop_late_of_many(cx);
+        }
+    }
+
+    fn drop_late_of_many(&mut self, cx: &mut Cx<'_>) {
         for list in [STRANGE, UNKNOWN] {
             while self.light[list].len() > FEW_STRANGERS
                 && let Some(at) = self.light[list].first()

@@ -1,24 +1,27 @@
 //! The light queues, which have their turns before the heavy ones, in the order of their arrival.
 //!
 //! ```text
-//!   familiar   [ a b ]     flows of which some packets have been served, of trusted sources
-//!   new        [ c ]       other flows of trusted sources
-//!   strange    [ d e ]     flows of strangers that have had a turn already    together at most half of the link
-//!   unknown    [ f g h ]   other flows of strangers                           while heavy ones wait
+//!   short      [ a b ]     familiar flows of trusted sources: with this packet still less than half a frame ahead
+//!   new        [ c ]       flows of trusted sources that are not familiar yet
+//!   long       [ d ]       other familiar flows of trusted sources
+//!   strange    [ e f ]     flows of strangers that have had a turn already   together at most half of the link
+//!   unknown    [ g h i ]   other flows of strangers                          while heavy ones wait
 //! ```
 
 use super::queue::Queue;
 
 /// The lists, by precedence.
-pub(super) const LISTS: usize = 4;
-/// Flows of which [`FAMILIAR_PACKETS`](super::queue::FAMILIAR_PACKETS) have been served, of trusted sources.
-pub(super) const FAMILIAR: usize = 0;
-/// Other flows of trusted sources.
+pub(super) const LISTS: usize = 5;
+/// Familiar flows of trusted sources that are less than half a frame ahead.
+pub(super) const SHORT: usize = 0;
+/// Flows of trusted sources that are not familiar.
 pub(super) const NEW: usize = 1;
+/// Other familiar flows of trusted sources.
+pub(super) const LONG: usize = 2;
 /// Flows of strangers that have had a turn.
-pub(super) const STRANGE: usize = 2;
+pub(super) const STRANGE: usize = 3;
 /// Flows of strangers that have had none.
-pub(super) const UNKNOWN: usize = 3;
+pub(super) const UNKNOWN: usize = 4;
 
 /// Queues in the order of their arrival. Each names the one behind it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -33,22 +33,22 @@ Who is light. Each flow, each source and each destination has a clock, which its
 price, and which an idle time sets right. Whose clock is not ahead of the virtual time has had no more
 than its share. A flow whose queue was empty is light if it is not ahead by more than a full frame, and
 its hosts by not more than two (for a flow of which eight packets have been served: sixteen). Light queues
-have their turns before heavy ones, in the order of arrival: familiar flows first, then new ones, both of
-sources that have been served 64 packets, then strangers. What light flows had, the heavy ones of their
-host owe: a host has one share, not one of each kind. In any case the light flows of a host may have a
-fiftieth of what all heavy ones have.
+have their turns before heavy ones, each kind in the order of arrival: familiar flows that are less than
+half a frame ahead, new flows, other familiar ones, all of sources that have been served 64 packets; then
+flows of strangers. What light flows had, the heavy ones of their host owe: a host has one share, not one
+of each kind. In any case the light flows of a host may have a fiftieth of what all heavy ones have.
 
 Strangers are sources of which fewer than 64 packets were served. All of them at a destination have one
 more clock together, with the weight of one or two sources. While heavy queues wait, strangers have at
 most every other byte. Once they are 32 frames ahead at a destination, further flows of theirs are refused
 there, and light ones that have waited for 100 ms are dropped. Forged addresses stay strangers.
 
-Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light ones
-that came before: of each source at most 17 full frames of familiar flows, and 3 of new ones. It never
-waits for a heavy one. Between two strangers' rows of 9 kB heavy queues have 9 kB; and no more than its
-share plus those credits goes before them by any host. So no queue starves, whoever sends what; the
-virtual time stands still for no longer than these. Every step takes a time that does not depend on the
-number of flows, but for the walk that finds the fullest host, once in up to 64 drops.
+Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light ones of
+its kind or an earlier one that came before: of each source at most 17 full frames of familiar flows, and
+3 of new ones. It never waits for a heavy one. Between two strangers' rows of 9 kB heavy queues have 9 kB;
+and no more than its share plus those credits goes before them by any host. So no queue starves, whoever
+sends what; the virtual time stands still for no longer than these. Every step takes a time that does not
+depend on the number of flows, but for the walk that finds the fullest host, once in up to 64 drops.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and

@@ -19,7 +19,7 @@ use weir_base::Span;
 
 use super::TripleFair;
 use super::hosts::{self, Host, ONE};
-use super::light::{FAMILIAR, NEW, STRANGE, UNKNOWN};
+use super::light::{LONG, NEW, SHORT, STRANGE, UNKNOWN};
 use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
 
@@ -89,7 +89,7 @@ impl TripleFair {
     #[inline]
     pub(super) fn first(&self) -> Option<Turn> {
         let of = |list: usize| Some(Turn::light(self.light[list].first()?, list));
-        let trusted = of(FAMILIAR).or_else(|| of(NEW));
+        let trusted = of(SHORT).or_else(|| of(NEW)).or_else(|| of(LONG));
         if trusted.is_some() {
             return trusted;
         }
@@ -119,27 +119,37 @@ impl TripleFair {
         self.enter(at);
     }
 
-    /// A queue with packets waits for a turn: among the light ones if its flow and its hosts are within their shares.
+    /// A queue with packets waits for a turn: among the light ones if its flow and its hosts are within their shares. A
+    /// light packet is charged now.
     fn enter(&mut self, at: usize) {
         let queue = &self.queues[at];
         let bytes = self.slab.front(&queue.packets).map_or(0, |p| p.bytes());
         let price = self.price(queue);
-        let ahead = self.charge(queue.hosts, &price, bytes);
+        let hosts = queue.hosts;
+        let ahead = self.charge(hosts, &price, bytes);
         let queue = &mut self.queues[at];
-        let credit = CREDIT_OF_FLOW * self.bytes_max * price.flow[1];
-        if at < FLOWS && ahead == 0 && queue.tag <= self.time.flows + credit {
-            let list = match (price.strangers, price.kind, queue.seen) {
-                (None, 1, _) => FAMILIAR,
-                (None, ..) => NEW,
-                (Some(_), _, 0) => UNKNOWN,
-                _ => STRANGE,
+        let now = self.time.flows;
+        if at < FLOWS
+            && ahead == 0
+            && queue.tag <= now + CREDIT_OF_FLOW * self.bytes_max * price.flow[1]
+        {
+            queue.tag = (queue.tag.max(now) + bytes * price.flow[1]).min(TAG_MAX);
+            let is_short = queue.tag <= now + self.bytes_max / 2 * price.flow[1];
+            let list = match (price.strangers, price.kind) {
+                (None, 1) if is_short => SHORT,
+                (None, 1) => LONG,
+                (None, _) => NEW,
+                (Some(_), _) if queue.seen > 0 => STRANGE,
+                (Some(_), _) => UNKNOWN,
             };
             queue.waits = Waits::Light(list as u8);
+            self.time.latest[0] = self.time.latest[0].max(queue.tag);
             self.light[list].push(&mut self.queues[..], at);
+            self.owe(hosts, &price, bytes);
             return;
         }
         queue.waits = Waits::Heavy;
-        queue.tag = queue.tag.max(self.time.flows + ahead).min(TAG_MAX);
+        queue.tag = queue.tag.max(now + ahead).min(TAG_MAX);
         let tag = queue.tag;
         for (end, hosts) in self.ends.iter_mut().enumerate() {
             if let Some(host) = hosts.get_mut(queue.hosts[end]) {
@@ -149,6 +159,20 @@ impl TripleFair {
         }
         self.ask(at);
         self.turns.push(tag, at);
+    }
+
+    /// The heavy flows of a light packet's source owe what it has, or else those of its destination.
+    #[inline]
+    fn owe(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) {
+        let [sources, destinations] = &mut self.ends;
+        let source = sources.get_mut(hosts[0]);
+        let (host, owed) = match source.filter(|host| host.heavy > 0) {
+            Some(host) => (Some(host), bytes * price.source[0] / ONE),
+            None => (destinations.get_mut(hosts[1]), bytes),
+        };
+        if let Some(host) = host {
+            host.owed = host.owed.wrapping_add(owed as u32);
+        }
     }
 
     /// Charges the hosts of a flow with its first packet. Returns how far they were ahead of their time, if that was
@@ -235,13 +259,14 @@ impl TripleFair {
         }
         match turn.from {
             Waits::Heavy => self.charge_heavy(at, bytes),
-            _ => self.charge_light(turn, bytes),
+            Waits::Light(list) if usize::from(list) >= STRANGE && !self.turns.is_empty() => {
+                self.in_a_row += bytes;
+            }
+            _ => {}
         }
-        let tag = self.queues[at].tag;
-        self.time.latest[0] = self.time.latest[0].max(tag);
         match (leaves, turn.from) {
             (true, _) => self.leave(turn),
-            (false, Waits::Heavy) => self.turns.again(tag),
+            (false, Waits::Heavy) => self.turns.again(self.queues[at].tag),
             (false, _) => {
                 self.remove(turn);
                 self.enter(at);
@@ -271,26 +296,7 @@ impl TripleFair {
             }
         }
         queue.tag = (queue.tag + cost).min(TAG_MAX);
-    }
-
-    /// A light packet pays its own price; the heavy flows of its source owe as much, or else those of its destination.
-    fn charge_light(&mut self, turn: Turn, bytes: u64) {
-        let queue = &self.queues[turn.queue];
-        let price = self.price(queue);
-        if price.strangers.is_some() && !self.turns.is_empty() {
-            self.in_a_row += bytes;
-        }
-        let [sources, destinations] = &mut self.ends;
-        let source = sources.get_mut(queue.hosts[0]);
-        let (host, owed) = match source.filter(|host| host.heavy > 0) {
-            Some(host) => (Some(host), bytes * price.source[0] / ONE),
-            None => (destinations.get_mut(queue.hosts[1]), bytes),
-        };
-        if let Some(host) = host {
-            host.owed = host.owed.wrapping_add(owed as u32);
-        }
-        let queue = &mut self.queues[turn.queue];
-        queue.tag = (queue.tag.max(self.time.flows) + bytes * price.flow[1]).min(TAG_MAX);
+        self.time.latest[0] = self.time.latest[0].max(queue.tag);
     }
 
     /// Whether new flows of this source are so far ahead of its share that further ones have one queue together.
