@@ -28,7 +28,7 @@ pub(crate) const DOCUMENT: Document = Document {
 /// Those between which an operator chooses: docs/choose.md.
 const CHOICE: [&str; 5] = ["fq_codel", "cake", "host_fair", "lru_fq", "triple_fair"];
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 16] = [
     column("kept", kept),
     column("web", figures::web_kept),
     column("control", |m| mean(m, "kept_ratio.control")),
@@ -37,6 +37,9 @@ const COLUMNS: [Column; 14] = [
     column("elsewhere", |m| mean(m, "kept_ratio.elsewhere")),
     column("calls lost, %", |m| Some(100.0 * m.get("loss_ratio.call")?)),
     column("calls, p99 ms", |m| m.get("delay_ms_p99.call").copied()),
+    // Calls of an address that is attacked.
+    column("talk lost, %", |m| Some(100.0 * m.get("loss_ratio.talk")?)),
+    column("talk, p99 ms", |m| m.get("delay_ms_p99.talk").copied()),
     column("wait, s", |m| {
         m.get("acceptance_delay_s_accepted.call").copied()
     }),
