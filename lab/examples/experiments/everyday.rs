@@ -1,20 +1,19 @@
 //! Loads in which nobody attacks: the scenarios of `scenarios/everyday`. The summary is docs/everyday.md.
 
 use weir_lab::compare::figures::{self, Column, column};
-use weir_lab::compare::load::{Load, Place, Read, rows};
+use weir_lab::compare::load::{Load, Read, rows};
 use weir_lab::compare::markdown::{header, row, table};
 use weir_lab::compare::number::with_half;
-use weir_lab::results::PointResult;
 use weir_lab::statistics::Summary;
 
-use crate::tables::Document;
+use crate::tables::{Document, by_variant};
 
 /// The document of `cargo xtask everyday`.
 pub(crate) const DOCUMENT: Document = Document {
     command: "everyday",
     path: "docs/everyday.md",
     folders: &["everyday"],
-    place,
+    place: by_variant,
     summary,
     tables: all_tables,
     picture: None,
@@ -99,14 +98,6 @@ const COLUMNS: [Column; 8] = [
     column("queue, p99 ms", figures::queue_p99),
     column("loss, %", |m| Some(100.0 * m.get("loss_ratio")?)),
 ];
-
-/// Each variant is a row.
-fn place(point: &PointResult) -> Option<Place> {
-    Some(Place {
-        row: point.variant.clone()?,
-        load: String::new(),
-    })
-}
 
 fn summary(loads: &[Load]) -> String {
     let mut text = String::from("\n");
