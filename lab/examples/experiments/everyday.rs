@@ -88,8 +88,9 @@ const FIGURES: [Figure; 5] = [
     },
 ];
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     column("light, p99 ms", FIGURES[0].read),
+    column("calls lost, %", |m| Some(100.0 * m.get("loss_ratio.call")?)),
     column("senders", FIGURES[1].read),
     column("receivers", FIGURES[2].read),
     column("goodput, Mbit/s", FIGURES[3].read),
