@@ -63,6 +63,16 @@ pub const METRICS: &[Metric] = &[
         "Jain's fairness index of the goodput of TCP flows: 1 if all are equal, 1/n if one has all",
     ),
     metric(
+        "jain_index_senders",
+        "sim",
+        "Jain's fairness index of the goodput of sending hosts, each over all its flows, of those that want more than the max-min fair level among them; a transfer without end wants without limit, a rate what it offers, web and transfers of a size what they had",
+    ),
+    metric(
+        "jain_index_receivers",
+        "sim",
+        "the same of receiving hosts; apart from the senders', because the two contradict each other where one host has many partners",
+    ),
+    metric(
         "tcp_offered_mbps",
         "both",
         "payload that the TCP applications offered in the window; none if one of them is greedy",
@@ -181,6 +191,11 @@ pub const METRICS: &[Metric] = &[
         "delay_ms_STATISTIC.TRAFFIC",
         "both",
         "from a host's sending of a packet with payload to a host's receiving, of packets received in the window; lost ones have no delay; in the lab, of UDP alone, until its program reads it: up to 1 ms longer",
+    ),
+    metric(
+        "delay_ms_p99_with_losses.TRAFFIC",
+        "sim",
+        "the 99th percentile of the same delay if a lost packet counts as late as the run is long: that long if more than 1 % are lost",
     ),
     metric(
         "jitter_ms",

@@ -137,9 +137,10 @@ impl Topology {
             members.iter().filter_map(|name| self.node(name)).collect()
         };
         let (from, to) = (nodes(&traffic.from), nodes(&traffic.to));
-        let partner = |n: usize| if to.len() > 1 { to[n] } else { to[0] };
-        let pairs = from.iter().enumerate();
-        pairs.map(|(n, &from)| (from, partner(n))).collect()
+        // One host has all others as its partners.
+        let member = |group: &[usize], n: usize| group[n % group.len()];
+        let pairs = 0..scenario.pairs(traffic);
+        pairs.map(|n| (member(&from, n), member(&to, n))).collect()
     }
 
     /// The shortest paths between the nodes, by their indices.
@@ -401,6 +402,27 @@ to = "right"
             (to("right").ports.as_slice(), to("right").hops),
             (&[2][..], 2)
         );
+    }
+
+    #[test]
+    fn one_host_may_have_many_partners() {
+        let pairs = |text: &str| {
+            let (scenario, _) = plan(text, &[], &[]).map_err(|error| error.to_string())?;
+            let topology = Topology::new(&scenario).unwrap();
+            let name = |node: usize| topology.nodes[node].name.as_str();
+            let pairs = topology.pairs(&scenario, &scenario.traffic[0]);
+            let pairs = pairs
+                .iter()
+                .map(|(from, to)| [name(*from), name(*to)].join(" "));
+            Ok::<_, String>(pairs.collect::<Vec<_>>())
+        };
+        let to_one = pairs(TWO_ROUTERS);
+        assert_eq!(to_one.unwrap(), ["left1 right", "left2 right"]);
+        let text = TWO_ROUTERS.replace("\"left\"\nto = \"right\"", "\"right\"\nto = \"left\"");
+        assert_eq!(pairs(&text).unwrap(), ["right left1", "right left2"]);
+        let text = TWO_ROUTERS.replace("[host.right]", "[host.right]\ncount = 3");
+        let error = pairs(&text).unwrap_err();
+        assert!(error.contains("`traffic.t.to` must be one host"), "{error}");
     }
 
     #[test]

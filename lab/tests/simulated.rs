@@ -71,6 +71,16 @@ fn a_data_centre_repairs_a_lost_tail_in_its_own_least_timeout() {
 }
 
 #[test]
+fn one_host_sends_to_each_of_many() {
+    let text = scenario("", "").replace("[host.b]", "[host.b]\ncount = 3");
+    let m = metrics("fan-out", &text);
+    // A wire of 10 Mbit/s for each receiver.
+    assert!((20.0..30.0).contains(&m["goodput_mbps.long"]), "{m:?}");
+    assert_eq!(m["jain_index_senders"], 1.0);
+    assert!(m["jain_index_receivers"] > 0.99, "{m:?}");
+}
+
+#[test]
 fn acknowledgments_that_are_lost_count_where_all_packets_count() {
     // A flood towards a fills the queue that the acknowledgments of a's transfer go through.
     let out = "discipline = { kind = \"fifo\", limit = \"10000 packets\" }\n\

@@ -4,7 +4,7 @@
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
 //! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
-//! - `cargo xtask compare | attacks | hostile | peers [ARGUMENT...]`: an experiment of the lab
+//! - `cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]`: an experiment of the lab
 //!   (`lab/examples/experiments`)
 
 mod lines;
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
         ["lines", folder] => lines(Path::new(folder)),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
-        ["compare" | "attacks" | "hostile" | "peers", ..] => experiment(&words),
+        ["compare" | "attacks" | "everyday" | "hostile" | "peers", ..] => experiment(&words),
         _ => {
             eprintln!(
                 "usage: cargo xtask ci | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
-                 attacks [SCENARIO...] | hostile [TABLE...]"
+                 attacks [SCENARIO...] | everyday [SCENARIO...] | hostile [TABLE...]"
             );
             return ExitCode::from(2);
         }

@@ -12,7 +12,7 @@ use weir_packet::{FlowKey, Packet, Reason};
 use crate::flight::Flight;
 use crate::gauges::Gauges;
 use crate::identification::Identification;
-use crate::network::PortId;
+use crate::network::{NodeId, PortId};
 use crate::passage::Passages;
 use crate::trace::Trace;
 
@@ -99,6 +99,8 @@ pub struct Meter {
 pub struct Flow {
     /// Its traffic.
     pub traffic: u32,
+    /// The sender and the receiver of its data.
+    pub hosts: [NodeId; 2],
     /// Time at which its first packet was sent.
     pub start: Instant,
     /// Time at which the connection was established.

@@ -53,7 +53,7 @@ impl Simulation {
         for (router, receiver) in routers {
             let (own, flow) = (
                 self.endpoints.reserve(),
-                self.flow(flow_spec.traffic, flow_spec.start, None),
+                self.flow(flow_spec, [flow_spec.from, receiver], None),
             );
             let jitter = Jitter::default();
             self.endpoints

@@ -50,8 +50,8 @@ pub struct Simulation {
     next_port: u16,
     /// The run's end.
     end: Instant,
-    /// The flow that counts all fetches of a web traffic.
-    web_flows: BTreeMap<u32, u32>,
+    /// The flow that counts all fetches of a web traffic from one host by another.
+    web_flows: BTreeMap<(u32, [NodeId; 2]), u32>,
 }
 
 impl Simulation {
@@ -110,7 +110,7 @@ impl Simulation {
             Sender::Transfer(bytes) => Application::Transfer(bytes),
             Sender::Paced(load, size) => Application::Paced(self.pace(load, flow_spec), size),
         };
-        let flow = self.flow(flow_spec.traffic, flow_spec.start, size);
+        let flow = self.flow(flow_spec, [flow_spec.from, flow_spec.to], size);
         let ends = self.connect(
             flow_spec,
             options,
@@ -127,7 +127,7 @@ impl Simulation {
     /// Adds a flow of datagrams.
     pub fn udp(&mut self, flow_spec: &FlowSpec, load: Load) -> Result<(), NetworkError> {
         self.check(flow_spec.from, flow_spec.to)?;
-        let flow = self.flow(flow_spec.traffic, flow_spec.start, None);
+        let flow = self.flow(flow_spec, [flow_spec.from, flow_spec.to], None);
         let pace = self.pace(load, flow_spec);
         let [own, peer] = [(); 2].map(|()| self.endpoints.reserve());
         let route = self.routes(flow_spec, Protocol::UDP, [own, peer], flow)[0];
@@ -347,7 +347,7 @@ impl Simulation {
             traffic: web.traffic,
             name: String::new(),
         };
-        let flow = self.web_flow(web.traffic);
+        let flow = self.web_flow(&flow_spec);
         let request = REQUEST_BYTES;
         let answer = fetch.bytes;
         let applications = [
@@ -454,10 +454,17 @@ impl Simulation {
         Pace::new(load, stream, flow_spec.start, flow_spec.stop.min(self.end))
     }
 
-    pub(crate) fn flow(&mut self, traffic: u32, start: Instant, size: Option<u64>) -> u32 {
+    /// The row of a flow whose data go from the first to the second of these hosts.
+    pub(crate) fn flow(
+        &mut self,
+        flow_spec: &FlowSpec,
+        hosts: [NodeId; 2],
+        size: Option<u64>,
+    ) -> u32 {
         self.fabric.meters.flows.push(Flow {
-            traffic,
-            start,
+            traffic: flow_spec.traffic,
+            hosts,
+            start: flow_spec.start,
             connected: None,
             end: None,
             size,
@@ -467,13 +474,14 @@ impl Simulation {
         self.fabric.meters.flows.len() as u32 - 1
     }
 
-    /// The flow of a web traffic. All its fetches count as one flow; each fetch is recorded separately.
-    fn web_flow(&mut self, traffic: u32) -> u32 {
-        if let Some(flow) = self.web_flows.get(&traffic) {
+    /// The flow of a web traffic between two hosts. All its fetches count as one flow; each fetch is recorded separately.
+    fn web_flow(&mut self, fetch: &FlowSpec) -> u32 {
+        let hosts = [fetch.to, fetch.from];
+        if let Some(flow) = self.web_flows.get(&(fetch.traffic, hosts)) {
             return *flow;
         }
-        let flow = self.flow(traffic, self.fabric.now, None);
-        self.web_flows.insert(traffic, flow);
+        let flow = self.flow(fetch, hosts, None);
+        self.web_flows.insert((fetch.traffic, hosts), flow);
         flow
     }
 

@@ -3,20 +3,19 @@
 
 use weir_lab::compare::choice;
 use weir_lab::compare::figures::{self, Column, column, kept, mean};
-use weir_lab::compare::load::{Load, Place, rows};
+use weir_lab::compare::load::{Load, rows};
 use weir_lab::compare::markdown::{glance, table};
 use weir_lab::compare::number::with_half;
-use weir_lab::results::PointResult;
 use weir_lab::statistics::Summary;
 
-use crate::tables::{Document, Picture};
+use crate::tables::{Document, Picture, by_variant};
 
 /// The document of `cargo xtask attacks`.
 pub(crate) const DOCUMENT: Document = Document {
     command: "attacks",
     path: "docs/attacks.md",
     folders: &["attack"],
-    place,
+    place: by_variant,
     summary,
     tables: all_tables,
     picture: Some(Picture {
@@ -28,7 +27,7 @@ pub(crate) const DOCUMENT: Document = Document {
 /// Those between which an operator chooses: docs/choose.md.
 const CHOICE: [&str; 5] = ["fq_codel", "cake", "host_fair", "lru_fq", "triple_fair"];
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 16] = [
     column("kept", kept),
     column("web", figures::web_kept),
     column("control", |m| mean(m, "kept_ratio.control")),
@@ -37,6 +36,9 @@ const COLUMNS: [Column; 14] = [
     column("elsewhere", |m| mean(m, "kept_ratio.elsewhere")),
     column("calls lost, %", |m| Some(100.0 * m.get("loss_ratio.call")?)),
     column("calls, p99 ms", |m| m.get("delay_ms_p99.call").copied()),
+    // Calls of an address that is attacked.
+    column("talk lost, %", |m| Some(100.0 * m.get("loss_ratio.talk")?)),
+    column("talk, p99 ms", |m| m.get("delay_ms_p99.talk").copied()),
     column("wait, s", |m| {
         m.get("acceptance_delay_s_accepted.call").copied()
     }),
@@ -46,14 +48,6 @@ const COLUMNS: [Column; 14] = [
     column("precision", |m| mean(m, "hog_precision_ratio.")),
     column("found, s", |m| mean(m, "hog_detection_s_mean.")),
 ];
-
-/// Each variant is a row.
-fn place(point: &PointResult) -> Option<Place> {
-    Some(Place {
-        row: point.variant.clone()?,
-        load: String::new(),
-    })
-}
 
 /// The share that honest traffic keeps; its rows are those that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
@@ -124,7 +118,7 @@ mod tests {
             "title": "T", "about": "A.", "seed": 1, "duration_s": 45.0, "warm_up_s": 8.0, "points": rows.map(point),
             "scenario": "", "on": "sim", "cpu_s": 0.0, "wall_s": 0.0,
         });
-        Load::all(name, &serde_json::from_value(results).unwrap(), place).remove(0)
+        Load::all(name, &serde_json::from_value(results).unwrap(), by_variant).remove(0)
     }
 
     #[test]

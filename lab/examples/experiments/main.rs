@@ -2,11 +2,13 @@
 //!
 //! - `compare [SCENARIO...]`: every discipline under the same loads; summary in docs/comparison.md
 //! - `attacks [SCENARIO...]`: the share that honest traffic keeps under attack; summary in docs/attacks.md
+//! - `everyday [SCENARIO...]`: delay, fairness and goodput where nobody attacks; docs/everyday.md
 //! - `hostile [TABLE...]`: weir and the kernel under attacks on real interfaces; tables in docs/hostile-network.md
 //! - `peers [SCENARIO...]`: our simulator compared with ns-3, ns-2 and Debian's kernel
 
 mod attacks;
 mod compare;
+mod everyday;
 mod hostile;
 mod peers;
 mod program;
@@ -23,10 +25,13 @@ fn main() -> ExitCode {
     let ran = match words[..] {
         ["compare", ref words @ ..] => compare::DOCUMENT.run(root, words),
         ["attacks", ref words @ ..] => attacks::DOCUMENT.run(root, words),
+        ["everyday", ref words @ ..] => everyday::DOCUMENT.run(root, words),
         ["hostile", ref words @ ..] => hostile::run(root, words),
         ["peers", ref words @ ..] => peers::run(root, words),
         _ => {
-            eprintln!("usage: cargo xtask compare | attacks | hostile | peers [ARGUMENT...]");
+            eprintln!(
+                "usage: cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]"
+            );
             return ExitCode::from(2);
         }
     };

@@ -149,6 +149,14 @@ impl Document {
     }
 }
 
+/// Each variant is a row.
+pub(crate) fn by_variant(point: &PointResult) -> Option<Place> {
+    Some(Place {
+        row: point.variant.clone()?,
+        load: String::new(),
+    })
+}
+
 /// Whether a scenario can be run: a file without a title is a part of other scenarios.
 fn is_whole(file: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! The figures by which disciplines are compared, each read from the metrics of one run: the only definitions of the
-//! columns of `weir compare`, `docs/comparison.md` and `docs/attacks.md`.
+//! columns of `weir compare`, `docs/comparison.md`, `docs/attacks.md` and `docs/everyday.md`.
 
 use super::load::{Metrics, Read, SMALL_LOST, SMALL_P50, SMALL_P99};
 use crate::statistics;
@@ -40,6 +40,13 @@ pub fn small_p99(metrics: &Metrics) -> Option<f64> {
 /// The share of small packets that is lost, in per cent.
 pub fn small_lost(metrics: &Metrics) -> Option<f64> {
     Some(100.0 * metrics.get(SMALL_LOST)?)
+}
+
+/// The 99th percentile of the delay of the traffics `game`, `call` and `dns`, in ms, in which a lost packet is as late as the
+/// run is long: the greatest of them.
+pub fn light_p99(metrics: &Metrics) -> Option<f64> {
+    let light = ["game", "call", "dns"].map(|name| format!("delay_ms_p99_with_losses.{name}"));
+    values(metrics, &light.each_ref().map(String::as_str)).reduce(f64::max)
 }
 
 /// The goodput of all traffic, in Mbit/s.

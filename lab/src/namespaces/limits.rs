@@ -94,7 +94,6 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
     }
     let mut connections = 0;
     for traffic in &scenario.traffic {
-        let senders = scenario.group(&traffic.from).map_or(1, |g| g.count);
         let count = traffic.kind.flows();
         let (what, max) = match &traffic.kind {
             TrafficKind::Tcp { .. } => ("TCP connections", traffic::tcp::FLOWS_MAX),
@@ -115,7 +114,7 @@ fn check_size(scenario: &Scenario, topology: &Topology) -> Result<(), Error> {
             ));
         }
         if traffic.kind.tcp_options().is_some() {
-            connections += u64::from(count) * u64::from(senders);
+            connections += u64::from(count) * scenario.pairs(traffic) as u64;
         }
     }
     if connections > CONNECTIONS_MAX {

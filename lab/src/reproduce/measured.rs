@@ -252,8 +252,7 @@ fn offered_mbps(scenario: &Scenario, traffic: &Traffic, [from, until]: Window) -
     };
     let begins = from.max(traffic.start.as_secs_f64());
     let ends = until.min(traffic.end(scenario.duration).as_secs_f64());
-    let hosts = scenario.group(&traffic.from).map_or(1, |host| host.count);
-    let flows = f64::from(traffic.kind.flows()) * f64::from(hosts);
+    let flows = f64::from(traffic.kind.flows()) * scenario.pairs(traffic) as f64;
     let bits = offered.bits_between(begins, ends) * flows;
     Some(bits / (until - from) / 1e6).filter(|mbps| *mbps > 0.0)
 }

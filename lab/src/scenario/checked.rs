@@ -159,6 +159,11 @@ impl Scenario {
         Some(router)
     }
 
+    /// Number of pairs of a sending and a receiving host of a traffic.
+    pub fn pairs(&self, traffic: &Traffic) -> usize {
+        self.count(&traffic.from).max(self.count(&traffic.to))
+    }
+
     /// Number of nodes with this name.
     fn count(&self, end: &str) -> usize {
         self.group(end).map_or(1, |group| group.count as usize)
@@ -270,12 +275,13 @@ impl Scenario {
             return Err(section.error("to", "must be another host than `from`"));
         }
         let [senders, receivers] = [&from, &to].map(|name| self.count(name));
-        if receivers > 1 && receivers != senders {
-            let why =
-                "must be one host, or as many hosts as `from` (then each has its own partner)";
+        if senders > 1 && receivers > 1 && receivers != senders {
+            let why = "must be one host, or as many hosts as `from` (then each has its own partner), or `from` must be \
+                       one host (then it sends to each)";
             return Err(section.error("to", why));
         }
-        Traffic::check(name, section, (from, to), senders as u32, self.duration)
+        let pairs = senders.max(receivers) as u32;
+        Traffic::check(name, section, (from, to), pairs, self.duration)
     }
 }
 

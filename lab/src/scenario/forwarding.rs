@@ -566,11 +566,6 @@ cut = "b-a"
                 "`encapsulation.video.traffic` names \"vidoe\", which is not there; did you mean `video`?",
             ),
             (
-                "to = \"sink\"",
-                "to = \"group\"",
-                "line 28: `traffic.video.to` must be one host",
-            ),
-            (
                 "ends = [\"sink\", \"a\"]",
                 "ends = [\"sink\", \"d\"]",
                 "whose host sink is at no router of a domain; put its router into a [domain.NAME]",

@@ -50,7 +50,7 @@ pub enum Starts {
 pub enum TrafficKind {
     /// TCP connections, opened by the sender.
     Tcp {
-        /// Connections of each sending host.
+        /// Connections of each pair of hosts.
         flows: u32,
         /// Bytes that each transfers before it closes; without a size it sends to the end.
         size: Option<Sizes>,
@@ -65,7 +65,7 @@ pub enum TrafficKind {
     },
     /// UDP, paced packet by packet.
     Udp {
-        /// Flows (source ports) of each sending host.
+        /// Flows (source ports) of each pair of hosts.
         flows: u32,
         /// The rate that each flow offers while it is on, in payload.
         offered: Offered,
@@ -135,7 +135,7 @@ impl TrafficKind {
         }
     }
 
-    /// Flows of each sending host; clients of each client host.
+    /// Flows, or web clients, of each pair of hosts.
     pub fn flows(&self) -> u32 {
         match self {
             Self::Tcp { flows, .. } | Self::Udp { flows, .. } => *flows,
@@ -160,7 +160,7 @@ impl TrafficKind {
     }
 }
 
-/// The name of a flow, or client, of a traffic: its number counts the first of each host, then the second of each.
+/// The name of a flow, or client, of a traffic: its number counts the first of each pair of hosts, then the second of each.
 pub(crate) fn flow_name(traffic: &str, number: usize) -> String {
     format!("{traffic}.{number}")
 }
@@ -179,9 +179,9 @@ impl Traffic {
         }
     }
 
-    /// All flows of a run with this seed, if `hosts` hosts send: the first of each host in order, then the second of
-    /// each. They are the same in every habitat.
-    pub fn flows(&self, hosts: u32, seed: u64) -> Vec<Flow> {
+    /// All flows of a run with this seed, between `pairs` pairs of hosts: the first of each pair in order, then the
+    /// second of each. They are the same in every habitat.
+    pub fn flows(&self, pairs: u32, seed: u64) -> Vec<Flow> {
         let streams = Streams::new(seed).below("traffic").below(&self.name);
         let (mut starts, mut sizes) = (streams.stream("starts"), streams.stream("sizes"));
         let size = match &self.kind {
@@ -189,7 +189,7 @@ impl Traffic {
             _ => None,
         };
         let mut latest = self.start;
-        let all = u64::from(self.kind.flows()) * u64::from(hosts);
+        let all = u64::from(self.kind.flows()) * u64::from(pairs);
         let flow = |_| {
             let start = match &self.starts {
                 Starts::Spread(spread) if *spread == Span::ZERO => self.start,
@@ -212,7 +212,7 @@ impl Traffic {
         name: String,
         section: Section<'_>,
         (from, to): (String, String),
-        hosts: u32,
+        pairs: u32,
         duration: Span,
     ) -> Result<Self, ScenarioError> {
         let start = section.span(&START)?;
@@ -237,7 +237,7 @@ impl Traffic {
             stop: stop.filter(|stop| *stop < duration),
             ipv6: section.word(&IP)? == "v6",
             hog: section.flag(&HOG)?,
-            kind: check_kind(&section, hosts)?,
+            kind: check_kind(&section, pairs)?,
         };
         let end = traffic.end(duration).as_secs_f64();
         if let TrafficKind::Tcp {
@@ -249,13 +249,15 @@ impl Traffic {
         {
             return Err(section.error("rate", "is never more than nothing while the traffic lasts"));
         }
-        let all = u64::from(traffic.kind.flows()) * u64::from(hosts);
+        let all = u64::from(traffic.kind.flows()) * u64::from(pairs);
         if all > FLOWS_MAX {
             let key = match traffic.kind {
                 TrafficKind::Web { .. } => CLIENTS.name,
                 _ => FLOWS.name,
             };
-            let why = format!("makes {all} flows on {hosts} hosts, but {FLOWS_MAX} are the most");
+            let why = format!(
+                "makes {all} flows of {pairs} pairs of hosts, but {FLOWS_MAX} are the most"
+            );
             return Err(section.error(key, why));
         }
         section.finish(match traffic.kind {
@@ -267,14 +269,14 @@ impl Traffic {
     }
 }
 
-fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, ScenarioError> {
+fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, ScenarioError> {
     if section.find(&KIND).is_none() {
         return Err(section.error("kind", "must be given: tcp, udp or web"));
     }
     Ok(match section.word(&KIND)? {
         "tcp" => {
             let flows = section.count(&FLOWS)? as u32;
-            let offered = check_offered(section, flows.saturating_mul(hosts))?;
+            let offered = check_offered(section, flows.saturating_mul(pairs))?;
             let activity = check_activity(section)?;
             if activity.is_some() && offered.is_none() {
                 return Err(section.error("on", "needs a `rate`: what is offered while it is on"));
@@ -292,7 +294,7 @@ fn check_kind(section: &Section<'_>, hosts: u32) -> Result<TrafficKind, Scenario
             let flows = section.count(&FLOWS)? as u32;
             TrafficKind::Udp {
                 flows,
-                offered: check_offered(section, flows.saturating_mul(hosts))?
+                offered: check_offered(section, flows.saturating_mul(pairs))?
                     .ok_or_else(|| section.error("rate", "or `total_rate` must be given"))?,
                 activity: check_activity(section)?,
                 payload: section.bytes(&PAYLOAD)?.0 as u32,
@@ -523,7 +525,7 @@ arrivals = "exponential 1 s"
             ("arrivals = \"exponential 2 d\"", "\"exponential 0.2 s\""),
             ("spread = \"1 h\"", "a time from \"0 s\""),
             ("spacing = \"jittered 2\"", "from 0 to 1"),
-            ("flows = 600_000", "makes 1200000 flows on 2 hosts"),
+            ("flows = 600_000", "makes 1200000 flows of 2 pairs of hosts"),
         ] {
             refused("traffic.long", lines, expected);
         }

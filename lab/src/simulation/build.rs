@@ -241,6 +241,9 @@ impl World {
         seed: u64,
     ) -> Result<(), Error> {
         let pairs = topology.pairs(scenario, traffic);
+        let senders = scenario
+            .group(&traffic.from)
+            .map_or(1, |g| g.count as usize);
         let flows = traffic.flows(pairs.len() as u32, seed);
         let stop = match traffic.stop {
             Some(stop) => Instant::ZERO + stop,
@@ -250,8 +253,8 @@ impl World {
             if flow.start >= traffic.end(scenario.duration) {
                 continue;
             }
-            let host = place % pairs.len();
-            let (from, to) = pairs[host];
+            let pair = place % pairs.len();
+            let (from, to) = pairs[pair];
             let flow_spec = FlowSpec {
                 from: NodeId(from as u32),
                 to: NodeId(to as u32),
@@ -264,7 +267,7 @@ impl World {
                 name: flow_name(&traffic.name, place),
             };
             let copies = copies(topology, traffic, to);
-            let place = (host, place / pairs.len());
+            let place = (pair % senders, place / pairs.len());
             self.add_flow(traffic, flow_spec, flow.size, place, &copies)
                 .map_err(impossible)?;
         }

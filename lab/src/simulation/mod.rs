@@ -9,6 +9,7 @@
 //! - [`cake_autorate`]: a model of that program's law, for comparison
 //! - [`control`]: its controllers as actors
 //! - [`fpf`]: flexible packet forwarding, and events
+//! - [`hosts`]: fairness between hosts
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
 //! - [`passage`]: the admission of flows at the watched links: acceptance delay, outages
 //! - [`shaper`]: shapers that find their rate
@@ -20,6 +21,7 @@ mod build;
 mod cake_autorate;
 mod control;
 mod fpf;
+mod hosts;
 mod observe;
 mod passage;
 mod shaper;
@@ -127,6 +129,7 @@ fn run_one(
     let reported = observe::reported(scenario, &world);
     let (mut metrics, mut series) = measure(scenario, &reported);
     observe::add_metrics(scenario, &world, &mut metrics);
+    hosts::add_metrics(scenario, &world, &mut metrics);
     fpf::add_metrics(scenario, &world, &mut metrics);
     observe::add_curves(scenario, &world, &mut series);
     lines::add_curves(scenario, &mut series);

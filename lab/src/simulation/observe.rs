@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use weir_base::Instant;
+use weir_base::{Instant, Span};
 use weir_sim::PortId;
 use weir_sim::identification::Quality;
 use weir_sim::meter::{Delays, Meter, Watch};
@@ -112,6 +112,10 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
             .filter(|((t, ..), _)| *t == number as u32);
         let meter_lost: u64 = of_traffic.map(|(_, loss)| loss.payload.packets).sum();
         add_packets(metrics, name, meter, meter_lost);
+        let late = p99_with_losses(&meter.delay, meter_lost, scenario.duration);
+        if let Some(late) = late {
+            metrics.insert(format!("delay_ms_p99_with_losses.{name}"), 1e3 * late);
+        }
         let throughput = mbps(meter.received.bytes, seconds);
         metrics.insert(format!("packets_received_per_s.{name}"), {
             meter.received.packets as f64 / seconds
@@ -151,6 +155,17 @@ fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
     let (sum, count) = meter.jitter;
     if count > 0 {
         metrics.insert(format!("jitter_ms.{name}"), 1e3 * sum / count as f64);
+    }
+}
+
+/// The delay in seconds that 99 % of all packets do not exceed, if a lost one is as late as the run is long. It is finite, so
+/// that means over runs and files with results can hold it.
+fn p99_with_losses(delays: &Delays, lost: u64, run: Span) -> Option<f64> {
+    let received = delays.count() as f64;
+    let rank = 0.99 * (received + lost as f64);
+    match rank > received {
+        true => Some(run.as_secs_f64()),
+        false => delays.percentile(rank / received),
     }
 }
 
@@ -352,4 +367,27 @@ pub(super) fn flows(scenario: &Scenario, world: &World) -> Vec<FlowRow> {
         window_bytes: flow.window_bytes,
     };
     meters.flows.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_packet_is_late_by_hand() {
+        let mut delays = Delays::default();
+        for ms in 1..=99 {
+            delays.record(Span::from_millis(ms));
+        }
+        let p99 = |lost| p99_with_losses(&delays, lost, Span::from_secs(22)).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() < 0.001 * b;
+        // Of 99, the 99th; of 100 with a lost one, the 99th as well; of 101 more than 1 % are lost.
+        assert!(near(p99(0), 0.099), "{}", p99(0));
+        assert!(near(p99(1), 0.099), "{}", p99(1));
+        assert_eq!(p99(2), 22.0);
+        assert_eq!(
+            p99_with_losses(&Delays::default(), 0, Span::from_secs(22)),
+            None
+        );
+    }
 }

@@ -229,7 +229,7 @@ key!(
     "to",
     Form::Host,
     "",
-    "who receives them: one host, or as many as `from` (then each has its own partner)"
+    "who receives them: one host; as many as `from` (then each has its own partner); or many of one `from`, which sends to each"
 );
 key!(
     START,
@@ -273,7 +273,7 @@ key!(
     "flows",
     count(1, 1_000_000),
     "1",
-    "flows of each sending host"
+    "flows of each sending host; of one host that sends to many, flows to each"
 );
 key!(
     SIZE,

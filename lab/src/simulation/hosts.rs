@@ -1,0 +1,90 @@
+//! Fairness between hosts, at each end of the traffic.
+//!
+//! A host has what all flows that it sends (at the other end: that it receives) brought in the window. It wants without
+//! limit if one of these flows is a transfer without end. A flow that offers a rate wants what it offers. Pages and
+//! transfers of a size stop by themselves: they want what they had.
+//!
+//! The fair level is that of max-min fairness: if no host had more than the level or than it wants, all together would
+//! have what they had. Hosts that want more than the level count. The two ends stay apart, because they contradict each
+//! other where a host has many partners: fifty senders to one home are unequal to the two senders of its neighbours
+//! if the homes are equal, and the other way round.
+
+use std::collections::BTreeMap;
+
+use super::build::World;
+use super::observe::Metrics;
+use crate::scenario::{Scenario, TrafficKind};
+use crate::statistics::jain;
+
+/// The bytes of a host in the window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    had: f64,
+    wanted: f64,
+}
+
+/// Adds Jain's index of the hosts at each end.
+pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
+    let meters = world.simulation.meters();
+    let mut flows = vec![0.0; scenario.traffic.len()];
+    for flow in &meters.flows {
+        flows[flow.traffic as usize] += 1.0;
+    }
+    for (end, name) in ["jain_index_senders", "jain_index_receivers"]
+        .into_iter()
+        .enumerate()
+    {
+        let mut hosts: BTreeMap<_, Host> = BTreeMap::new();
+        for flow in &meters.flows {
+            let traffic = flow.traffic as usize;
+            let had = flow.window_bytes as f64;
+            let host = hosts.entry(flow.hosts[end]).or_default();
+            host.had += had;
+            host.wanted += match scenario.traffic[traffic].kind {
+                TrafficKind::Web { .. } | TrafficKind::Tcp { size: Some(_), .. } => had,
+                TrafficKind::Tcp { size: None, .. } | TrafficKind::Udp { .. } => {
+                    let offered = meters.traffics[traffic].offered_bytes;
+                    offered.map_or(f64::INFINITY, |bytes| bytes as f64 / flows[traffic])
+                }
+            };
+        }
+        let hosts: Vec<Host> = hosts.into_values().collect();
+        if let Some(index) = jain(&wanting(hosts)) {
+            metrics.insert(name.into(), index);
+        }
+    }
+}
+
+/// The bytes of those hosts that want more than the fair level.
+fn wanting(mut hosts: Vec<Host>) -> Vec<f64> {
+    hosts.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
+    let mut left: f64 = hosts.iter().map(|host| host.had).sum();
+    let first = (0..hosts.len()).find(|&n| {
+        let level = left / (hosts.len() - n) as f64;
+        left -= hosts[n].wanted;
+        hosts[n].wanted > level
+    });
+    let wanting = &hosts[first.unwrap_or(hosts.len())..];
+    wanting.iter().map(|host| host.had).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_want_more_than_their_share_by_hand() {
+        let hosts = |all: &[(f64, f64)]| {
+            let host = |&(had, wanted)| Host { had, wanted };
+            wanting(all.iter().map(host).collect())
+        };
+        let all = f64::INFINITY;
+        // Together 10, and the first one wants only 1: 9 for the other three, a level of 3.
+        let mixed = hosts(&[(1.0, 1.0), (5.0, all), (1.0, 4.0), (3.0, all)]);
+        assert_eq!(mixed, [1.0, 5.0, 3.0]);
+        // 9^2 / (3 * (1 + 25 + 9))
+        assert!((jain(&mixed).unwrap() - 81.0 / 105.0).abs() < 1e-9);
+        assert!(hosts(&[(1.0, 1.0), (2.0, 2.0)]).is_empty());
+        assert_eq!(jain(&[]), None);
+    }
+}
