@@ -248,7 +248,11 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
         network.nodes["a"].enter(write).unwrap().unwrap();
     };
     on_a("a-b/rp_filter", "1");
-    network.start("a", "[port.own]\nkind = \"tun\"\ninterface = \"weir0\"\n");
+    // One queue: what comes first is heard first, whoever sent it.
+    network.start(
+        "a",
+        "[port.own]\nkind = \"tun\"\ninterface = \"weir0\"\ndiscipline = { kind = \"fifo\" }\n",
+    );
     let socket = network.nodes["a"].enter(|| UdpSocket::bind(("0.0.0.0", SERVER)));
     let socket = socket.unwrap().unwrap();
     socket
