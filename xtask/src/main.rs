@@ -127,8 +127,8 @@ fn tidy() -> bool {
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> bool {
     eprintln!("+ cargo {}", arguments.join(" "));
     let mut command = Command::new(env!("CARGO"));
-    // What cargo tells xtask of its package would be told to build scripts that watch these variables, too: whatever is
-    // above them would be built again for each change between `cargo xtask` and `cargo`.
+    // Build scripts that watch these variables would see those of xtask: all that is above them would be built again for
+    // each change between `cargo xtask` and `cargo`.
     let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);

@@ -37,7 +37,7 @@ pub(super) struct Host {
     pub(super) clocks: [u64; 2],
     /// Of a destination: so far all strangers have had theirs there.
     pub(super) strangers_clock: u64,
-    /// What its light flows had and its heavy ones owe, in bytes: a sum that only grows, of which each heavy flow
+    /// The bytes that its light flows had and its heavy ones owe: a sum that only grows, of which each heavy flow
     /// remembers how much it has paid.
     pub(super) owed: u32,
     /// Its queues among the heavy ones.

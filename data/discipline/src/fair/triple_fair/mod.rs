@@ -70,7 +70,7 @@ pub const KIND: contract::Kind = contract::Kind {
 
 /// Beside the one full frame of RFC 8289 the control law spares another one for each of this many busy queues.
 const QUEUES_A_FRAME: u32 = 64;
-/// At most so many.
+/// Such frames at most.
 const FRAMES_MORE: u32 = 4;
 /// Flows in a shared queue for which it spares frames, at most.
 const FLOWS_SPARED: u32 = 8;

@@ -9,7 +9,7 @@
 //!   load of a destination = sum over its heavy queues of 1 / (heavy flows of the queue's source)
 //! ```
 //!
-//! Whoever is not ahead of the time has had no more than its share. A flow whose queue was empty is light if neither it
+//! A clock that is not ahead of the time is of somebody who has had no more than a share. A flow whose queue was empty is light if neither it
 //! nor its hosts are ahead of the time by more than a small credit: then it has the next turn. Otherwise it is heavy, and
 //! begins at the latest of these times. A light turn is charged at once; and the heavy flows of its host make room for it,
 //! because a host has one share, not one of each kind: what they owe is a sum that only grows, from which each of them
@@ -72,7 +72,7 @@ impl Turn {
     }
 }
 
-/// What a byte of a queue costs now, in 256ths.
+/// The price of a byte of a queue now, in 256ths.
 pub(super) struct Price {
     /// Its flow: while it is heavy, while it is light.
     flow: [u64; 2],
@@ -324,7 +324,7 @@ impl TripleFair {
         })
     }
 
-    /// What trusted sources and strangers ask of a destination.
+    /// The loads of a destination by trusted sources and by strangers.
     fn loads(&self, destination: u16) -> [u32; 2] {
         let host = self.ends[1].get(destination);
         host.map_or([0; 2], |host| [host.trusted, host.strangers])
@@ -363,7 +363,7 @@ impl TripleFair {
         self.in_a_row = 0;
     }
 
-    /// What a byte of a queue costs now.
+    /// The price of a byte of a queue now.
     #[inline]
     pub(super) fn price(&self, queue: &Queue) -> Price {
         let source = self.ends[0].get(queue.hosts[0]);

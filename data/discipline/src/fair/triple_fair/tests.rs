@@ -178,7 +178,7 @@ fn honest_of(
 
 #[test]
 fn strangers_without_end_leave_half_of_the_link() {
-    // Every packet is of another source, to one of so many destinations.
+    // Every packet is of another source, to one of these destinations.
     for destinations in [1, 5, 20, 200, 40_000] {
         let of = |flow: usize| match flow {
             0..10 => (flow as u32, flow as u32),

@@ -7,7 +7,7 @@
 use super::hosts::ONE;
 use super::turns::TAG_MAX;
 
-/// What heavy flows have, divided by this, is what a host's light flows may have in any case.
+/// A host's light flows may have in any case the bytes of all heavy flows divided by this.
 const LEAST_PART: u64 = 50;
 /// Full frames by which the hosts' time may be behind that part: the flows' time passes in steps.
 const SLACK: u64 = 2;
