@@ -275,7 +275,7 @@ const HARD: &[(&str, &[(&str, &str)])] = &[
         &[
             ("hosts", "source"),
             ("target", "1 ms"),
-            ("interval", "10 ms"),
+            ("interval", "5 ms"),
             ("ecn", "true"),
             ("limit", "200"),
         ],

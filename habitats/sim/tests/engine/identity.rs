@@ -209,7 +209,7 @@ fn others_elsewhere_change_nothing() {
     assert!(told(&sim, 4..8) != told(&sim, 0..4));
 }
 
-/// Removes the numbers of ports and clients.
+/// Removes the numbers of ports, nodes and clients.
 fn without_numbers(told: &str) -> String {
     let mut rest = String::new();
     for line in told.lines() {
@@ -217,7 +217,7 @@ fn without_numbers(told: &str) -> String {
         while let Some(word) = words.next() {
             if word == "client:" {
                 words.next();
-            } else if !word.starts_with("PortId") {
+            } else if !word.starts_with("PortId") && !word.contains("NodeId") {
                 rest += word;
                 rest += " ";
             }
