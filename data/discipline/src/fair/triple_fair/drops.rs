@@ -1,4 +1,4 @@
-//! Who loses packets when all queues together are full, or when a sender does not respond.
+//! The choice of packets to drop when all queues together are full, or when a sender does not respond.
 
 use weir_base::Span;
 use weir_packet::{Discarded, Reason};
@@ -14,12 +14,12 @@ use crate::contract::Cx;
 const DROP_BATCH: u64 = 64;
 /// Time for which a packet may wait in the queue of a sender that does not respond, in a shared one, or among strangers.
 const LATE: Span = Span::from_millis(100);
-/// Packets that such a queue may hold in any case.
+/// Packets that such a queue may always hold.
 const FEW: u64 = 2;
-/// Light flows of strangers that may wait in any case.
+/// Light flows of strangers that may always wait.
 const FEW_STRANGERS: u32 = 64;
 
-/// Whose queues they are that may lose packets.
+/// The queues that may lose packets.
 #[derive(Clone, Copy)]
 enum Whose {
     Anyone,
@@ -35,17 +35,11 @@ impl TripleFair {
         if !self.queues[at].is_stubborn && at < FLOWS {
             return;
         }
-        while self.queues[at].packets.tally().packets > FEW
-            && self.is_late(cx, at)
-            && let Some(packet) = self.pop(at)
-        {
-            self.stats.late += 1;
-            cx.fates.discard(packet, Reason::LongestFlow);
-        }
+        while self.queues[at].packets.tally().packets > FEW && self.drop_late_head(cx, at) {}
     }
 
-    /// Drops light packets of strangers that have waited for too long. Strangers have no claim to a place in time: there
-    /// can be more of them than the link carries, without end.
+    /// Drops light packets of strangers that have waited for too long: strangers can send more than the link carries for
+    /// any length of time.
     #[inline]
     pub(super) fn drop_late_strangers(&mut self, cx: &mut Cx<'_>) {
         if self.light[STRANGE].len() + self.light[UNKNOWN].len() > FEW_STRANGERS {
@@ -57,12 +51,8 @@ impl TripleFair {
         for list in [STRANGE, UNKNOWN] {
             while self.light[list].len() > FEW_STRANGERS
                 && let Some(at) = self.light[list].first()
-                && self.is_late(cx, at)
+                && self.drop_late_head(cx, at)
             {
-                if let Some(packet) = self.pop(at) {
-                    self.stats.late += 1;
-                    cx.fates.discard(packet, Reason::LongestFlow);
-                }
                 if !self.queues[at].packets.is_empty() {
                     break;
                 }
@@ -71,13 +61,21 @@ impl TripleFair {
         }
     }
 
-    /// Whether the packet at the head of a queue has waited for too long.
-    fn is_late(&self, cx: &Cx<'_>, at: usize) -> bool {
+    /// Drops the packet at the head of a queue if it has waited for too long; returns whether it did.
+    fn drop_late_head(&mut self, cx: &mut Cx<'_>, at: usize) -> bool {
         let head = self.slab.front(&self.queues[at].packets);
-        head.is_some_and(|head| cx.now.since(head.enqueued) > LATE)
+        if head.is_none_or(|head| cx.now.since(head.enqueued) <= LATE) {
+            return false;
+        }
+        let Some(packet) = self.pop(at) else {
+            return false;
+        };
+        self.stats.late += 1;
+        cx.fates.discard(packet, Reason::LongestFlow);
+        true
     }
 
-    /// Drops packets at the head of the longest queue of whoever has most of them; returns that queue and the last drop.
+    /// Drops packets at the head of the longest queue of the fullest host; returns that queue and the last drop.
     pub(super) fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<(usize, Discarded)> {
         let at = self.fullest()?;
         let half = self.queues[at].packets.tally().packets / 2;

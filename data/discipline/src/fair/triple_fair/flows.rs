@@ -1,14 +1,16 @@
 //! Which flow has which queue, and which queue another flow may have.
 //!
 //! ```text
-//!  hash --> set [ a | b | - | c | - | - | - | d ]     128 sets of 8 flows: four times as many places as queues
+//!  hash --> set [ a | b | - | c | - | - | - | d ]     1024 sets of 8 flows: four times as many places as queues
 //!                 |       |
-//!  queues       [ 17 ]  [ 4 ]    idle    0 1 1 0 1 ..    a bit for each queue: it is empty
-//!                                recent  0 0 1 0 1 ..    it became empty after the hand had passed its word
+//!  queues       [ 17 ]  [ 4 ]    idle      0 1 1 0 1 ..    a bit for each queue: it is empty
+//!                                recent    0 0 1 0 1 ..    it became empty after the hand had passed its word
+//!                                familiar  0 0 1 0 0 ..    its flow is familiar, and was recent in the hand's last pass
 //! ```
 //!
-//! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
-//! that have been empty since it passed them last. Flows that are mistaken for one share a queue, in order.
+//! A queue to evict is found as by a clock with a second chance, and a third one for familiar flows: a hand goes over the
+//! words of bits, and takes the queues that have been empty since it passed them last. Flows that are mistaken for one
+//! share a queue, in order.
 
 use super::places::{Places, WAYS};
 use super::queue::FLOWS;

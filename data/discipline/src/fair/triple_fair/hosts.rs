@@ -1,4 +1,4 @@
-//! The hosts at one end of the flows, and what they have had.
+//! The hosts at one end of the flows, and the service that they have received.
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]   a host to which queues refer stays; of the others a stranger
@@ -8,8 +8,8 @@
 //!
 //! Of 256 sets at each end, one is read for each packet whose flow has no queue.
 //!
-//! A host's clock says so far it has had its share, whatever became of its flows: a host of which only single packets wait
-//! now and then has no queue that could tell.
+//! A clock of a host is the virtual time up to which the host has used its share. It outlives the host's flows: a host
+//! that only sends single packets now and then has no queue with a tag.
 
 use super::places::{Places, WAYS};
 use super::queue::FIRST_SHARED;
@@ -33,12 +33,12 @@ pub(super) const ONE: u64 = 256;
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// So far it has had its share: by all flows that began, by familiar ones alone.
+    /// The virtual times up to which it has used its share: counting all flows that began, and familiar flows only.
     pub(super) clocks: [u64; 2],
-    /// Of a destination: so far all strangers have had theirs there.
+    /// Of a destination: the virtual time up to which all strangers together have used their share of it.
     pub(super) strangers_clock: u64,
-    /// The bytes that its light flows had and its heavy ones owe: a sum that only grows, of which each heavy flow
-    /// remembers how much it has paid.
+    /// Bytes of light flows for which the heavy flows pay: a sum that only grows. Each heavy flow remembers how much of it
+    /// that flow has paid.
     pub(super) owed: u32,
     /// Its queues among the heavy ones.
     pub(super) heavy: u16,
@@ -92,29 +92,29 @@ impl Host {
         (self.shared != NO_QUEUE).then(|| FIRST_SHARED + usize::from(self.shared))
     }
 
+    /// The price of this destination for one source, relative to a destination with a single source, in 256ths: at least
+    /// once. Trusted sources count individually; all strangers together count as [`STRANGERS`] at most.
+    #[inline]
+    pub(super) fn price(&self, for_trusted: bool) -> u64 {
+        let (trusted, strangers) = (u64::from(self.trusted), u64::from(self.strangers));
+        let load = (trusted + strangers.min(STRANGERS * ONE)).max(ONE);
+        match for_trusted {
+            true => load,
+            false => load * (strangers / STRANGERS).max(ONE) / ONE,
+        }
+    }
+
+    /// The price of this destination for all strangers together, in 256ths.
+    #[inline]
+    pub(super) fn strangers_price(&self) -> u64 {
+        let strangers = u64::from(self.strangers).clamp(ONE, STRANGERS * ONE);
+        (u64::from(self.trusted) + strangers) * ONE / strangers
+    }
+
     /// Its flows share this queue from now on, or none.
     pub(super) fn share(&mut self, queue: Option<usize>) {
         self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u16);
     }
-}
-
-/// How many times dearer a destination with these loads is than one with a single source, in 256ths, at least once.
-/// Trusted sources count each, strangers all together as [`STRANGERS`] at most.
-#[inline]
-pub(super) fn price(trusted: u32, strangers: u32, for_trusted: bool) -> u64 {
-    let (trusted, strangers) = (u64::from(trusted), u64::from(strangers));
-    let load = (trusted + strangers.min(STRANGERS * ONE)).max(ONE);
-    match for_trusted {
-        true => load,
-        false => load * (strangers / STRANGERS).max(ONE) / ONE,
-    }
-}
-
-/// How many times dearer a destination with these loads is for all strangers together, in 256ths.
-#[inline]
-pub(super) fn strangers_price(trusted: u32, strangers: u32) -> u64 {
-    let strangers = u64::from(strangers).clamp(ONE, STRANGERS * ONE);
-    (u64::from(trusted) + strangers) * ONE / strangers
 }
 
 /// The hosts of one end.

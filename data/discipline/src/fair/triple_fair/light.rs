@@ -1,29 +1,29 @@
 //! The light queues, which have their turns before the heavy ones, in the order of their arrival.
 //!
 //! ```text
-//!   short      [ a b ]     familiar flows of trusted sources: with this packet still less than half a frame ahead
-//!   new        [ c ]       flows of trusted sources that are not familiar yet
+//!   short      [ a b ]     familiar flows of trusted sources, at most half a frame ahead of their share
+//!   new        [ c ]       unfamiliar flows of trusted sources
 //!   long       [ d ]       other familiar flows of trusted sources
-//!   strange    [ e f ]     flows of strangers that have had a turn already   together at most half of the link
-//!   unknown    [ g h i ]   other flows of strangers                          while heavy ones wait
+//!   strange    [ e f ]     flows of strangers after their first turn      together at most half of the link
+//!   unknown    [ g h i ]   other flows of strangers                       while heavy flows wait
 //! ```
 
 use super::queue::Queue;
 
 /// The lists, by precedence.
 pub(super) const LISTS: usize = 5;
-/// Familiar flows of trusted sources that are less than half a frame ahead.
+/// Familiar flows of trusted sources, at most half a frame ahead.
 pub(super) const SHORT: usize = 0;
-/// Flows of trusted sources that are not familiar.
+/// Unfamiliar flows of trusted sources.
 pub(super) const NEW: usize = 1;
 /// Other familiar flows of trusted sources.
 pub(super) const LONG: usize = 2;
-/// Flows of strangers that have had a turn.
+/// Flows of strangers after their first turn.
 pub(super) const STRANGE: usize = 3;
-/// Flows of strangers that have had none.
+/// Flows of strangers before their first turn.
 pub(super) const UNKNOWN: usize = 4;
 
-/// Queues in the order of their arrival. Each names the one behind it.
+/// Queues in the order of their arrival; each has the number of the next queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct List {
     ends: Option<(u16, u16)>,

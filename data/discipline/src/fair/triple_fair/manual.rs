@@ -30,46 +30,49 @@ the parts of their shares that sources want to send there. So a source has one s
 and a destination to which a thousand sources send has no more than another one with a single source.
 
 Who is light. Each flow, each source and each destination has a clock, which its bytes advance by their
-price, and which an idle time sets right. Whose clock is not ahead of the virtual time has had no more
-than its share. A flow whose queue was empty is light if it is not ahead by more than a full frame, and
-its hosts by not more than two (for a flow of which eight packets have been served: sixteen). Light queues
-have their turns before heavy ones, each kind in the order of arrival: familiar flows that are less than
-half a frame ahead, new flows, other familiar ones, all of sources that have been served 64 packets; then
-flows of strangers. What light flows had, the heavy ones of their host owe: a host has one share, not one
-of each kind. In any case the light flows of a host may have a fiftieth of what all heavy ones have.
+price, and which an idle time sets right. A clock that is not ahead of the virtual time has used no more
+than its share. A flow whose queue was empty is light if it is at most one full frame ahead, and its hosts
+at most two. The hosts of a familiar flow, of which eight packets have been served, may be sixteen frames
+ahead. Light queues have their turns before heavy ones, each kind in the order of arrival: familiar flows
+that are less than half a frame ahead, new flows, other familiar ones, all of sources that have been
+served 64 packets; then flows of strangers. The heavy flows of a host pay for its light flows: a host has
+one share, not one share of each kind. The light flows of a host may always have a fiftieth of what all
+heavy flows have.
 
 Strangers are sources of which fewer than 64 packets were served. All of them at a destination have one
 more clock together, with the weight of one or two sources. While heavy queues wait, strangers have at
 most every other byte. Once they are 32 frames ahead at a destination, further flows of theirs are refused
-there, and light ones that have waited for 100 ms are dropped. Forged addresses stay strangers.
+there, and light packets of strangers that have waited for 100 ms are dropped, down to 64 flows. Forged
+addresses stay strangers.
 
-Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light ones of
-its kind or an earlier one that came before: of each source at most 17 full frames of familiar flows, and
-3 of new ones. It never waits for a heavy one. Between two strangers' rows of 9 kB heavy queues have 9 kB;
-and no more than its share plus those credits goes before them by any host. So no queue starves, whoever
-sends what; the virtual time stands still for no longer than these. Every step takes a time that does not
-depend on the number of flows, but for the walk that finds the fullest host, once in up to 64 drops.
+Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light packets
+of its kind or an earlier kind that arrived before it: at most 17 full frames of familiar flows and 3 of
+new flows from each source. It never waits for another heavy packet. Heavy queues send 9 kB after each 9
+kB of strangers, and no trusted host sends more than its share and these credits before them. So no queue
+starves under any traffic. Every step takes a time that does not depend on the number of flows, but for
+the walk that finds the fullest host, once in up to 64 drops.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and
 falls slowly: one sender with a long round trip keeps the link. With many busy queues each keeps up to
 four more packets, because a sender with fewer than four under way notices a loss only by its timer. A
-queue that stays above its target for a second of drops is of senders who ignore them: it loses all but
-two packets that have waited for 100 ms, counts as a stranger's, and pays no less than trusted sources do
-in the mean. So do shared queues, without the price. When the limit is reached, whoever has most packets
-(times the active hosts of its end) loses up to 64 at the head of its longest queue.
+queue that stays above its target for a second of drops is of senders who ignore them: it loses its
+packets that have waited for 100 ms, down to two, counts as a stranger's, and pays at least the mean price
+of trusted sources. Shared queues lose such packets, too. When the limit is reached, whoever has most
+packets (times the active hosts of its end) loses up to 64 at the head of its longest queue.
 
 Defaults. Target and interval are RFC 8290's. The limit is 0.5 s of full frames at 100 Mbit/s. The number
-of queues is fixed; with this limit all state is in 1 MB. For that a thousand hosts with a flow each have
-queues of their own, and a host of an earlier packet is remembered among 2048 at its end.
+of queues is fixed; with this limit all state is in 1 MB. This is room for a thousand hosts with two flows
+each, and for the memory of 2048 hosts at each end.
 
 A host is an address of IPv4, and a /64 of IPv6, because whoever has one has all of its addresses. Behind
 a NAT all hosts of a home have one address, and share one source's part: say `hosts = \"destination\"`
 there, or \"source\" on the way in. The words with `prefix` count a /56 (a /24 of IPv4) as one host. A
 tunnel is one flow, whatever it carries.
 
-Deviations: it is no published algorithm. Light flows are those of DRR++ and CAKE, told by start tags and
-for hosts, too; CAKE gave the isolation of both ends, but takes the greater load, not the product.
+Deviations: it is no published algorithm. Light flows are the sparse flows of DRR++ and CAKE, but defined
+by start tags, and for hosts, too; CAKE gave the isolation of both ends, but takes the greater load, not
+the product.
 
 An attacker with one address has one source's share, whatever it opens, and also if it sends a packet
 whenever its queue has run empty; with forged addresses it has what its destination has, and with forged

@@ -3,7 +3,7 @@
 use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
-use super::hosts::{self, Host, Hosts, NONE, ONE};
+use super::hosts::{Host, Hosts, NONE, ONE};
 use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue, Waits};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
@@ -18,7 +18,7 @@ const DIVIDED: u32 = FLOWS as u32 * 7 / 8;
 const PART_MIN: u32 = 8;
 
 impl TripleFair {
-    /// The queue of a packet; none if its flow begins and is refused.
+    /// The queue of a packet, or `None` if its flow begins and is refused.
     #[inline]
     pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
         let hash = cx.keys.hash(packet, KeyKind::Flow);
@@ -90,7 +90,7 @@ impl TripleFair {
         let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(known[end]?));
         if let Some(destination) = destination {
             let is_trusted = source.is_some_and(Host::is_trusted);
-            let load = hosts::price(destination.trusted, destination.strangers, is_trusted);
+            let load = destination.price(is_trusted);
             self.queues[at].mix(load, packet.bytes());
         }
         match at < FIRST_BIN {

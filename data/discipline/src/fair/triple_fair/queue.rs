@@ -48,7 +48,7 @@ pub(super) enum Waits {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) packets: Chain,
-    /// When its next packet starts if it is heavy, in virtual time: so far its flow has had its share.
+    /// The virtual time up to which its flow has used its share; if it is heavy, the start tag of its next packet.
     pub(super) tag: u64,
     /// Its hosts, by their places: source, destination.
     pub(super) hosts: [u16; 2],
@@ -62,11 +62,11 @@ pub(super) struct Queue {
     pub(super) is_stubborn: bool,
     /// Where it waits for a turn.
     pub(super) waits: Waits,
-    /// The one behind it in its list.
+    /// The next queue in its list.
     pub(super) behind: u16,
     /// Packets of its flow that were served, up to [`FAMILIAR_PACKETS`].
     pub(super) seen: u8,
-    /// How much its source's and its destination's heavy flows owed when it paid last.
+    /// The sums of its source and of its destination for which it has paid.
     pub(super) paid: [u32; 2],
     /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
     pub(super) was_late: bool,

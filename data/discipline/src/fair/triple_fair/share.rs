@@ -1,24 +1,24 @@
-//! The law: what a flow and its hosts have had, and when the flow's next packet has its turn.
+//! The law: which flows are within their shares, the price of a packet, and the turn of the next packet.
 //!
 //! ```text
 //!   flow          tag   = max(tag, now) + bytes x (heavy flows of its source) x (load of its destination)
 //!   source        clock = max(clock, now) + bytes x (load of the destination)      for the first packet of a flow
-//!   strangers     clock, the same: one for all that send to a destination
+//!   strangers     clock, like a source's: one for all strangers that send to a destination
 //!   destination   clock = max(clock, now) + bytes
 //!
 //!   load of a destination = sum over its heavy queues of 1 / (heavy flows of the queue's source)
 //! ```
 //!
-//! A clock that is not ahead of the time is of somebody who has had no more than a share. A flow whose queue was empty is light if neither it
-//! nor its hosts are ahead of the time by more than a small credit: then it has the next turn. Otherwise it is heavy, and
-//! begins at the latest of these times. A light turn is charged at once; and the heavy flows of its host make room for it,
-//! because a host has one share, not one of each kind: what they owe is a sum that only grows, from which each of them
-//! takes what has been added since it paid last.
+//! An account (a flow's tag, or a clock of a host) that is not ahead of the virtual time has used no more than its share.
+//! A flow whose queue was empty is light if neither the flow nor its hosts are ahead by more than a small credit: it has
+//! the next turn, and is charged at once. Otherwise it is heavy, and begins at the latest of these times. A host has one
+//! share for its light and its heavy flows, so the heavy flows pay for the light ones: the sum of what they pay for only
+//! grows, and each heavy flow pays for the growth since its previous turn.
 
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{self, Host, ONE};
+use super::hosts::{Host, ONE};
 use super::light::{LONG, NEW, SHORT, STRANGE, UNKNOWN};
 use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
@@ -27,14 +27,14 @@ use super::turns::TAG_MAX;
 const CREDIT_OF_FLOW: u64 = 1;
 /// The same of its hosts: for flows of any kind, and for familiar ones.
 const CREDITS_OF_HOSTS: [u64; 2] = [2, 16];
-/// Full frames of new flows ahead of their host's share, from which on further ones have one queue together.
+/// Full frames by which new flows may be ahead of their host's share before further new flows share one queue.
 const SPENT: u64 = 16;
-/// Full frames of strangers ahead of their share at a destination, from which on new flows of theirs are refused.
+/// Full frames by which strangers may be ahead of their share of a destination before new flows of strangers are refused.
 const OVERRUN: u64 = 32;
-/// A light flow pays this part of its price beside other flows of its host, so that a call in a home with fifty busy flows
-/// is light; nobody pays less than a host that is alone at both ends.
+/// Divides the price of a light flow, so that a call in a home with fifty busy flows is light. The price is at least that
+/// of a host that is alone at both ends.
 const LIGHT_PART: u64 = 2;
-/// Bytes of strangers in a row, after which the heavy flows have as many.
+/// Bytes of strangers in a row before the heavy flows send as many.
 const ROW_MAX: u64 = 9_000;
 
 /// The share of the link that a queue asks of its destination, by the flows of its source.
@@ -161,7 +161,7 @@ impl TripleFair {
         self.turns.push(tag, at);
     }
 
-    /// The heavy flows of a light packet's source owe what it has, or else those of its destination.
+    /// Makes the heavy flows of a light packet's source pay for it, or those of its destination if the source has none.
     #[inline]
     fn owe(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) {
         let [sources, destinations] = &mut self.ends;
@@ -175,8 +175,8 @@ impl TripleFair {
         }
     }
 
-    /// Charges the hosts of a flow with its first packet. Returns how far they were ahead of their time, if that was
-    /// farther than a credit.
+    /// Charges the hosts of a flow for its first packet. Returns how far they were ahead of the virtual time, or zero
+    /// within their credit.
     fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) -> u64 {
         let now = self.time.hosts;
         let credit = CREDITS_OF_HOSTS[price.kind] * self.bytes_max;
@@ -282,7 +282,7 @@ impl TripleFair {
         let queue = &self.queues[at];
         let price = self.price(queue);
         let load = price.source[0];
-        // Who ignores drops pays no less than those who respond to them do in the mean.
+        // A sender that ignores drops pays at least the mean price of responsive senders.
         let counted = match queue.is_stubborn {
             true => bytes * self.ends[1].trusted_mean().max(load) / load,
             false => bytes,
@@ -299,35 +299,27 @@ impl TripleFair {
         self.time.latest[0] = self.time.latest[0].max(queue.tag);
     }
 
-    /// Whether new flows of this source are so far ahead of its share that further ones have one queue together.
+    /// Whether new flows of this source are so far ahead of its share that further new flows share one queue.
     pub(super) fn is_spent(&self, hosts: [u16; 2]) -> bool {
         let Some(source) = self.ends[0].get(hosts[0]) else {
             return false;
         };
-        let [trusted, strangers] = self.loads(hosts[1]);
-        let price = hosts::price(trusted, strangers, source.is_trusted());
+        let destination = self.ends[1].get(hosts[1]);
+        let price = destination.map_or(ONE, |host| host.price(source.is_trusted()));
         source.clocks[0] > self.time.hosts + SPENT * self.bytes_max * price
     }
 
-    /// Whether strangers are so far ahead of their share at this destination that a flow of one that begins is refused:
-    /// there can be more of them than any queue holds.
+    /// Whether strangers are so far ahead of their share at this destination that new flows of strangers are refused:
+    /// there can be more strangers than any queue holds.
     #[inline]
     pub(super) fn is_overrun(&self, hosts: [u16; 2]) -> bool {
         if self.ends[0].get(hosts[0]).is_some_and(Host::is_trusted) {
             return false;
         }
-        let [trusted, strangers] = self.loads(hosts[1]);
-        let price = hosts::strangers_price(trusted, strangers);
-        let destination = self.ends[1].get(hosts[1]);
-        destination.is_some_and(|host| {
-            host.strangers_clock > self.time.hosts + OVERRUN * self.bytes_max * price
+        self.ends[1].get(hosts[1]).is_some_and(|host| {
+            let credit = OVERRUN * self.bytes_max * host.strangers_price();
+            host.strangers_clock > self.time.hosts + credit
         })
-    }
-
-    /// The loads of a destination by trusted sources and by strangers.
-    fn loads(&self, destination: u16) -> [u32; 2] {
-        let host = self.ends[1].get(destination);
-        host.map_or([0; 2], |host| [host.trusted, host.strangers])
     }
 
     /// The flows in a queue, about.
@@ -339,8 +331,8 @@ impl TripleFair {
         }
     }
 
-    /// The virtual times begin anew near zero, if they have become great; a walk over all queues and hosts, once in many
-    /// millions of packets.
+    /// Restarts the virtual times near zero before they overflow: a walk over all queues and hosts, once in many millions
+    /// of packets.
     #[inline]
     pub(super) fn renew(&mut self) {
         if let Some(from) = self.time.renew() {
@@ -354,7 +346,7 @@ impl TripleFair {
         }
     }
 
-    /// Called when nothing is queued: service beyond anybody's share is forgotten.
+    /// Called when nothing is queued: forgives all service beyond a share.
     pub(super) fn settle(&mut self) {
         while let Some(turn) = self.first() {
             self.leave(turn);
@@ -369,22 +361,15 @@ impl TripleFair {
         let source = self.ends[0].get(queue.hosts[0]);
         let has_lasted = source.is_some_and(Host::is_trusted);
         let flows = u64::from(self.source_flows(queue));
-        let (load, of_strangers) = match self.ends[1].get(queue.hosts[1]) {
-            None => (u64::from(queue.load), ONE),
-            Some(host) => {
-                let is_trusted = has_lasted && !queue.is_stubborn;
-                let loads = (host.trusted, host.strangers);
-                (
-                    hosts::price(loads.0, loads.1, is_trusted),
-                    hosts::strangers_price(loads.0, loads.1),
-                )
-            }
-        };
+        let destination = self.ends[1].get(queue.hosts[1]);
+        let is_trusted = has_lasted && !queue.is_stubborn;
+        let load = destination.map_or(u64::from(queue.load), |host| host.price(is_trusted));
+        let of_strangers = || destination.map_or(ONE, Host::strangers_price);
         let light = |price: u64| (price / LIGHT_PART).max(ONE);
         Price {
             flow: [flows * load, light(flows * load)],
             source: [load, light(load)],
-            strangers: (!has_lasted).then_some(of_strangers),
+            strangers: (!has_lasted).then(of_strangers),
             kind: usize::from(has_lasted && queue.seen == FAMILIAR_PACKETS),
         }
     }

@@ -1,19 +1,19 @@
 //! The two virtual times: that of the flows, and that of the hosts.
 //!
-//! The flows' time is the start tag of the heavy packet served last. The hosts' time passes with it, but at least so fast
-//! that the light flows of each host may have a fiftieth of what the heavy ones have, however many hosts there are: a
-//! server for names among a thousand busy hosts needs more than one of their shares.
+//! The flows' time is the start tag of the latest heavy packet. The hosts' time passes with it, but never more slowly than
+//! allows the light flows of each host a fiftieth of the bytes of all heavy flows, for any number of hosts: a name server
+//! among a thousand busy hosts needs more than one of their shares.
 
 use super::hosts::ONE;
 use super::turns::TAG_MAX;
 
-/// A host's light flows may have in any case the bytes of all heavy flows divided by this.
+/// The light flows of a host may always send the bytes of all heavy flows divided by this.
 const LEAST_PART: u64 = 50;
-/// Full frames by which the hosts' time may be behind that part: the flows' time passes in steps.
+/// Full frames by which the hosts' time may lag: the flows' time passes in steps.
 const SLACK: u64 = 2;
-/// When the times begin anew near zero.
+/// The greatest time before both restart near zero.
 pub(super) const REBASE: u64 = TAG_MAX / 4;
-/// How much of the past they keep then.
+/// The time from which they restart.
 const KEPT: u64 = REBASE / 4;
 
 /// The two times.
@@ -41,14 +41,14 @@ impl Time {
         self.hosts += passed + more;
     }
 
-    /// Nothing is queued: whatever anybody had is forgotten.
+    /// Nothing is queued: forgives all service beyond a share.
     pub(super) fn settle(&mut self) {
         self.flows = self.flows.max(self.latest[0]);
         self.hosts = self.hosts.max(self.latest[1]);
         self.behind = 0;
     }
 
-    /// Begins anew near zero if a time has become great; returns what was subtracted from tags and from clocks.
+    /// Restarts near zero if a time is too great; returns the amounts to subtract from tags and from clocks.
     #[inline]
     pub(super) fn renew(&mut self) -> Option<[u64; 2]> {
         if self.flows.max(self.hosts) <= REBASE {
