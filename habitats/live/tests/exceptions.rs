@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -78,18 +79,21 @@ struct ControlElement {
 }
 
 impl ControlElement {
+    /// Returns when its TAP devices have their addresses.
     fn start(router: Handle) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let (ready, is_ready) = mpsc::channel();
         let thread = thread::spawn(move || {
             let namespace = Namespace::new().unwrap();
             let work = || {
                 let mut builder = tokio::runtime::Builder::new_current_thread();
                 let runtime = builder.enable_all().build().unwrap();
-                runtime.block_on(act(&router, &stopped))
+                runtime.block_on(act(&router, &stopped, &ready))
             };
             namespace.enter(work).unwrap()
         });
+        is_ready.recv().unwrap();
         Self { stop, thread }
     }
 
@@ -99,7 +103,7 @@ impl ControlElement {
     }
 }
 
-async fn act(router: &Handle, stopped: &AtomicBool) -> Stats {
+async fn act(router: &Handle, stopped: &AtomicBool, ready: &Sender<()>) -> Stats {
     let ports = ports();
     let tap = |name, mac, address| {
         let tap = Tap::open(name, mac, 1500).unwrap();
@@ -111,9 +115,10 @@ async fn act(router: &Handle, stopped: &AtomicBool) -> Stats {
         tap("edge.lan", MACS[1], "10.77.1.1"),
         tap("edge.wan", MACS[2], "10.77.2.1"),
     ];
+    ready.send(()).unwrap();
     let mut answers = Answers::new((1, 2));
     let mut buffers = [vec![0; 2000], vec![0; 2000]];
-    let deadline = Instant::now() + Duration::from_secs(40);
+    let deadline = Instant::now() + Duration::from_secs(80);
     while !stopped.load(Ordering::Relaxed) && Instant::now() < deadline {
         let [lan, wan] = &mut buffers;
         let mut out: Vec<Injection> = Vec::new();
@@ -160,17 +165,17 @@ fn worker(bed: &Testbed, policy: Policy) -> Worker {
     worker
 }
 
-/// The answers to the pings of the source, without times.
-fn answers(bed: &Testbed) -> Vec<String> {
+/// The answers to the pings of the source, without times. Each may take this many seconds.
+fn answers(bed: &Testbed, seconds: u32) -> Vec<String> {
     let pings = [
-        "-c 1 -W 2 -t 1 10.77.2.2",
-        "-c 1 -W 2 192.0.2.1",
-        "-c 1 -W 2 -M do -s 1450 10.77.2.2",
-        "-c 1 -W 2 10.77.1.1",
-        "-c 1 -W 2 10.77.2.1",
+        "-t 1 10.77.2.2",
+        "192.0.2.1",
+        "-M do -s 1450 10.77.2.2",
+        "10.77.1.1",
+        "10.77.2.1",
     ];
     let answer = |ping: &&str| {
-        let said = run(&bed.source, "ping", ping);
+        let said = run(&bed.source, "ping", &format!("-c 1 -W {seconds} {ping}"));
         let said = said.unwrap_or_else(|error| error.to_string());
         let mut lines = said.lines();
         let line = lines.find(|line| line.starts_with("From ") || line.contains("bytes from"));
@@ -205,9 +210,9 @@ fn the_control_element_answers_as_the_kernel_did() {
     let Some(bed) = bed() else { return };
     bed.kernel_forwards(true).unwrap();
     run(&bed.router, "ip", "link set r1 mtu 1400").unwrap();
-    let by_kernel = answers(&bed);
+    let by_kernel = answers(&bed, 10);
     strip(&bed);
-    let silent = answers(&bed);
+    let silent = answers(&bed, 1);
     assert!(
         silent.iter().all(|line| !line.contains("bytes from")),
         "{silent:?}"
@@ -215,10 +220,9 @@ fn the_control_element_answers_as_the_kernel_did() {
 
     let (router, thread) = worker(&bed, policy()).start().unwrap();
     let control = ControlElement::start(router.clone());
-    thread::sleep(Duration::from_millis(500)); // TAPs come up
-    let by_control = answers(&bed);
+    let by_control = answers(&bed, 10);
     assert_eq!(by_control, by_kernel);
-    let more = run(&bed.source, "ping", "-c 20 -i 0.05 -W 2 10.77.1.1").unwrap();
+    let more = run(&bed.source, "ping", "-c 20 -i 0.05 -W 10 10.77.1.1").unwrap();
     assert!(more.contains(" 0% packet loss"), "{more}");
 
     let stats = control.stop();
