@@ -2,7 +2,7 @@
 
 use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, SettingError, Settings};
-use weir_base::{Instant, Rate, Span, Streams, Tally};
+use weir_base::{Framing, Instant, Rate, Span, Streams, Tally};
 use weir_packet::{Class, Discarded, Fates, FlowKey, KeyKind, Keys, Packet};
 
 use crate::waiting::Waiting;
@@ -96,6 +96,10 @@ pub trait Discipline: Send {
     /// Sets the rate that the link behind the port is paced to, framing included, before the first packet and
     /// at each change; none if it is not paced.
     fn set_link_rate(&mut self, _rate: Option<Rate>) {}
+
+    /// Sets the bytes that a frame takes of the link, before the first packet and at each change: for a discipline that
+    /// shares the link by them.
+    fn set_framing(&mut self, _framing: Framing) {}
 
     /// Puts new settings in force, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
     /// tags. Packets that no longer fit leave in the normal way; they are not dropped here.

@@ -3,7 +3,7 @@
 //! An algorithm's author cannot forget to count, because the counting is outside the algorithm.
 //! After each call, debug builds check that the counters balance, in packets and in bytes.
 
-use weir_base::{Instant, Rate, Streams, Tally};
+use weir_base::{Framing, Instant, Rate, Streams, Tally};
 use weir_packet::{Class, Fates, Packet, Reason};
 
 use crate::contract::{Admission, Cx, Discipline, FlowReport, Ready};
@@ -17,6 +17,7 @@ pub struct Metered {
     ledger: Ledger,
     /// The rate that the link behind is paced to; none if it is not paced.
     link_rate: Option<Rate>,
+    framing: Framing,
     /// Rarely used, and therefore kept out of the memory that every packet touches.
     spec: Box<Spec>,
 }
@@ -78,6 +79,7 @@ impl Metered {
             spec: Box::new(spec),
             ledger: Ledger::default(),
             link_rate: None,
+            framing: Framing::bytes(0),
         }
     }
 
@@ -85,6 +87,12 @@ impl Metered {
     pub fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate = rate;
         each!(&mut self.inner, d => d.set_link_rate(rate));
+    }
+
+    /// Sets the bytes that a frame takes of the link.
+    pub fn set_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+        each!(&mut self.inner, d => d.set_framing(framing));
     }
 
     /// Offers a packet.
@@ -215,6 +223,7 @@ impl Metered {
             each!(&mut self.inner, d => d.drain(&mut |packet| held.push(packet)));
             self.inner = Inner::build(&spec, cx.now, streams);
             each!(&mut self.inner, d => d.set_link_rate(self.link_rate));
+            each!(&mut self.inner, d => d.set_framing(self.framing));
             for packet in held {
                 self.audited(cx, |inner, cx| each!(inner, d => d.enqueue(cx, packet)));
             }

@@ -44,6 +44,7 @@ impl Port {
     pub fn new(spec: Spec, link: Link, now: Instant, streams: &Streams) -> Self {
         let mut queue = Metered::new(spec, now, streams);
         queue.set_link_rate(link.rate);
+        queue.set_framing(link.framing);
         Self {
             queue,
             transmitter: Transmitter::new(link, now),
@@ -176,6 +177,7 @@ impl Port {
         if link != *self.link() {
             self.transmitter.replace(link, self.clock);
             self.queue.set_link_rate(link.rate);
+            self.queue.set_framing(link.framing);
             self.lag_max = link.lag_max();
         }
     }
@@ -287,7 +289,7 @@ mod tests {
     use crate::egress::transmitter::DEBT_MAX;
     use weir_base::Framing;
     use weir_base::setting::Scalar;
-    use weir_packet::Slot;
+    use weir_packet::{FlowKey, Slot};
 
     const FRAME: u32 = 1514;
 
@@ -493,6 +495,48 @@ mod tests {
             assert!((0.99..=1.01).contains(&ratio), "{words}: {ratio}");
             assert_eq!(port.on_wire(), wire);
         }
+    }
+
+    #[test]
+    fn hosts_share_a_link_by_what_their_frames_take_of_it() {
+        // 10 Mbit/s for ten seconds. A host sends short frames, another one full ones, each more than its half.
+        let framing = Framing::of_words("pppoe-llcsnap").unwrap().from_ethernet();
+        let spec = Spec::check("triple_fair", []).unwrap();
+        let link = Link {
+            framing,
+            ..link(Some(Rate::from_mbps(10)))
+        };
+        let mut port = Port::new(spec, link, Instant::ZERO, &Streams::new(1));
+        let (mut keys, mut fates) = (Keys::new(60_000, (1, 2)), Fates::default());
+        let lengths = [64_u32, FRAME];
+        let mut sent = 0_u32;
+        let mut wire = [0_u64; 2];
+        for tick in 0..10_000_u64 {
+            let now = Instant::from_nanos(tick * 1_000_000);
+            for host in [0_usize, 0, 0, 0, 0, 0, 0, 1] {
+                let (slot, number) = (Slot(sent % 60_000), host as u8);
+                let key = FlowKey::ip(
+                    [10, 0, 0, number].into(),
+                    [10, 0, 1, number].into(),
+                    17,
+                    1,
+                    2,
+                );
+                keys.set(slot, key);
+                let mut packet = Packet::new(sent.into(), slot, lengths[host], now);
+                packet.enqueued = now;
+                port.offer(packet);
+                sent += 1;
+            }
+            let mut departed = |packet: Packet, _| {
+                let host = usize::from(packet.len == FRAME);
+                wire[host] += framing.wire_bytes(packet.bytes());
+            };
+            port.step(now, &keys, &mut fates, 64, &mut departed);
+            fates.freed().count();
+        }
+        let ratio = wire[0] as f64 / wire[1] as f64;
+        assert!((0.97..1.03).contains(&ratio), "{ratio}");
     }
 
     #[test]

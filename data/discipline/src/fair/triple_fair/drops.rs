@@ -5,8 +5,7 @@ use weir_packet::{Discarded, Reason};
 
 use super::TripleFair;
 use super::hosts::{HOSTS, Hosts};
-use super::light::{STRANGE, UNKNOWN};
-use super::queue::{FIRST_BIN, FLOWS, Queue};
+use super::queue::{FIRST_BIN, FLOWS, Queue, Waits};
 use super::share::Turn;
 use crate::contract::Cx;
 
@@ -42,21 +41,23 @@ impl TripleFair {
     /// any length of time.
     #[inline]
     pub(super) fn drop_late_strangers(&mut self, cx: &mut Cx<'_>) {
-        if self.light[STRANGE].len() + self.light[UNKNOWN].len() > FEW_STRANGERS {
+        let waiting = |from: Waits| self.light[from as usize].len();
+        if waiting(Waits::Strange) + waiting(Waits::Unknown) > FEW_STRANGERS {
             self.drop_late_of_many(cx);
         }
     }
 
     fn drop_late_of_many(&mut self, cx: &mut Cx<'_>) {
-        for list in [STRANGE, UNKNOWN] {
+        for from in [Waits::Strange, Waits::Unknown] {
+            let list = from as usize;
             while self.light[list].len() > FEW_STRANGERS
-                && let Some(at) = self.light[list].first()
-                && self.drop_late_head(cx, at)
+                && let Some(queue) = self.light[list].first()
+                && self.drop_late_head(cx, queue)
             {
-                if !self.queues[at].packets.is_empty() {
+                if !self.queues[queue].packets.is_empty() {
                     break;
                 }
-                self.leave(Turn::light(at, list));
+                self.leave(Turn { queue, from });
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) const NONE: u16 = u16::MAX;
 /// No shared queue.
 const NO_QUEUE: u16 = u16::MAX;
 /// Packets of a source after which it is trusted.
-const TRUSTED: u8 = 64;
+const TRUSTED: u8 = 32;
 /// All strangers at a destination together count as this many sources at most.
 const STRANGERS: u64 = 2;
 /// The share of the link that a source with one queue asks of its destination: shares are in 256ths.
@@ -93,11 +93,13 @@ impl Host {
     }
 
     /// The price of this destination for one source, relative to a destination with a single source, in 256ths: at least
-    /// once. Trusted sources count individually; all strangers together count as [`STRANGERS`] at most.
+    /// once. Trusted sources count individually; all strangers together count as [`STRANGERS`] at most. A source without
+    /// a heavy queue `comes` in addition.
     #[inline]
-    pub(super) fn price(&self, for_trusted: bool) -> u64 {
+    pub(super) fn price(&self, for_trusted: bool, comes: bool) -> u64 {
         let (trusted, strangers) = (u64::from(self.trusted), u64::from(self.strangers));
-        let load = (trusted + strangers.min(STRANGERS * ONE)).max(ONE);
+        let more = u64::from(comes) * ONE;
+        let load = (trusted + strangers.min(STRANGERS * ONE) + more).max(ONE);
         match for_trusted {
             true => load,
             false => load * (strangers / STRANGERS).max(ONE) / ONE,
@@ -111,9 +113,39 @@ impl Host {
         (u64::from(self.trusted) + strangers) * ONE / strangers
     }
 
+    /// Advances its clock of all flows at this price. Returns how far the clock of this kind of flow was ahead of its time
+    /// in `now`, or zero within `credit` bytes.
+    #[inline]
+    pub(super) fn charge(
+        &mut self,
+        now: [u64; 2],
+        kind: usize,
+        bytes: u64,
+        price: u64,
+        credit: u64,
+    ) -> u64 {
+        let ahead = self.clocks[kind].saturating_sub(now[kind]);
+        self.clocks[0] = self.clocks[0].max(now[0]) + bytes * price;
+        match ahead > credit * price {
+            true => ahead,
+            false => 0,
+        }
+    }
+
     /// Its flows share this queue from now on, or none.
     pub(super) fn share(&mut self, queue: Option<usize>) {
         self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u16);
+    }
+}
+
+/// Advances a clock. Returns how far it was ahead of `now`, or zero within `credit`.
+#[inline]
+pub(super) fn advance(clock: &mut u64, now: u64, cost: u64, credit: u64) -> u64 {
+    let before = (*clock).max(now);
+    *clock = before + cost;
+    match before - now {
+        ahead if ahead > credit => ahead,
+        _ => 0,
     }
 }
 
@@ -175,7 +207,9 @@ impl Hosts {
         let ways = &mut self.sets[set];
         let free = !ways.referred;
         let strangers = free & !ways.trusted;
-        let victims = if strangers == 0 { free } else { strangers };
+        // A flood of new hosts leaves half of the trusted ones.
+        let spared = strangers != 0 || ways.trusted.count_ones() as usize <= WAYS / 2;
+        let victims = if spared { strangers } else { free };
         if victims == 0 {
             return NONE;
         }
@@ -265,11 +299,13 @@ impl Hosts {
         u64::from(self.active)
     }
 
-    /// The hosts' time begins anew near zero, and their clocks with it.
-    pub(super) fn rebase(&mut self, from: u64) {
+    /// The hosts' times begin anew near zero, and their clocks with them.
+    pub(super) fn rebase(&mut self, from: [u64; 2]) {
         for host in &mut self.hosts[..] {
-            host.clocks = host.clocks.map(|clock| clock.saturating_sub(from));
-            host.strangers_clock = host.strangers_clock.saturating_sub(from);
+            for (clock, from) in host.clocks.iter_mut().zip(from) {
+                *clock = clock.saturating_sub(from);
+            }
+            host.strangers_clock = host.strangers_clock.saturating_sub(from[0]);
         }
     }
 

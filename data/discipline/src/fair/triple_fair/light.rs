@@ -8,25 +8,16 @@
 //!   unknown    [ g h i ]   other flows of strangers                       while heavy flows wait
 //! ```
 
-use super::queue::Queue;
+use super::queue::{Queue, Waits};
 
-/// The lists, by precedence.
-pub(super) const LISTS: usize = 5;
-/// Familiar flows of trusted sources, at most half a frame ahead.
-pub(super) const SHORT: usize = 0;
-/// Unfamiliar flows of trusted sources.
-pub(super) const NEW: usize = 1;
-/// Other familiar flows of trusted sources.
-pub(super) const LONG: usize = 2;
-/// Flows of strangers after their first turn.
-pub(super) const STRANGE: usize = 3;
-/// Flows of strangers before their first turn.
-pub(super) const UNKNOWN: usize = 4;
+/// The lists, in the order of [`Waits`].
+pub(super) const LISTS: usize = Waits::Heavy as usize;
 
 /// Queues in the order of their arrival; each has the number of the next queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct List {
-    ends: Option<(u16, u16)>,
+    first: u16,
+    last: u16,
     len: u32,
 }
 
@@ -34,7 +25,7 @@ impl List {
     /// The first queue.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        Some(usize::from(self.ends?.0))
+        (self.len > 0).then_some(usize::from(self.first))
     }
 
     /// Their number.
@@ -47,22 +38,18 @@ impl List {
     #[inline]
     pub(super) fn push(&mut self, queues: &mut [Queue], at: usize) {
         let number = at as u16;
-        self.ends = Some(match self.ends {
-            None => (number, number),
-            Some((first, last)) => {
-                queues[usize::from(last)].behind = number;
-                (first, number)
-            }
-        });
+        match self.len {
+            0 => self.first = number,
+            _ => queues[usize::from(self.last)].behind = number,
+        }
+        self.last = number;
         self.len += 1;
     }
 
-    /// The first queue leaves.
+    /// The first queue, of at least one, leaves.
     #[inline]
     pub(super) fn pop(&mut self, queues: &[Queue]) {
-        self.ends = self.ends.and_then(|(first, last)| {
-            (first != last).then(|| (queues[usize::from(first)].behind, last))
-        });
-        self.len = self.len.saturating_sub(1);
+        self.first = queues[usize::from(self.first)].behind;
+        self.len -= 1;
     }
 }

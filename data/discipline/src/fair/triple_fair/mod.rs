@@ -27,15 +27,13 @@
 //! | `report` | waiting packets, for an operator |
 
 use weir_base::setting::Settings;
-use weir_base::{Instant, Span, Tally};
+use weir_base::{Framing, Instant, Span, Tally};
 use weir_packet::{Class, KeyKind, Packet, Reason};
 
 use self::flows::Flows;
 use self::hosts::Hosts;
 use self::light::{LISTS, List};
-use self::queue::{
-    BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, STUBBORN, Waits,
-};
+use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, Waits};
 use self::sketch::Sketch;
 use self::time::Time;
 use self::turns::Turns;
@@ -72,6 +70,8 @@ pub const KIND: contract::Kind = contract::Kind {
 const QUEUES_A_FRAME: u32 = 64;
 /// Such frames at most.
 const FRAMES_MORE: u32 = 4;
+/// Full frames beyond those spared that a sender who responds to drops does not keep in its queue.
+const FRAMES_FLOODED: u64 = 6;
 /// Flows in a shared queue for which it spares frames, at most.
 const FLOWS_SPARED: u32 = 8;
 /// Waiting time that all busy queues together may have, for one round trip: a single queue may have all of it.
@@ -110,14 +110,19 @@ pub struct TripleFair {
     /// Sources and destinations.
     ends: [Hosts; 2],
     light: [List; LISTS],
-    turns: Turns,
+    /// The heavy queues: of trusted sources, and of strangers.
+    turns: [Turns; 2],
     time: Time,
-    /// Bytes that strangers have had while heavy queues waited, and these have not had since.
-    in_a_row: u64,
+    /// Bytes that light strangers have had while heavy ones waited, and these have not had since; and all strangers while
+    /// heavy queues of trusted sources waited.
+    rows: [u64; 2],
     /// Queues that wait: all, and those of flows.
     busy: u32,
     busy_flows: u32,
+    framing: Framing,
+    /// The longest frame so far: its length, and the bytes that it takes of the link.
     bytes_max: u64,
+    wire_max: u64,
     stats: Stats,
 }
 
@@ -159,12 +164,14 @@ impl TripleFair {
                 .collect(),
             ends: [(); 2].map(|()| Hosts::new()),
             light: [List::default(); LISTS],
-            turns: Turns::new(QUEUES),
+            turns: [(); 2].map(|()| Turns::new(QUEUES)),
             time: Time::default(),
-            in_a_row: 0,
+            rows: [0; 2],
             busy: 0,
             busy_flows: 0,
+            framing: Framing::bytes(0),
             bytes_max: 1514,
+            wire_max: 1514,
             stats: Stats::default(),
             kinds: params.hosts.kinds(),
             params,
@@ -197,22 +204,24 @@ impl TripleFair {
         let is_last = queue.packets.tally().packets == 1;
         if queue.was_late {
             let law = &mut self.laws[at];
-            law.codel.calm();
+            law.calm();
             queue.is_stubborn = false;
             if is_last {
                 law.ran_empty(now);
             }
         }
-        self.serve(turn, bytes, is_last);
         self.held.uncount(bytes);
+        self.serve(turn, self.framing.wire_bytes(bytes), is_last);
         Some(at)
     }
 
     /// Takes the next packet that the control law lets pass from a queue.
     fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
-        self.drop_late(cx, at);
         let is_flow = at < FLOWS;
         let flows = self.flows_in(at).min(FLOWS_SPARED);
+        // A sender with fewer than four packets under way hears of a loss only by its timer.
+        let frames = flows * (1 + (self.busy / QUEUES_A_FRAME).min(FRAMES_MORE));
+        let spared = u64::from(frames) * self.wire_max;
         let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let least = self.params.control.target;
         if !queue.was_late {
@@ -223,13 +232,18 @@ impl TripleFair {
             true => law.target.max(share::part(TARGET_TOGETHER, self.busy)),
             false => least,
         };
+        let head = self.slab.front(&queue.packets)?;
+        let room = spared + FRAMES_FLOODED * self.wire_max;
+        let is_too_long =
+            queue.packets.tally().bytes > room && cx.now.since(head.enqueued) > target;
+        // A bin is of many sources, of which some respond.
+        queue.is_stubborn = law.is_stubborn(is_too_long, cx.now) && at < FIRST_BIN;
+        self.drop_late(cx, at);
+        let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
         let control = Control {
             target,
             ..self.params.control
         };
-        // A sender with fewer than four packets under way hears of a loss only by its timer.
-        let frames = flows * (1 + (self.busy / QUEUES_A_FRAME).min(FRAMES_MORE));
-        let spared = u64::from(frames) * self.bytes_max;
         let before = (self.stats.control.dropped, self.stats.control.marked);
         let mut source = One {
             slab: &mut self.slab,
@@ -240,8 +254,6 @@ impl TripleFair {
         let stats = &mut self.stats.control;
         let packet = codel::dequeue(&mut law.codel, &control, cx, &mut source, spared, stats);
         let taken = source.taken;
-        // A bin is of many sources, of which some respond.
-        queue.is_stubborn = at < FIRST_BIN && law.codel.is_above_for(STUBBORN, cx.now);
         if is_flow {
             if before != (stats.dropped, stats.marked) {
                 law.dropped(cx.now, least);
@@ -265,7 +277,8 @@ impl TripleFair {
                 continue;
             };
             let is_empty = self.queues[turn.queue].packets.is_empty();
-            self.serve(turn, packet.bytes(), is_empty);
+            let wire = self.framing.wire_bytes(packet.bytes());
+            self.serve(turn, wire, is_empty);
             return Some(packet);
         }
         None
@@ -299,6 +312,7 @@ impl TripleFair {
             std::mem::swap(&mut new.slab, &mut self.slab);
             (new.aside, new.held) = (order, order.tally());
             (new.bytes_max, new.stats) = (self.bytes_max, self.stats);
+            new.set_framing(self.framing);
             *self = new;
         }
         self.params = params;
@@ -307,7 +321,10 @@ impl TripleFair {
 
 impl Discipline for TripleFair {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        self.bytes_max = self.bytes_max.max(packet.bytes());
+        if packet.bytes() > self.bytes_max {
+            self.bytes_max = packet.bytes();
+            self.set_framing(self.framing);
+        }
         if self.held.packets == 0 {
             self.settle();
         }
@@ -364,7 +381,12 @@ impl Discipline for TripleFair {
             + size_of_val(&*self.sketches)
             + self.spare.capacity() * size_of::<u16>()
             + self.ends.iter().map(Hosts::state_bytes).sum::<usize>()
-            + self.turns.state_bytes()
+            + self.turns.iter().map(Turns::state_bytes).sum::<usize>()
+    }
+
+    fn set_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+        self.wire_max = framing.wire_bytes(self.bytes_max);
     }
 
     fn reconfigure(&mut self, settings: &Settings, _now: Instant) {

@@ -12,7 +12,7 @@ use crate::parts::bins::Bins;
 const PRESSURE: u32 = FLOWS as u32 / 4;
 /// Busy queues of flows up to which a trusted source is not judged by its destination.
 const TRUST_ENDS: u32 = FLOWS as u32 / 16 * 15;
-/// Flow queues that the hosts of one end divide.
+/// Flow queues that the hosts of one end divide; the others are for flows of trusted sources.
 const DIVIDED: u32 = FLOWS as u32 * 7 / 8;
 /// Flow queues that every host may have.
 const PART_MIN: u32 = 8;
@@ -56,6 +56,7 @@ impl TripleFair {
         };
         let at = match crowd {
             Some((end, host)) => self.share(end, host),
+            None if self.is_reserved(hosts[0]) => None,
             None => self.claim(flow, hashes, known),
         };
         Some(match at {
@@ -90,7 +91,7 @@ impl TripleFair {
         let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(known[end]?));
         if let Some(destination) = destination {
             let is_trusted = source.is_some_and(Host::is_trusted);
-            let load = destination.price(is_trusted);
+            let load = destination.price(is_trusted, false);
             self.queues[at].mix(load, packet.bytes());
         }
         match at < FIRST_BIN {
@@ -125,6 +126,11 @@ impl TripleFair {
         let parts = active.map(|hosts| (DIVIDED / hosts).max(PART_MIN));
         let end = usize::from(shares * parts[0] > queues * parts[1]);
         Some((end, known[end]?))
+    }
+
+    /// Whether the queues of flows that are left are for trusted sources, and this is none.
+    fn is_reserved(&self, source: u16) -> bool {
+        self.busy_flows >= DIVIDED && !self.ends[0].get(source).is_some_and(Host::is_trusted)
     }
 
     /// The queue that the flows of this host share from now on; none if all are taken.

@@ -31,17 +31,36 @@ pub(super) const STUBBORN: Span = Span::from_secs(1);
 const LOAD_MEMORY: u64 = 32_768;
 
 /// Packets of a flow after which it is familiar.
-pub(super) const FAMILIAR_PACKETS: u8 = 8;
+pub(super) const FAMILIAR_PACKETS: u8 = 2;
 
-/// Where a queue waits for a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a queue waits for a turn: in a list of light ones, by precedence, or elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub(super) enum Waits {
+    /// Familiar flows of trusted sources, at most half a frame ahead.
+    Short,
+    /// Unfamiliar flows of trusted sources.
+    New,
+    /// Other familiar flows of trusted sources.
+    Long,
+    /// Flows of strangers after their first turn.
+    Strange,
+    /// Flows of strangers before their first turn.
+    Unknown,
+    /// Among the heavy ones of trusted sources.
+    Heavy,
+    /// Among the heavy ones of strangers.
+    Crowd,
     /// Nowhere.
     Not,
-    /// In this list of light ones.
-    Light(u8),
-    /// Among the heavy ones.
-    Heavy,
+}
+
+impl Waits {
+    /// Whether it is among heavy ones.
+    #[inline]
+    pub(super) fn is_heavy(self) -> bool {
+        matches!(self, Self::Heavy | Self::Crowd)
+    }
 }
 
 /// One queue: what every packet needs.
@@ -111,6 +130,8 @@ pub(super) struct Law {
     pub(super) target: Span,
     /// The latest drop, if the queue has not run empty since; otherwise [`Instant::ZERO`].
     dropped: Instant,
+    /// Since when the queue has been too long at each of its turns.
+    too_long: Option<Instant>,
 }
 
 impl Law {
@@ -120,7 +141,23 @@ impl Law {
             codel: codel::State::FRESH,
             target: least,
             dropped: Instant::ZERO,
+            too_long: None,
         }
+    }
+
+    /// It has a turn; whether it has been too long for so long that its sender does not respond to drops.
+    pub(super) fn is_stubborn(&mut self, is_too_long: bool, now: Instant) -> bool {
+        if !is_too_long {
+            self.too_long = None;
+            return false;
+        }
+        now.since(*self.too_long.get_or_insert(now)) >= STUBBORN
+    }
+
+    /// It had a packet that was not late.
+    pub(super) fn calm(&mut self) {
+        self.codel.calm();
+        self.too_long = None;
     }
 
     /// The control law dropped or marked packets. If the queue did not run empty after the drop before, a little less

@@ -48,7 +48,7 @@ impl TripleFair {
 
     /// The price of a queue's turn, as it would be charged now.
     fn priced(&self, at: usize, queue: &Queue) -> Price {
-        let load = self.price(queue).source[0];
+        let load = self.price(queue).source;
         Price {
             source_flows: self.source_flows(queue),
             destination_load: load as f32 / ONE as f32,

@@ -18,15 +18,14 @@
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{Host, ONE};
-use super::light::{LONG, NEW, SHORT, STRANGE, UNKNOWN};
+use super::hosts::{Host, ONE, advance};
 use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
 
 /// Full frames that a flow may be ahead of its share and still be light.
 const CREDIT_OF_FLOW: u64 = 1;
-/// The same of its hosts: for flows of any kind, and for familiar ones.
-const CREDITS_OF_HOSTS: [u64; 2] = [2, 16];
+/// The same of its hosts: for flows of any kind, for familiar ones, and for familiar ones that send little.
+const CREDITS_OF_HOSTS: [u64; 3] = [2, 8, 16];
 /// Full frames by which new flows may be ahead of their host's share before further new flows share one queue.
 const SPENT: u64 = 16;
 /// Full frames by which strangers may be ahead of their share of a destination before new flows of strangers are refused.
@@ -34,7 +33,8 @@ const OVERRUN: u64 = 32;
 /// Divides the price of a light flow, so that a call in a home with fifty busy flows is light. The price is at least that
 /// of a host that is alone at both ends.
 const LIGHT_PART: u64 = 2;
-/// Bytes of strangers in a row before the heavy flows send as many.
+/// Bytes of strangers in a row before heavy flows of trusted sources send as many; and of light strangers, before heavy
+/// strangers do.
 const ROW_MAX: u64 = 9_000;
 
 /// The share of the link that a queue asks of its destination, by the flows of its source.
@@ -59,48 +59,71 @@ pub(super) fn part(span: Span, queues: u32) -> Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) queue: usize,
-    from: Waits,
-}
-
-impl Turn {
-    /// The turn of the first queue in a list of light ones.
-    pub(super) const fn light(queue: usize, list: usize) -> Self {
-        Self {
-            queue,
-            from: Waits::Light(list as u8),
-        }
-    }
+    pub(super) from: Waits,
 }
 
 /// The price of a byte of a queue now, in 256ths.
 pub(super) struct Price {
     /// Its flow: while it is heavy, while it is light.
     flow: [u64; 2],
-    /// Its source: for all its flows, for its familiar ones.
-    pub(super) source: [u64; 2],
+    /// Its source.
+    pub(super) source: u64,
     /// All strangers at its destination, if its source is one of them.
     strangers: Option<u64>,
     /// Which of its hosts' clocks and credits count for it: those of all flows, or those of familiar ones.
     kind: usize,
 }
 
+impl Price {
+    /// Where its flow waits while it is heavy.
+    fn heavy(&self) -> Waits {
+        match self.strangers {
+            None => Waits::Heavy,
+            Some(_) => Waits::Crowd,
+        }
+    }
+}
+
+/// Which order of heavy queues it is.
+#[inline]
+fn of_strangers(from: Waits) -> usize {
+    usize::from(from == Waits::Crowd)
+}
+
 impl TripleFair {
     /// Whose turn it is.
     #[inline]
     pub(super) fn first(&self) -> Option<Turn> {
-        let of = |list: usize| Some(Turn::light(self.light[list].first()?, list));
-        let trusted = of(SHORT).or_else(|| of(NEW)).or_else(|| of(LONG));
-        if trusted.is_some() {
-            return trusted;
+        let of = |from: Waits| {
+            let queue = self.light[from as usize].first()?;
+            Some(Turn { queue, from })
+        };
+        let trusted = of(Waits::Short).or_else(|| of(Waits::New));
+        if let Some(turn) = trusted.or_else(|| of(Waits::Long)) {
+            return Some(turn);
         }
-        let heavy = self.turns.first().map(|(_, queue)| Turn {
-            queue,
-            from: Waits::Heavy,
-        });
-        match of(STRANGE).or_else(|| of(UNKNOWN)) {
-            None => heavy,
-            Some(_) if heavy.is_some() && self.in_a_row >= ROW_MAX => heavy,
-            strange => strange,
+        let heavy = |from: Waits| {
+            let (tag, queue) = self.turns[of_strangers(from)].first()?;
+            Some((tag, Turn { queue, from }))
+        };
+        let light = of(Waits::Strange).or_else(|| of(Waits::Unknown));
+        let (trusted, crowd) = (heavy(Waits::Heavy), heavy(Waits::Crowd));
+        let Some((tag, trusted)) = trusted else {
+            return self.stranger(light, crowd.map(|(_, turn)| turn));
+        };
+        let first = match crowd {
+            // Without light ones beside them, heavy strangers have their turns by their tags.
+            Some((other, _)) if light.is_none() && tag <= other => None,
+            _ => self.stranger(light, crowd.map(|(_, turn)| turn)),
+        };
+        Some(first.filter(|_| self.rows[1] < ROW_MAX).unwrap_or(trusted))
+    }
+
+    /// Which of the strangers has their next turn: a light one, unless light ones have had many in a row.
+    fn stranger(&self, light: Option<Turn>, crowd: Option<Turn>) -> Option<Turn> {
+        match (light, crowd) {
+            (Some(_), Some(crowd)) if self.rows[0] >= ROW_MAX => Some(crowd),
+            _ => light.or(crowd),
         }
     }
 
@@ -123,34 +146,32 @@ impl TripleFair {
     /// light packet is charged now.
     fn enter(&mut self, at: usize) {
         let queue = &self.queues[at];
-        let bytes = self.slab.front(&queue.packets).map_or(0, |p| p.bytes());
+        let bytes = self.head_bytes(queue);
         let price = self.price(queue);
-        let hosts = queue.hosts;
-        let ahead = self.charge(hosts, &price, bytes);
+        let (hosts, now) = (queue.hosts, self.time.flows);
+        let (frame, tag) = (self.wire_max * price.flow[1], queue.tag.max(now));
+        let is_short = price.kind == 1 && tag + bytes * price.flow[1] <= now + frame / 2;
+        let credit = CREDITS_OF_HOSTS[price.kind + usize::from(is_short)];
+        let ahead = self.charge(hosts, &price, bytes, credit);
         let queue = &mut self.queues[at];
-        let now = self.time.flows;
-        if at < FLOWS
-            && ahead == 0
-            && queue.tag <= now + CREDIT_OF_FLOW * self.bytes_max * price.flow[1]
-        {
-            queue.tag = (queue.tag.max(now) + bytes * price.flow[1]).min(TAG_MAX);
-            let is_short = queue.tag <= now + self.bytes_max / 2 * price.flow[1];
-            let list = match (price.strangers, price.kind) {
-                (None, 1) if is_short => SHORT,
-                (None, 1) => LONG,
-                (None, _) => NEW,
-                (Some(_), _) if queue.seen > 0 => STRANGE,
-                (Some(_), _) => UNKNOWN,
+        if at < FLOWS && ahead == 0 && tag <= now + CREDIT_OF_FLOW * frame {
+            queue.tag = tag + bytes * price.flow[1];
+            queue.waits = match (price.strangers, price.kind) {
+                (None, _) if is_short => Waits::Short,
+                (None, 1) => Waits::Long,
+                (None, _) => Waits::New,
+                (Some(_), _) if queue.seen > 0 => Waits::Strange,
+                (Some(_), _) => Waits::Unknown,
             };
-            queue.waits = Waits::Light(list as u8);
+            let list = queue.waits as usize;
             self.time.latest[0] = self.time.latest[0].max(queue.tag);
             self.light[list].push(&mut self.queues[..], at);
             self.owe(hosts, &price, bytes);
             return;
         }
-        queue.waits = Waits::Heavy;
-        queue.tag = queue.tag.max(now + ahead).min(TAG_MAX);
-        let tag = queue.tag;
+        queue.waits = price.heavy();
+        queue.tag = tag.max(now + ahead).min(TAG_MAX);
+        let (tag, waits) = (queue.tag, queue.waits);
         for (end, hosts) in self.ends.iter_mut().enumerate() {
             if let Some(host) = hosts.get_mut(queue.hosts[end]) {
                 host.heavy += 1;
@@ -158,51 +179,50 @@ impl TripleFair {
             }
         }
         self.ask(at);
-        self.turns.push(tag, at);
+        self.turns[of_strangers(waits)].push(tag, at);
     }
 
-    /// Makes the heavy flows of a light packet's source pay for it, or those of its destination if the source has none.
+    /// A packet is light: the clocks of its hosts advance, if it is of a familiar flow, and the heavy flows of its source pay
+    /// for it, or those of its destination if the source has none.
     #[inline]
     fn owe(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) {
         let [sources, destinations] = &mut self.ends;
-        let source = sources.get_mut(hosts[0]);
-        let (host, owed) = match source.filter(|host| host.heavy > 0) {
-            Some(host) => (Some(host), bytes * price.source[0] / ONE),
-            None => (destinations.get_mut(hosts[1]), bytes),
+        let mut both = [sources.get_mut(hosts[0]), destinations.get_mut(hosts[1])];
+        if price.kind == 1 {
+            for (host, price) in both.iter_mut().flatten().zip([price.source, ONE]) {
+                let clock = &mut host.clocks[1];
+                *clock = (*clock).max(self.time.hosts[1]) + bytes * price;
+            }
+        }
+        let (host, owed) = match both {
+            [Some(source), _] if source.heavy > 0 => (Some(source), bytes * price.source / ONE),
+            [_, destination] => (destination, bytes),
         };
         if let Some(host) = host {
             host.owed = host.owed.wrapping_add(owed as u32);
         }
     }
 
-    /// Charges the hosts of a flow for its first packet. Returns how far they were ahead of the virtual time, or zero
-    /// within their credit.
-    fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) -> u64 {
+    /// Charges the hosts of a flow for a packet. Returns how far they were ahead of the virtual time, or zero within a
+    /// credit of so many full frames.
+    #[inline]
+    fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64, credit: u64) -> u64 {
         let now = self.time.hosts;
-        let credit = CREDITS_OF_HOSTS[price.kind] * self.bytes_max;
-        let mut ahead = 0;
-        let mut latest = 0;
-        let mut charge = |clock: &mut u64, price: u64, counts: bool| {
-            let before = clock.saturating_sub(now);
-            if counts && before > credit * price {
-                ahead = ahead.max(before);
-            }
-            *clock = (*clock).max(now) + bytes * price;
-            latest = latest.max(*clock);
-        };
+        let credit = credit * self.wire_max;
         let [sources, destinations] = &mut self.ends;
-        let both = [
-            (sources.get_mut(hosts[0]), price.source),
-            (destinations.get_mut(hosts[1]), [ONE; 2]),
-        ];
-        for (end, (host, prices)) in both.into_iter().enumerate() {
-            let Some(host) = host else { continue };
-            let clocks = host.clocks.iter_mut().zip(prices).enumerate();
-            for (kind, (clock, of_kind)) in clocks.take(price.kind + 1) {
-                charge(clock, of_kind, kind == price.kind);
-            }
-            if let (1, Some(price)) = (end, price.strangers) {
-                charge(&mut host.strangers_clock, price, true);
+        let (mut ahead, mut latest) = (0, 0);
+        if let Some(source) = sources.get_mut(hosts[0]) {
+            ahead = source.charge(now, price.kind, bytes, price.source, credit);
+            latest = source.clocks[0];
+        }
+        if let Some(destination) = destinations.get_mut(hosts[1]) {
+            let of_all = destination.charge(now, price.kind, bytes, ONE, credit);
+            ahead = ahead.max(of_all);
+            latest = latest.max(destination.clocks[0]);
+            if let Some(price) = price.strangers {
+                let clock = &mut destination.strangers_clock;
+                ahead = ahead.max(advance(clock, now[0], bytes * price, credit * price));
+                latest = latest.max(*clock);
             }
         }
         self.time.latest[1] = self.time.latest[1].max(latest);
@@ -210,7 +230,7 @@ impl TripleFair {
     }
 
     /// A queue no longer waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave(&mut self, turn: Turn) {
         self.remove(turn);
         let at = turn.queue;
@@ -229,13 +249,14 @@ impl TripleFair {
     }
 
     /// Takes the queue whose turn it is out of its order.
+    #[inline(always)]
     fn remove(&mut self, turn: Turn) {
         let queue = &mut self.queues[turn.queue];
         queue.waits = Waits::Not;
-        if let Waits::Light(list) = turn.from {
-            return self.light[usize::from(list)].pop(&self.queues[..]);
+        if turn.from < Waits::Heavy {
+            return self.light[turn.from as usize].pop(&self.queues[..]);
         }
-        self.turns.pop();
+        self.turns[of_strangers(turn.from)].pop();
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             if let Some(host) = hosts.get_mut(host) {
                 host.heavy -= 1;
@@ -257,16 +278,13 @@ impl TripleFair {
         if at < FLOWS {
             queue.seen = (queue.seen + 1).min(FAMILIAR_PACKETS);
         }
-        match turn.from {
-            Waits::Heavy => self.charge_heavy(at, bytes),
-            Waits::Light(list) if usize::from(list) >= STRANGE && !self.turns.is_empty() => {
-                self.in_a_row += bytes;
-            }
-            _ => {}
+        self.count_row(turn.from, bytes);
+        if turn.from.is_heavy() {
+            self.charge_heavy(at, bytes);
         }
         match (leaves, turn.from) {
             (true, _) => self.leave(turn),
-            (false, Waits::Heavy) => self.turns.again(self.queues[at].tag),
+            (false, Waits::Heavy | Waits::Crowd) => self.again(turn),
             (false, _) => {
                 self.remove(turn);
                 self.enter(at);
@@ -274,14 +292,66 @@ impl TripleFair {
         }
     }
 
+    /// Counts what strangers have in a row while others wait.
+    #[inline]
+    fn count_row(&mut self, from: Waits, bytes: u64) {
+        if from < Waits::Strange {
+            return;
+        }
+        let [trusted, crowd] = self.turns.each_ref().map(|turns| !turns.is_empty());
+        let count = |row: &mut u64, is_waited_for: bool| *row += bytes * u64::from(is_waited_for);
+        let [light, all] = &mut self.rows;
+        match from {
+            Waits::Heavy => *all = all.saturating_sub(bytes),
+            Waits::Crowd => {
+                *light = light.saturating_sub(bytes);
+                count(all, trusted);
+            }
+            _ => {
+                count(light, crowd);
+                count(all, trusted);
+            }
+        }
+    }
+
+    /// A heavy queue waits for another turn, perhaps no longer among the same ones.
+    fn again(&mut self, turn: Turn) {
+        let queue = &self.queues[turn.queue];
+        let source = self.ends[0].get(queue.hosts[0]);
+        let is_trusted = source.is_some_and(Host::is_trusted);
+        if turn.queue < FLOWS && (!is_trusted || queue.seen < FAMILIAR_PACKETS) {
+            // Flows of two packets would have twice their host's share if only their first ones counted.
+            let (price, hosts) = (self.price(queue), queue.hosts);
+            self.charge(hosts, &price, self.head_bytes(queue), 0);
+        }
+        let waits = match is_trusted {
+            true => Waits::Heavy,
+            false => Waits::Crowd,
+        };
+        let queue = &mut self.queues[turn.queue];
+        let turns = &mut self.turns[of_strangers(turn.from)];
+        if waits == turn.from {
+            return turns.again(queue.tag);
+        }
+        turns.pop();
+        queue.waits = waits;
+        self.turns[of_strangers(waits)].push(queue.tag, turn.queue);
+    }
+
+    /// The bytes that the first packet of a queue takes of the link.
+    #[inline]
+    fn head_bytes(&self, queue: &Queue) -> u64 {
+        let head = self.slab.front(&queue.packets);
+        head.map_or(0, |head| self.framing.wire_bytes(head.bytes()))
+    }
+
     /// A heavy packet pays its own price, and for the light flows of its hosts.
     fn charge_heavy(&mut self, at: usize, bytes: u64) {
-        self.in_a_row = self.in_a_row.saturating_sub(bytes);
-        self.time.pass(self.queues[at].tag, bytes, self.bytes_max);
+        self.time.pass(self.queues[at].tag, bytes, self.wire_max);
         self.ask(at);
         let queue = &self.queues[at];
         let price = self.price(queue);
-        let load = price.source[0];
+        let load = price.source;
         // A sender that ignores drops pays at least the mean price of responsive senders.
         let counted = match queue.is_stubborn {
             true => bytes * self.ends[1].trusted_mean().max(load) / load,
@@ -291,11 +361,14 @@ impl TripleFair {
         let queue = &mut self.queues[at];
         for (end, hosts) in self.ends.iter().enumerate() {
             if let Some(host) = hosts.get(queue.hosts[end]) {
-                cost += u64::from(host.owed.wrapping_sub(queue.paid[end])) * ONE;
+                let owed = u64::from(host.owed.wrapping_sub(queue.paid[end])) * ONE;
+                // For other sources it pays as much as for itself, so that they cannot take its whole part.
+                cost += if end == 0 { owed } else { owed.min(cost) };
                 queue.paid[end] = host.owed;
             }
         }
-        queue.tag = (queue.tag + cost).min(TAG_MAX);
+        // A stranger that had to wait for others has no claim to what it has missed.
+        queue.tag = (queue.tag.max(self.time.flows) + cost).min(TAG_MAX);
         self.time.latest[0] = self.time.latest[0].max(queue.tag);
     }
 
@@ -305,8 +378,8 @@ impl TripleFair {
             return false;
         };
         let destination = self.ends[1].get(hosts[1]);
-        let price = destination.map_or(ONE, |host| host.price(source.is_trusted()));
-        source.clocks[0] > self.time.hosts + SPENT * self.bytes_max * price
+        let price = destination.map_or(ONE, |host| host.price(source.is_trusted(), false));
+        source.clocks[0] > self.time.hosts[0] + SPENT * self.wire_max * price
     }
 
     /// Whether strangers are so far ahead of their share at this destination that new flows of strangers are refused:
@@ -317,8 +390,8 @@ impl TripleFair {
             return false;
         }
         self.ends[1].get(hosts[1]).is_some_and(|host| {
-            let credit = OVERRUN * self.bytes_max * host.strangers_price();
-            host.strangers_clock > self.time.hosts + credit
+            let credit = OVERRUN * self.wire_max * host.strangers_price();
+            host.strangers_clock > self.time.hosts[0] + credit
         })
     }
 
@@ -335,13 +408,15 @@ impl TripleFair {
     /// of packets.
     #[inline]
     pub(super) fn renew(&mut self) {
-        if let Some(from) = self.time.renew() {
+        if let Some((of_flows, of_hosts)) = self.time.renew() {
             for queue in &mut self.queues[..] {
-                queue.tag = queue.tag.saturating_sub(from[0]);
+                queue.tag = queue.tag.saturating_sub(of_flows);
             }
-            self.turns.rebase(from[0]);
+            for turns in &mut self.turns {
+                turns.rebase(of_flows);
+            }
             for hosts in &mut self.ends {
-                hosts.rebase(from[1]);
+                hosts.rebase(of_hosts);
             }
         }
     }
@@ -352,7 +427,7 @@ impl TripleFair {
             self.leave(turn);
         }
         self.time.settle();
-        self.in_a_row = 0;
+        self.rows = [0; 2];
     }
 
     /// The price of a byte of a queue now.
@@ -363,12 +438,13 @@ impl TripleFair {
         let flows = u64::from(self.source_flows(queue));
         let destination = self.ends[1].get(queue.hosts[1]);
         let is_trusted = has_lasted && !queue.is_stubborn;
-        let load = destination.map_or(u64::from(queue.load), |host| host.price(is_trusted));
+        let comes = source.is_some_and(|host| host.heavy == 0);
+        let load = destination.map_or(u64::from(queue.load), |host| host.price(is_trusted, comes));
         let of_strangers = || destination.map_or(ONE, Host::strangers_price);
         let light = |price: u64| (price / LIGHT_PART).max(ONE);
         Price {
             flow: [flows * load, light(flows * load)],
-            source: [load, light(load)],
+            source: load,
             strangers: (!has_lasted).then(of_strangers),
             kind: usize::from(has_lasted && queue.seen == FAMILIAR_PACKETS),
         }
@@ -379,7 +455,7 @@ impl TripleFair {
     pub(super) fn source_flows(&self, queue: &Queue) -> u32 {
         let source = self.ends[0].get(queue.hosts[0]);
         let heavy = source.map_or(0, |host| u32::from(host.heavy));
-        (heavy + u32::from(queue.waits != Waits::Heavy)).max(1)
+        (heavy + u32::from(!queue.waits.is_heavy())).max(1)
     }
 
     /// Renews what a heavy queue asks of its destination.
