@@ -19,7 +19,7 @@ use std::time::Duration;
 use common::guest::{self, DONE};
 
 /// The guest is emulated, and the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1200);
 /// A stranger has a protected uplink within this time, in seconds.
 const INSTALLED_MAX: f64 = 300.0;
 /// Runs the steps on the console, then ends the machine.
