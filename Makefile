@@ -6,7 +6,7 @@ demo: packages
 	cargo build --release --locked --package weir
 	scripts/demo
 
-test: packages
+test:
 	cargo xtask ci
 
 build:

@@ -256,9 +256,9 @@ fn killed() -> Test {
     signal(&child, Signal::Kill)?;
     child.wait()?;
     ensure(all_there, "the lab did not start")?;
-    ensure(eventually(5, || relatives().is_empty()), relatives())?;
+    ensure(eventually(20, || relatives().is_empty()), relatives())?;
     ensure(
-        eventually(5, || namespaces() <= before),
+        eventually(20, || namespaces() <= before),
         (before, namespaces()),
     )?;
     // Only a folder of small files is left, and the next lab removes it.

@@ -13,6 +13,10 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread;
+
+/// The beginning of each command for tests: features, and so what is compiled, are those of the whole workspace.
+const TEST: &str = "test --workspace --locked --no-fail-fast";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,23 +45,42 @@ fn main() -> ExitCode {
 }
 
 /// Runs formatting, lints, tidy and dependencies, then every test, so that the test runner prints the last lines.
+/// System packages, which only the tests use, come from the network while the processors compile.
 fn ci() -> bool {
-    cargo(&["fmt", "--all", "--check"], &[])
-        && tidy()
-        && dependencies()
-        && cargo(
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            &[],
-        )
-        && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])
+    thread::scope(|scope| {
+        let mut install = Command::new(root().join("scripts/install-packages"));
+        let packages = scope.spawn(move || install.status().is_ok_and(|status| status.success()));
+        let lints = "clippy --workspace --all-targets --locked -- -D warnings";
+        let is_good = cargo(&["fmt", "--all", "--check"], &[])
+            && tidy()
+            && dependencies()
+            && cargo(&words(lints), &[])
+            && cargo(&words(&format!("{TEST} --no-run")), &[]);
+        packages.join().is_ok_and(|installed| installed) && is_good && tests()
+    })
+}
+
+/// Runs every test. One is a virtual machine that keeps one processor busy for minutes. Beside it run tests that measure
+/// no time, on the other one.
+fn tests() -> bool {
+    let (machine, fuzz) = (
+        "a_stranger_has_a_protected_uplink_in_minutes",
+        "no_input_makes_a_target_fail",
+    );
+    let beside = [
+        format!("{TEST} --lib --bins --examples --test mutations"),
+        format!("{TEST} --doc"),
+    ];
+    let (said, is_good) = thread::scope(|scope| {
+        let machine = scope.spawn(|| command(&words(&format!("{TEST} --test package"))).output());
+        let is_good = beside.map(|tests| cargo(&words(&tests), &[("RUST_TEST_THREADS", "1")]));
+        (machine.join(), is_good == [true; 2])
+    });
+    let Ok(Ok(output)) = said else { return false };
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let rest = format!("{TEST} --test * -- --skip {machine} --skip {fuzz}");
+    cargo(&words(&rest), &[]) && output.status.success() && is_good
 }
 
 /// Checks linked crates: licences, bans, sources and, if their database can be fetched, advisories. Without cargo-deny
@@ -86,8 +109,7 @@ fn dependencies() -> bool {
 fn golden(update: bool) -> bool {
     let update = if update { "1" } else { "0" };
     let tests = "test --locked -p weir --test golden -p weir-element --test conversations -p weir-forces --test association --test transaction";
-    let arguments: Vec<&str> = tests.split(' ').collect();
-    cargo(&arguments, &[("WEIR_GOLDEN_UPDATE", update)])
+    cargo(&words(tests), &[("WEIR_GOLDEN_UPDATE", update)])
 }
 
 /// Runs an experiment with a release build of the lab.
@@ -125,6 +147,16 @@ fn tidy() -> bool {
 }
 
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> bool {
+    let mut command = command(arguments);
+    command.envs(environment.iter().copied());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split(' ').collect()
+}
+
+fn command(arguments: &[&str]) -> Command {
     eprintln!("+ cargo {}", arguments.join(" "));
     let mut command = Command::new(env!("CARGO"));
     // Build scripts that watch these variables would see those of xtask: all that is above them would be built again for
@@ -133,12 +165,8 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> bool {
     for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);
     }
+    command.args(arguments).current_dir(root());
     command
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .current_dir(root())
-        .status()
-        .is_ok_and(|status| status.success())
 }
 
 fn root() -> PathBuf {

@@ -180,7 +180,7 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
         return;
     };
     for address in ["10.77.1.8", "10.77.2.8"] {
-        let answer = elements.ping(&format!("-c 1 -W 2 {address}"));
+        let answer = elements.ping(&format!("-c 1 -W 10 {address}"));
         assert!(
             answer.contains(&format!("bytes from {address}")),
             "{answer}"
@@ -194,12 +194,12 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
     assert!(neighbours.contains(&mac), "{neighbours} {mac}");
 
     // A traceroute sees the FE by the address that the CE has there, and the sink behind it.
-    let hop = elements.ping("-c 1 -W 2 -t 1 10.77.2.2");
+    let hop = elements.ping("-c 1 -W 10 -t 1 10.77.2.2");
     assert!(
         hop.contains("From 10.77.1.8") && hop.contains("Time to live exceeded"),
         "{hop}"
     );
-    let sink = elements.ping("-c 1 -W 2 -t 2 10.77.2.2");
+    let sink = elements.ping("-c 1 -W 10 -t 2 10.77.2.2");
     assert!(sink.contains("bytes from 10.77.2.2"), "{sink}");
 
     let counts = elements.ask_fe("redirect");
@@ -247,7 +247,7 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
     let back = run(
         &elements.control,
         "ping",
-        "-c 1 -W 2 -I edge1.wan 10.77.2.2",
+        "-c 1 -W 10 -I edge1.wan 10.77.2.2",
     )
     .unwrap();
     assert!(back.contains("bytes from 10.77.2.2"), "{back}");
@@ -258,7 +258,7 @@ fn without_its_master_the_router_answers_again() {
     let Some(mut elements) = Elements::new() else {
         return;
     };
-    let hop = elements.ping("-c 1 -W 2 -t 1 10.77.2.2");
+    let hop = elements.ping("-c 1 -W 10 -t 1 10.77.2.2");
     assert!(hop.contains("From 10.77.1.8"), "{hop}");
     // Long before the FE gives up a silent CE, which takes 30 seconds (CEHDI).
     let control = elements.processes[0].id();

@@ -202,7 +202,7 @@ async fn steer(bench: &Bench) {
         Value::Whole(50_000_000)
     );
     assert_eq!(bench.ports()[1]["rate_bps"], 50_000_000);
-    assert!(bench.ping("-c 2 -W 2 10.77.2.2"), "it forwards");
+    assert!(bench.ping("-c 2 -W 10 10.77.2.2"), "it forwards");
     let state = |state: u8| {
         let path = PathData::full(vec![7], vec![state]).unwrap();
         on(1, 1, OperationKind::Set, path)
@@ -217,7 +217,7 @@ async fn steer(bench: &Bench) {
         .collect();
     assert!(reasons.contains(&"disabled"), "{reasons:?}");
     control.configure(state(2)).await; // OperEnable
-    assert!(bench.ping("-c 2 -W 2 10.77.2.2"), "it forwards again");
+    assert!(bench.ping("-c 2 -W 10 10.77.2.2"), "it forwards again");
     route(&mut control).await;
 }
 

@@ -33,8 +33,8 @@ const PRINTING: &[&[&str]] = &[
     &["describe", "fifo"],
     &["completions", "bash"],
     &["manpage"],
-    &["bench", "forwarding", "--packets", "1000"],
-    &["bench", "forwarding", "--packets", "1000", "--json"],
+    &["bench", "encapsulation"],
+    &["bench", "encapsulation", "--json"],
 ];
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, PATIENCE, PING, UNPACED, eventually};
+use common::{ANSWERED, Bench, PATIENCE, PING, UNPACED, eventually};
 use gateway::{CONFIG, bypassed, forwarded, received, rules, stacks, wan};
 use oracle::{Case, Probe, V4, V6};
 use weir_benches::testbed::{MACS, SINK, SOURCE, Testbed, run, udp_frame};
@@ -91,7 +91,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
     let ports = bench.ask(&["show", "ports"]);
     assert!(ports.contains("that transit bypasses: 1"), "{ports}");
     // It still forwards, but refuses to put a configuration in force as if nothing had happened.
-    assert!(bench.ping(PING));
+    assert!(bench.ping(ANSWERED));
     let path = bench.configure(&config.replace("20 Mbit", "30 Mbit"));
     let refused = bench.weir(&["apply", path.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
@@ -149,13 +149,13 @@ fn a_router_may_stop_when_rules_appear() {
         "{}",
         bench.log()
     );
-    assert!(bench.ping(PING));
+    assert!(bench.ping(ANSWERED));
     rules(&bench, FORWARD_DROP);
     assert_eq!(bench.ended().code(), Some(1));
     assert!(bench.log().contains("chain closed"), "{}", bench.log());
     assert!(!bench.ping(PING), "the kernel applies its rule");
     run(&bench.bed.router, "nft", "delete table inet late").unwrap();
-    assert!(bench.ping(PING), "and forwards");
+    assert!(bench.ping(ANSWERED), "and forwards");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_flood_of_pings_at_the_box_keeps_to_its_share_of_the_port() {
     };
     let alone = under_flood(&bench, false, || ());
     bench.start(CONFIG);
-    assert!(bench.ping(PING));
+    assert!(bench.ping(ANSWERED));
     assert_eq!(wan(&bench, "local_dropped.packets"), 0);
     let listener = bench
         .bed
@@ -336,7 +336,7 @@ fn transit_does_not_count_as_the_boxs_own() {
     // The box itself gets 200 kbit/s, and a burst of one second's worth: 25 kB.
     let share = "rate = \"20 Mbit\"\nlocal_share = 0.01";
     bench.start(&CONFIG.replace("rate = \"20 Mbit\"", share));
-    assert!(bench.ping(PING));
+    assert!(bench.ping(ANSWERED));
     let bind = || UdpSocket::bind((SOURCE, 0)).unwrap();
     let sender = bench.bed.source.enter(bind).unwrap();
     let before = received(&bench);

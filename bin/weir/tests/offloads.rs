@@ -231,7 +231,7 @@ fn round_trips(bench: &Bench, superframes_a_second: u32) -> (Duration, usize, u3
             }
             sent
         });
-        let pings = run(&bench.bed.source, "ping", "-c 40 -i 0.05 -W 2 10.77.2.2");
+        let pings = run(&bench.bed.source, "ping", "-c 40 -i 0.05 -W 10 10.77.2.2");
         ends.store(true, Ordering::Relaxed);
         let pings = pings.unwrap_or_else(|error| error.to_string());
         let times = pings.lines().filter_map(|line| {

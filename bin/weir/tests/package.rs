@@ -10,7 +10,6 @@
 
 mod common;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -20,7 +19,7 @@ use std::time::Duration;
 use common::guest::{self, DONE};
 
 /// The guest is emulated, and the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1200);
 /// A stranger has a protected uplink within this time, in seconds.
 const INSTALLED_MAX: f64 = 300.0;
 /// Runs the steps on the console, then ends the machine.
@@ -54,10 +53,8 @@ fn a_stranger_has_a_protected_uplink_in_minutes() {
     let staging = folder.join("files");
     let _ = fs::remove_dir_all(&staging);
     let home = staging.join("root");
-    if !packed(&home, "1") || !packed(&home.join("new"), "2") {
-        println!("skipped: no cargo-deb here, and it cannot be installed");
-        return;
-    }
+    pack(&home, "1");
+    pack(&home.join("new"), "2");
     write(&home.join("readme.sh"), &readme("## Install"));
     write(&home.join("steps.sh"), include_str!("package/steps.sh"));
     let units = staging.join("etc/systemd/system");
@@ -100,35 +97,16 @@ fn a_stranger_has_a_protected_uplink_in_minutes() {
     assert!(took < INSTALLED_MAX);
 }
 
-/// Packs the program that is tested; false where that is not possible.
-fn packed(folder: &Path, revision: &str) -> bool {
+/// Packs the program that is tested.
+fn pack(folder: &Path, revision: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/deb");
     let status = Command::new(script)
         .arg(env!("CARGO_BIN_EXE_weir"))
         .arg(folder)
-        .args(["--fast", "--deb-revision", revision])
+        // An emulated machine takes ten seconds to unpack what this one packs in one.
+        .args([revision, "none"])
         .status();
-    if !status.is_ok_and(|status| status.success()) {
-        return false;
-    }
-    let name = format!("weir_{}-{revision}_amd64.deb", env!("CARGO_PKG_VERSION"));
-    uncompress(&folder.join(name));
-    true
-}
-
-/// The same package without compression: an emulated machine takes ten seconds for what this one packs in one.
-fn uncompress(package: &Path) {
-    let content = package.with_extension("content");
-    let dpkg = |arguments: &[&OsStr]| {
-        let status = Command::new("dpkg-deb").args(arguments).status();
-        assert!(status.unwrap().success());
-    };
-    let (package, folder) = (package.as_os_str(), content.as_os_str());
-    let [none, owner, extract, build] =
-        ["-Znone", "--root-owner-group", "-R", "-b"].map(OsStr::new);
-    dpkg(&[extract, package, folder]);
-    dpkg(&[none, owner, build, folder, package]);
-    fs::remove_dir_all(content).unwrap();
+    assert!(status.unwrap().success());
 }
 
 /// The commands of the first block below a heading of README.

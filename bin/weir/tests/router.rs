@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, PING, eventually};
+use common::{ANSWERED, Bench, eventually};
 use weir_benches::testbed::{SINK, SOURCE, Testbed, run};
 use weir_live::namespace::{Signal, signal};
 use weir_model::observe::Observed;
@@ -80,7 +80,7 @@ fn under_traffic(bench: &Bench, work: impl FnOnce()) -> (u32, u32) {
 
 /// The sink answers; otherwise the test fails and prints the router's tables.
 fn assert_reachable(bench: &Bench) {
-    if let Err(error) = run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.2.2") {
+    if let Err(error) = run(&bench.bed.source, "ping", ANSWERED) {
         panic!(
             "{error}\n{}{}{}",
             bench.ask(&["show", "drops"]),
@@ -95,18 +95,23 @@ fn ping_traceroute_and_tracepath_see_a_router() {
     let Some(bench) = Bench::new(CONFIG) else {
         return;
     };
-    assert!(bench.ping("-c 3 -i 0.05 -W 2 10.77.2.2"));
+    assert!(bench.ping("-c 3 -i 0.05 -W 10 10.77.2.2"));
     eventually("IPv6 works", || {
         bench.ping("-6 -c 3 -i 0.05 -W 2 fd77:2::2")
     });
-    let trace = run(&bench.bed.source, "traceroute", "-n -q 1 -w 2 10.77.2.2").unwrap();
+    let trace = run(&bench.bed.source, "traceroute", "-n -q 1 -w 10 10.77.2.2").unwrap();
     let hops: Vec<_> = trace
         .lines()
         .skip(1)
         .filter_map(|l| l.split_whitespace().nth(1))
         .collect();
     assert_eq!(hops, ["10.77.1.1", "10.77.2.2"], "{trace}");
-    let trace = run(&bench.bed.source, "traceroute", "-6 -n -q 1 -w 2 fd77:2::2").unwrap();
+    let trace = run(
+        &bench.bed.source,
+        "traceroute",
+        "-6 -n -q 1 -w 10 fd77:2::2",
+    )
+    .unwrap();
     assert!(
         trace.contains("fd77:1::1") && trace.contains("fd77:2::2"),
         "{trace}"
@@ -120,7 +125,7 @@ fn ping_traceroute_and_tracepath_see_a_router() {
             .contains("pmtu 1300")
     });
     // Packets that may be fragmented still get through.
-    assert!(bench.ping("-M dont -s 1400 -c 2 -i 0.05 -W 2 10.77.2.2"));
+    assert!(bench.ping("-M dont -s 1400 -c 2 -i 0.05 -W 10 10.77.2.2"));
     assert!(!bench.ping("-M do -s 1400 -c 1 -W 1 10.77.2.2"));
 }
 
@@ -133,8 +138,8 @@ fn what_cannot_be_forwarded_is_answered() {
         Ok(printed) => panic!("somebody answered: {printed}"),
         Err(error) => error.to_string(),
     };
-    assert!(refused("-c 1 -W 2 192.0.2.1").contains("Net Unreachable"));
-    assert!(refused("-c 1 -W 8 10.77.2.99").contains("Host Unreachable"));
+    assert!(refused("-c 1 -W 10 192.0.2.1").contains("Net Unreachable"));
+    assert!(refused("-c 1 -W 20 10.77.2.99").contains("Host Unreachable"));
     run(
         &bench.bed.router,
         "ip",
@@ -151,7 +156,7 @@ fn what_cannot_be_forwarded_is_answered() {
         let routes = bench.ask(&["show", "routes"]);
         routes.contains("prohibit") && routes.contains("blackhole")
     });
-    assert!(refused("-c 1 -W 2 198.51.100.1").contains("Packet filtered"));
+    assert!(refused("-c 1 -W 10 198.51.100.1").contains("Packet filtered"));
     assert!(!refused("-c 1 -W 1 203.0.113.1").contains("nreachable"));
     let drops = bench.ask(&["show", "drops"]);
     for reason in [
@@ -185,9 +190,12 @@ fn every_packet_has_one_hop_less_and_right_checksums() {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let capture = bench.spawner.spawn(&bench.bed.sink, capture).unwrap();
-    thread::sleep(Duration::from_millis(500));
+    eventually("the capture runs", || {
+        let sockets = run(&bench.bed.sink, "ss", "-H0").unwrap();
+        sockets.contains("b0")
+    });
     let (sent, came) = under_traffic(&bench, || {
-        assert!(bench.ping("-c 20 -i 0.02 -W 2 10.77.2.2"));
+        assert!(bench.ping("-c 20 -i 0.02 -W 10 10.77.2.2"));
         thread::sleep(Duration::from_millis(500));
     });
     assert_eq!(sent, came);
@@ -467,7 +475,7 @@ fn a_bridge_is_unseen_and_fails_open() {
     eventually("the bridge passes ARP and ping", || {
         bench.ping("-c 1 -W 1 10.77.9.2")
     });
-    let printed = run(&bench.bed.source, "ping", "-c 1 -W 2 10.77.9.2").unwrap();
+    let printed = run(&bench.bed.source, "ping", "-c 1 -W 10 10.77.9.2").unwrap();
     assert!(
         printed.contains("ttl=64"),
         "a bridge takes no hop: {printed}"
@@ -479,11 +487,9 @@ fn a_bridge_is_unseen_and_fails_open() {
         "{ports}"
     );
     bench.stop("KILL");
-    thread::sleep(Duration::from_secs(1));
-    assert!(
-        bench.ping("-c 1 -W 1 10.77.9.2"),
-        "the kernel's bridge takes over"
-    );
+    eventually("the kernel's bridge takes over", || {
+        bench.ping("-c 1 -W 1 10.77.9.2")
+    });
 }
 
 #[test]
@@ -637,9 +643,11 @@ fn a_capture_shows_what_left_and_why_the_rest_did_not() {
     );
 
     // Only lost packets at one port, until five are captured, to standard output.
-    let running = capture("--port wan --drops --packets 5 --seconds 600 --snap 34");
-    thread::sleep(Duration::from_millis(300));
-    send(100);
+    let mut running = capture("--port wan --drops --packets 5 --seconds 600 --snap 34");
+    eventually("five are captured", || {
+        send(100);
+        running.try_wait().unwrap().is_some()
+    });
     let ended = running.wait_with_output().unwrap();
     let packets = read_capture(&ended.stdout);
     assert_eq!(packets.len(), 5);
@@ -687,7 +695,7 @@ fn observe_says_who_is_held_back_and_when_that_ends() {
         command.args(all.split_whitespace()).stdout(Stdio::piped());
         command.spawn().unwrap()
     };
-    assert!(bench.ping(PING)); // the neighbours are known
+    assert!(bench.ping(ANSWERED)); // the neighbours are known
     let own = observe("--seconds 8 --event held-back --proto udp --port-number 5000");
     let other = observe("--seconds 8 --event held-back --port-number 5001");
     let drops = observe("--seconds 8 --event drop --port-number 5000");
@@ -751,7 +759,7 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
             .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    assert!(bench.ping(PING)); // the neighbours are known
+    assert!(bench.ping(ANSWERED)); // the neighbours are known
     let file = bench.folder.join("own.pcapng");
     let captured =
         start("capture --host 10.77.2.0/24 --port-number 5001 --seconds 1.5 --out own.pcapng");

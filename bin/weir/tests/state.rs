@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Bench, PING, UNPACED};
+use common::{ANSWERED, Bench, PING, UNPACED};
 use gateway::{CONFIG, wan};
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_model::Value;
@@ -248,7 +248,7 @@ fn what_is_refused_is_named_before_a_start_and_permitted_by_its_key() {
     for case in CASES {
         sh(&bench, case.set);
         assert_eq!(
-            bench.ping(PING),
+            bench.ping(if case.passes { ANSWERED } else { PING }),
             case.passes,
             "the kernel alone: {}",
             case.set
@@ -285,7 +285,7 @@ fn what_is_refused_is_named_before_a_start_and_permitted_by_its_key() {
 fn while_a_router_runs_the_kernel_forwards_until_what_is_refused_is_gone() {
     let Some(mut bench) = bench() else { return };
     bench.start(CONFIG);
-    assert!(bench.ping(PING));
+    assert!(bench.ping(ANSWERED));
     for case in CASES {
         let began = Instant::now();
         sh(&bench, case.set);
@@ -306,7 +306,7 @@ fn while_a_router_runs_the_kernel_forwards_until_what_is_refused_is_gone() {
         });
         let before = wan(&bench, "sent.packets");
         assert_eq!(
-            bench.ping(PING),
+            bench.ping(if case.passes { ANSWERED } else { PING }),
             case.passes,
             "the kernel forwards: {}",
             case.set
@@ -455,7 +455,7 @@ fn the_key_permits_it_while_the_router_runs_and_a_reload_is_refused() {
     );
     let set = bench.weir(&["set", "bypass_rules=true"]);
     assert!(set.status.success(), "{set:?}");
-    assert!(!is_handed_back(&bench) && bench.ping(PING));
+    assert!(!is_handed_back(&bench) && bench.ping(ANSWERED));
     let set = bench.weir(&["set", "bypass_rules=false"]);
     assert!(set.status.success(), "{set:?}");
     bench.eventually("handed back again", || {
@@ -464,7 +464,7 @@ fn the_key_permits_it_while_the_router_runs_and_a_reload_is_refused() {
     // It ends in order while the kernel forwards.
     assert_eq!(bench.stop("TERM").code(), Some(0));
     sh(&bench, "ip rule del pref 90");
-    assert!(bench.ping(PING), "the kernel alone");
+    assert!(bench.ping(ANSWERED), "the kernel alone");
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn rules_of_the_box_itself_and_routes_to_a_third_interface_start_a_router() {
     assert_eq!(notes.len(), 1, "{said}");
     assert!(notes[0].contains("tun0 (10.99.0.0/24)"), "{said}");
     bench.start(CONFIG);
-    assert!(bench.ping(PING) && !is_handed_back(&bench));
+    assert!(bench.ping(ANSWERED) && !is_handed_back(&bench));
 }
 
 #[test]
@@ -516,7 +516,7 @@ fn a_bridge_hands_back_to_the_bridge_of_the_kernel_and_to_nobody_else() {
     bench.eventually("found", || {
         bench.ask(&["show", "kernel"]).contains("chain early")
     });
-    assert!(!is_handed_back(&bench) && bench.ping(PING));
+    assert!(!is_handed_back(&bench) && bench.ping(ANSWERED));
     sh(
         &bench,
         "ip link add br0 type bridge forward_delay 0; ip link set r0 master br0; ip link set r1 master br0; ip link set br0 up",

@@ -13,7 +13,7 @@ use weir_fuzz_targets::{TARGETS, Target};
 /// Gives the mutations.
 const SEED: u64 = 1;
 /// Time for the mutations of each target. All of them together take less than a minute on two processors.
-const TIME: Duration = Duration::from_secs(4);
+const TIME: Duration = Duration::from_secs(2);
 /// Targets side by side.
 const JOBS: usize = 2;
 

@@ -214,7 +214,7 @@ async fn arrivals(case: Case, combine: usize, count: u8) -> Vec<usize> {
     }
     let mut found = Vec::new();
     while found.iter().sum::<usize>() < usize::from(count) {
-        let message = timeout(Duration::from_secs(2), ce.incoming.recv()).await;
+        let message = timeout(LONG, ce.incoming.recv()).await;
         found.push(redirects(
             &message.expect("loopback loses nothing").unwrap(),
         ));

@@ -75,10 +75,10 @@ fn the_kernel_forwards_nothing_while_a_guard_lives() {
         ] {
             assert!(pings(&a, own), "{own}");
         }
-        assert!(succeeds("ping -c 1 -W 1 10.0.2.2"));
-        assert!(succeeds("ping -c 1 -W 1 fd00:1::2"));
+        assert!(succeeds("ping -c 1 -W 10 10.0.2.2"));
+        assert!(succeeds("ping -c 1 -W 10 fd00:1::2"));
         assert!(succeeds(
-            &a.command("ping -c 1 -W 1 -b 10.0.1.255 -q; true")
+            &a.command("ping -c 1 -W 10 -b 10.0.1.255 -q; true")
         ));
         assert!(tap_sees(&a, "10.0.2.2"), "the tap is before the guard");
 

@@ -594,6 +594,7 @@ mod tests {
     /// Every point that a table, a claim or a picture needs is run.
     #[test]
     fn every_place_is_one_point() {
+        let mut counted = BTreeSet::new();
         for recipe in papers().iter().flat_map(|paper| &paper.results) {
             let of_claims = recipe.claims.iter().flat_map(|claim| {
                 let conditions = claim.conditions.iter();
@@ -611,7 +612,10 @@ mod tests {
                     "{}: {at}",
                     recipe.id
                 );
-                assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
+                // Many claims are about the same place.
+                if counted.insert(at.to_string()) {
+                    assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
+                }
             }
         }
     }

@@ -24,9 +24,11 @@ use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
 
 /// Longest time that a test waits for something.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Arguments of `ping` on the source: does the sink answer?
 pub(crate) const PING: &str = "-c 1 -W 1 10.77.2.2";
+/// The same where it must, which may take its time on a busy machine.
+pub(crate) const ANSWERED: &str = "-c 1 -W 10 10.77.2.2";
 /// Two ports without a rate.
 pub(crate) const UNPACED: &str = "\
 [port.lan]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weir_northbound::client;
 
-use crate::common::{PING, eventually, eventually_or};
+use crate::common::{ANSWERED, PING, eventually, eventually_or};
 use crate::stage::{CE, FE, Stage, Wire};
 
 #[test]
@@ -87,7 +87,7 @@ fn an_operator_lets_an_fe_without_a_ce_forward() {
     // With a CE it is as before: it forwards while there is one.
     let mut ce = stage.start_ce();
     stage.in_sync();
-    assert!(stage.ping(PING));
+    assert!(stage.ping(ANSWERED));
     ce.signal("TERM");
     ce.ended();
     eventually_or("it stops again", || fe.log(), || !stage.ping(PING));

@@ -94,7 +94,7 @@ fn a_ce_that_is_not_there() {
     eventually("the log has the reason", || {
         fe.log().contains("cannot connect to 127.0.0.1:6704")
     });
-    assert!(stage.ping(crate::common::PING));
+    assert!(stage.ping(crate::common::ANSWERED));
 }
 
 #[test]

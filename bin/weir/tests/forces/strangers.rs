@@ -116,7 +116,7 @@ fn a_local_user_is_no_ce() {
         || fe.log().contains("no association"),
     );
     assert_eq!(stage.rate(), 0);
-    assert!(stage.ping(crate::common::PING));
+    assert!(stage.ping(crate::common::ANSWERED));
     local.0.kill().unwrap();
     let mut said = String::new();
     local
@@ -139,11 +139,13 @@ fn a_local_user_is_no_ce() {
     fe.signal("TERM");
     assert!(fe.ended().success());
     let fe = stage.start_fe_as(FE, &plain.replace("insecure = false", "insecure = true"));
-    assert!(
-        fe.log()
-            .contains("whoever answers there steers this router"),
-        "{}",
-        fe.log()
+    eventually_or(
+        "the FE warns",
+        || fe.log(),
+        || {
+            let warning = "whoever answers there steers this router";
+            fe.log().contains(warning)
+        },
     );
     let of_ce = stage
         .ce_config("")

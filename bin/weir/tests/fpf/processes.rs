@@ -183,7 +183,7 @@ fn what_no_encapsulation_matches_is_not_sent_round() {
     assert_eq!(network.echoes(1000), PACKETS);
     let answer = network.ping_from_c("10.0.6.2").unwrap_err();
     assert!(answer.contains("Net Unreachable"), "{answer}");
-    let transit = run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2");
+    let transit = run(&network.nodes["s"], "ping", "-c 1 -W 10 10.0.6.2");
     let answer = transit.unwrap_err().to_string();
     assert!(answer.contains("Net Unreachable"), "{answer}");
     let drops = network.weir("c", &["show", "drops"]);
@@ -208,7 +208,7 @@ fn with_a_table_of_their_own_other_packets_follow_the_main_one() {
     assert!(network.ping_from_c("-t 3 10.0.6.2").is_ok());
     assert!(network.ping_from_c("-t 2 10.0.6.2").is_err());
     assert_eq!(network.sent("c", "d") - before.1, 2);
-    assert!(run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok());
+    assert!(run(&network.nodes["s"], "ping", "-c 1 -W 10 10.0.6.2").is_ok());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use weir_benches::testbed::{MACS, SINK, Testbed};
 use weir_live::device::Device;
 
 use crate::bench::{CONFIG, ip, sysctl};
-use crate::common::{Bench, eventually};
+use crate::common::{ANSWERED, Bench, eventually};
 use crate::frames::receive_all;
 
 /// Sources, and whether Linux forwards them with rp_filter 0, 1 and 2. The default route leads to
@@ -142,9 +142,9 @@ fn sources_are_checked_as_the_kernel_does() {
     bench.start(CONFIG);
     for (all, own, mode) in settings {
         set_rp_filter(&bench, all, own);
-        thread::sleep(Duration::from_millis(200)); // the setting is followed
-        let seen = from_all(&bench);
-        assert_eq!(seen, expected(mode), "weir, rp_filter {all} and {own}");
+        bench.eventually(&format!("weir follows rp_filter {all} and {own}"), || {
+            from_all(&bench) == expected(mode)
+        });
     }
     assert_eq!(to_all(&bench), BTreeSet::new(), "weir");
     let drops = bench.ask(&["show", "drops"]);
@@ -179,7 +179,7 @@ fn the_configuration_counts_before_the_kernels_setting() {
         v6("fd77:2::1"), // the router's own
     ];
     bench.start(&CONFIG.replacen("\n[port.wan]", "\nsource_check = \"off\"\n[port.wan]", 1));
-    assert!(bench.ping("-c 1 -W 2 10.77.2.2"));
+    assert!(bench.ping(ANSWERED));
     eventually("IPv6 works", || bench.ping("-6 -c 1 -W 1 fd77:2::2"));
     let seen =
         |names: &[&str]| -> BTreeSet<String> { names.iter().map(|n| (*n).to_owned()).collect() };

@@ -17,10 +17,11 @@ fn a_start_duplicates_nothing() {
     let Some(hosts) = Hosts::new() else { return };
     let stream = Stream::begin(&hosts);
     let _router = hosts.start("a", CONFIG);
-    thread::sleep(Duration::from_millis(200));
-    let ports = hosts.ask(&["show", "ports", "--json"], "a");
-    let ports: serde_json::Value = serde_json::from_str(&ports).unwrap();
-    assert!(ports[1]["sent"]["packets"].as_u64() > Some(400), "{ports}");
+    eventually("the router sends", || {
+        let ports = hosts.ask(&["show", "ports", "--json"], "a");
+        let ports: serde_json::Value = serde_json::from_str(&ports).unwrap();
+        ports[1]["sent"]["packets"].as_u64() > Some(400)
+    });
     let count = stream.end();
     assert_parted(&count, 1);
 }
@@ -58,7 +59,7 @@ fn a_second_signal_ends_the_drain() {
     let Some(hosts) = Hosts::new() else { return };
     let mut router = hosts.start("a", &CONFIG.replace("50 Mbit", "1 Mbit"));
     let stream = Stream::begin(&hosts);
-    thread::sleep(Duration::from_millis(200));
+    eventually("the queue is full", || dropped(&hosts) > 0);
     router.signal("TERM");
     eventually("it drains", || router.log().contains("queues drain"));
     let signalled = Instant::now();

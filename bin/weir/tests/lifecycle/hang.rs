@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::common::{Hosts, PING, Router, eventually, eventually_or, kill};
+use super::common::{ANSWERED, Hosts, Router, eventually, eventually_or, kill};
 use super::stream::{CONFIG, Stream, count};
 use weir_northbound::client;
 
@@ -272,7 +272,7 @@ fn a_router_that_crashes_again_and_again_ends() {
         "{}",
         router.log()
     );
-    assert!(hosts.ping(PING));
+    assert!(hosts.ping(ANSWERED));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn what_ends_a_router_ends_it_between_two_children_too() {
     hosts.configure("a", &CONFIG.replace("r0", "nowhere"));
     crash(&router);
     assert_eq!(router.ended().code(), Some(2), "{}", router.log());
-    assert!(hosts.ping(PING));
+    assert!(hosts.ping(ANSWERED));
 }
 
 #[test]

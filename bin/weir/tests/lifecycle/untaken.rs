@@ -61,7 +61,7 @@ fn a_port_whose_rules_the_kernel_refuses_is_in_force_and_the_kernel_forwards() {
     );
     assert!(!is_guarded(&hosts, "r0") && is_guarded(&hosts, "r1"));
     let before = received(&hosts, "lan");
-    let ping = || run(&hosts.bed.source, "ping", "-c 3 -i 0.01 -W 1 10.77.2.2").unwrap();
+    let ping = || run(&hosts.bed.source, "ping", "-c 3 -i 0.01 -W 10 10.77.2.2").unwrap();
     ping(); // by way of the kernel there, and of the router back
     assert_eq!(received(&hosts, "lan"), before);
 
@@ -95,7 +95,7 @@ fn a_port_whose_interface_is_down_is_shown_down_and_works_when_it_is_up() {
     assert!(!is_guarded(&hosts, "r0"));
     hosts.ip("link set r0 up");
     eventually("the port works", || is_guarded(&hosts, "r0"));
-    run(&hosts.bed.source, "ping", "-c 3 -W 1 10.77.2.2").unwrap();
+    run(&hosts.bed.source, "ping", "-c 3 -W 10 10.77.2.2").unwrap();
     eventually("it receives", || received(&hosts, "lan") > 0);
     assert!(router.log().contains("port back"), "{}", router.log());
 }

@@ -223,15 +223,19 @@ pub(crate) fn compare(bench: &mut Bench, config: &str, cases: &[Case]) {
         .iter()
         .map(|case| {
             shell(&bench.bed.router, case.setup);
+            let mut came: Vec<_> = case.probes.iter().map(|probe| ends.send(probe)).collect();
             // The kernel limits errors by sender: a second later it has another one.
-            let patiently = |probe| match ends.send(probe) {
-                came if came.is_empty() => {
-                    thread::sleep(Duration::from_millis(1100));
-                    ends.send(probe)
+            let mut is_limited = came.iter().any(Vec::is_empty);
+            while is_limited {
+                thread::sleep(Duration::from_millis(1100));
+                is_limited = false;
+                for (probe, came) in case.probes.iter().zip(&mut came) {
+                    if came.is_empty() {
+                        *came = ends.send(probe);
+                        is_limited |= !came.is_empty();
+                    }
                 }
-                came => came,
-            };
-            let came = case.probes.iter().map(patiently).collect();
+            }
             shell(&bench.bed.router, case.undo);
             shell(&bench.bed.router, RESTORE);
             came

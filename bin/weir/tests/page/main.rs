@@ -259,7 +259,7 @@ fn a_router_forwards_without_its_page_and_moves_it() {
         .unwrap()
         .unwrap();
     bench.start(CONFIG);
-    assert!(bench.ping(common::PING));
+    assert!(bench.ping(common::ANSWERED));
     bench.eventually("the log says it", || {
         bench.log().contains("the page cannot listen there")
     });

@@ -130,9 +130,9 @@ impl Peer {
     }
 }
 
-/// Waits until `holds`, for at most five seconds.
+/// Waits until `holds`, for at most thirty seconds.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(30);
     while !holds() {
         assert!(Instant::now() < end, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(2));
