@@ -6,6 +6,8 @@
 //! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
 //! - `cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]`: an experiment of the lab
 //!   (`lab/examples/experiments`)
+//! - `cargo xtask search [ROUNDS] [SEED]`: searches for the loads that harm honest traffic most behind the default discipline
+//!   (`data/discipline/examples/search`)
 
 mod lines;
 mod tidy;
@@ -28,11 +30,14 @@ fn main() -> ExitCode {
         ["lines", folder] => lines(Path::new(folder)),
         ["golden"] => golden(false),
         ["golden", "--update"] => golden(true),
-        ["compare" | "attacks" | "everyday" | "hostile" | "peers", ..] => experiment(&words),
+        ["compare" | "attacks" | "everyday" | "hostile" | "peers", ..] => {
+            example("weir-lab", "experiments", &words)
+        }
+        ["search", ref numbers @ ..] => example("weir-discipline", "search", numbers),
         _ => {
             eprintln!(
                 "usage: cargo xtask ci | tidy | lines [FOLDER] | golden [--update] | peers [SCENARIO...] | compare [SCENARIO...] | \
-                 attacks [SCENARIO...] | everyday [SCENARIO...] | hostile [TABLE...]"
+                 attacks [SCENARIO...] | everyday [SCENARIO...] | hostile [TABLE...] | search [ROUNDS] [SEED]"
             );
             return ExitCode::from(2);
         }
@@ -112,19 +117,19 @@ fn golden(update: bool) -> bool {
     cargo(&words(tests), &[("WEIR_GOLDEN_UPDATE", update)])
 }
 
-/// Runs an experiment with a release build of the lab.
-fn experiment(words: &[&str]) -> bool {
+/// Runs a release build of an example with these arguments.
+fn example(package: &str, name: &str, arguments: &[&str]) -> bool {
     let run = [
         "run",
         "--release",
         "--locked",
         "-p",
-        "weir-lab",
+        package,
         "--example",
-        "experiments",
+        name,
         "--",
     ];
-    cargo(&[&run, words].concat(), &[])
+    cargo(&[&run, arguments].concat(), &[])
 }
 
 fn lines(root: &Path) -> bool {

@@ -419,4 +419,6 @@ impl Discipline for TripleFair {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -8,16 +8,16 @@ use super::time::REBASE;
 use super::*;
 use crate::rig::{Rig, gauge};
 
-fn params() -> Params {
+pub(super) fn params() -> Params {
     Params::new(&Settings::defaults(MANUAL.parameters)).unwrap()
 }
 
-fn queues() -> TripleFair {
+pub(super) fn queues() -> TripleFair {
     TripleFair::new(params())
 }
 
 /// A rig whose flow `n` has the source and the destination that `of` says.
-fn rig(flows: usize, of: impl Fn(usize) -> (u32, u32)) -> Rig {
+pub(super) fn rig(flows: usize, of: impl Fn(usize) -> (u32, u32)) -> Rig {
     let mut rig = Rig::new(flows);
     for flow in 0..flows {
         let (source, destination) = of(flow);
