@@ -24,7 +24,7 @@ pub(super) const NONE: u16 = u16::MAX;
 /// No shared queue.
 const NO_QUEUE: u16 = u16::MAX;
 /// Packets of a source after which it is trusted.
-const TRUSTED: u8 = 32;
+const TRUSTED: u8 = 16;
 /// All strangers at a destination together count as this many sources at most.
 const STRANGERS: u64 = 2;
 /// The share of the link that a source with one queue asks of its destination: shares are in 256ths.

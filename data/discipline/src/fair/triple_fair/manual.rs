@@ -32,32 +32,38 @@ and a destination to which a thousand sources send has no more than another one 
 Who is light. Each flow, each source and each destination has a clock, which its bytes advance by their
 price, and which an idle time sets right. A clock that is not ahead of the virtual time has used no more
 than its share. A flow whose queue was empty is light if it is at most one full frame ahead, and its hosts
-at most two. The hosts of a familiar flow, of which eight packets have been served, may be sixteen frames
-ahead. Light queues have their turns before heavy ones, each kind in the order of arrival: familiar flows
-that are less than half a frame ahead, new flows, other familiar ones, all of sources that have been
-served 64 packets; then flows of strangers. The heavy flows of a host pay for its light flows: a host has
-one share, not one share of each kind. The light flows of a host may always have a fiftieth of what all
-heavy flows have.
+at most two. The hosts of a familiar flow, of which two packets have been served, may be eight frames
+ahead, or sixteen if it is less than half a frame ahead. Light queues have their turns before heavy ones,
+each kind in the order of arrival: familiar flows that are less than half a frame ahead, new flows, other
+familiar ones, all of sources that have been served 16 packets; then flows of strangers. The heavy flows of
+a host pay for its light flows: a host has one share, not one share of each kind. For other sources those
+of a destination pay no more than for themselves. The light flows of a host may always have a 47th of what
+all heavy flows have, and the familiar ones a 25th.
 
-Strangers are sources of which fewer than 64 packets were served. All of them at a destination have one
-more clock together, with the weight of one or two sources. While heavy queues wait, strangers have at
-most every other byte. Once they are 32 frames ahead at a destination, further flows of theirs are refused
-there, and light packets of strangers that have waited for 100 ms are dropped, down to 64 flows. Forged
-addresses stay strangers.
+Strangers are sources of which fewer than 16 packets were served. All of them at a destination have one
+more clock together, with the weight of one or two sources. While heavy queues of trusted sources wait, all
+strangers have at most every other byte. Once they are 32 frames ahead at a destination, further flows of
+theirs are refused there, and light packets of strangers that have waited for 100 ms are dropped, down to
+64 flows. The last eighth of the queues, and half of the memory for hosts, is for trusted sources. Forged
+addresses that change all the time stay strangers; one that is forged 16 times is trusted.
 
-Bounds. A light packet of a trusted source waits for the packet that is being sent, and for light packets
-of its kind or an earlier kind that arrived before it: at most 17 full frames of familiar flows and 3 of
-new flows from each source. It never waits for another heavy packet. Heavy queues send 9 kB after each 9
-kB of strangers, and no trusted host sends more than its share and these credits before them. So no queue
-starves under any traffic. Every step takes a time that does not depend on the number of flows, but for
-the walk that finds the fullest host, once in up to 64 drops.
+Bounds. A light packet of a trusted source waits for the packet that is being sent, for light packets of its
+kind that came before it, and for those of earlier kinds: from each source at most 17 full frames of
+familiar flows and 3 of new ones, and 11 and 2 more for each doubling between the loads of the destinations
+to which that source sends. It never waits for heavy packets, nor for strangers. The virtual time stands
+still while only light queues have turns, so a flow within its share may become heavy then; it waits for at
+most 9 kB of strangers, and for what each source is ahead. Heavy queues send 9 kB after each 9 kB of
+strangers, and no trusted host sends more than its share and these credits before them. So no queue starves
+under any traffic. A step takes a time that does not depend on the number of flows, but for the walk that
+finds the fullest host (once in up to 64 drops, at worst for each packet) and the drop of what is late in one
+queue.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and
 falls slowly: one sender with a long round trip keeps the link. With many busy queues each keeps up to
 four more packets, because a sender with fewer than four under way notices a loss only by its timer. A
-queue that stays above its target for a second of drops is of senders who ignore them: it loses its
-packets that have waited for 100 ms, down to two, counts as a stranger's, and pays at least the mean price
+queue that has been six frames longer than what it keeps at each turn for a second, and late, is of senders
+who ignore drops: it loses its packets that have waited for 100 ms, down to two, counts as a stranger's, and pays at least the mean price
 of trusted sources. Shared queues lose such packets, too. When the limit is reached, whoever has most
 packets (times the active hosts of its end) loses up to 64 at the head of its longest queue.
 
@@ -77,7 +83,7 @@ the product.
 An attacker with one address has one source's share, whatever it opens, and also if it sends a packet
 whenever its queue has run empty; with forged addresses it has what its destination has, and with forged
 addresses and destinations half of the link. Whom it attacks shares its part with the attack: trusted
-sources keep a third of it or more. An attacker with a thousand real addresses and destinations gets a
+sources keep a quarter of it or more. An attacker with a thousand real addresses and destinations gets a
 thousand shares. A host that floods from a thousand ports may lose its own call.",
     parameters: &[
         HOSTS.id(1),
