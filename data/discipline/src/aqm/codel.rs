@@ -200,13 +200,6 @@ impl State {
         self.dropping = false;
     }
 
-    /// Whether the time has come for drops, `span` ago or earlier, and the wait has not fallen below the target since.
-    #[inline]
-    pub(crate) fn is_above_for(&self, span: Span, now: Instant) -> bool {
-        let since = self.above_until;
-        since.is_some_and(|since| now.since(since) >= span)
-    }
-
     /// Whether a packet that waited for `sojourn` may be dropped (`ok_to_drop` of RFC 8289); `bytes` remain
     /// behind it in the queue, and `bytes_max` is the length of the longest packet seen.
     fn ok_to_drop(

@@ -203,8 +203,8 @@ impl TripleFair {
         }
     }
 
-    /// Charges the hosts of a flow for a packet. Returns how far they were ahead of the virtual time, or zero within a
-    /// credit of so many full frames.
+    /// Charges the hosts of a flow for a packet. Returns how far they were ahead of the virtual time, or zero within
+    /// this credit, in full frames.
     #[inline]
     fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64, credit: u64) -> u64 {
         let now = self.time.hosts;

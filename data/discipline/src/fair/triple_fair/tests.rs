@@ -206,7 +206,7 @@ fn honest_of(
 
 #[test]
 fn strangers_without_end_leave_half_of_the_link() {
-    // Each source sends so many packets in a row and is not seen again, to one of these destinations.
+    // Each source sends some packets in a row and is not seen again, to one of these destinations.
     for destinations in [1, 5, 20, 200, 40_000] {
         for train in [1, 2, 4, 15] {
             let of = |flow: usize| match flow {
