@@ -32,8 +32,6 @@ const LOAD_MEMORY: u64 = 32_768;
 
 /// Packets of a flow after which it is familiar.
 pub(super) const FAMILIAR_PACKETS: u8 = 2;
-/// Packets of a flow that count for its hosts even while it is heavy, so that short flows do not have a share of their own.
-pub(super) const YOUNG_PACKETS: u8 = 8;
 
 /// Where a queue waits for a turn: in a list of light ones, by precedence, or elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +83,7 @@ pub(super) struct Queue {
     pub(super) waits: Waits,
     /// The next queue in its list.
     pub(super) behind: u16,
-    /// Packets of its flow that were served, up to [`YOUNG_PACKETS`].
+    /// Packets of its flow that were served, up to [`FAMILIAR_PACKETS`].
     pub(super) seen: u8,
     /// The sums of its source and of its destination for which it has paid.
     pub(super) paid: [u32; 2],

@@ -19,7 +19,7 @@ use weir_base::Span;
 
 use super::TripleFair;
 use super::hosts::{Host, ONE, advance};
-use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits, YOUNG_PACKETS};
+use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
 
 /// Full frames that a flow may be ahead of its share and still be light.
@@ -238,7 +238,7 @@ impl TripleFair {
         self.busy -= 1;
         if at < FLOWS {
             self.busy_flows -= 1;
-            self.flows.rests(at, queue.seen >= FAMILIAR_PACKETS);
+            self.flows.rests(at, queue.seen == FAMILIAR_PACKETS);
         }
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             hosts.leave(host);
@@ -276,7 +276,7 @@ impl TripleFair {
             self.ends[0].trust(queue.hosts[0]);
         }
         if at < FLOWS {
-            queue.seen = (queue.seen + 1).min(YOUNG_PACKETS);
+            queue.seen = (queue.seen + 1).min(FAMILIAR_PACKETS);
         }
         self.count_row(turn.from, bytes);
         if turn.from.is_heavy() {
@@ -319,7 +319,8 @@ impl TripleFair {
         let queue = &self.queues[turn.queue];
         let source = self.ends[0].get(queue.hosts[0]);
         let is_trusted = source.is_some_and(Host::is_trusted);
-        if turn.queue < FLOWS && (!is_trusted || queue.seen < YOUNG_PACKETS) {
+        if turn.queue < FLOWS && (!is_trusted || queue.seen < FAMILIAR_PACKETS) {
+            // Flows of two packets would have twice their host's share if only their first ones counted.
             let (price, hosts) = (self.price(queue), queue.hosts);
             self.charge(hosts, &price, self.head_bytes(queue), 0);
         }
@@ -445,7 +446,7 @@ impl TripleFair {
             flow: [flows * load, light(flows * load)],
             source: load,
             strangers: (!has_lasted).then(of_strangers),
-            kind: usize::from(has_lasted && queue.seen >= FAMILIAR_PACKETS),
+            kind: usize::from(has_lasted && queue.seen == FAMILIAR_PACKETS),
         }
     }
 
