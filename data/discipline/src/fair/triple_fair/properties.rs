@@ -12,7 +12,7 @@ const FRAME: u64 = 1514;
 const STRANGERS: usize = 5000;
 
 /// Rounds within which a queue has its turn.
-const ROUNDS: u64 = 200;
+const ROUNDS: u64 = 400;
 
 /// Sources with some flows each, sources that come once, and a flow of its own: number 0.
 #[derive(Clone, Debug)]

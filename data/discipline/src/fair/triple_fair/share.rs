@@ -347,7 +347,10 @@ impl TripleFair {
 
     /// A heavy packet pays its own price, and for the light flows of its hosts.
     fn charge_heavy(&mut self, at: usize, bytes: u64) {
-        self.time.pass(self.queues[at].tag, bytes, self.wire_max);
+        // A stranger may have its turn before its time, which does not pass for that.
+        let (tag, first) = (self.queues[at].tag, self.turns[0].first());
+        let now = first.map_or(tag, |(first, _)| tag.min(first));
+        self.time.pass(now, bytes, self.wire_max);
         self.ask(at);
         let queue = &self.queues[at];
         let price = self.price(queue);
