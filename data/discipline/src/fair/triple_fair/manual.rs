@@ -37,7 +37,7 @@ ahead, or sixteen if it is less than half a frame ahead. Light queues have their
 each kind in the order of arrival: familiar flows that are less than half a frame ahead, new flows, other
 familiar ones, all of sources that have been served 16 packets; then flows of strangers. The heavy flows of
 a host pay for its light flows: a host has one share, not one share of each kind. For other sources those
-of a destination pay no more than for themselves. The light flows of a host may always have a 45th of what
+of a destination pay no more than for themselves. The light flows of a host may always have a fiftieth of what
 all heavy flows have, and the familiar ones a 25th.
 
 Strangers are sources of which fewer than 16 packets were served. All of them at a destination have one

@@ -1,14 +1,14 @@
 //! The two virtual times: that of the flows, and that of the hosts.
 //!
 //! The flows' time is the start tag of the latest heavy packet. The hosts' times pass with it, but never more slowly than
-//! allows the light flows of each host a 45th of the bytes of all heavy flows, and the familiar ones among them a
+//! allows the light flows of each host a fiftieth of the bytes of all heavy flows, and the familiar ones among them a
 //! twenty-fifth, for any number of hosts: a name server among a thousand busy hosts needs more than one of their shares.
 
 use super::hosts::ONE;
 use super::turns::TAG_MAX;
 
 /// The light flows of a host may always send the bytes of all heavy flows divided by this: any flows, and familiar ones.
-const LEAST_PARTS: [u64; 2] = [45, 25];
+const LEAST_PARTS: [u64; 2] = [50, 25];
 /// Full frames by which the hosts' times may lag: the flows' time passes in steps.
 const SLACK: u64 = 2;
 /// The greatest time before both restart near zero.
