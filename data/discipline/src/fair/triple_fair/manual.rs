@@ -55,17 +55,18 @@ still while only light queues have turns, so a flow within its share may become 
 most 9 kB of strangers, and for what each source is ahead. Heavy queues send 9 kB after each 9 kB of
 strangers, and no trusted host sends more than its share and these credits before them. So no queue starves
 under any traffic. A step takes a time that does not depend on the number of flows, but for the walk that
-finds the fullest host (once in up to 64 drops, at worst for each packet) and the drop of what is late in one
-queue.
+finds the fullest host (once in up to 64 drops, at worst for each packet) and the drop of what is late in
+one queue.
 
 Each queue is under CoDel. Its target is the greater of its own and 100 ms divided by the busy queues; its
 own begins at `target`, doubles (to 40 ms) when the queue runs empty within a second after a drop, and
 falls slowly: one sender with a long round trip keeps the link. With many busy queues each keeps up to
 four more packets, because a sender with fewer than four under way notices a loss only by its timer. A
-queue that has been six frames longer than what it keeps at each turn for a second, and late, is of senders
-who ignore drops: it loses its packets that have waited for 100 ms, down to two, counts as a stranger's, and pays at least the mean price
-of trusted sources. Shared queues lose such packets, too. When the limit is reached, whoever has most
-packets (times the active hosts of its end) loses up to 64 at the head of its longest queue.
+queue that has been six frames longer than what it keeps at each turn for a second, and late, is of
+senders who ignore drops: it loses its packets that have waited for 100 ms, down to two, counts as a
+stranger's, and pays at least the mean price of trusted sources. Shared queues lose such packets, too.
+When the limit is reached, whoever has most packets (times the active hosts of its end) loses up to 64 at
+the head of its longest queue.
 
 Defaults. Target and interval are RFC 8290's. The limit is 0.5 s of full frames at 100 Mbit/s. The number
 of queues is fixed; with this limit all state is in 1 MB. This is room for a thousand hosts with two flows

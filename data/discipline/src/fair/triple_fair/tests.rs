@@ -232,7 +232,7 @@ fn a_call_is_remembered_in_a_flood_of_strangers() {
             0..11 => (flow as u32, flow as u32),
             _ => (flow as u32, 100 + (flow % destinations) as u32),
         };
-        let mut rig = rig(80_000, of);
+        let mut rig = rig(60_000, of);
         let mut discipline = queues();
         for packet in 0..30 {
             rig.offer(&mut discipline, packet % 10, 1000);
@@ -246,7 +246,7 @@ fn a_call_is_remembered_in_a_flood_of_strangers() {
             }
             for _ in 0..4 * u32::from(step >= 12_000) {
                 rig.offer(&mut discipline, stranger, 1000);
-                stranger = 11 + (stranger - 10) % 79_000;
+                stranger = 11 + (stranger - 10) % 59_000;
             }
             let packet = rig.take(&mut discipline).unwrap();
             match packet.slot.0 as usize {
