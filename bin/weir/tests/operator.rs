@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::Bench;
+use common::{ANSWERED, Bench};
 use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_lfb::class::classes;
@@ -108,7 +108,7 @@ fn tables_say_how_fast_how_long_and_why() {
     assert!(ask(&bench, &["show", "hogs"]).contains("No flow is a hog now"));
     assert!(ask(&bench, &["show", "flows"]).contains("`fan` has one"));
     assert!(ask(&bench, &["show", "drops"]).contains("Since the start"));
-    run(&bench.bed.source, "ping", "-c 1 -W 10 10.77.2.2").unwrap();
+    run(&bench.bed.source, "ping", ANSWERED).unwrap();
     under_flood(&bench, || {
         bench.eventually("the flood is a hog that loses packets", || {
             json(&bench, "hogs")[0]["dropped_packets"].as_u64() > Some(0)
@@ -206,7 +206,7 @@ fn a_table_is_drawn_again_until_nobody_reads() {
 #[test]
 fn every_answer_is_of_its_class() {
     let Some(bench) = bench("") else { return };
-    run(&bench.bed.source, "ping", "-c 1 -W 10 10.77.2.2").unwrap();
+    run(&bench.bed.source, "ping", ANSWERED).unwrap();
     for class in classes() {
         let answer: weir_model::Value = bench.get(&api::path_of(class));
         let kind = match class.key {
@@ -284,7 +284,7 @@ fn the_log_says_what_happened_and_by_whom() {
     ask(&bench, &["set", "port.wan.rate=6 Mbit"]);
     let refused = bench.weir(&["set", "port.wan.rate=6M"]);
     assert_eq!(refused.status.code(), Some(2));
-    run(&bench.bed.source, "ping", "-c 1 -W 10 10.77.2.2").unwrap();
+    run(&bench.bed.source, "ping", ANSWERED).unwrap();
     bench.signal("HUP");
     bench.eventually("SIGHUP is obeyed", || bench.log().contains("SIGHUP"));
     run(

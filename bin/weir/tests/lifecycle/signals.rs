@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use weir_benches::testbed::run;
 
-use super::common::{Hosts, eventually};
+use super::common::{ANSWERED, Hosts, eventually};
 use super::stream::CONFIG;
 
 /// Number of moments during a start at which a signal is tried.
@@ -36,7 +36,7 @@ fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
             assert!(!tables.contains("weir"), "moment {n}: {tables}");
         }
     }
-    run(&hosts.bed.source, "ping", "-c 1 -W 10 10.77.2.2").unwrap();
+    run(&hosts.bed.source, "ping", ANSWERED).unwrap();
     hosts.start("b", CONFIG); // no claim is left either
 }
 

@@ -8,8 +8,8 @@ const LIMBS: usize = 2;
 const GENES: usize = 15;
 /// Addresses that can be forged.
 const FORGED: u32 = 1 << 22;
-/// Packets of a forged address, at most. With more it would be as good as one of the attacker's own.
-const FORGED_LIFE: u32 = 60;
+/// Packets of a forged address, at most: with one more its source is trusted, as good as one of the attacker's own.
+const FORGED_LIFE: u32 = 15;
 
 /// All loads of a class of attackers: each gene is from 0 to 1.
 #[derive(Clone)]

@@ -59,7 +59,7 @@ fn fair(addresses: Option<u32>, limbs: &[Limb], offered: f64) -> [f64; 2] {
     let left = 1.0 - offered.min(shares / (shares + HEAVY as f64));
     let of_victim = match addresses {
         Some(addresses) => 1.0 / f64::from(1 + addresses),
-        None => 1.0 / 3.0,
+        None => 1.0 / 4.0,
     };
     let is_attacked = limbs.iter().any(|limb| limb.to_victim > 0.0);
     let of_victim = match is_attacked {

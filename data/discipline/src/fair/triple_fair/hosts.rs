@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]   a host to which queues refer stays; of the others a stranger
-//!    referred    1   0   0   1   0   0   0   1     makes room first, then a trusted host
-//!    trusted     0   1   0   1   0   0   0   1
+//!    referred    1   0   0   1   0   0   0   1     makes room first, then a trusted host, if more than half of the
+//!    trusted     0   1   0   1   0   0   0   1     set are trusted
 //! ```
 //!
 //! Of 256 sets at each end, one is read for each packet whose flow has no queue.
@@ -124,12 +124,9 @@ impl Host {
         price: u64,
         credit: u64,
     ) -> u64 {
-        let ahead = self.clocks[kind].saturating_sub(now[kind]);
-        self.clocks[0] = self.clocks[0].max(now[0]) + bytes * price;
-        match ahead > credit * price {
-            true => ahead,
-            false => 0,
-        }
+        let ahead = beyond(self.clocks[kind], now[kind], credit * price);
+        advance(&mut self.clocks[0], now[0], bytes * price);
+        ahead
     }
 
     /// Its flows share this queue from now on, or none.
@@ -138,12 +135,16 @@ impl Host {
     }
 }
 
-/// Advances a clock. Returns how far it was ahead of `now`, or zero within `credit`.
+/// Advances a clock.
 #[inline]
-pub(super) fn advance(clock: &mut u64, now: u64, cost: u64, credit: u64) -> u64 {
-    let before = (*clock).max(now);
-    *clock = before + cost;
-    match before - now {
+pub(super) fn advance(clock: &mut u64, now: u64, cost: u64) {
+    *clock = (*clock).max(now) + cost;
+}
+
+/// How far a clock is ahead of `now`, or zero within `credit`.
+#[inline]
+pub(super) fn beyond(clock: u64, now: u64, credit: u64) -> u64 {
+    match clock.saturating_sub(now) {
         ahead if ahead > credit => ahead,
         _ => 0,
     }
@@ -198,6 +199,12 @@ impl Hosts {
     #[inline]
     pub(super) fn get_mut(&mut self, at: u16) -> Option<&mut Host> {
         self.hosts.get_mut(usize::from(at))
+    }
+
+    /// Whether the host at this place, if any, has lasted.
+    #[inline]
+    pub(super) fn is_trusted(&self, at: u16) -> bool {
+        self.get(at).is_some_and(Host::is_trusted)
     }
 
     /// A queue refers to the host with this hash, which takes the place of one that is forgotten; none if queues refer

@@ -4,8 +4,8 @@
 //!   short      [ a b ]     familiar flows of trusted sources, at most half a frame ahead of their share
 //!   new        [ c ]       unfamiliar flows of trusted sources
 //!   long       [ d ]       other familiar flows of trusted sources
-//!   strange    [ e f ]     flows of strangers after their first turn      together at most half of the link
-//!   unknown    [ g h i ]   other flows of strangers                       while heavy flows wait
+//!   strange    [ e f ]     flows of strangers after their first turn      at most half of the link, together with
+//!   unknown    [ g h i ]   other flows of strangers                       heavy strangers, while trusted ones wait
 //! ```
 
 use super::queue::{Queue, Waits};

@@ -130,7 +130,7 @@ impl TripleFair {
 
     /// Whether the queues of flows that are left are for trusted sources, and this is none.
     fn is_reserved(&self, source: u16) -> bool {
-        self.busy_flows >= DIVIDED && !self.ends[0].get(source).is_some_and(Host::is_trusted)
+        self.busy_flows >= DIVIDED && !self.ends[0].is_trusted(source)
     }
 
     /// The queue that the flows of this host share from now on; none if all are taken.

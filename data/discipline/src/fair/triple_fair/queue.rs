@@ -24,8 +24,8 @@ const TARGET_MAX: Span = Span::from_millis(40);
 /// A queue that runs empty within this time after a drop had a target that was too short.
 const SOON: Span = Span::from_secs(1);
 
-/// Drops that have not shortened a queue for this long show that its sender does not respond to them.
-pub(super) const STUBBORN: Span = Span::from_secs(1);
+/// A queue that has been too long at each of its turns for this time is of a sender who does not respond to drops.
+const STUBBORN: Span = Span::from_secs(1);
 
 /// Bytes over which a shared queue takes the mean of its destinations' loads.
 const LOAD_MEMORY: u64 = 32_768;
@@ -56,6 +56,15 @@ pub(super) enum Waits {
 }
 
 impl Waits {
+    /// Where a heavy queue waits.
+    #[inline]
+    pub(super) fn heavy(is_trusted: bool) -> Self {
+        match is_trusted {
+            true => Self::Heavy,
+            false => Self::Crowd,
+        }
+    }
+
     /// Whether it is among heavy ones.
     #[inline]
     pub(super) fn is_heavy(self) -> bool {

@@ -13,12 +13,13 @@
 //! A flow whose queue was empty is light if neither the flow nor its hosts are ahead by more than a small credit: it has
 //! the next turn, and is charged at once. Otherwise it is heavy, and begins at the latest of these times. A host has one
 //! share for its light and its heavy flows, so the heavy flows pay for the light ones: the sum of what they pay for only
-//! grows, and each heavy flow pays for the growth since its previous turn.
+//! grows, and each heavy flow pays for the growth since its previous turn. Heavy flows of strangers have an order of their
+//! own, so that all strangers together have half of the link while heavy flows of trusted sources wait.
 
 use weir_base::Span;
 
 use super::TripleFair;
-use super::hosts::{Host, ONE, advance};
+use super::hosts::{Host, ONE, advance, beyond};
 use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
 
@@ -72,16 +73,6 @@ pub(super) struct Price {
     strangers: Option<u64>,
     /// Which of its hosts' clocks and credits count for it: those of all flows, or those of familiar ones.
     kind: usize,
-}
-
-impl Price {
-    /// Where its flow waits while it is heavy.
-    fn heavy(&self) -> Waits {
-        match self.strangers {
-            None => Waits::Heavy,
-            Some(_) => Waits::Crowd,
-        }
-    }
 }
 
 /// Which order of heavy queues it is.
@@ -164,12 +155,12 @@ impl TripleFair {
                 (Some(_), _) => Waits::Unknown,
             };
             let list = queue.waits as usize;
-            self.time.latest[0] = self.time.latest[0].max(queue.tag);
+            self.time.latest_tag = self.time.latest_tag.max(queue.tag);
             self.light[list].push(&mut self.queues[..], at);
             self.owe(hosts, &price, bytes);
             return;
         }
-        queue.waits = price.heavy();
+        queue.waits = Waits::heavy(price.strangers.is_none());
         queue.tag = tag.max(now + ahead).min(TAG_MAX);
         let (tag, waits) = (queue.tag, queue.waits);
         for (end, hosts) in self.ends.iter_mut().enumerate() {
@@ -189,9 +180,10 @@ impl TripleFair {
         let [sources, destinations] = &mut self.ends;
         let mut both = [sources.get_mut(hosts[0]), destinations.get_mut(hosts[1])];
         if price.kind == 1 {
-            for (host, price) in both.iter_mut().flatten().zip([price.source, ONE]) {
-                let clock = &mut host.clocks[1];
-                *clock = (*clock).max(self.time.hosts[1]) + bytes * price;
+            for (host, price) in both.iter_mut().zip([price.source, ONE]) {
+                let Some(host) = host else { continue };
+                advance(&mut host.clocks[1], self.time.hosts[1], bytes * price);
+                self.time.latest[1] = self.time.latest[1].max(host.clocks[1]);
             }
         }
         let (host, owed) = match both {
@@ -221,11 +213,12 @@ impl TripleFair {
             latest = latest.max(destination.clocks[0]);
             if let Some(price) = price.strangers {
                 let clock = &mut destination.strangers_clock;
-                ahead = ahead.max(advance(clock, now[0], bytes * price, credit * price));
+                ahead = ahead.max(beyond(*clock, now[0], credit * price));
+                advance(clock, now[0], bytes * price);
                 latest = latest.max(*clock);
             }
         }
-        self.time.latest[1] = self.time.latest[1].max(latest);
+        self.time.latest[0] = self.time.latest[0].max(latest);
         ahead
     }
 
@@ -317,17 +310,13 @@ impl TripleFair {
     /// A heavy queue waits for another turn, perhaps no longer among the same ones.
     fn again(&mut self, turn: Turn) {
         let queue = &self.queues[turn.queue];
-        let source = self.ends[0].get(queue.hosts[0]);
-        let is_trusted = source.is_some_and(Host::is_trusted);
+        let is_trusted = self.ends[0].is_trusted(queue.hosts[0]);
         if turn.queue < FLOWS && (!is_trusted || queue.seen < FAMILIAR_PACKETS) {
             // Flows of two packets would have twice their host's share if only their first ones counted.
             let (price, hosts) = (self.price(queue), queue.hosts);
             self.charge(hosts, &price, self.head_bytes(queue), 0);
         }
-        let waits = match is_trusted {
-            true => Waits::Heavy,
-            false => Waits::Crowd,
-        };
+        let waits = Waits::heavy(is_trusted);
         let queue = &mut self.queues[turn.queue];
         let turns = &mut self.turns[of_strangers(turn.from)];
         if waits == turn.from {
@@ -372,7 +361,7 @@ impl TripleFair {
         }
         // A stranger that had to wait for others has no claim to what it has missed.
         queue.tag = (queue.tag.max(self.time.flows) + cost).min(TAG_MAX);
-        self.time.latest[0] = self.time.latest[0].max(queue.tag);
+        self.time.latest_tag = self.time.latest_tag.max(queue.tag);
     }
 
     /// Whether new flows of this source are so far ahead of its share that further new flows share one queue.
@@ -389,7 +378,7 @@ impl TripleFair {
     /// there can be more strangers than any queue holds.
     #[inline]
     pub(super) fn is_overrun(&self, hosts: [u16; 2]) -> bool {
-        if self.ends[0].get(hosts[0]).is_some_and(Host::is_trusted) {
+        if self.ends[0].is_trusted(hosts[0]) {
             return false;
         }
         self.ends[1].get(hosts[1]).is_some_and(|host| {

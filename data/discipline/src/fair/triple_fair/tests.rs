@@ -335,6 +335,37 @@ fn an_idle_hour_is_a_pardon() {
 }
 
 #[test]
+fn an_empty_queue_forgives_everything() {
+    // Sixty hosts have a busy flow each, and twenty flows of another one become familiar. Then these have all of their credit.
+    let mut rig = rig(80, |flow| (flow.min(60) as u32, flow.min(60) as u32));
+    let mut discipline = queues();
+    for packet in 0..180 {
+        rig.offer(&mut discipline, packet % 60, 1000);
+    }
+    for step in 0..20_000 {
+        if step % 40 == 0 {
+            rig.offer(&mut discipline, 60 + step / 40 % 20, 700);
+        }
+        let flow = rig.take(&mut discipline).unwrap().slot.0 as usize;
+        if flow < 60 {
+            rig.offer(&mut discipline, flow, 1000);
+        }
+    }
+    while rig.take(&mut discipline).is_some() {}
+    for flow in 60..80 {
+        rig.offer(&mut discipline, flow, 700);
+    }
+    while rig.take(&mut discipline).is_some() {}
+    discipline.settle();
+    for hosts in &discipline.ends {
+        for host in (0..hosts::HOSTS).filter_map(|at| hosts.get(at as u16)) {
+            let mut clocks = host.clocks.iter().zip(discipline.time.hosts);
+            assert!(clocks.all(|(clock, now)| *clock <= now), "{host:?}");
+        }
+    }
+}
+
+#[test]
 fn a_call_does_not_wait_for_its_own_host() {
     // A host has fifty busy flows and a call; two others have two each. The call sends a packet in every 200th step.
     let of = |flow: usize| match flow {
@@ -347,6 +378,7 @@ fn a_call_does_not_wait_for_its_own_host() {
     for step in 0..60_000 {
         let is_trusted = step > 20_000;
         if step % 200 == 0 {
+            assert!(!is_trusted || since.is_none(), "sent at {since:?}");
             rig.offer(&mut discipline, 0, 200);
             since = Some(step);
         }
@@ -357,7 +389,7 @@ fn a_call_does_not_wait_for_its_own_host() {
         }
         rig.now += Span::from_micros(240);
         let packet = rig.take(&mut discipline);
-        if packet.as_ref().is_some_and(|packet| packet.slot.0 == 0)
+        if packet.is_some_and(|packet| packet.slot.0 == 0)
             && let Some(sent) = since.take()
         {
             assert!(!is_trusted || step <= sent + 2, "{}", step - sent);
@@ -396,6 +428,54 @@ fn strangers_leave_a_trusted_source_its_part_of_their_victim() {
         served[0] > 900,
         "a third of what is left, or more: {served:?}"
     );
+}
+
+#[test]
+fn a_victim_keeps_its_part_beside_a_sender_of_one_packet_at_a_time() {
+    // Eight hosts have a flow each; flow 0 goes to the same place as the attacker's and a call's packets. The attacker, one
+    // address, sends a packet from the next of its ports when the latest has left.
+    for ports in [1, 2, 11, 50] {
+        let of = |flow: usize| match flow {
+            0..8 => (flow as u32, flow as u32),
+            8 => (8, 0),
+            _ => (9, 0),
+        };
+        let mut rig = rig(9 + ports, of);
+        let mut discipline = queues();
+        for packet in 0..24 {
+            rig.offer(&mut discipline, packet % 8, 1000);
+        }
+        let (mut victim, mut others, mut late, mut port) = (0, 0, 0, 0);
+        for step in 0..60_000 {
+            rig.now += Span::from_micros(120);
+            if step % 167 == 0 {
+                rig.offer(&mut discipline, 8, 200);
+            }
+            if step == 20_000 {
+                rig.offer(&mut discipline, 9, 500);
+            }
+            let packet = rig.take(&mut discipline).unwrap();
+            let counts = u32::from(step > 20_000);
+            match packet.slot.0 as usize {
+                8 => {
+                    late +=
+                        counts * u32::from(rig.now.since(packet.enqueued) > Span::from_millis(3))
+                }
+                flow @ 0..8 => {
+                    victim += counts * u32::from(flow == 0);
+                    others += counts * u32::from(flow > 0);
+                    rig.offer(&mut discipline, flow, 1000);
+                }
+                _ => {
+                    port = (port + 1) % ports;
+                    rig.offer(&mut discipline, 9 + port, 500);
+                }
+            }
+        }
+        let part = f64::from(victim) * 7.0 / f64::from(others);
+        assert!(part > 0.24, "{ports} ports: {part}");
+        assert!(late <= 12, "{ports} ports: {late} of 240 late");
+    }
 }
 
 #[test]
@@ -632,52 +712,4 @@ fn check(discipline: &TripleFair) -> Result<(), TestCaseError> {
         prop_assert_eq!(hosts.trusted_mean(), mean);
     }
     Ok(())
-}
-
-#[test]
-fn a_victim_keeps_its_part_beside_a_sender_of_one_packet_at_a_time() {
-    // Eight hosts have a flow each; flow 0 goes to the same place as the attacker's and a call's packets. The attacker, one
-    // address, sends a packet from the next of its ports when the latest has left.
-    for ports in [1, 2, 11, 50] {
-        let of = |flow: usize| match flow {
-            0..8 => (flow as u32, flow as u32),
-            8 => (8, 0),
-            _ => (9, 0),
-        };
-        let mut rig = rig(9 + ports, of);
-        let mut discipline = queues();
-        for packet in 0..24 {
-            rig.offer(&mut discipline, packet % 8, 1000);
-        }
-        let (mut victim, mut others, mut late, mut port) = (0, 0, 0, 0);
-        for step in 0..60_000 {
-            rig.now += Span::from_micros(120);
-            if step % 167 == 0 {
-                rig.offer(&mut discipline, 8, 200);
-            }
-            if step == 20_000 {
-                rig.offer(&mut discipline, 9, 500);
-            }
-            let packet = rig.take(&mut discipline).unwrap();
-            let counts = u32::from(step > 20_000);
-            match packet.slot.0 as usize {
-                8 => {
-                    late +=
-                        counts * u32::from(rig.now.since(packet.enqueued) > Span::from_millis(3))
-                }
-                flow @ 0..8 => {
-                    victim += counts * u32::from(flow == 0);
-                    others += counts * u32::from(flow > 0);
-                    rig.offer(&mut discipline, flow, 1000);
-                }
-                _ => {
-                    port = (port + 1) % ports;
-                    rig.offer(&mut discipline, 9 + port, 500);
-                }
-            }
-        }
-        let part = f64::from(victim) * 7.0 / f64::from(others);
-        assert!(part > 0.24, "{ports} ports: {part}");
-        assert!(late <= 12, "{ports} ports: {late} of 240 late");
-    }
 }

@@ -1,4 +1,4 @@
-//! The two virtual times: that of the flows, and that of the hosts.
+//! The virtual times: that of the flows, and two of the hosts.
 //!
 //! The flows' time is the start tag of the latest heavy packet. The hosts' times pass with it, but never more slowly than
 //! allows the light flows of each host a fiftieth of the bytes of all heavy flows, and the familiar ones among them a
@@ -16,14 +16,16 @@ pub(super) const REBASE: u64 = TAG_MAX / 4;
 /// The time from which they restart.
 const KEPT: u64 = REBASE / 4;
 
-/// The two times.
+/// The times.
 #[derive(Debug, Default)]
 pub(super) struct Time {
     /// The flows' time.
     pub(super) flows: u64,
     /// The hosts' times: for flows of any kind, and for familiar ones.
     pub(super) hosts: [u64; 2],
-    /// The greatest tag and the greatest clock that were given.
+    /// The greatest tag that was given.
+    pub(super) latest_tag: u64,
+    /// The greatest clock of each kind.
     pub(super) latest: [u64; 2],
     /// How far the hosts' times are behind their least parts.
     behind: [u64; 2],
@@ -45,8 +47,10 @@ impl Time {
 
     /// Nothing is queued: forgives all service beyond a share.
     pub(super) fn settle(&mut self) {
-        self.flows = self.flows.max(self.latest[0]);
-        self.hosts = self.hosts.map(|now| now.max(self.latest[1]));
+        self.flows = self.flows.max(self.latest_tag);
+        for (now, latest) in self.hosts.iter_mut().zip(self.latest) {
+            *now = (*now).max(latest);
+        }
         self.behind = [0; 2];
     }
 
@@ -60,12 +64,11 @@ impl Time {
         let from = |now: u64| now.saturating_sub(KEPT);
         let (of_flows, of_hosts) = (from(self.flows), self.hosts.map(from));
         self.flows -= of_flows;
-        for (now, from) in self.hosts.iter_mut().zip(of_hosts) {
-            *now -= from;
+        self.latest_tag = self.latest_tag.saturating_sub(of_flows);
+        for (kind, from) in of_hosts.into_iter().enumerate() {
+            self.hosts[kind] -= from;
+            self.latest[kind] = self.latest[kind].saturating_sub(from);
         }
-        // A clock of familiar flows is never later than the other one of its host.
-        self.latest[0] = self.latest[0].saturating_sub(of_flows);
-        self.latest[1] = self.latest[1].saturating_sub(of_hosts[0]);
         Some((of_flows, of_hosts))
     }
 }
