@@ -5,12 +5,15 @@
 //!                 |       |
 //!  queues       [ 17 ]  [ 4 ]    idle      0 1 1 0 1 ..    a bit for each queue: it is empty
 //!                                recent    0 0 1 0 1 ..    it became empty after the hand had passed its word
-//!                                familiar  0 0 1 0 0 ..    its flow is familiar, and was recent in the hand's last pass
+//!                                familiar  0 0 1 0 0 ..    its flow is familiar, and has sent lately
 //! ```
 //!
-//! A queue to evict is found as by a clock with a second chance, and a third one for familiar flows: a hand goes over the
-//! words of bits, and takes the queues that have been empty since it passed them last. Flows that are mistaken for one
-//! share a queue, in order.
+//! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
+//! that have been empty since it passed them last. In a flood it passes in less time than between two packets of a call. So
+//! familiar flows of trusted sources keep their queues for a second or two of silence: flows of trusted sources take those
+//! only if no other one is idle, and strangers never. Flows that are mistaken for one share a queue, in order.
+
+use weir_base::{Instant, Span};
 
 use super::places::{Places, WAYS};
 use super::queue::FLOWS;
@@ -19,6 +22,8 @@ use super::queue::FLOWS;
 const SETS: usize = 4 * FLOWS / WAYS;
 /// Words of a bit for each queue.
 const WORDS: usize = FLOWS / 64;
+/// A flow whose queue has been empty for this time, or for up to twice as long, is no longer familiar.
+const FAMILIAR_FOR: Span = Span::from_secs(1);
 /// No place.
 const NONE: u16 = u16::MAX;
 
@@ -37,6 +42,8 @@ pub(super) struct Flows {
     familiar: [u64; WORDS],
     /// The word where the hand is.
     hand: usize,
+    /// When familiar flows were looked through.
+    aged: Instant,
 }
 
 impl Flows {
@@ -51,6 +58,7 @@ impl Flows {
             recent: [0; WORDS],
             familiar: [0; WORDS],
             hand: 0,
+            aged: Instant::ZERO,
         }
     }
 
@@ -62,12 +70,21 @@ impl Flows {
     }
 
     /// Gives an idle queue to the flow with this hash, which has none; returns the queue, and whether another flow had
-    /// it. None if all hold packets, or all of this flow's set.
-    pub(super) fn claim(&mut self, hash: u64) -> Option<(usize, bool)> {
+    /// it. None if all hold packets, or all of this flow's set, or a stranger would have to take one of a familiar flow.
+    pub(super) fn claim(
+        &mut self,
+        hash: u64,
+        for_stranger: bool,
+        now: Instant,
+    ) -> Option<(usize, bool)> {
+        if now.since(self.aged) >= FAMILIAR_FOR {
+            self.aged = now;
+            self.age();
+        }
         let set = Places::<SETS>::set(hash);
         let queue = match self.taken[set] {
-            u8::MAX => self.idle_of(set)?,
-            _ => self.oldest()?,
+            u8::MAX => self.idle_of(set, for_stranger)?,
+            _ => self.oldest(for_stranger)?,
         };
         let before = usize::from(self.places[queue]);
         let evicted = before != usize::from(NONE);
@@ -100,27 +117,38 @@ impl Flows {
     }
 
     /// An idle queue that has been so for long.
-    fn oldest(&mut self) -> Option<usize> {
-        // In the second round nothing is recent, in the third one nothing is spared.
-        for _ in 0..=3 * WORDS {
+    fn oldest(&mut self, for_stranger: bool) -> Option<usize> {
+        // In the second round nothing unfamiliar is recent, in the fourth one nothing is, in the fifth one nothing is spared.
+        let rounds = if for_stranger { 2 } else { 5 };
+        for step in 0..rounds * WORDS {
             let word = self.hand;
             let old = self.idle[word] & !self.recent[word] & !self.familiar[word];
             if old != 0 {
                 return Some(64 * word + old.trailing_zeros() as usize);
             }
-            self.familiar[word] &= self.recent[word];
-            self.recent[word] = 0;
+            match step < 2 * WORDS {
+                true => self.recent[word] &= self.familiar[word],
+                false => self.familiar[word] &= std::mem::take(&mut self.recent[word]),
+            }
             self.hand = (word + 1) % WORDS;
         }
         None
     }
 
+    /// What has been idle since this was called last is no longer familiar.
+    fn age(&mut self) {
+        for (familiar, recent) in self.familiar.iter_mut().zip(&mut self.recent) {
+            *familiar &= std::mem::take(recent);
+        }
+    }
+
     /// An idle queue of a flow in a full set.
     #[cold]
-    fn idle_of(&self, set: usize) -> Option<usize> {
+    fn idle_of(&self, set: usize, for_stranger: bool) -> Option<usize> {
         let queues = &self.queues[set * WAYS..][..WAYS];
         let mut queues = queues.iter().map(|queue| usize::from(*queue));
-        queues.find(|queue| self.idle[queue / 64] >> (queue % 64) & 1 == 1)
+        let spared = |word: usize| self.familiar[word] * u64::from(for_stranger);
+        queues.find(|queue| (self.idle[queue / 64] & !spared(queue / 64)) >> (queue % 64) & 1 == 1)
     }
 
     /// Whether a flow has this queue.
@@ -151,11 +179,15 @@ mod tests {
         let mut flows = Flows::new();
         let hash = |flow: u64| flow.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for flow in 0..FLOWS as u64 {
-            let (queue, evicted) = flows.claim(hash(flow)).unwrap();
+            let (queue, evicted) = flows.claim(hash(flow), false, Instant::ZERO).unwrap();
             assert!(!evicted);
             flows.wakes(queue);
         }
-        assert_eq!(flows.claim(hash(999)), None, "all hold packets");
+        assert_eq!(
+            flows.claim(hash(999), false, Instant::ZERO),
+            None,
+            "all hold packets"
+        );
         for flow in 0..FLOWS as u64 {
             flows.rests(flows.find(hash(flow)).unwrap(), false);
         }
@@ -166,11 +198,45 @@ mod tests {
                 .expect("a flow that sends keeps its queue");
             flows.wakes(queue);
             flows.rests(queue, false);
-            let (queue, evicted) = flows.claim(hash(other)).unwrap();
+            let (queue, evicted) = flows.claim(hash(other), false, Instant::ZERO).unwrap();
             assert!(evicted);
             flows.wakes(queue);
             flows.rests(queue, false);
         }
+    }
+
+    #[test]
+    fn a_stranger_does_not_take_the_queue_of_a_familiar_flow() {
+        let mut flows = Flows::new();
+        let hash = |flow: u64| flow.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut now = Instant::ZERO + FAMILIAR_FOR;
+        let sends = |flows: &mut Flows, flow, is_familiar, for_stranger, now| {
+            let queue = flows.find(hash(flow));
+            let queue = queue.or_else(|| Some(flows.claim(hash(flow), for_stranger, now)?.0))?;
+            flows.wakes(queue);
+            flows.rests(queue, is_familiar);
+            Some(queue)
+        };
+        // Half of the queues are of familiar flows. Strangers have the other half, whatever comes.
+        let familiar = FLOWS as u64 / 2;
+        let of_familiar: Vec<_> = (0..familiar)
+            .map(|flow| sends(&mut flows, flow, true, false, now))
+            .collect();
+        for stranger in 0..50_000 {
+            let queue = sends(&mut flows, 100_000 + stranger, false, true, now);
+            assert!(queue.is_some() && !of_familiar.contains(&queue));
+        }
+        // A flow that sends within the time stays familiar; others do not.
+        for _ in 0..3 {
+            now += FAMILIAR_FOR;
+            assert_eq!(sends(&mut flows, 7, true, false, now), of_familiar[7]);
+            for stranger in 0..2000 {
+                sends(&mut flows, 200_000 + stranger, false, true, now);
+            }
+        }
+        assert_eq!(flows.find(hash(7)), of_familiar[7]);
+        let left = (0..familiar).filter(|flow| flows.find(hash(*flow)).is_some());
+        assert!(left.count() < 100);
     }
 
     proptest! {
@@ -196,7 +262,7 @@ mod tests {
                 }
                 let set = Places::<SETS>::set;
                 let of_set = holds.keys().filter(|other| set(**other) == set(hash)).count();
-                match found.or_else(|| Some(flows.claim(hash)?.0)) {
+                match found.or_else(|| Some(flows.claim(hash, false, Instant::ZERO)?.0)) {
                     Some(queue) => {
                         prop_assert!(holds.values().all(|other| *other != queue));
                         prop_assert_eq!(flows.find(hash), Some(queue));

@@ -268,8 +268,9 @@ impl Hosts {
         }
     }
 
-    /// A host has become trusted.
-    pub(super) fn trust(&mut self, at: u16) {
+    /// A host has become trusted: it begins anew, because strangers pay for all strangers at their destination.
+    pub(super) fn trust(&mut self, at: u16, now: u64) {
+        self.hosts[usize::from(at)].clocks[0] = now;
         self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
     }
 

@@ -36,16 +36,18 @@ at most two. The hosts of a familiar flow, of which two packets have been served
 ahead, or sixteen if it is less than half a frame ahead. Light queues have their turns before heavy ones,
 each kind in the order of arrival: familiar flows that are less than half a frame ahead, new flows, other
 familiar ones, all of sources that have been served 16 packets; then flows of strangers. The heavy flows of
-a host pay for its light flows: a host has one share, not one share of each kind. For other sources those
-of a destination pay no more than for themselves. The light flows of a host may always have a fiftieth of what
-all heavy flows have, and the familiar ones a 25th.
+a host pay for its light flows: a host has one share, not one share of each kind. They pay seven times as
+much as for themselves at most, and those of a destination for other sources once, so that they never stop.
+A familiar flow of small packets, of which less than a frame waits, pays only for itself. The light flows of
+a host may always have a fiftieth of what all heavy flows have, and the familiar ones a 25th.
 
 Strangers are sources of which fewer than 16 packets were served. All of them at a destination have one
 more clock together, with the weight of one or two sources. While heavy queues of trusted sources wait, all
 strangers have at most every other byte. Once they are 32 frames ahead at a destination, further flows of
 theirs are refused there, and light packets of strangers that have waited for 100 ms are dropped, down to
-64 flows. The last eighth of the queues, and half of the memory for hosts, is for trusted sources. Forged
-addresses that change all the time stay strangers; one that is forged 16 times is trusted.
+64 flows. The last eighth of the queues, and half of the memory for hosts, is for trusted sources, and a
+familiar flow of theirs keeps its queue for a second of silence, whatever strangers come. Forged addresses
+that change all the time stay strangers; one that is forged 16 times is trusted.
 
 Bounds. A light packet of a trusted source waits for the packet that is being sent, for light packets of its
 kind that came before it, and for those of earlier kinds: from each source at most 17 full frames of

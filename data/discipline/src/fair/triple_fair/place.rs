@@ -1,5 +1,6 @@
 //! Which queue a packet comes to.
 
+use weir_base::Instant;
 use weir_packet::{KeyKind, Packet};
 
 use super::TripleFair;
@@ -57,7 +58,7 @@ impl TripleFair {
         let at = match crowd {
             Some((end, host)) => self.share(end, host),
             None if self.is_reserved(hosts[0]) => None,
-            None => self.claim(flow, hashes, known),
+            None => self.claim(cx.now, flow, hashes, known),
         };
         Some(match at {
             Some(at) if at < FLOWS => at,
@@ -163,11 +164,13 @@ impl TripleFair {
     /// A queue of its own for a flow: one that has been empty for long; none if all hold packets.
     fn claim(
         &mut self,
+        now: Instant,
         flow: u64,
         hashes: [Option<u64>; 2],
         known: [Option<u16>; 2],
     ) -> Option<usize> {
-        let (at, evicted) = self.flows.claim(flow)?;
+        let for_stranger = !self.ends[0].is_trusted(known[0].unwrap_or(NONE));
+        let (at, evicted) = self.flows.claim(flow, for_stranger, now)?;
         self.stats.evicted += u64::from(evicted);
         let queue = &mut self.queues[at];
         // It is empty, and does not wait: the rest is as in a new one.

@@ -13,7 +13,7 @@
 //! A flow whose queue was empty is light if neither the flow nor its hosts are ahead by more than a small credit: it has
 //! the next turn, and is charged at once. Otherwise it is heavy, and begins at the latest of these times. A host has one
 //! share for its light and its heavy flows, so the heavy flows pay for the light ones: the sum of what they pay for only
-//! grows, and each heavy flow pays for the growth since its previous turn. Heavy flows of strangers have an order of their
+//! grows, and each heavy flow pays for the growth since its previous turn, up to a bound. Heavy flows of strangers have an order of their
 //! own, so that all strangers together have half of the link while heavy flows of trusted sources wait.
 
 use weir_base::Span;
@@ -34,6 +34,9 @@ const OVERRUN: u64 = 32;
 /// Divides the price of a light flow, so that a call in a home with fifty busy flows is light. The price is at least that
 /// of a host that is alone at both ends.
 const LIGHT_PART: u64 = 2;
+/// How many times its own price a heavy packet pays at most for the light flows of its source, and for those of other sources
+/// at its destination, which otherwise could take its whole part.
+const MOST_OWED: [u64; 2] = [7, 1];
 /// Bytes of strangers in a row before heavy flows of trusted sources send as many; and of light strangers, before heavy
 /// strangers do.
 const ROW_MAX: u64 = 9_000;
@@ -231,7 +234,9 @@ impl TripleFair {
         self.busy -= 1;
         if at < FLOWS {
             self.busy_flows -= 1;
-            self.flows.rests(at, queue.seen == FAMILIAR_PACKETS);
+            let is_familiar =
+                queue.seen == FAMILIAR_PACKETS && self.ends[0].is_trusted(queue.hosts[0]);
+            self.flows.rests(at, is_familiar);
         }
         for (hosts, host) in self.ends.iter_mut().zip(queue.hosts) {
             hosts.leave(host);
@@ -266,7 +271,7 @@ impl TripleFair {
         let at = turn.queue;
         let queue = &mut self.queues[at];
         if self.ends[0].get_mut(queue.hosts[0]).is_some_and(Host::saw) {
-            self.ends[0].trust(queue.hosts[0]);
+            self.ends[0].trust(queue.hosts[0], self.time.hosts[0]);
         }
         if at < FLOWS {
             queue.seen = (queue.seen + 1).min(FAMILIAR_PACKETS);
@@ -283,6 +288,19 @@ impl TripleFair {
                 self.enter(at);
             }
         }
+    }
+
+    /// Whether a queue that sends this many bytes is of a familiar flow of small packets, and little more waits. It has not
+    /// been light only because it was not empty, and does not pay for those that were.
+    #[inline]
+    fn is_small(&self, at: usize, bytes: u64) -> bool {
+        let queue = &self.queues[at];
+        at < FLOWS
+            && bytes <= self.wire_max / 2
+            && queue.packets.tally().bytes <= self.wire_max
+            && queue.seen == FAMILIAR_PACKETS
+            && !queue.is_stubborn
+            && self.ends[0].is_trusted(queue.hosts[0])
     }
 
     /// Counts what strangers have in a row while others wait.
@@ -349,13 +367,13 @@ impl TripleFair {
             true => bytes * self.ends[1].trusted_mean().max(load) / load,
             false => bytes,
         };
-        let mut cost = counted * price.flow[0];
+        let own = counted * price.flow[0];
+        let (mut cost, is_small) = (own, self.is_small(at, bytes));
         let queue = &mut self.queues[at];
         for (end, hosts) in self.ends.iter().enumerate() {
             if let Some(host) = hosts.get(queue.hosts[end]) {
                 let owed = u64::from(host.owed.wrapping_sub(queue.paid[end])) * ONE;
-                // For other sources it pays as much as for itself, so that they cannot take its whole part.
-                cost += if end == 0 { owed } else { owed.min(cost) };
+                cost += owed.min(own * MOST_OWED[end]) * u64::from(!is_small);
                 queue.paid[end] = host.owed;
             }
         }
@@ -429,14 +447,16 @@ impl TripleFair {
         let has_lasted = source.is_some_and(Host::is_trusted);
         let flows = u64::from(self.source_flows(queue));
         let destination = self.ends[1].get(queue.hosts[1]);
-        let is_trusted = has_lasted && !queue.is_stubborn;
         let comes = source.is_some_and(|host| host.heavy == 0);
-        let load = destination.map_or(u64::from(queue.load), |host| host.price(is_trusted, comes));
+        let price = |is_trusted: bool| {
+            destination.map_or(u64::from(queue.load), |host| host.price(is_trusted, comes))
+        };
+        let load = price(!queue.is_stubborn);
         let of_strangers = || destination.map_or(ONE, Host::strangers_price);
         let light = |price: u64| (price / LIGHT_PART).max(ONE);
         Price {
             flow: [flows * load, light(flows * load)],
-            source: load,
+            source: price(has_lasted && !queue.is_stubborn),
             strangers: (!has_lasted).then(of_strangers),
             kind: usize::from(has_lasted && queue.seen == FAMILIAR_PACKETS),
         }

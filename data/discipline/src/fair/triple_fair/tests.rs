@@ -226,8 +226,9 @@ fn strangers_without_end_leave_half_of_the_link() {
 
 #[test]
 fn a_call_is_remembered_in_a_flood_of_strangers() {
-    // Ten hosts have three packets queued each, and one has a call. Then come four packets of strangers for each that leaves.
-    for destinations in [20, 100, 1000] {
+    // Ten hosts have three packets queued each, and one has a call. Then come four packets of strangers for each that leaves,
+    // after this time: 480 between two packets of the call, or 2400.
+    for (destinations, micros) in [(20, 120), (100, 120), (1000, 120), (200, 20), (1000, 20)] {
         let of = |flow: usize| match flow {
             0..11 => (flow as u32, flow as u32),
             _ => (flow as u32, 100 + (flow % destinations) as u32),
@@ -240,8 +241,8 @@ fn a_call_is_remembered_in_a_flood_of_strangers() {
         let (mut honest, mut calls, mut late) = (0, 0, 0);
         let mut stranger = 11;
         for step in 0..60_000 {
-            rig.now += Span::from_micros(120);
-            if step % 100 == 0 {
+            rig.now += Span::from_micros(micros);
+            if step % (12_000 / micros) == 0 {
                 rig.offer(&mut discipline, 10, 200);
             }
             for _ in 0..4 * u32::from(step >= 12_000) {
@@ -262,7 +263,7 @@ fn a_call_is_remembered_in_a_flood_of_strangers() {
             }
         }
         assert!(honest >= 23_500, "{destinations}: {honest} of 48 000");
-        assert_eq!((calls, late), (480, 0), "{destinations}");
+        assert_eq!((calls, late), (4 * micros, 0), "{destinations}, {micros}");
     }
 }
 
