@@ -348,7 +348,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "goodput_since_kept_mbps.TRAFFIC",
         "sim",
-        "the same since it was let in for good, of flows that were not refused again within 2 s",
+        "payload of a flow that left since it was let in for good, over the time since then, of flows that were not refused again within 2 s, mean",
     ),
     metric(
         "run_after_flows.LINK.TRAFFIC",

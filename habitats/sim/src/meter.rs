@@ -208,7 +208,11 @@ impl Watch {
 
     /// Records that a packet leaves the port.
     pub(crate) fn passed(&mut self, packet: &Packet, flight: &Flight, key: &FlowKey, at: Instant) {
-        self.departed(packet, at, flight.flow, flight.traffic);
+        let payload = u64::from(flight.content.payload()) * u64::from(at >= self.from);
+        let Flight { flow, traffic, .. } = *flight;
+        self.passages
+            .departed(flow, traffic, packet.enqueued, at, payload);
+        self.departed(packet, at, traffic);
         if let Some(trace) = &mut self.trace {
             trace.departed(at, key, &flight.content, packet.ecn);
         }
@@ -231,10 +235,9 @@ impl Watch {
         }
     }
 
-    /// Counts a packet of the flow `flow` of `traffic` that has left.
+    /// Counts a packet of `traffic` that has left.
     #[inline]
-    fn departed(&mut self, packet: &Packet, at: Instant, flow: u32, traffic: u32) {
-        self.passages.departed(flow, traffic, packet.enqueued, at);
+    fn departed(&mut self, packet: &Packet, at: Instant, traffic: u32) {
         if at >= self.from {
             self.sojourn.record(at.since(packet.enqueued));
             self.sent.count(packet.bytes());
@@ -457,11 +460,11 @@ mod tests {
         };
         let second = Instant::ZERO + Span::from_secs(1);
         let mut watch = Watch::new(second, Framing::ETHERNET);
-        watch.departed(&packet(1), second, 0, 0);
+        watch.departed(&packet(1), second, 0);
         watch.track_flows(2);
-        watch.departed(&packet(1), Instant::ZERO, 0, 0); // before the window
-        watch.departed(&packet(1), second, 1, 1);
-        watch.departed(&packet(0), second, 1, 1);
+        watch.departed(&packet(1), Instant::ZERO, 0); // before the window
+        watch.departed(&packet(1), second, 1);
+        watch.departed(&packet(0), second, 1);
         assert_eq!(watch.classes, Some(vec![[0, 0], [1, 1]]));
         assert_eq!((watch.sent.packets, watch.sent_on_wire), (3, 3 * 124));
     }

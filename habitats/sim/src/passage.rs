@@ -29,6 +29,8 @@ pub struct Passage {
     pub passed: Option<Instant>,
     /// Departure of the first packet after which the flow was kept.
     pub kept: Option<Instant>,
+    /// Payload in the window that has left since then.
+    pub kept_bytes: u64,
     /// Time at which its latest packet was refused.
     refused: Instant,
     /// Departure of the latest packet.
@@ -46,6 +48,7 @@ impl Passage {
         offered: None,
         passed: None,
         kept: None,
+        kept_bytes: 0,
         refused: Instant::ZERO,
         latest: Instant::ZERO,
         packets: 0,
@@ -98,15 +101,23 @@ impl Passages {
         passage.kept = passage.kept.filter(|at| now.since(*at) >= KEPT_AFTER);
     }
 
-    /// Records that a packet left which had arrived at `enqueued`.
+    /// Records that a packet left which had arrived at `enqueued`, with this payload in the window.
     #[inline]
-    pub(crate) fn departed(&mut self, flow: u32, traffic: u32, enqueued: Instant, now: Instant) {
+    pub(crate) fn departed(
+        &mut self,
+        flow: u32,
+        traffic: u32,
+        enqueued: Instant,
+        now: Instant,
+        payload: u64,
+    ) {
         let step = now.as_nanos() / SENDING_STEP.as_nanos();
         let passage = self.place(flow);
         // A packet that was queued before the refusal does not prove that the flow is accepted again.
         if passage.kept.is_none() && enqueued >= passage.refused {
-            passage.kept = Some(now);
+            (passage.kept, passage.kept_bytes) = (Some(now), 0);
         }
+        passage.kept_bytes += payload;
         if passage.passed.is_none() {
             passage.passed = Some(now);
         } else if passage.packets >= ESTABLISHED_PACKETS {
@@ -155,9 +166,9 @@ mod tests {
         passages.offered(3, at(200));
         assert_eq!(passages.get(3).passed, None);
         for n in 0..1200 {
-            passages.departed(3, 1, at(5000 + n), at(5000 + n));
+            passages.departed(3, 1, at(5000 + n), at(5000 + n), 100);
         }
-        passages.departed(3, 1, at(9000), at(9000));
+        passages.departed(3, 1, at(9000), at(9000), 100);
         let flow = passages.get(3);
         assert_eq!((flow.offered, flow.passed), (Some(at(100)), Some(at(5000))));
         // From 6199 ms to 9000 ms.
@@ -173,8 +184,8 @@ mod tests {
     #[test]
     fn a_flow_that_has_sent_little_has_no_outage() {
         let mut passages = Passages::default();
-        passages.departed(0, 0, at(0), at(0));
-        passages.departed(0, 0, at(9000), at(9000));
+        passages.departed(0, 0, at(0), at(0), 100);
+        passages.departed(0, 0, at(9000), at(9000), 100);
         assert_eq!(passages.get(0).outage_until(at(20_000), false), None);
     }
 
@@ -182,18 +193,22 @@ mod tests {
     fn a_flow_that_is_refused_at_once_was_not_kept() {
         let mut passages = Passages::default();
         let kept = |passages: &Passages| passages.get(0).kept;
-        passages.departed(0, 0, at(1000), at(1200));
+        passages.departed(0, 0, at(1000), at(1200), 100);
         assert_eq!(kept(&passages), Some(at(1200)));
         // The flow is cleaned up; packets queued before still leave.
         passages.refused(0, at(1600));
-        passages.departed(0, 0, at(1500), at(1700));
+        passages.departed(0, 0, at(1500), at(1700), 100);
         assert_eq!(kept(&passages), None);
         // The next run admits the flow for good, and a later run takes it off the list for a moment.
-        passages.departed(0, 0, at(4000), at(4100));
+        passages.departed(0, 0, at(4000), at(4100), 100);
         passages.refused(0, at(6100));
-        passages.departed(0, 0, at(7000), at(7000));
+        passages.departed(0, 0, at(7000), at(7000), 100);
         let flow = passages.get(0);
         assert_eq!((flow.passed, flow.kept), (Some(at(1200)), Some(at(4100))));
+        assert_eq!(
+            flow.kept_bytes, 200,
+            "the packet with which it was let in, and one more"
+        );
     }
 
     #[test]
@@ -206,7 +221,7 @@ mod tests {
             (0, 0, 10_000),
             (2, 0, 10_001),
         ] {
-            passages.departed(flow, traffic, at(ms), at(ms));
+            passages.departed(flow, traffic, at(ms), at(ms), 100);
         }
         assert_eq!(passages.sending, [vec![1, 1], vec![2]]);
     }

@@ -6,11 +6,10 @@
 //!
 //! - `goodput_since_accepted_mbps`: for all flows that were ever accepted, payload delivered in the window divided by
 //!   the time in the window since their first acceptance
-//! - `goodput_since_kept_mbps`: the same since their final acceptance, without flows that were accepted only for
-//!   moments, until the clean-up of a mechanism's run
+//! - `goodput_since_kept_mbps`: payload that has left in the window since their final acceptance, divided by the time in the
+//!   window since then, without flows that were accepted only for moments, until the clean-up of a mechanism's run
 //! - `run_after_flows`: flows on the list one second after the beginning of each run in the window, when the run has
 //!   cleaned up or restored; without runs, the mean over time
-//!   run has cleaned up or restored; without runs, the mean over time
 
 use weir_base::{Instant, Span};
 use weir_sim::meter::{Flow, Watch};
@@ -35,8 +34,8 @@ struct Passed<'a> {
     offered: Instant,
     /// When all links had accepted it.
     passed: Option<Instant>,
-    /// When all links had finally accepted it.
-    kept: Option<Instant>,
+    /// When all links had finally accepted it, and the payload in the window that has left the latest of them since then.
+    kept: Option<(Instant, u64)>,
     outage: Option<Span>,
 }
 
@@ -94,7 +93,7 @@ fn passed<'a>(
         },
         kept: passages
             .iter()
-            .map(|p| p.kept)
+            .map(|p| Some((p.kept?, p.kept_bytes)))
             .collect::<Option<Vec<_>>>()
             .and_then(|all| all.into_iter().max()),
         outage: outages.max(),
@@ -110,14 +109,18 @@ fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut
     let every = all.iter().map(|p| delay(p.passed.unwrap_or(end), p));
     let every: Vec<f64> = every.collect();
     let of_accepted: Vec<f64> = accepted().map(|(p, at)| delay(at, p)).collect();
-    let goodput = |(p, at): (&Passed<'_>, Instant)| {
+    let goodput = |p: &Passed<'_>, at: Instant, bytes: u64| {
         let until = p.flow.end.unwrap_or(end);
         let seconds = until.since(at.max(from)).as_secs_f64();
-        (seconds > 0.0).then(|| mbps(p.flow.window_bytes, seconds))
+        (seconds > 0.0).then(|| mbps(bytes, seconds))
     };
-    let goodputs: Vec<f64> = accepted().filter_map(goodput).collect();
-    let kept = all.iter().filter_map(|p| p.kept.map(|at| (p, at)));
-    let kept: Vec<f64> = kept.filter_map(goodput).collect();
+    let goodputs = accepted().filter_map(|(p, at)| goodput(p, at, p.flow.window_bytes));
+    let goodputs: Vec<f64> = goodputs.collect();
+    let kept = all.iter().filter_map(|p| {
+        let (at, bytes) = p.kept?;
+        goodput(p, at, bytes)
+    });
+    let kept: Vec<f64> = kept.collect();
     let outages = all.iter().filter_map(|p| p.outage);
     let outages: Vec<f64> = outages.map(Span::as_secs_f64).collect();
     let mut set = |what: &str, value: Option<f64>| {
