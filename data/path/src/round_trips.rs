@@ -102,8 +102,8 @@ struct Flow {
     hash: u64,
     /// The latest new segment.
     latest: Record,
-    /// The latest acknowledgment and echo, once there is one.
-    answered: Option<(u32, u32)>,
+    /// The latest acknowledgment and echo, once there is one, and when it came.
+    answered: Option<(u32, u32, Instant)>,
 }
 
 /// The round trips of a port.
@@ -183,7 +183,9 @@ impl RoundTrips {
         if flow.hash != hash {
             return None;
         }
-        if let Some((last, last_echo)) = flow.answered
+        // Numbers that are much older cannot be compared: timestamps of microseconds wrap in 72 minutes.
+        let answered = flow.answered.filter(|(.., at)| now.since(*at) <= OLD);
+        if let Some((last, last_echo, _)) = answered
             && (!is_after(acknowledgment, last) || is_after(last_echo, echo))
         {
             return None; // a duplicate, or an old echo
@@ -192,7 +194,7 @@ impl RoundTrips {
         if is_after(acknowledgment, latest.end) || is_after(echo, latest.timestamp) {
             return None; // of a packet that was never sent, or was sent again
         }
-        flow.answered = Some((acknowledgment, echo));
+        flow.answered = Some((acknowledgment, echo, now));
         let record = match latest.end == acknowledgment {
             true => Some(latest).filter(|_| echo != latest.timestamp), // for more than one segment
             false => self.records[record_place(hash, acknowledgment)],
@@ -372,6 +374,26 @@ mod tests {
         }
         assert_eq!(flow.gets(21, 2, u32::MAX), Some(20));
         assert_eq!(flow.gets(41, 22, 1), Some(20));
+    }
+
+    #[test]
+    fn a_silence_after_which_a_clock_of_microseconds_seems_to_run_backwards_hides_nothing() {
+        for minutes in [20, 36, 50, 71, 72] {
+            let mut flow = Flow::new();
+            for (burst, first) in [(0, 0), (minutes * 60_000, 10)] {
+                let clock = |at: u64| (1000 * at) as u32;
+                for n in 0..6 {
+                    let at = burst + u64::from(n);
+                    flow.sends(at, first + n, clock(at));
+                }
+                let echo = clock(burst);
+                assert_eq!(
+                    flow.gets(burst + 30, first + 2, echo),
+                    Some(29),
+                    "{minutes}"
+                );
+            }
+        }
     }
 
     #[test]

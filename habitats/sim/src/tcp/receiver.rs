@@ -9,6 +9,10 @@ use super::options::Options;
 use super::range::{Range, RangeSet};
 use super::segment::{Flags, SackBlocks, Segment};
 
+/// After this time TS.Recent says nothing (RFC 7323, section 5.5). It is less than 2^31 ticks of [`timestamp`], 36 minutes, after
+/// which a newer value looks older.
+const OUTDATED: Span = Span::from_secs(30 * 60);
+
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
@@ -37,8 +41,9 @@ pub(super) struct Receiver {
     /// Whether a mark was seen, and no CWR since then.
     echo_congestion: bool,
     timestamps: bool,
-    /// TS.Recent, and the last acknowledged number (RFC 7323, section 4.3).
+    /// TS.Recent, when it came, and the last acknowledged number (RFC 7323, section 4.3).
     timestamp: u32,
+    timestamp_at: Instant,
     acknowledged: u64,
 }
 
@@ -62,6 +67,7 @@ impl Receiver {
             echo_congestion: false,
             timestamps: false,
             timestamp: 0,
+            timestamp_at: Instant::ZERO,
             acknowledged: 0,
         }
     }
@@ -112,7 +118,7 @@ impl Receiver {
             return true; // old, or beyond the window (RFC 9293, section 3.10.7.4)
         }
         self.note_congestion(segment.flags, marked);
-        self.note_timestamp(segment);
+        self.note_timestamp(segment, now);
         if segment.flags.contains(Flags::FIN) {
             self.fin = range.end - 1;
             self.is_ack_due = true;
@@ -177,10 +183,11 @@ impl Receiver {
     }
 
     /// RFC 7323, section 4.3, rule 2.
-    fn note_timestamp(&mut self, segment: &Segment) {
-        let is_newer = segment.timestamp.wrapping_sub(self.timestamp) < 1 << 31;
+    fn note_timestamp(&mut self, segment: &Segment, now: Instant) {
+        let is_newer = segment.timestamp.wrapping_sub(self.timestamp) < 1 << 31
+            || now.since(self.timestamp_at) >= OUTDATED;
         if self.timestamps && is_newer && segment.sequence <= self.acknowledged {
-            self.timestamp = segment.timestamp;
+            (self.timestamp, self.timestamp_at) = (segment.timestamp, now);
         }
     }
 
@@ -384,5 +391,22 @@ mod tests {
         assert_eq!(receiver.header(NOW).echo, 5);
         receiver.on_data(&stamped(2, 7), false, NOW);
         assert_eq!(receiver.header(NOW).echo, 7);
+    }
+
+    #[test]
+    fn a_timestamp_is_newer_after_any_silence() {
+        for minutes in [1, 20, 36, 50, 71, 72, 100] {
+            let mut receiver = receiver(1);
+            receiver.timestamps = true;
+            for (n, at) in [(0, NOW), (1, NOW + Span::from_secs(60 * minutes))] {
+                let stamped = Segment {
+                    timestamp: timestamp(at),
+                    ..segment(n)
+                };
+                receiver.on_data(&stamped, false, at);
+                assert_eq!(receiver.header(at).echo, timestamp(at), "{minutes} minutes");
+                receiver.acknowledged();
+            }
+        }
     }
 }
