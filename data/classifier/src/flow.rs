@@ -147,15 +147,21 @@ impl Flow {
             Segment::Stream {
                 sequence,
                 is_syn: true,
-                ..
+                bytes: [],
             } => {
                 parsers.sides[side].start = Some(sequence.wrapping_add(1));
                 return;
             }
             Segment::Stream { bytes: [], .. } | Segment::Datagram([]) => return,
             Segment::Stream {
-                sequence, bytes, ..
+                sequence,
+                is_syn,
+                bytes,
             } => {
+                let sequence = sequence.wrapping_add(is_syn.into());
+                if is_syn {
+                    parsers.sides[side].start = Some(sequence); // with data: TCP Fast Open (RFC 7413)
+                }
                 self.read += 1;
                 parsers.segment(side, sequence, bytes, ports, budget)
             }
@@ -295,8 +301,8 @@ impl Parsers {
                     *base = first;
                     *assembly = Some(Assembly::default());
                 }
-                _ => {
-                    let reading = message(bytes, ports, rtp);
+                first => {
+                    let reading = message(bytes, ports, rtp, first == Some(sequence));
                     if !matches!(reading, Reading::Partial(_)) {
                         return reading;
                     }
@@ -321,7 +327,7 @@ impl Parsers {
         held.insert(offset as usize, bytes);
         let reading = match held.beginning() {
             [] => return Reading::Partial(None),
-            beginning => message(beginning, ports, rtp),
+            beginning => message(beginning, ports, rtp, false),
         };
         match reading {
             Reading::Partial(_) if !held.is_full() => reading,
@@ -400,9 +406,9 @@ impl Parsers {
     }
 }
 
-/// Reads the beginning of a message in a stream.
-fn message(bytes: &[u8], ports: [u16; 2], rtp: &mut rtp::Sources) -> Reading {
-    tls::read(bytes)
+/// Reads the beginning of a message in a stream, which `begins` with it or has begun before.
+fn message(bytes: &[u8], ports: [u16; 2], rtp: &mut rtp::Sources, begins: bool) -> Reading {
+    tls::read(bytes, begins)
         .or(|| start_line::stream(bytes))
         .or(|| greeting::stream(bytes))
         .or(|| stun::stream(bytes))
@@ -494,6 +500,37 @@ mod tests {
 
     fn tls() -> Vec<u8> {
         records(&client_hello("example.org", "h2"), 100)
+    }
+
+    #[test]
+    fn a_hello_may_be_in_the_syn() {
+        let hello = records(&client_hello("example.org", "h2"), 16_000);
+        for in_syn in [hello.len(), 40, 3] {
+            let mut flow = Driven::new(9);
+            flow.stream(0, 999, true, &hello[..in_syn])
+                .stream(1, 5, true, &[])
+                .stream(0, 1000 + in_syn as u32, false, &hello[in_syn..]);
+            assert_eq!(flow.state().0, Some(Kind::Tls), "{in_syn}");
+            // The server did not take the data: it comes again.
+            let mut flow = Driven::new(9);
+            flow.stream(0, 999, true, &hello[..in_syn])
+                .stream(0, 1000, false, &hello);
+            assert_eq!(flow.state().0, Some(Kind::Tls), "{in_syn}");
+        }
+    }
+
+    #[test]
+    fn what_begins_a_connection_is_a_hello_or_no_tls() {
+        for content in [20, 21, 22, 23] {
+            let bytes = [&[content, 3, 1, 0, 40][..], &[9; 20], &[8; 20]].concat();
+            let mut flow = Driven::new(9);
+            flow.stream(0, 999, true, &[])
+                .stream(0, 1000, false, &bytes);
+            assert_eq!(flow.state().0, None, "{content}");
+            let mut flow = Driven::new(9);
+            flow.stream(0, 1000, false, &bytes);
+            assert_eq!(flow.state().0.is_some(), content != 20, "{content}");
+        }
     }
 
     #[test]

@@ -32,8 +32,9 @@ const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
-/// Reads the first bytes of one direction of a connection, or those of any record in its middle.
-pub(crate) fn read(bytes: &[u8]) -> Reading {
+/// Reads the first bytes of one direction of a connection, or those of any record in its middle. If the connection `begins`
+/// with them, they are a hello or no TLS.
+pub(crate) fn read(bytes: &[u8], begins: bool) -> Reading {
     let Some(&first) = bytes.first() else {
         return Reading::No;
     };
@@ -50,7 +51,8 @@ pub(crate) fn read(bytes: &[u8]) -> Reading {
         };
     };
     match header.content {
-        HANDSHAKE => handshake(bytes, header),
+        HANDSHAKE => handshake(bytes, header, begins),
+        _ if begins => Reading::No,
         _ => middle(bytes, header),
     }
 }
@@ -76,14 +78,17 @@ impl Record {
 }
 
 /// A handshake record: its message may go on in the next records.
-fn handshake(bytes: &[u8], first: Record) -> Reading {
+fn handshake(bytes: &[u8], first: Record, begins: bool) -> Reading {
     let encrypted = || Finding::new(Kind::Tls, Evidence::Header);
     let Some(&kind) = bytes.get(HEADER_LEN) else {
         return Reading::Partial(None);
     };
     if kind != CLIENT_HELLO && kind != SERVER_HELLO {
         // Another message of a handshake whose beginning was missed, or an encrypted one.
-        return middle(bytes, first);
+        return match begins {
+            true => Reading::No,
+            false => middle(bytes, first),
+        };
     }
     let mut message = Vec::new();
     let mut rest = bytes;
@@ -124,12 +129,26 @@ fn middle(bytes: &[u8], record: Record) -> Reading {
     let has_form = match record.content {
         CHANGE_CIPHER_SPEC => body == [1],
         ALERT => body.len() > 2 || matches!(body, [1 | 2, _]),
+        HANDSHAKE => is_message(body),
         _ => true,
     };
     let goes_on = next.is_empty() || next.len() < HEADER_LEN || Record::parse(next).is_some();
     match has_form && goes_on {
         true => found,
         false => Reading::No,
+    }
+}
+
+/// Whether the content of a handshake record may be a message in plain text, or an encrypted one: of those the shortest is
+/// Finished, 16 bytes and as many of a code for its integrity, or more.
+fn is_message(body: &[u8]) -> bool {
+    const ENCRYPTED_MIN: usize = 36;
+    // HelloRequest to Finished, CertificateURL, CertificateStatus, KeyUpdate (RFC 8446, appendix B.3).
+    let is_type = |kind: u8| matches!(kind, 0..=2 | 4..=6 | 8 | 11..=16 | 20..=22 | 24);
+    match body {
+        [kind, high, ..] if is_type(*kind) && *high <= 1 => true,
+        [first, ..] => body.len() >= ENCRYPTED_MIN && body.iter().any(|byte| byte != first),
+        [] => false,
     }
 }
 
@@ -318,7 +337,7 @@ pub(crate) mod tests {
     fn a_client_hello_names_server_and_protocol() {
         let hello = client_hello("example.org", "h2");
         for size in [16_000, 100, 7] {
-            let Reading::Found(finding) = read(&records(&hello, size)) else {
+            let Reading::Found(finding) = read(&records(&hello, size), false) else {
                 panic!("not found in records of {size} bytes");
             };
             assert_eq!(finding.name.as_deref(), Some("example.org"));
@@ -331,14 +350,14 @@ pub(crate) mod tests {
     fn every_beginning_of_a_hello_asks_for_more() {
         let bytes = records(&client_hello("example.org", "h2"), 60);
         for len in 1..bytes.len() {
-            let reading = read(&bytes[..len]);
+            let reading = read(&bytes[..len], false);
             assert!(matches!(reading, Reading::Partial(_)), "{len}: {reading:?}");
         }
     }
 
     #[test]
     fn records_from_the_middle_are_recognised_by_their_form() {
-        let found = |bytes: &[u8]| matches!(read(bytes), Reading::Found(_));
+        let found = |bytes: &[u8]| matches!(read(bytes, false), Reading::Found(_));
         assert!(found(&[23, 3, 3, 0, 2, 9, 9]));
         assert!(found(&[20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40]));
         assert!(found(&[21, 3, 3, 0, 2, 2, 40]));
@@ -356,20 +375,20 @@ pub(crate) mod tests {
     fn a_hello_of_ssl_2_that_offers_tls_is_recognised() {
         let mut bytes = vec![0x80, 28, 1, 3, 1, 0, 3, 0, 0, 0, 16, 0, 0, 4];
         bytes.extend([5; 16]);
-        assert!(matches!(read(&bytes), Reading::Found(f) if &*f.detail == "SSL 2 hello"));
+        assert!(matches!(read(&bytes, false), Reading::Found(f) if &*f.detail == "SSL 2 hello"));
         bytes[6] = 4; // ciphers have three bytes each
-        assert_eq!(read(&bytes), Reading::No);
+        assert_eq!(read(&bytes, false), Reading::No);
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at: prop::sample::Index, byte: u8) {
-            read(&bytes);
+            read(&bytes, false);
             let mut hello = records(&client_hello("a.example", "h3"), 90);
             let at = at.index(hello.len());
             hello[at] = byte;
-            read(&hello);
-            read(&hello[..at]);
+            read(&hello, false);
+            read(&hello[..at], false);
         }
     }
 }

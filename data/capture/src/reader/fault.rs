@@ -56,9 +56,8 @@ impl fmt::Display for ReadError {
             ),
             Fault::Truncated => write!(
                 f,
-                "byte {offset}: the file ends in the middle of packet {}; the program that wrote it was stopped, \
-                 or the file was not copied whole",
-                packets + 1
+                "byte {offset}, after {packets} packets: the file ends in the middle of what begins here; the program that \
+                 wrote it was stopped, or the file was not copied whole"
             ),
             Fault::TooLong(len) => write!(
                 f,

@@ -16,7 +16,7 @@ mod fault;
 mod pcapng;
 
 pub use fault::{Fault, ReadError};
-use pcapng::{Interface, SECTION, block};
+use pcapng::{SECTION, Section, block};
 
 use crate::writer::SNAP_MAX;
 
@@ -70,10 +70,7 @@ enum Format {
         /// Bytes of a record's header.
         header: usize,
     },
-    Pcapng {
-        order: ByteOrder,
-        interfaces: Vec<Interface>,
-    },
+    Pcapng(Section),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +112,7 @@ impl Reader {
                 link_type,
                 header,
             } => record(bytes, *order, *unit, *link_type, *header),
-            Format::Pcapng { order, interfaces } => block(bytes, order, interfaces),
+            Format::Pcapng(section) => block(bytes, section),
         };
         let step = step.map_err(|fault| self.error(fault))?;
         match step {
@@ -144,6 +141,9 @@ impl Reader {
                 };
                 Err(self.error(fault))
             }
+            Format::Pcapng(Section {
+                passing: Some(_), ..
+            }) => Err(self.error(Fault::Truncated)),
             _ if !left.is_empty() => Err(self.error(Fault::Truncated)),
             _ => Ok(()),
         }
@@ -155,8 +155,14 @@ impl Reader {
     }
 
     fn error(&self, fault: Fault) -> ReadError {
+        let passed = match &self.format {
+            Format::Pcapng(Section {
+                passing: Some(len), ..
+            }) => u64::from(len - 4),
+            _ => 0,
+        };
         ReadError {
-            offset: self.offset,
+            offset: self.offset - passed,
             packets: self.packets,
             fault,
         }
@@ -217,11 +223,12 @@ fn begin(bytes: &[u8]) -> Result<Option<(Format, u64)>, Fault> {
     }
     if u32::from_be_bytes(*first) == SECTION {
         // The section is a block, and is read as one.
-        let format = Format::Pcapng {
+        let section = Section {
             order: ByteOrder::Little,
             interfaces: Vec::new(),
+            passing: None,
         };
-        return Ok(Some((format, 0)));
+        return Ok(Some((Format::Pcapng(section), 0)));
     }
     let known = [ByteOrder::Big, ByteOrder::Little]
         .into_iter()
@@ -458,7 +465,7 @@ mod tests {
         );
         assert!(
             cut.to_string()
-                .starts_with("byte 100: the file ends in the middle of packet 2;")
+                .starts_with("byte 100, after 1 packets: the file ends in the middle")
         );
         let mut long = whole.clone();
         long[108..112].copy_from_slice(&[0, 4, 0, 1]);
@@ -485,13 +492,25 @@ mod tests {
             fault(&[start.clone(), many].concat()).fault,
             Fault::Interfaces
         );
-        // A block that is not read may be cut off, and its bytes are not waited for.
-        let unread = [
-            &start[..],
-            &[9, 0, 0, 0, 0xfc, 0xff, 0xff, 0xff, 1, 2, 3, 4],
-        ]
-        .concat();
-        assert_eq!(read(&unread, 5), Ok(vec![]));
+        // The bytes of a block that is not read are not waited for, but it has an end, and the same length there.
+        let unread = |len: u8, again: u8| {
+            let block = [9, 0, 0, 0, len, 0, 0, 0, 1, 2, 3, 4, again, 0, 0, 0];
+            [&start[..], &block, &enhanced(order, 0, 0, b"a")].concat()
+        };
+        let offset = start.len() as u64;
+        assert_eq!(read(&unread(16, 16), 5).map(|packets| packets.len()), Ok(1));
+        for (file, reason) in [
+            (unread(16, 12), Fault::Lengths),
+            (unread(20, 16), Fault::Lengths),
+            (unread(240, 16), Fault::Truncated),
+            (
+                unread(16, 16)[..start.len() + 13].to_vec(),
+                Fault::Truncated,
+            ),
+        ] {
+            let error = fault(&file);
+            assert_eq!((error.fault, error.offset), (reason, offset));
+        }
     }
 
     proptest! {

@@ -30,12 +30,32 @@ pub(super) struct Interface {
     offset: i64,
 }
 
+/// A section of pcapng.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) order: ByteOrder,
+    pub(super) interfaces: Vec<Interface>,
+    /// The length of a block that was passed over, if its second length, at its end, is to be read next.
+    pub(super) passing: Option<u32>,
+}
+
 /// A block of pcapng.
-pub(super) fn block<'a>(
-    bytes: &'a [u8],
-    order: &mut ByteOrder,
-    interfaces: &mut Vec<Interface>,
-) -> Result<Step<'a>, Fault> {
+pub(super) fn block<'a>(bytes: &'a [u8], section: &mut Section) -> Result<Step<'a>, Fault> {
+    let Section {
+        order,
+        interfaces,
+        passing,
+    } = section;
+    if let Some(len) = *passing {
+        let Some(again) = bytes.first_chunk() else {
+            return Ok(Step::Wanted(4));
+        };
+        if order.u32(*again) != len {
+            return Err(Fault::Lengths);
+        }
+        *passing = None;
+        return Ok(Step::Passed(4));
+    }
     let Some(head) = bytes.first_chunk::<BLOCK_FRAME>() else {
         return Ok(Step::Wanted(BLOCK_FRAME));
     };
@@ -55,7 +75,8 @@ pub(super) fn block<'a>(
         kind,
         SECTION | INTERFACE | PACKET | SIMPLE_PACKET | ENHANCED_PACKET
     ) {
-        return Ok(Step::Passed(len.into()));
+        *passing = Some(len);
+        return Ok(Step::Passed(u64::from(len) - 4));
     }
     if len as usize > RECORD_MAX {
         return Err(Fault::TooLong(len));
