@@ -95,28 +95,34 @@ impl Graph {
 impl ShortestPaths {
     /// The first hops from `node` to every node, by number. None leads to the node itself.
     pub fn first_hops(&self, node: usize) -> Vec<FirstHops> {
-        let mut all = vec![FirstHops::default(); self.graph.nodes.len()];
-        let mut offer = |to: usize, port, hops| {
-            let first = &mut all[to];
-            if to == node || (first.hops != 0 && first.hops < hops) {
-                return;
+        let nodes = 0..self.graph.nodes.len();
+        nodes.map(|to| self.first_hops_to(node, to)).collect()
+    }
+
+    /// The first hops from `node` to another one; none leads to itself. The work is that of looking at its ports.
+    pub fn first_hops_to(&self, node: usize, to: usize) -> FirstHops {
+        let mut first = FirstHops::default();
+        if to == node {
+            return first;
+        }
+        for (port, &peer) in self.graph.nodes[node].peers.iter().enumerate() {
+            let hops = match self.distances[peer].get(to) {
+                _ if peer == to => 1,
+                None | Some(&UNREACHABLE) => continue,
+                Some(distance) => distance + 1,
+            };
+            if first.hops != 0 && first.hops < hops {
+                continue;
             }
             if first.hops != hops {
-                (first.hops, first.ports) = (hops, Vec::new());
+                first = FirstHops {
+                    hops,
+                    ports: Vec::new(),
+                };
             }
             first.ports.push(port);
-        };
-        for (port, &peer) in self.graph.nodes[node].peers.iter().enumerate() {
-            if !self.graph.nodes[peer].forwards {
-                offer(peer, port, 1);
-            }
-            for (to, &distance) in self.distances[peer].iter().enumerate() {
-                if distance != UNREACHABLE {
-                    offer(to, port, distance + 1);
-                }
-            }
         }
-        all
+        first
     }
 }
 

@@ -32,6 +32,7 @@ pub mod compare;
 mod control;
 mod cpu;
 pub mod error;
+mod finished;
 mod folder;
 mod forwarding;
 mod lines;
@@ -58,6 +59,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use agreement::{Ran, run_both};
 pub use error::Error;
+pub use finished::forget;
 pub use namespaces::{soak, traffic};
 pub use options::{Capture, Habitat, RunOptions};
 pub use results::RunResult;

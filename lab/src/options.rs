@@ -66,6 +66,8 @@ pub struct RunOptions {
     /// Number of concurrent simulations; by default the machine's number of processors. The lab runs one after
     /// another, because it needs the machine for itself.
     pub jobs: Option<usize>,
+    /// A folder where finished runs are kept until [`crate::forget`]: the same call goes on with the others.
+    pub keep: Option<PathBuf>,
     /// Links whose packets are captured, in simulation only.
     pub captures: Vec<Capture>,
     /// The `weir` executable for the lab's tools and routers; this process's own if not given.

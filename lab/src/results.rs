@@ -97,7 +97,7 @@ pub struct Captured {
 }
 
 /// One flow of a simulation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRow {
     /// Its traffic.
     pub traffic: String,

@@ -1,5 +1,8 @@
 //! Runs a scenario in the habitat that its options name.
 
+use std::time::Instant as Wall;
+
+use crate::cpu::cpu_seconds;
 use crate::error::Error;
 use crate::namespaces;
 use crate::options::{Habitat, RunOptions};
@@ -18,13 +21,19 @@ pub(crate) fn check(options: &RunOptions) -> Result<(), Error> {
 /// Runs a scenario. In the lab, unless the user is root, it must be called before the process has a second thread,
 /// because it then enters a user namespace.
 pub fn run(options: &RunOptions) -> Result<RunResult, Error> {
+    let (began, cpu_before) = (Wall::now(), cpu_seconds());
     let plan = options.plan()?;
-    match options.on {
+    let result = match options.on {
         Habitat::Lab if !options.captures.is_empty() => {
             let why = "only the simulator captures links; `weir capture` does so at a router";
             Err(Error::unsupported(Habitat::Lab, why))
         }
         Habitat::Lab => namespaces::run(&plan, options),
         Habitat::Sim => simulation::run(&plan, options),
-    }
+    }?;
+    Ok(RunResult {
+        cpu_s: cpu_seconds() - cpu_before,
+        wall_s: began.elapsed().as_secs_f64(),
+        ..result
+    })
 }

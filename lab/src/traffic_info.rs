@@ -74,7 +74,7 @@ fn ports(
     let mut ports = BTreeSet::new();
     let mut open = BTreeSet::from([from]);
     while let Some(here) = open.pop_first() {
-        for &port in &paths.first_hops(here)[to].ports {
+        for port in paths.first_hops_to(here, to).ports {
             if ports.insert((here, port)) {
                 open.insert(topology.nodes[here].interfaces[port].peer.0);
             }

@@ -33,8 +33,9 @@ use super::sampler::Sampler;
 use super::tools::{Invocation, Role, invocations};
 use super::window::RunWindow;
 use super::wire;
-use crate::cpu::{Others, cpu_seconds};
+use crate::cpu::Others;
 use crate::error::Error;
+use crate::finished::Finished;
 use crate::folder::Folder;
 use crate::lines;
 use crate::measure::{distributions, measure};
@@ -107,13 +108,17 @@ struct Lab<'a> {
 
 impl Lab<'_> {
     fn run_plan(&self, plan: &Plan, mut notes: Vec<String>) -> Result<RunResult, Error> {
-        let (began, cpu_before) = (Wall::now(), cpu_seconds());
         let mut progress = Progress::new(self.options.progress);
         notes
             .iter()
             .for_each(|note| progress.say(&format!("note: {note}")));
         let (runs, seed) = self.options.runs_of(plan);
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
+        let finished = Finished::open(plan, self.options)?;
+        notes.extend(Finished::note(
+            finished.earlier(),
+            runs as usize * points.len(),
+        ));
         // Runs outside, points inside: changes of the machine during the experiment affect all points alike.
         for run in 0..runs {
             for (place, point) in plan.points.iter().enumerate() {
@@ -121,14 +126,20 @@ impl Lab<'_> {
                 let steps = runs as usize * plan.points.len();
                 let prefix = format!("[{}/{steps}] {}", step + 1, points[place].title());
                 let seed = seed.wrapping_add(run);
-                let one = self.run_point(point, seed, &prefix, &mut progress, &mut notes)?;
+                let one = match finished.take(place, seed) {
+                    Some((one, _)) => one,
+                    None => {
+                        let one =
+                            self.run_point(point, seed, &prefix, &mut progress, &mut notes)?;
+                        finished.add(place, &one, 0)?;
+                        one
+                    }
+                };
                 points[place].add(one);
             }
         }
         Ok(RunResult {
             notes,
-            cpu_s: cpu_seconds() - cpu_before,
-            wall_s: began.elapsed().as_secs_f64(),
             ..RunResult::of(plan, Habitat::Lab, seed, points)
         })
     }

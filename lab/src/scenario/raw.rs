@@ -68,14 +68,12 @@ pub enum Reading {
 
 /// Reads a scenario file's text.
 pub fn parse(text: &str) -> Result<Node, ScenarioError> {
+    let lines = Lines::new(text);
     let document = DeTable::parse(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
-        ScenarioError::new(
-            Origin::Line(line_of(text, start)),
-            error.message().trim().to_owned(),
-        )
+        ScenarioError::new(lines.of(start), error.message().trim().to_owned())
     })?;
-    table(document.get_ref(), text, Origin::Line(1))
+    table(document.get_ref(), &lines, Origin::Line(1))
 }
 
 /// Reads the right-hand side of an override: a TOML value, or a bare word taken as text.
@@ -88,17 +86,17 @@ pub fn parse_value(words: &str, origin: Origin) -> Result<Node, ScenarioError> {
     let Ok(document) = DeTable::parse(&text) else {
         return Ok(bare());
     };
-    let tree = table(document.get_ref(), &text, origin.clone())?;
+    let tree = table(document.get_ref(), &Lines::new(&text), origin.clone())?;
     let mut node = tree.entry("value").cloned().unwrap_or_else(bare);
     node.relabel(&origin);
     Ok(node)
 }
 
-fn table(table: &DeTable<'_>, text: &str, origin: Origin) -> Result<Node, ScenarioError> {
+fn table(table: &DeTable<'_>, lines: &Lines, origin: Origin) -> Result<Node, ScenarioError> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table.iter() {
         let place = key.span().start;
-        let node = node(value.get_ref(), text, Origin::Line(line_of(text, place)))?;
+        let node = node(value.get_ref(), lines, lines.of(place))?;
         entries.push((place, key.get_ref().to_string(), node));
     }
     entries.sort_by_key(|(place, ..)| *place);
@@ -109,7 +107,7 @@ fn table(table: &DeTable<'_>, text: &str, origin: Origin) -> Result<Node, Scenar
     })
 }
 
-fn node(value: &DeValue<'_>, text: &str, origin: Origin) -> Result<Node, ScenarioError> {
+fn node(value: &DeValue<'_>, lines: &Lines, origin: Origin) -> Result<Node, ScenarioError> {
     let wrong = |why: &str| Err(ScenarioError::new(origin.clone(), why.to_owned()));
     let scalar = match value {
         DeValue::String(s) => Scalar::Text(s.to_string()),
@@ -124,16 +122,15 @@ fn node(value: &DeValue<'_>, text: &str, origin: Origin) -> Result<Node, Scenari
         },
         DeValue::Datetime(_) => return wrong("a date is of no use in a scenario"),
         DeValue::Array(items) => {
-            let items = items.iter().map(|item| {
-                let line = Origin::Line(line_of(text, item.span().start));
-                node(item.get_ref(), text, line)
-            });
+            let items = items
+                .iter()
+                .map(|item| node(item.get_ref(), lines, lines.of(item.span().start)));
             return Ok(Node {
                 value: Value::List(items.collect::<Result<_, _>>()?),
                 origin,
             });
         }
-        DeValue::Table(inner) => return table(inner, text, origin),
+        DeValue::Table(inner) => return table(inner, lines, origin),
     };
     Ok(Node {
         value: Value::Scalar(scalar),
@@ -141,9 +138,18 @@ fn node(value: &DeValue<'_>, text: &str, origin: Origin) -> Result<Node, Scenari
     })
 }
 
-/// The line (from 1) of a byte offset.
-fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
+/// The offsets at which the lines of a text end.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(end, _)| end).collect())
+    }
+
+    /// The line (from 1) of a byte offset.
+    fn of(&self, offset: usize) -> Origin {
+        Origin::Line(self.0.partition_point(|end| *end < offset) + 1)
+    }
 }
 
 impl Node {

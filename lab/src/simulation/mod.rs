@@ -36,8 +36,8 @@ use rayon::prelude::*;
 use serde_json::Map;
 use weir_base::{Instant, Rate, Span, Varying};
 
-use crate::cpu::cpu_seconds;
 use crate::error::Error;
+use crate::finished::Finished;
 use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::{Capture, Habitat, RunOptions};
@@ -50,12 +50,13 @@ const LOOK: Span = Span::from_millis(200);
 
 /// Runs `plan` in virtual time.
 pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
-    let (began, cpu_before) = (Wall::now(), cpu_seconds());
     let (runs, seed) = options.runs_of(plan);
     check(plan, options)?;
+    let finished = Finished::open(plan, options)?;
     let tasks: Vec<(usize, u64)> = (0..plan.points.len())
         .flat_map(|point| (0..runs).map(move |run| (point, seed.wrapping_add(run))))
         .collect();
+    let (earlier, whole) = (finished.earlier(), tasks.len());
     let status = Status::new(options, &tasks, plan);
     let pool = ThreadPoolBuilder::new()
         .num_threads(options.jobs.unwrap_or(0))
@@ -64,13 +65,20 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     let ran: Vec<Result<(OneRun, u64), Error>> = pool.install(|| {
         let tasks = tasks.par_iter().with_max_len(1);
         let one = |(point, run): &(usize, u64)| {
+            let scenario = &plan.points[*point].scenario;
+            if let Some(ran) = finished.take(*point, *run) {
+                status.advance(work(scenario, scenario.duration))?;
+                return Ok(ran);
+            }
             // Captures of one run of a point are enough.
             let captures = if *run == seed {
                 &options.captures[..]
             } else {
                 &[]
             };
-            run_one(&plan.points[*point].scenario, *run, captures, &status)
+            let (ran, events) = run_one(scenario, *run, captures, &status)?;
+            finished.add(*point, &ran, events)?;
+            Ok((ran, events))
         };
         tasks.map(one).collect()
     });
@@ -83,8 +91,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     }
     Ok(RunResult {
         events: Some(events),
-        cpu_s: cpu_seconds() - cpu_before,
-        wall_s: began.elapsed().as_secs_f64(),
+        notes: Finished::note(earlier, whole),
         ..RunResult::of(plan, Habitat::Sim, seed, points)
     })
 }

@@ -1,0 +1,160 @@
+//! Finished runs on disk, so that runs which were killed go on where they stopped.
+//!
+//! ```text
+//!   OUT/unfinished-1f6a03d29b8c4e57.jsonl     {"point":3,"seed":2,"events":81260,"run":{ .. },"flows":[ .. ]}
+//!                                             {"point":3,"seed":3, ..
+//! ```
+//!
+//! The name has a hash of the program and of all points: whoever changes either begins anew. A line that the end of the
+//! process has cut is no run. The files go when the report is written. Runs with captures are not kept.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::options::RunOptions;
+use crate::results::{FlowRow, OneRun};
+use crate::scenario::Plan;
+
+/// How the names of these files begin.
+const PREFIX: &str = "unfinished-";
+
+/// The finished runs of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    file: Option<Mutex<File>>,
+    /// Those of earlier calls, by point and seed.
+    earlier: Mutex<HashMap<(usize, u64), (OneRun, u64)>>,
+}
+
+/// A line: the borrowed form is written, the owned one is read.
+#[derive(Serialize, Deserialize)]
+struct Line<R, F> {
+    point: usize,
+    events: u64,
+    run: R,
+    flows: F,
+}
+
+impl Finished {
+    /// Reads what earlier calls have left in the folder of the options, if there is one, and keeps further runs there.
+    pub(crate) fn open(plan: &Plan, options: &RunOptions) -> Result<Self, Error> {
+        let Some(folder) = &options.keep else {
+            return Ok(Self::default());
+        };
+        let failed = |e| Error::io(&format!("cannot keep runs in {}", folder.display()))(e);
+        let name = format!(
+            "{PREFIX}{:016x}.jsonl",
+            hash(plan, options).map_err(failed)?
+        );
+        let mut open = File::options();
+        open.read(true).append(true).create(true);
+        let mut file = open.open(folder.join(name)).map_err(failed)?;
+        if file.try_lock().is_err() {
+            let why = "another process runs the same scenario into this folder";
+            return Err(failed(io::Error::other(why)));
+        }
+        let earlier = read(&mut file).map_err(failed)?;
+        Ok(Self {
+            file: Some(Mutex::new(file)),
+            earlier: Mutex::new(earlier),
+        })
+    }
+
+    /// The number of runs that earlier calls have finished.
+    pub(crate) fn earlier(&self) -> usize {
+        self.earlier
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+
+    /// A note in the results, if earlier calls have finished some of the runs.
+    pub(crate) fn note(earlier: usize, runs: usize) -> Vec<String> {
+        let note = format!(
+            "an earlier call had finished {earlier} of the {runs} runs: the times are without them"
+        );
+        Vec::from_iter((earlier > 0).then_some(note))
+    }
+
+    /// Takes a run that an earlier call has finished, and its number of events.
+    pub(crate) fn take(&self, point: usize, seed: u64) -> Option<(OneRun, u64)> {
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        earlier.remove(&(point, seed))
+    }
+
+    /// Keeps a run that is finished now.
+    pub(crate) fn add(&self, point: usize, run: &OneRun, events: u64) -> Result<(), Error> {
+        let Some(file) = self.file.as_ref().filter(|_| run.captures.is_empty()) else {
+            return Ok(());
+        };
+        let flows = &run.flows;
+        let line = Line {
+            point,
+            events,
+            run,
+            flows,
+        };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = serde_json::to_string(&line).map_err(io::Error::from);
+        text.and_then(|text| file.write_all((text + "\n").as_bytes()))
+            .map_err(Error::io("cannot keep a finished run"))
+    }
+}
+
+/// Removes the finished runs in a folder: the report has them.
+pub fn forget(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.ends_with(".jsonl") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the whole lines of a file, and cuts off what is behind them.
+fn read(file: &mut File) -> io::Result<HashMap<(usize, u64), (OneRun, u64)>> {
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let mut runs = HashMap::new();
+    let mut whole = 0;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let Ok(read) = serde_json::from_slice::<Line<OneRun, Vec<FlowRow>>>(line) else {
+            break;
+        };
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        whole += line.len() as u64;
+        let run = OneRun {
+            flows: read.flows,
+            ..read.run
+        };
+        runs.insert((read.point, run.seed), (run, read.events));
+    }
+    file.set_len(whole)?;
+    file.seek(SeekFrom::End(0))?;
+    Ok(runs)
+}
+
+/// A hash of what decides about the results: the program, the habitat, the points.
+fn hash(plan: &Plan, options: &RunOptions) -> io::Result<u64> {
+    let program = match &options.executable {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()?,
+    };
+    let program = fs::metadata(program)?;
+    let mut hasher = DefaultHasher::new();
+    (program.len(), program.modified()?, options.on.word()).hash(&mut hasher);
+    format!("{:?}", plan.points).hash(&mut hasher);
+    Ok(hasher.finish())
+}
