@@ -264,10 +264,16 @@ pub fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> Setting
     }
 }
 
-/// The known name most similar to `name`, if it is close enough to be a typing error.
+/// The known name most similar to `name`, if it is close enough to be a typing error: at most a third of the longer
+/// name is wrong, or one has the other in it.
 pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const SIMILARITY_MIN: f64 = 0.7;
+    let is_close = |k: &str| {
+        let most = name.len().max(k.len()) / 3;
+        strsim::damerau_levenshtein(name, k) <= most || name.contains(k) || k.contains(name)
+    };
     known
+        .filter(|k| is_close(k))
         .map(|k| (strsim::jaro_winkler(name, k), k))
         .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
         .max_by(|a, b| a.0.total_cmp(&b.0))

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Every row begins with `scenario`, `on`, `variant` and a column for each swept path, empty if a row has no value
-//! there.
+//! there. Values with units are numbers, and the column's name ends with their unit: `link.out.delay_s`.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use csv::Writer;
 use serde_json::Value;
+use weir_base::{Bytes, Rate, Span};
 
 use crate::error::Error;
 use crate::results::{PointResult, RunResult};
@@ -24,7 +25,11 @@ use crate::results::{PointResult, RunResult};
 /// Writes all sheets and returns their paths; sheets without rows are left out.
 pub(super) fn write(results: &[&RunResult], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let swept: BTreeSet<String> = results.iter().flat_map(|r| r.swept()).collect();
-    let sheets = Sheets { results, swept };
+    let swept = swept.into_iter().map(|path| Swept::new(path, results));
+    let sheets = Sheets {
+        results,
+        swept: swept.collect(),
+    };
     let mut written = Vec::new();
     let mut sheet =
         |name: &str, fill: &dyn Fn(&mut Writer<File>) -> csv::Result<bool>| -> Result<(), Error> {
@@ -50,7 +55,53 @@ pub(super) fn write(results: &[&RunResult], folder: &Path) -> Result<Vec<PathBuf
 
 struct Sheets<'a> {
     results: &'a [&'a RunResult],
-    swept: BTreeSet<String>,
+    swept: Vec<Swept>,
+}
+
+/// The column of a swept path.
+struct Swept {
+    path: String,
+    head: String,
+    number: fn(&str) -> Option<f64>,
+}
+
+impl Swept {
+    /// Units, and how a text is read as a number of them.
+    const UNITS: [(&str, fn(&str) -> Option<f64>); 3] = [
+        ("_s", |text| Some(text.parse::<Span>().ok()?.as_secs_f64())),
+        ("_bps", |text| {
+            Some(text.parse::<Rate>().ok()?.as_bps() as f64)
+        }),
+        ("_bytes", |text| Some(text.parse::<Bytes>().ok()?.0 as f64)),
+    ];
+
+    fn new(path: String, results: &[&RunResult]) -> Self {
+        let points = results.iter().flat_map(|result| &result.points);
+        let values = points.filter_map(|point| point.set.get(&path));
+        let texts: Option<Vec<&str>> = values.map(Value::as_str).collect();
+        let texts = texts.unwrap_or_default();
+        let fits = |number: &fn(&str) -> Option<f64>| {
+            !texts.is_empty() && texts.iter().all(|text| number(text).is_some())
+        };
+        let unit = Self::UNITS.into_iter().find(|(_, number)| fits(number));
+        let (unit, number) = unit.unwrap_or(("", |_| None));
+        Self {
+            head: format!("{path}{unit}"),
+            path,
+            number,
+        }
+    }
+
+    fn cell(&self, point: &PointResult) -> String {
+        match point.set.get(&self.path) {
+            None => String::new(),
+            Some(Value::String(text)) => match (self.number)(text) {
+                Some(number) => number.to_string(),
+                None => text.clone(),
+            },
+            Some(value) => value.to_string(),
+        }
+    }
 }
 
 impl Sheets<'_> {
@@ -61,7 +112,7 @@ impl Sheets<'_> {
 
     /// The columns that every sheet begins with.
     fn heads<'a>(&'a self, more: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-        let swept = self.swept.iter().map(String::as_str);
+        let swept = self.swept.iter().map(|swept| swept.head.as_str());
         let first = ["scenario", "on", "variant"].into_iter().chain(swept);
         first.chain(more).collect()
     }
@@ -70,12 +121,7 @@ impl Sheets<'_> {
     fn place(&self, result: &RunResult, point: &PointResult) -> Vec<String> {
         let variant = point.variant.clone().unwrap_or_default();
         let mut cells = vec![result.scenario.clone(), result.on.clone(), variant];
-        let values = self.swept.iter().map(|path| point.set.get(path));
-        cells.extend(values.map(|value| match value {
-            None => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => value.to_string(),
-        }));
+        cells.extend(self.swept.iter().map(|swept| swept.cell(point)));
         cells
     }
 

@@ -91,9 +91,12 @@ impl fmt::Display for Form {
                 write!(f, "a list of whole numbers from 1 to {WEIGHT_MAX}: [3, 1]")
             }
             Self::Variants => f.write_str("a list of variants: [\"VARIANT\"]"),
-            Self::Discipline => f.write_str("a discipline like { kind = \"fifo\" }"),
+            Self::Discipline => f.write_str("a discipline in braces, like { kind = \"fifo\" }"),
             Self::ReverseDiscipline => {
-                write!(f, "a discipline like {{ kind = \"fifo\" }}, or \"{SAME}\"")
+                write!(
+                    f,
+                    "a discipline in braces, like {{ kind = \"fifo\" }}, or \"{SAME}\""
+                )
             }
         }
     }

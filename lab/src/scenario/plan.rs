@@ -352,6 +352,24 @@ fn product(sweep: &[(String, Vec<Node>)]) -> Result<Vec<Steps>, ScenarioError> {
     Ok(all)
 }
 
+/// The error of a variant, with a probable cause: `link.out.rate` without quotes replaces all links.
+fn unquoted(error: ScenarioError, set: &[(String, Node)]) -> ScenarioError {
+    let is_whole = |(path, node): &&(String, Node)| {
+        !path.contains('.') && matches!(node.value, Value::Table(_))
+    };
+    match set.iter().find(is_whole) {
+        None => error,
+        Some((path, _)) => ScenarioError {
+            why: format!(
+                "{}; `set` replaces the whole of `{path}` here: a path stands in quotes, as in \
+                 set = {{ \"link.out.rate\" = \"5 Mbit\" }}",
+                error.why
+            ),
+            ..error
+        },
+    }
+}
+
 fn point(
     tree: &Node,
     variant: Option<&Variant>,
@@ -381,7 +399,7 @@ fn point(
         variant: variant.map(|v| v.name.clone()),
         set,
         sweep,
-        scenario: Scenario::check(&tree, files)?,
+        scenario: Scenario::check(&tree, files).map_err(|error| unquoted(error, of_variant))?,
     })
 }
 

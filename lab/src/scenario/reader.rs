@@ -405,13 +405,35 @@ impl<'a> Section<'a> {
         let Some((key, node)) = stranger else {
             return Ok(());
         };
-        let near = did_you_mean(nearest(key, known.iter().copied()));
+        let near = remedy(key, &known);
         let place = match self.path.as_str() {
             "" => String::new(),
             path => format!(" in [{path}]"),
         };
         let why = format!("unknown key `{key}`{place}{near}");
         Err(ScenarioError::new(node.origin.clone(), why))
+    }
+}
+
+/// Keys of other programs, and ours.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (&["queue", "qdisc", "aqm", "scheduler"], "discipline"),
+    (&["cc", "tcp", "recovery"], "congestion"),
+    (&["bandwidth", "capacity", "speed"], "rate"),
+    (&["latency"], "delay"),
+];
+/// Keys of the discipline `impair`, which other programs give to a link itself.
+const IMPAIRMENTS: &[&str] = &["loss", "jitter", "reorder", "duplicate", "corrupt"];
+
+/// The end of an error about an unknown key: what may have been meant.
+fn remedy(key: &str, known: &[&str]) -> String {
+    let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&key));
+    match foreign.filter(|(_, ours)| known.contains(ours)) {
+        Some((_, ours)) => format!("; here it is called `{ours}`"),
+        None if IMPAIRMENTS.contains(&key) => {
+            "; a link does that by its discipline, { kind = \"impair\", .. }".into()
+        }
+        None => did_you_mean(nearest(key, known.iter().copied())),
     }
 }
 
