@@ -148,6 +148,13 @@ impl Quantity {
             return None;
         }
         let number = text.trim().strip_suffix(written)?.trim_end();
+        if let Some(bits) = (self == Self::Rate)
+            .then(|| bits_of_bytes(written))
+            .flatten()
+        {
+            let number = number.replace('_', "").parse::<f64>().ok()?;
+            return Some(format!("{} {bits}", 8.0 * number));
+        }
         let lower = written.to_lowercase();
         let is_meant = |name: &str| {
             let synonyms = SYNONYMS.iter().filter(|(unit, _)| *unit == name);
@@ -158,6 +165,22 @@ impl Quantity {
         let (unit, _) = units.iter().find(|(name, _)| is_meant(name))?;
         Some(format!("{number} {unit}"))
     }
+}
+
+/// The unit of bits for one of bytes a second: `MB/s`, `MBps`. The case of `B` says that it means bytes.
+fn bits_of_bytes(written: &str) -> Option<&'static str> {
+    let prefix = written
+        .strip_suffix("B/s")
+        .or_else(|| written.strip_suffix("Bps"))?;
+    let unit =
+        |(bits, prefixes): &(&'static str, &[&str])| prefixes.contains(&prefix).then_some(*bits);
+    let units: [(&'static str, &[&str]); 4] = [
+        ("bit", &[""]),
+        ("kbit", &["k", "K"]),
+        ("Mbit", &["M"]),
+        ("Gbit", &["G"]),
+    ];
+    units.iter().find_map(unit)
 }
 
 /// Splits `"1.5 ms"` into the number and the unit's name.
@@ -182,7 +205,9 @@ fn read(text: &str, expected: &'static str, units: &Units) -> Result<u64, UnitEr
         .find(|(name, _)| *name == unit)
         .ok_or_else(error)?;
     let value = number * size;
-    if value.is_finite() && value <= u64::MAX as f64 {
+    // Less than half of the base unit is not nothing: 0 means unlimited in many places.
+    let is_lost = value > 0.0 && value < 0.5;
+    if value.is_finite() && value <= u64::MAX as f64 && !is_lost {
         Ok(value.round() as u64)
     } else {
         Err(error())
@@ -251,6 +276,24 @@ impl fmt::Display for Bytes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn bytes_a_second_are_eight_times_as_many_bits() {
+        let meant = |text| Quantity::Rate.meant(text);
+        assert_eq!(meant("12.5 MB/s").as_deref(), Some("100 Mbit"));
+        assert_eq!(meant("1_000KBps").as_deref(), Some("8000 kbit"));
+        assert_eq!(meant("12.5 Mb/s").as_deref(), Some("12.5 Mbit"));
+        assert_eq!(meant("9 mb/s").as_deref(), Some("9 Mbit"));
+    }
+
+    #[test]
+    fn a_small_quantity_is_not_none() {
+        assert!("0.4 bit".parse::<Rate>().is_err() && "0.3 ns".parse::<Span>().is_err());
+        assert!("0.1 B".parse::<Bytes>().is_err());
+        assert_eq!("0 bit".parse(), Ok(Rate::from_bps(0)));
+        assert_eq!("0.0004 kB".parse::<Bytes>().ok(), None);
+        assert_eq!("0.0005 kbit".parse(), Ok(Rate::from_bps(1)));
+    }
 
     #[test]
     fn written_quantities_are_read() {

@@ -31,7 +31,7 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     runs: RunsArguments,
     /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = crate::lab::folder)]
     out: Option<PathBuf>,
     /// Print the tables as JSON
     #[arg(long)]

@@ -8,7 +8,7 @@ use weir_config::Document;
 use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
 use weir_lfb::fe::{self, FePlan};
-use weir_live::file::read_text;
+use weir_live::file::{decoded, read_text};
 use weir_live::router::survey;
 use weir_live::tml::identity::warnings;
 use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
@@ -42,14 +42,13 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
 
 fn read_input() -> Result<String, Failure> {
     let failed = |why: String| Failure::Usage(format!("{STANDARD_INPUT}: {why}"));
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let mut input = std::io::stdin().lock().take(FILE_BYTES_MAX + 1);
-    input
-        .read_to_string(&mut text)
-        .map_err(|e| failed(e.to_string()))?;
-    match text.len() as u64 > FILE_BYTES_MAX {
+    let read = input.read_to_end(&mut bytes);
+    read.map_err(|e| failed(e.to_string()))?;
+    match bytes.len() as u64 > FILE_BYTES_MAX {
         true => Err(failed(format!("longer than {FILE_BYTES_MAX} bytes"))),
-        false => Ok(text),
+        false => decoded(bytes).map_err(|e| failed(e.to_string())),
     }
 }
 

@@ -36,8 +36,9 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "LINK[=PACKETS]", requires = "out")]
     capture: Vec<Capture>,
     /// Write a report (report.html), the results (results.json), sheets (CSV), plots (SVG, PNG) and
-    /// Flent files to this folder
-    #[arg(long, value_name = "DIR")]
+    /// Flent files to this folder; until then it has the finished runs, and the same command goes on
+    /// with the others if it was interrupted
+    #[arg(long, value_name = "DIR", value_parser = folder)]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
     #[arg(long)]
@@ -122,6 +123,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             sweeps: arguments.sweep.clone(),
             variants: arguments.variant.clone(),
             captures: arguments.capture.clone(),
+            keep: arguments.out.clone(),
             ..common.clone()
         };
         let ran = match arguments.runs.on {
@@ -138,6 +140,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         for path in report::write(&results, folder).map_err(failure)? {
             note(&format!("written: {}", path.display()));
         }
+        weir_lab::forget(folder).map_err(|e| Failure::Run(e.to_string()))?;
     }
     match &results[..] {
         _ if !arguments.json => Ok(()),
@@ -158,6 +161,16 @@ pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
         "{file}: this is a router's configuration, not a scenario; check it with `weir check {file}`, \
          start it with `weir router {file}`"
     )))
+}
+
+/// A folder for files; `-` would be one of this name.
+pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err(
+            "several files are written: name a folder, or write ./- for one of this name".into(),
+        ),
+        folder => Ok(folder.into()),
+    }
 }
 
 /// Creates the folder for a report. Fails before the run if the folder is not writable.

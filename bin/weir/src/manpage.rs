@@ -14,7 +14,7 @@ pub(crate) struct ManpageArguments {
     /// Only the page of this sub-command: show, traffic-sink; all pages if none is given
     command: Option<String>,
     /// Write the pages to this folder (weir.1, weir-router.1, ..), one file each, instead of printing them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = crate::lab::folder)]
     out: Option<PathBuf>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct ReproduceArguments {
     #[arg(long, value_name = "FILE")]
     graph: Option<PathBuf>,
     /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = crate::lab::folder)]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
     #[arg(long)]

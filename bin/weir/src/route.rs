@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use weir_live::file::decoded;
 use weir_model::{RouteReport, RouteRequest, RouteVerb, RouteWish};
 use weir_northbound::client;
 
@@ -118,13 +119,13 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin()
             .take(FILE_BYTES_MAX + 1)
-            .read_to_string(&mut text),
+            .read_to_end(&mut bytes),
         false => std::fs::File::open(file)
-            .and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)),
+            .and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)),
     };
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
     match read {
@@ -132,7 +133,7 @@ fn read(file: &Path) -> Result<String, Failure> {
             "it has more than {} MiB; split it",
             FILE_BYTES_MAX >> 20
         ))),
-        Ok(_) => Ok(text),
+        Ok(_) => decoded(bytes).map_err(|error| wrong(error.to_string())),
         Err(error) => Err(wrong(error.to_string())),
     }
 }

@@ -160,13 +160,13 @@ pub struct PortPlan {
 /// Bytes of a port's name at most.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A port's name stands in tables, logs and paths: one printable word.
+/// A port's name stands in tables, logs, and paths as in `PATH=VALUE`: one printable word.
 fn check_name(name: &str) -> Result<(), (&'static str, String)> {
-    let wrong = |c: char| c.is_control() || c.is_whitespace();
+    let wrong = |c: char| c.is_control() || c.is_whitespace() || c == '=';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(wrong) {
         let why = format!(
             "{name:?} cannot be the name of a port; it must have 1 to {NAME_BYTES_MAX} bytes \
-             without spaces and control characters, like [port.wan] or [port.\"eth0.100\"]"
+             without spaces, `=` and control characters, like [port.wan] or [port.\"eth0.100\"]"
         );
         return Err(("", why));
     }

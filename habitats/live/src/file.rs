@@ -20,18 +20,41 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
         let why = format!("it is {what}; only a regular file can be read");
         return Err(io::Error::other(why));
     }
-    let mut text = String::new();
-    file.take(bytes_max + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > bytes_max {
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
         let why = format!("it is longer than {bytes_max} bytes");
         return Err(io::Error::other(why));
     }
-    Ok(text)
+    decoded(bytes)
+}
+
+/// Bytes as text, or an error with the line that is not UTF-8.
+pub fn decoded(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let (read, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let line = 1 + read.iter().filter(|byte| **byte == b'\n').count();
+        let why = format!(
+            "line {line}: byte {:#04x} is not UTF-8; the file is in another encoding, such as Latin-1 (`iconv -f latin1 -t utf8`)",
+            rest.first().copied().unwrap_or_default()
+        );
+        io::Error::other(why)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_in_another_encoding_is_refused_with_its_line() {
+        let error = decoded(b"[port.a]\n# Stra\xdfe\n".to_vec()).unwrap_err();
+        assert!(
+            error.to_string().starts_with("line 2: byte 0xdf"),
+            "{error}"
+        );
+        assert_eq!(decoded("ß".into()).unwrap(), "ß");
+    }
 
     #[test]
     fn only_files_with_an_end_are_read() {

@@ -64,6 +64,11 @@ impl InitArguments {
             ("bypass_default_route", self.bypass_default_route),
         ]
     }
+
+    /// The file to write; none for standard output, of which `-` is another name.
+    fn out(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|path| *path != "-")
+    }
 }
 
 /// The name of the text in messages, before it is a file.
@@ -71,7 +76,7 @@ const DRAFT: &str = "the configuration";
 
 /// Prints or writes a configuration that `weir check` accepts here, and says what comes next.
 pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
-    if let Some(path) = arguments.out.as_deref().filter(|_| !arguments.force) {
+    if let Some(path) = arguments.out().filter(|_| !arguments.force) {
         // Before anything is decided: a second call is the usual mistake.
         if path.symlink_metadata().is_ok() {
             return Err(exists(path));
@@ -99,17 +104,17 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         .map(|(key, _)| key)
         .collect();
     let text = draft::text(&choice, rates, &permits);
-    let shown = arguments.out.as_deref().unwrap_or(Path::new(DRAFT));
+    let shown = arguments.out().unwrap_or(Path::new(DRAFT));
     let admitted = configuration::here(shown, &text);
     let doubts = admitted
         .map_err(|failure| refused(arguments, &failure))?
         .doubts;
-    match &arguments.out {
+    match arguments.out() {
         None => print(&text)?,
         Some(path) => write(path, &text, arguments.force)?,
     }
     report(&choice, draft::source(&choice, rates), &doubts);
-    next(arguments.out.as_deref());
+    next(arguments.out());
     Ok(())
 }
 
