@@ -335,6 +335,14 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         _ => release_signals()?,
     }
+    if let Command::Watch(_)
+    | Command::Show(_)
+    | Command::Capture(_)
+    | Command::Top(_)
+    | Command::Observe(_) = &command
+    {
+        output::end_with_reader();
+    }
     match command {
         Command::Router { config, supervised } => {
             router::run(&config, supervised, router::Role::Router)

@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use serde::Serialize;
+use weir_live::hangup;
 
 use crate::Failure;
 
@@ -90,6 +92,21 @@ fn put(text: &str) -> Result<bool, Failure> {
             "cannot write to standard output: {error}"
         ))),
     }
+}
+
+/// Ends the program as soon as nobody reads what it prints, or its terminal is gone: for commands that wait without an end.
+pub(crate) fn end_with_reader() {
+    let watched = || {
+        let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+        let mut files = vec![output.as_fd()];
+        files.extend(input.is_terminal().then(|| input.as_fd()));
+        files.extend(errors.is_terminal().then(|| errors.as_fd()));
+        if hangup::wait(&files).is_ok() {
+            std::process::exit(0);
+        }
+    };
+    // Without the thread the next line that cannot be written ends the program.
+    let _ = std::thread::Builder::new().spawn(watched);
 }
 
 /// Prints one JSON document.

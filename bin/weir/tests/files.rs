@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::io::Read;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn weir(arguments: &[&str], out: impl Into<Stdio>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
@@ -106,4 +109,148 @@ fn only_files_with_an_end_are_read() {
             "{command} {path}: {said}"
         );
     }
+}
+
+/// The runs that are kept in a folder, each as its line.
+fn kept(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let kept = entries.filter(|e| e.file_name().to_string_lossy().starts_with("unfinished-"));
+    let text = kept.map(|entry| fs::read_to_string(entry.path()).unwrap());
+    text.collect::<String>()
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
+    const SWEEP: &str = r#"
+title = "t"
+duration = "4 s"
+runs = 12
+[router.r]
+[host.a]
+[host.b]
+[link.in]
+ends = ["a", "r"]
+rate = "1 Gbit"
+[link.out]
+ends = ["r", "b"]
+rate = "10 Mbit"
+discipline = { kind = "fifo" }
+[traffic.t]
+kind = "tcp"
+from = "a"
+to = "b"
+[traffic.u]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "1 Mbit"
+spacing = "poisson"
+[sweep]
+"link.out.delay" = ["1 ms", "10 ms"]
+"#;
+    let place = folder("sweep");
+    let scenario = place.join("sweep.toml");
+    fs::write(&scenario, SWEEP).unwrap();
+    let run = |out: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let out = place.join(out);
+        command.arg("run").arg(&scenario).args(["--jobs", "1"]);
+        command.arg("--out").arg(out).stdout(Stdio::null());
+        command
+    };
+    // Killed ten times, whenever there is one more run than before, and at any moment after that.
+    let out = place.join("killed");
+    let mut before = Vec::new();
+    for round in 0..10 {
+        let mut child = run("killed").stderr(Stdio::null()).spawn().unwrap();
+        while !out.is_dir() || kept(&out).len() <= before.len() {
+            assert_eq!(
+                child.try_wait().unwrap(),
+                None,
+                "it ends before it is killed"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(700 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = kept(&out);
+        assert_eq!(
+            now[..before.len()],
+            before,
+            "a finished run is lost or changed"
+        );
+        before = now;
+    }
+    // A line that was cut, as by a full disk.
+    let name = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&name).unwrap();
+    fs::write(&name, [&whole[..], &whole[..99]].concat()).unwrap();
+    assert!(run("killed").output().unwrap().status.success());
+    assert!(run("whole").output().unwrap().status.success());
+    let results = |out: &str| -> serde_json::Value {
+        let text = fs::read_to_string(place.join(out).join("results.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let (killed, whole) = (results("killed"), results("whole"));
+    assert_eq!(killed["points"], whole["points"]);
+    let expected = format!(
+        "an earlier call had finished {} of the 24 runs",
+        before.len()
+    );
+    let note = killed["notes"][0].as_str().unwrap();
+    assert!(note.starts_with(&expected), "{note}");
+    assert_eq!(kept(&out), Vec::<String>::new(), "the report has them");
+}
+
+#[test]
+fn a_command_that_waits_ends_with_its_reader() {
+    // A router that accepts and says nothing.
+    let place = folder("silent");
+    let socket = place.join("silent.sock");
+    let router = UnixListener::bind(&socket).unwrap();
+    let answered = std::thread::spawn(move || router.incoming().take(4).collect::<Vec<_>>());
+    let socket = socket.to_str().unwrap();
+    let router = ["--socket", socket];
+    for command in [
+        &["observe"][..],
+        &["watch", "fe1:port.wan.rate"],
+        &["show", "ports", "--watch"],
+        &["capture", "--out", "-"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(command)
+            .args(router)
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(reader);
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{command:?} does not end"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!((status.code(), &said[..]), (Some(0), ""), "{command:?}");
+    }
+    drop(answered); // it has up to four connections, which end with the test
 }

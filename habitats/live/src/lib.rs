@@ -9,6 +9,7 @@
 //! - [`echo`]: pings to reflectors behind a port that finds its rate
 //! - [`fe`]: a running router as a forwarding element of control elements
 //! - [`file`]: files named by users, read with a size limit
+//! - [`hangup`]: the end of whoever reads what a program prints
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
 //! - [`router`]: the running router: starting, changing and stopping it
@@ -28,6 +29,7 @@ pub mod device;
 pub mod echo;
 pub mod fe;
 pub mod file;
+pub mod hangup;
 pub mod kernel;
 pub mod mutex;
 pub mod namespace;
