@@ -135,7 +135,7 @@ impl Flows {
         None
     }
 
-    /// What has been idle since this was called last is no longer familiar.
+    /// A flow that has been idle since this was called last is no longer familiar.
     fn age(&mut self) {
         for (familiar, recent) in self.familiar.iter_mut().zip(&mut self.recent) {
             *familiar &= std::mem::take(recent);

@@ -6,6 +6,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::StoreError;
 use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan};
@@ -268,16 +269,25 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// A lock outlives its process for as long as a program that the process has just started has its files.
+const LOCKED_MAX: Duration = Duration::from_secs(1);
+
 /// The lock of a store.
 fn locked(path: &Path) -> Result<File, StoreError> {
     let name = with_suffix(path, ".lock");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(&name).map_err(of(&name))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(path.to_owned())),
-        Err(TryLockError::Error(error)) => Err(of(&name)(error)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCKED_MAX => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(of(&name)(error)),
+        }
     }
 }
 
