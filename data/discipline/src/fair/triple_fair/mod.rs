@@ -34,7 +34,7 @@ use self::flows::Flows;
 use self::hosts::Hosts;
 use self::light::{LISTS, List};
 use self::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, QUEUES, Queue, SHARED, Waits};
-use self::sketch::Sketch;
+use self::sketch::{Sketch, WORDS_OF_BIN, WORDS_OF_HOST};
 use self::time::Time;
 use self::turns::Turns;
 use crate::aqm::codel::{self, Control};
@@ -104,7 +104,7 @@ pub struct TripleFair {
     laws: Box<[Law; QUEUES]>,
     flows: Flows,
     /// Of each queue that many flows may share.
-    sketches: Box<[Sketch; SHARED + BINS]>,
+    sketches: Box<[Sketch]>,
     /// Shared queues that no host has.
     spare: Vec<u16>,
     /// Sources and destinations.
@@ -158,7 +158,15 @@ impl TripleFair {
             queues: Box::new([Queue::NOBODYS; QUEUES]),
             laws: Box::new([law; QUEUES]),
             flows: Flows::new(),
-            sketches: Box::new([Sketch::default(); SHARED + BINS]),
+            sketches: (0..SHARED + BINS)
+                .map(|at| {
+                    Sketch::new(if at < SHARED {
+                        WORDS_OF_HOST
+                    } else {
+                        WORDS_OF_BIN
+                    })
+                })
+                .collect(),
             spare: (FIRST_SHARED..FIRST_SHARED + SHARED)
                 .map(|at| at as u16)
                 .collect(),
@@ -379,6 +387,7 @@ impl Discipline for TripleFair {
             + size_of_val(&*self.laws)
             + self.flows.state_bytes()
             + size_of_val(&*self.sketches)
+            + self.sketches.iter().map(Sketch::state_bytes).sum::<usize>()
             + self.spare.capacity() * size_of::<u16>()
             + self.ends.iter().map(Hosts::state_bytes).sum::<usize>()
             + self.turns.iter().map(Turns::state_bytes).sum::<usize>()

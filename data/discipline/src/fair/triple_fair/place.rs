@@ -157,7 +157,7 @@ impl TripleFair {
         }
         self.ends[end].release(host);
         self.queues[at].hosts = [NONE; 2];
-        self.sketches[at - FLOWS] = Default::default();
+        self.sketches[at - FLOWS].clear();
         self.spare.push(at as u16);
     }
 
