@@ -58,16 +58,19 @@ struct Sheets<'a> {
     swept: Vec<Swept>,
 }
 
+/// Reads a text as a number of one unit.
+type Number = fn(&str) -> Option<f64>;
+
 /// The column of a swept path.
 struct Swept {
     path: String,
     head: String,
-    number: fn(&str) -> Option<f64>,
+    number: Number,
 }
 
 impl Swept {
     /// Units, and how a text is read as a number of them.
-    const UNITS: [(&str, fn(&str) -> Option<f64>); 3] = [
+    const UNITS: [(&str, Number); 3] = [
         ("_s", |text| Some(text.parse::<Span>().ok()?.as_secs_f64())),
         ("_bps", |text| {
             Some(text.parse::<Rate>().ok()?.as_bps() as f64)
@@ -80,9 +83,8 @@ impl Swept {
         let values = points.filter_map(|point| point.set.get(&path));
         let texts: Option<Vec<&str>> = values.map(Value::as_str).collect();
         let texts = texts.unwrap_or_default();
-        let fits = |number: &fn(&str) -> Option<f64>| {
-            !texts.is_empty() && texts.iter().all(|text| number(text).is_some())
-        };
+        let fits =
+            |number: &Number| !texts.is_empty() && texts.iter().all(|text| number(text).is_some());
         let unit = Self::UNITS.into_iter().find(|(_, number)| fits(number));
         let (unit, number) = unit.unwrap_or(("", |_| None));
         Self {
