@@ -80,6 +80,13 @@ impl Browser {
 
     /// The result of a command.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let answer = self.answer(method, parameters);
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// The answer to a command.
+    fn answer(&mut self, method: &str, parameters: Value) -> Value {
         self.calls += 1;
         let mut message = json!({ "id": self.calls, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -99,8 +106,7 @@ impl Browser {
                 _ => {}
             }
             if answer["id"] == self.calls {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
+                return answer;
             }
         }
     }
@@ -111,8 +117,16 @@ impl Browser {
 
     /// The value of an expression on the page.
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
-        let asked = self.call("Runtime.evaluate", json!({ "expression": expression }));
-        asked["result"]["value"].clone()
+        let parameters = json!({ "expression": expression });
+        loop {
+            let asked = self.answer("Runtime.evaluate", parameters.clone());
+            // The page that was opened has just taken the place of the one before.
+            if asked["error"]["message"] == "Inspected target navigated or closed" {
+                continue;
+            }
+            assert!(asked["error"].is_null(), "{expression}: {asked}");
+            return asked["result"]["result"]["value"].clone();
+        }
     }
 
     /// A screen of this width, `light` or `dark`.
