@@ -142,19 +142,17 @@ impl Quantity {
     /// The probable meaning of `text`, if its number can be read and its unit cannot: `"95 Mbit"` for
     /// `"95 Mbits"` and for `"95M"`. None for a bare number, because its unit cannot be guessed.
     pub fn meant(self, text: &str) -> Option<String> {
-        let (_, written) = split(text)?;
+        let (value, written) = split(text)?;
         let units = self.units();
         if written.is_empty() || units.iter().any(|(name, _)| *name == written) {
             return None;
         }
-        let number = text.trim().strip_suffix(written)?.trim_end();
-        if let Some(bits) = (self == Self::Rate)
-            .then(|| bits_of_bytes(written))
-            .flatten()
+        if self == Self::Rate
+            && let Some(bits) = bits_of_bytes(written)
         {
-            let number = number.replace('_', "").parse::<f64>().ok()?;
-            return Some(format!("{} {bits}", 8.0 * number));
+            return Some(format!("{} {bits}", 8.0 * value));
         }
+        let number = text.trim().strip_suffix(written)?.trim_end();
         let lower = written.to_lowercase();
         let is_meant = |name: &str| {
             let synonyms = SYNONYMS.iter().filter(|(unit, _)| *unit == name);
@@ -172,15 +170,13 @@ fn bits_of_bytes(written: &str) -> Option<&'static str> {
     let prefix = written
         .strip_suffix("B/s")
         .or_else(|| written.strip_suffix("Bps"))?;
-    let unit =
-        |(bits, prefixes): &(&'static str, &[&str])| prefixes.contains(&prefix).then_some(*bits);
-    let units: [(&'static str, &[&str]); 4] = [
-        ("bit", &[""]),
-        ("kbit", &["k", "K"]),
-        ("Mbit", &["M"]),
-        ("Gbit", &["G"]),
-    ];
-    units.iter().find_map(unit)
+    match prefix {
+        "" => Some("bit"),
+        "k" | "K" => Some("kbit"),
+        "M" => Some("Mbit"),
+        "G" => Some("Gbit"),
+        _ => None,
+    }
 }
 
 /// Splits `"1.5 ms"` into the number and the unit's name.
@@ -205,7 +201,7 @@ fn read(text: &str, expected: &'static str, units: &Units) -> Result<u64, UnitEr
         .find(|(name, _)| *name == unit)
         .ok_or_else(error)?;
     let value = number * size;
-    // Less than half of the base unit is not nothing: 0 means unlimited in many places.
+    // Zero means unlimited in many places, so a quantity that would round to it is refused.
     let is_lost = value > 0.0 && value < 0.5;
     if value.is_finite() && value <= u64::MAX as f64 && !is_lost {
         Ok(value.round() as u64)

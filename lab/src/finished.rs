@@ -1,11 +1,11 @@
 //! Finished runs on disk, so that runs which were killed go on where they stopped.
 //!
 //! ```text
-//!   OUT/unfinished-1f6a03d29b8c4e57.jsonl     {"point":3,"seed":2,"events":81260,"run":{ .. },"flows":[ .. ]}
-//!                                             {"point":3,"seed":3, ..
+//!   OUT/unfinished-1f6a03d29b8c4e57.jsonl     {"point":3,"events":81260,"run":{"seed":2, .. },"flows":[ .. ]}
+//!                                             {"point":3,"events":80977,"run":{"seed":3, ..
 //! ```
 //!
-//! The name has a hash of the program and of all points: whoever changes either begins anew. A line that the end of the
+//! The name has a hash of the program, of all points and of the captures: whoever changes one begins anew. A line that the end of the
 //! process has cut is no run. The files go when the report is written. Runs with captures are not kept.
 
 use std::collections::HashMap;
@@ -13,9 +13,10 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
+use weir_live::mutex::lock;
 
 use crate::error::Error;
 use crate::options::RunOptions;
@@ -60,33 +61,26 @@ impl Finished {
             let why = "another process runs the same scenario into this folder";
             return Err(failed(io::Error::other(why)));
         }
-        let earlier = read(&mut file).map_err(failed)?;
+        let mut earlier = read(&mut file).map_err(failed)?;
+        let (runs, first) = options.runs_of(plan);
+        earlier.retain(|(_, seed), _| seed.wrapping_sub(first) < runs);
         Ok(Self {
             file: Some(Mutex::new(file)),
             earlier: Mutex::new(earlier),
         })
     }
 
-    /// The number of runs that earlier calls have finished.
-    pub(crate) fn earlier(&self) -> usize {
-        self.earlier
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
-    }
-
-    /// A note in the results, if earlier calls have finished some of the runs.
-    pub(crate) fn note(earlier: usize, runs: usize) -> Vec<String> {
-        let note = format!(
-            "an earlier call had finished {earlier} of the {runs} runs: the times are without them"
-        );
-        Vec::from_iter((earlier > 0).then_some(note))
+    /// A note for the results, before any run is taken, if earlier calls have finished some of these runs.
+    pub(crate) fn note(&self, runs: usize) -> Option<String> {
+        let earlier = lock(&self.earlier).len();
+        (earlier > 0).then(|| {
+            format!("an earlier call had finished {earlier} of the {runs} runs: the times are without them")
+        })
     }
 
     /// Takes a run that an earlier call has finished, and its number of events.
     pub(crate) fn take(&self, point: usize, seed: u64) -> Option<(OneRun, u64)> {
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.remove(&(point, seed))
+        lock(&self.earlier).remove(&(point, seed))
     }
 
     /// Keeps a run that is finished now.
@@ -101,9 +95,8 @@ impl Finished {
             run,
             flows,
         };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let text = serde_json::to_string(&line).map_err(io::Error::from);
-        text.and_then(|text| file.write_all((text + "\n").as_bytes()))
+        text.and_then(|text| lock(file).write_all((text + "\n").as_bytes()))
             .map_err(Error::io("cannot keep a finished run"))
     }
 }
@@ -146,7 +139,7 @@ fn read(file: &mut File) -> io::Result<HashMap<(usize, u64), (OneRun, u64)>> {
     Ok(runs)
 }
 
-/// A hash of what decides about the results: the program, the habitat, the points.
+/// A hash of what decides about the results: the program, the habitat, the points, the captures.
 fn hash(plan: &Plan, options: &RunOptions) -> io::Result<u64> {
     let program = match &options.executable {
         Some(path) => path.clone(),
@@ -155,6 +148,6 @@ fn hash(plan: &Plan, options: &RunOptions) -> io::Result<u64> {
     let program = fs::metadata(program)?;
     let mut hasher = DefaultHasher::new();
     (program.len(), program.modified()?, options.on.word()).hash(&mut hasher);
-    format!("{:?}", plan.points).hash(&mut hasher);
+    format!("{:?}", (&plan.points, &options.captures)).hash(&mut hasher);
     Ok(hasher.finish())
 }

@@ -163,7 +163,7 @@ pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
     )))
 }
 
-/// A folder for files; `-` would be one of this name.
+/// Reads the name of a folder. `-` is refused: elsewhere it is standard output.
 pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
     match text {
         "-" => Err(

@@ -335,12 +335,14 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         _ => release_signals()?,
     }
-    if let Command::Watch(_)
-    | Command::Show(_)
-    | Command::Capture(_)
-    | Command::Top(_)
-    | Command::Observe(_) = &command
-    {
+    if matches!(
+        command,
+        Command::Watch(_)
+            | Command::Show(_)
+            | Command::Capture(_)
+            | Command::Top(_)
+            | Command::Observe(_)
+    ) {
         output::end_with_reader();
     }
     match command {

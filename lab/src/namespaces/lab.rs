@@ -115,10 +115,7 @@ impl Lab<'_> {
         let (runs, seed) = self.options.runs_of(plan);
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
         let finished = Finished::open(plan, self.options)?;
-        notes.extend(Finished::note(
-            finished.earlier(),
-            runs as usize * points.len(),
-        ));
+        notes.extend(finished.note(runs as usize * points.len()));
         // Runs outside, points inside: changes of the machine during the experiment affect all points alike.
         for run in 0..runs {
             for (place, point) in plan.points.iter().enumerate() {

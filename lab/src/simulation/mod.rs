@@ -56,7 +56,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     let tasks: Vec<(usize, u64)> = (0..plan.points.len())
         .flat_map(|point| (0..runs).map(move |run| (point, seed.wrapping_add(run))))
         .collect();
-    let (earlier, whole) = (finished.earlier(), tasks.len());
+    let notes = Vec::from_iter(finished.note(tasks.len()));
     let status = Status::new(options, &tasks, plan);
     let pool = ThreadPoolBuilder::new()
         .num_threads(options.jobs.unwrap_or(0))
@@ -91,7 +91,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     }
     Ok(RunResult {
         events: Some(events),
-        notes: Finished::note(earlier, whole),
+        notes,
         ..RunResult::of(plan, Habitat::Sim, seed, points)
     })
 }

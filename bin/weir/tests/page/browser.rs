@@ -118,15 +118,13 @@ impl Browser {
     /// The value of an expression on the page.
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression });
-        loop {
-            let asked = self.answer("Runtime.evaluate", parameters.clone());
-            // The page that was opened has just taken the place of the one before.
-            if asked["error"]["message"] == "Inspected target navigated or closed" {
-                continue;
-            }
-            assert!(asked["error"].is_null(), "{expression}: {asked}");
-            return asked["result"]["result"]["value"].clone();
+        let mut asked = self.answer("Runtime.evaluate", parameters.clone());
+        // The page that was opened has just taken the place of the one before, which happens once.
+        if asked["error"]["message"] == "Inspected target navigated or closed" {
+            asked = self.answer("Runtime.evaluate", parameters);
         }
+        assert!(asked["error"].is_null(), "{expression}: {asked}");
+        asked["result"]["result"]["value"].clone()
     }
 
     /// A screen of this width, `light` or `dark`.

@@ -141,10 +141,7 @@ impl Reader {
                 };
                 Err(self.error(fault))
             }
-            Format::Pcapng(Section {
-                passing: Some(_), ..
-            }) => Err(self.error(Fault::Truncated)),
-            _ if !left.is_empty() => Err(self.error(Fault::Truncated)),
+            _ if !left.is_empty() || self.passing().is_some() => Err(self.error(Fault::Truncated)),
             _ => Ok(()),
         }
     }
@@ -154,13 +151,17 @@ impl Reader {
         self.packets
     }
 
+    /// The length of a block that was passed over but for its end.
+    fn passing(&self) -> Option<u32> {
+        match &self.format {
+            Format::Pcapng(section) => section.passing,
+            _ => None,
+        }
+    }
+
+    /// An error in the record that begins at the offset, or is passed over.
     fn error(&self, fault: Fault) -> ReadError {
-        let passed = match &self.format {
-            Format::Pcapng(Section {
-                passing: Some(len), ..
-            }) => u64::from(len - 4),
-            _ => 0,
-        };
+        let passed = self.passing().map_or(0, |len| u64::from(len - 4));
         ReadError {
             offset: self.offset - passed,
             packets: self.packets,

@@ -290,8 +290,8 @@ impl TripleFair {
         }
     }
 
-    /// Whether a queue that sends this many bytes is of a familiar flow of small packets, and little more waits. It has not
-    /// been light only because it was not empty, and does not pay for those that were.
+    /// Whether a queue that sends this many bytes is of a familiar flow of small packets, and little more waits. Such a flow
+    /// would have been light if its queue had been empty, so it does not pay for the light ones.
     #[inline]
     fn is_small(&self, at: usize, bytes: u64) -> bool {
         let queue = &self.queues[at];

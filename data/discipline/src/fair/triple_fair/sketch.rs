@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn flows_are_about_as_many_as_came() {
-        let mut sketch = Sketch::new(4);
+        let mut sketch = Sketch::new(WORDS_OF_HOST);
         assert_eq!(sketch.flows(), 1);
         for flow in 0..100_u64 {
             sketch.come(
@@ -136,7 +136,7 @@ mod tests {
         /// A flow with a packet in the queue is known; an empty queue knows no flow.
         #[test]
         fn nobody_who_waits_is_forgotten(calls in prop::collection::vec((any::<u8>(), 0_u64..4), 0..400)) {
-            let mut sketch = Sketch::new(4);
+            let mut sketch = Sketch::new(WORDS_OF_HOST);
             let mut queue = VecDeque::new();
             for (hash, call) in calls {
                 let hash = u64::from(hash) * 0x0101_0101;
