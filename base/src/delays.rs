@@ -46,6 +46,14 @@ impl Delays {
         self.counts[0] += zeros;
     }
 
+    /// Adds the times that another one has counted.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.nanos = self.nanos.wrapping_add(other.nanos);
+    }
+
     /// How many were counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

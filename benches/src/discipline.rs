@@ -290,6 +290,7 @@ impl Load {
             now: self.now,
             keys: &self.keys,
             fates: &mut self.fates,
+            heavy: false,
         };
         for packet in batch.iter() {
             self.discipline.prefetch(&cx, packet);
@@ -308,6 +309,7 @@ impl Load {
             now: self.now,
             keys: &self.keys,
             fates: &mut self.fates,
+            heavy: false,
         };
         for _ in 0..packets {
             self.taken.extend(self.discipline.dequeue(&mut cx));

@@ -225,6 +225,7 @@ impl Link {
             now: self.now,
             keys: &self.keys,
             fates: &mut self.fates,
+            heavy: false,
         };
         let packet = Packet::new(self.id, Slot(0), 1000, self.now);
         self.discipline.enqueue(&mut cx, packet);

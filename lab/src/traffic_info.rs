@@ -22,6 +22,9 @@ pub struct TrafficInfo {
     pub kind: String,
     /// Flows, over all its hosts; for web traffic, clients.
     pub flows: u64,
+    /// Hosts that they begin at.
+    #[serde(default)]
+    pub hosts: u64,
     /// Whether it consists of occasional small packets: other traffic affects them, but they do not affect it. That
     /// is UDP that is not a hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on
     /// its path.
@@ -56,6 +59,11 @@ impl TrafficInfo {
                 name: traffic.name.clone(),
                 kind: traffic.kind.kind().word().to_owned(),
                 flows,
+                hosts: pairs
+                    .iter()
+                    .map(|(from, _)| from)
+                    .collect::<BTreeSet<_>>()
+                    .len() as u64,
                 is_sparse: is_sparse(scenario, traffic, flows, rates.reduce(f64::min)),
                 crosses: watched.iter().filter(at).map(|w| w.name.clone()).collect(),
             }

@@ -15,6 +15,9 @@ pub struct Cx<'a> {
     pub keys: &'a Keys,
     /// The counters of dropped and marked packets.
     pub fates: &'a mut Fates,
+    /// Whether the packet that [`Discipline::dequeue`] has returned is of a flow that wants more than its share, so that its
+    /// delay is its own doing. A discipline that does not know leaves it: then all packets count as light.
+    pub heavy: bool,
 }
 
 /// The result of offering a packet.

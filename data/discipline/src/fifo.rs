@@ -186,6 +186,7 @@ mod tests {
             now: Instant::ZERO,
             keys: &keys,
             fates: &mut fates,
+            heavy: false,
         };
         let mut fifo = Fifo::new(Params { limit: 2 });
         let packet = |n| Packet::new(n, Slot(n as u32), 100, Instant::ZERO);

@@ -470,3 +470,29 @@ fn contradictions_name_the_setting_to_change() {
         );
     }
 }
+
+/// A flood at twice the rate of the link, and a flow that sends little beside it.
+#[test]
+fn a_flood_is_heavy_and_a_flow_within_its_share_is_light() {
+    for kind in ["cake", "fq_codel", "lru_fq", "triple_fair"] {
+        let mut rig = Rig::new(2);
+        let spec = Spec::check(kind, []).unwrap();
+        let mut discipline = spec.build(rig.now, &Streams::new(1));
+        let mut sent = [[0; 2]; 2];
+        for n in 0..20_000 {
+            rig.now += Span::from_micros(1000);
+            rig.offer(&mut *discipline, 1, 1000);
+            rig.offer(&mut *discipline, 1, 1000);
+            if n % 40 == 0 {
+                rig.offer(&mut *discipline, 0, 200);
+            }
+            let mut cx = rig.cx();
+            if let Some(packet) = discipline.dequeue(&mut cx) {
+                sent[packet.slot.0 as usize][usize::from(cx.heavy)] += usize::from(n >= 4000);
+            }
+        }
+        let [[light, late], [early, flood]] = sent;
+        assert!(light >= 360 && late <= 40, "{kind}: {sent:?}");
+        assert!(flood > 15_000 && early <= 100, "{kind}: {sent:?}");
+    }
+}

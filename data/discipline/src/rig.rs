@@ -70,6 +70,7 @@ impl Rig {
             now: self.now,
             keys: &self.keys,
             fates: &mut self.fates,
+            heavy: false,
         }
     }
 

@@ -21,7 +21,12 @@ fn run(discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut Fates, pack
         let key = FlowKey::ip([10, a, b, c].into(), [192, 0, 2, 1].into(), 17, 1, 2);
         keys.set(slot, key);
         let packet = Packet::new(id, slot, 60 + (id % 1400) as u32, now);
-        let mut cx = Cx { now, keys, fates };
+        let mut cx = Cx {
+            now,
+            keys,
+            fates,
+            heavy: false,
+        };
         if discipline.timeout().is_some_and(|due| due <= now) {
             discipline.on_timeout(&mut cx);
         }

@@ -215,6 +215,7 @@ mod tests {
                 now,
                 keys: &keys,
                 fates: &mut fates,
+                heavy: false,
             };
             queue.enqueue(&mut cx, Packet::new(at as u64, slot, 1000, now));
             if samples.contains(&at) {

@@ -156,6 +156,7 @@ fn run_one(
         distributions,
         routers: Map::new(),
         flows: observe::flows(scenario, &world),
+        notes: Vec::new(),
         captures: trace::end(&world, captures)?,
     };
     Ok((run, world.simulation.fabric().events()))

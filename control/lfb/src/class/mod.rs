@@ -49,6 +49,7 @@ pub static BLOCKS: &[&Block] = &[
     &neighbours::NEIGHBOURS,
     &drops::DROPS,
     &sampled::waiting::WAITING,
+    &sampled::talkers::TALKERS,
     &sampled::history::HISTORY,
     &sampled::drop_history::DROP_HISTORY,
     &redirect::REDIRECT,

@@ -197,7 +197,20 @@ const COLUMNS: &[Column<QueueRow>] = &[
     }),
     component(12, "delay_s", TIMES, "")
         .about("Time that the sent packets had been in the queue.")
-        .read(|slot| times(&slot.port.delays())),
+        .read(|slot| {
+            let [mut all, heavy] = slot.port.delays();
+            all.add(&heavy);
+            times(&all)
+        }),
+    component(13, "light_delay_s", TIMES, "")
+        .about(
+            "Time that sent packets of light traffic had been in the queue: of flows within their share. A discipline \
+             that does not know heavy flows counts all packets here.",
+        )
+        .read(|slot| times(&slot.port.delays()[0])),
+    component(14, "heavy_delay_s", TIMES, "")
+        .about("Time that sent packets of flows that want more than their share, and are held back, had been in the queue.")
+        .read(|slot| times(&slot.port.delays()[1])),
     component(11, "knows_flows", FLAG, "false")
         .capability()
         .about("Whether the discipline knows single flows, which `weir show flows` or `weir show hogs` lists.")

@@ -27,6 +27,10 @@ pub(crate) static STATUS: Block = Block {
 pub struct Process {
     /// Version of the program.
     pub version: &'static str,
+    /// Name of the machine.
+    pub hostname: String,
+    /// Seconds since 1970, by the clock of the machine.
+    pub unix_s: f64,
     /// Its process ID.
     pub pid: u32,
     /// The number of processes before it that ended in a crash or a hang.
@@ -49,6 +53,8 @@ pub struct Process {
     pub handed_back: Vec<String>,
     /// Packets that it has made itself.
     pub created: u64,
+    /// Seconds for which its forwarding thread was ready but had no processor.
+    pub processor_wait_s: f64,
     /// Seconds until the first certificate of the forwarding element that it is expires; `None` without certificates.
     pub certificate_left_s: Option<f64>,
     /// Why the forwarding element that it is does not forward; `None` if it does.
@@ -66,6 +72,14 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about("Version of the program.")
         .shown(&[Cell::new("VERSION")])
         .read(|process| process.version.into()),
+    component(18, "hostname", TEXT, "edge1")
+        .varying()
+        .about("Name of the machine.")
+        .shown(&[Cell::new("HOST")])
+        .read(|process| process.hostname.as_str().into()),
+    component(19, "unix_s", SECONDS, "1764081600.25")
+        .about("Time of the machine's clock: seconds since 1970.")
+        .read(|process| process.unix_s.into()),
     component(2, "pid", NUMBER, "2658")
         .about("Process ID.")
         .shown(&[Cell::new("PROCESS")])
@@ -154,6 +168,12 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         let why = process.handed_back.join("; ");
         Some(why).filter(|why| !why.is_empty()).into()
     }),
+    component(31, "processor_wait_s", SECONDS, "0.25")
+        .about(
+            "Time for which the forwarding thread was ready but had no processor: other programs hold up every packet.",
+        )
+        .shown(&[Cell::new("WAITED FOR A PROCESSOR").form(Form::Elapsed)])
+        .read(|process| process.processor_wait_s.into()),
     component(20, "created", PACKET_COUNTER, "12")
         .about(
             "Packets that the router made itself: ICMP errors, fragments but the first of each packet, copies, and \

@@ -250,8 +250,15 @@ impl Run<'_> {
         let packet = Packet::new(self.offered, Slot(slot), bytes, now);
         self.offered += 1;
         let (keys, fates) = (&self.keys, &mut self.fates);
-        self.discipline
-            .enqueue(&mut Cx { now, keys, fates }, packet);
+        self.discipline.enqueue(
+            &mut Cx {
+                now,
+                keys,
+                fates,
+                heavy: false,
+            },
+            packet,
+        );
         self.free_lost();
     }
 
@@ -259,7 +266,12 @@ impl Run<'_> {
     fn take(&mut self) -> u64 {
         let now = Instant::from_nanos(self.now);
         let (keys, fates) = (&self.keys, &mut self.fates);
-        let taken = self.discipline.dequeue(&mut Cx { now, keys, fates });
+        let taken = self.discipline.dequeue(&mut Cx {
+            now,
+            keys,
+            fates,
+            heavy: false,
+        });
         self.free_lost();
         let Some(packet) = taken else { return self.now };
         self.free.push(packet.slot.0);

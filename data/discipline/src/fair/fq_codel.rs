@@ -270,6 +270,7 @@ impl Discipline for FqCodel {
             return Some(packet);
         }
         self.next(|this, bin| {
+            cx.heavy = this.new.is_empty();
             codel::dequeue(
                 &mut this.flows[bin].codel,
                 &this.params.control,

@@ -35,8 +35,8 @@ pub struct Port {
     arrivals: VecDeque<Packet>,
     /// All events up to this time have been replayed.
     clock: Instant,
-    /// How long packets were queued; without those that were not.
-    delays: Delays,
+    /// How long light packets were queued, without those that were not; and heavy ones.
+    delays: [Delays; 2],
 }
 
 impl Port {
@@ -52,7 +52,7 @@ impl Port {
             first: None,
             arrivals: VecDeque::new(),
             clock: now,
-            delays: Delays::default(),
+            delays: Default::default(),
         }
     }
 
@@ -87,6 +87,7 @@ impl Port {
                 now: due,
                 keys,
                 fates: &mut *fates,
+                heavy: false,
             };
             if self.queue.timeout().is_some_and(|t| t <= due) {
                 self.queue.on_timeout(&mut cx);
@@ -94,10 +95,12 @@ impl Port {
             self.queue_arrivals(&mut cx);
             ready = self.queue.ready(due);
             while room > 0 && self.transmitter.free_at() <= due && ready == Ready::Now {
+                cx.heavy = false;
                 // None: the discipline dropped a packet, and its answer has changed.
                 if let Some(packet) = self.queue.dequeue(&mut cx) {
-                    if due > packet.enqueued {
-                        self.delays.count(due.since(packet.enqueued));
+                    if due > packet.enqueued || cx.heavy {
+                        let delays = &mut self.delays[usize::from(cx.heavy)];
+                        delays.count(due.since(packet.enqueued));
                     }
                     let sending = self.transmitter.send(packet.bytes(), due);
                     room -= 1;
@@ -160,6 +163,7 @@ impl Port {
             now: self.clock,
             keys,
             fates,
+            heavy: false,
         };
         self.queue.reconfigure(&mut cx, spec, streams);
     }
@@ -231,11 +235,12 @@ impl Port {
         self.transmitter.on_wire()
     }
 
-    /// How long the packets that were sent had been queued.
-    pub fn delays(&self) -> Delays {
-        let mut delays = self.delays;
-        delays.count_zeros(self.sent().packets - delays.total());
-        delays
+    /// How long the packets that were sent had been queued: light ones, and those of flows that want more than their
+    /// shares ([`Cx::heavy`]).
+    pub fn delays(&self) -> [Delays; 2] {
+        let [mut light, heavy] = self.delays;
+        light.count_zeros(self.sent().packets - light.total() - heavy.total());
+        [light, heavy]
     }
 
     /// Whether nothing is held or waiting to be queued.
@@ -374,7 +379,8 @@ mod tests {
                 .pass(Instant::from_nanos(10 * FRAME_NANOS))
                 .is_some()
         );
-        let delays = bench.port.delays();
+        let [delays, heavy] = bench.port.delays();
+        assert_eq!(heavy.total(), 0, "a plain queue knows no heavy flows");
         // The first and the last did not wait, the others for one frame and two.
         assert_eq!(delays.total(), 4);
         assert_eq!(delays.sum(), Span::from_nanos(3 * FRAME_NANOS));

@@ -45,6 +45,7 @@ use crate::plane::observe::{At, Batch, Events, Observers, TooMany};
 use crate::plane::round_trips::Measured;
 use crate::plane::step::Arrival;
 use crate::plane::watch::{Fetched, Frame, Place, Sightings, Want, Watch, Watched};
+use crate::talkers::Talkers;
 
 /// The network layer of a port: how frames that arrive at it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ pub struct PlanePort {
     pub(crate) label: Arc<str>,
     /// Its round trips, if somebody wants them.
     pub(crate) round_trips: Option<Box<Measured>>,
+    pub(crate) talkers: Talkers,
     pub(crate) outbox: VecDeque<Packet>,
     /// Received superframes that become too many packets, and what their senders sent after them.
     pub(crate) deferred: Deferred,
@@ -186,6 +188,7 @@ impl Plane {
             watched: None,
             label: name.into(),
             round_trips: None,
+            talkers: Talkers::new(streams.stream("talkers")),
             outbox: VecDeque::with_capacity(OUTBOX_MAX),
             deferred: Deferred::default(),
         });

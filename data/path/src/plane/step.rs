@@ -20,6 +20,7 @@ use crate::link::offload::Offload;
 use crate::plane::observe::{At, Refused};
 use crate::plane::watch::{self, Place};
 use crate::plane::{Mode, OUTBOX_MAX, Plane};
+use crate::talkers::Taken;
 
 /// A received frame, without its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -279,6 +280,8 @@ impl Plane {
             let full = slot.outbox.len() >= OUTBOX_MAX && !slot.port.is_idle();
             let due = due.or(full.then_some(now));
             for packet in slot.outbox.range(OUTBOX_MAX - room..) {
+                let keys = &self.pool.keys;
+                slot.talkers.sent(packet.bytes(), || *keys.key(packet));
                 if packet.ecn == Ecn::Congested
                     && rewrite::mark_congestion(self.pool.frame_mut(packet), fpf)
                     && let Some(watch) = &mut self.watch
@@ -293,6 +296,12 @@ impl Plane {
             next = [next, due].into_iter().flatten().min();
         }
         next
+    }
+
+    /// The packets that were taken of those that each port sent since the last call, in the order of the ports.
+    pub fn fetch_talkers(&mut self) -> Vec<Vec<Taken>> {
+        let ports = self.ports.iter_mut();
+        ports.map(|port| port.talkers.fetch()).collect()
     }
 
     /// Sets the time of the watch, and ends it if its owner is gone.

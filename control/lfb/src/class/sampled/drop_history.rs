@@ -68,7 +68,7 @@ fn dropped(sampled: &Sampled, query: &Settings) -> Vec<Dropped> {
 const COLUMNS: &[Column<Dropped>] = &[
     component(1, "age_s", TIME, "3.5")
         .about("From the end of the record to the latest sample.")
-        .shown(&[Cell::new("BEFORE S")])
+        .shown(&[Cell::new("BEFORE")])
         .read(|dropped| dropped.age.into()),
     component(2, "span_s", TIME, "1.001")
         .about("Time that it stands for.")

@@ -95,8 +95,9 @@ fn rate(tally: Tally, span: Span) -> Rate {
     Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
 }
 
-fn delay(view: &HistoryView, which: usize) -> Value {
-    view.record.delays.map(|delays| delays[which]).into()
+/// A quantile of the delays of light packets, of heavy ones or of all.
+fn delay(view: &HistoryView, whose: usize, which: usize) -> Value {
+    view.record.delays[whose].map(|delays| delays[which]).into()
 }
 
 const COLUMNS: &[Column<HistoryRow>] = &[
@@ -106,7 +107,7 @@ const COLUMNS: &[Column<HistoryRow>] = &[
         .read(|view| view.port.as_ref().into()),
     component(2, "age_s", TIME, "3.5")
         .about("From the end of the record to the latest sample.")
-        .shown(&[Cell::new("BEFORE S")])
+        .shown(&[Cell::new("BEFORE")])
         .read(|view| view.age.into()),
     component(3, "span_s", TIME, "1.001")
         .about("Time that it stands for.")
@@ -141,16 +142,40 @@ const COLUMNS: &[Column<HistoryRow>] = &[
         .about("Packets in the queue at the end of the record.")
         .shown(&[Cell::new("HELD PACKETS").of("packets"), Cell::new("HELD BYTES").of("bytes")])
         .read(|view| view.record.backlog.into()),
+    component(15, "light_delay_p50_s", TIME, "0.0002")
+        .optional()
+        .about(
+            "Time in the queue that half of the sent packets of light traffic did not exceed: of flows within their \
+             share, as far as the discipline knows them; null if none was sent.",
+        )
+        .shown(&[Cell::new("LIGHT P50")])
+        .read(|view| delay(view, 0, 0)),
+    component(16, "light_delay_p99_s", TIME, "0.0011")
+        .optional()
+        .about("The same for 99 of 100 packets of light traffic.")
+        .shown(&[Cell::new("LIGHT P99")])
+        .read(|view| delay(view, 0, 1)),
+    component(17, "heavy_delay_p50_s", TIME, "0.575")
+        .optional()
+        .about(
+            "Time in the queue that half of the sent packets of flows that want more than their share did not exceed: \
+             they are held back; null if none was sent, or if the discipline does not know such flows.",
+        )
+        .shown(&[Cell::new("HEAVY P50")])
+        .read(|view| delay(view, 1, 0)),
+    component(18, "heavy_delay_p99_s", TIME, "0.91")
+        .optional()
+        .about("The same for 99 of 100 packets of these flows.")
+        .shown(&[Cell::new("HEAVY P99")])
+        .read(|view| delay(view, 1, 1)),
     component(10, "delay_p50_s", TIME, "0.0041")
         .optional()
         .about("Time in the queue that half of the sent packets did not exceed; null if none was sent.")
-        .shown(&[Cell::new("DELAY P50 S")])
-        .read(|view| delay(view, 0)),
+        .read(|view| delay(view, 2, 0)),
     component(11, "delay_p99_s", TIME, "0.0205")
         .optional()
         .about("Time in the queue that 99 of 100 sent packets did not exceed; null if none was sent.")
-        .shown(&[Cell::new("DELAY P99 S")])
-        .read(|view| delay(view, 1)),
+        .read(|view| delay(view, 2, 1)),
     component(12, "dropped_packets", PACKETS, "3100")
         .about("Packets that the discipline dropped.")
         .shown(&[Cell::new("DROPPED")])

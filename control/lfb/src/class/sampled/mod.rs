@@ -10,6 +10,7 @@
 //!
 //! - [`sample`]: the counters and the queues at one moment
 //! - [`records`]: the samples of some time, as one ring for each port
+//! - [`talkers`]: who sends how much, now and over minutes
 //! - [`waiting`], [`history`], [`drop_history`]: tables made from these
 //! - [`held_back`]: what has changed between samples, as events
 
@@ -23,11 +24,13 @@ pub mod held_back;
 pub(super) mod history;
 mod records;
 mod sample;
+pub(super) mod talkers;
 pub(super) mod waiting;
 
 use self::held_back::{Follower, HeldBack};
 use self::records::Records;
 pub use self::sample::Sample;
+use self::talkers::Talkers;
 use super::{Block, Source};
 
 /// The latest sample, and the records of those before it.
@@ -35,6 +38,7 @@ use super::{Block, Source};
 pub struct Sampled {
     latest: Option<Sample>,
     records: Records,
+    talkers: Talkers,
     held_back: held_back::Past,
     /// Tables that the forwarding thread does not make.
     others: BTreeMap<&'static str, Value>,
@@ -44,6 +48,7 @@ impl Sampled {
     /// Takes a new sample, and tables that belong to it, by the names of their classes.
     pub fn take(&mut self, sample: Sample, others: BTreeMap<&'static str, Value>) {
         self.records.take(&sample);
+        self.talkers.take(&sample);
         self.held_back.take(&sample);
         self.latest = Some(sample);
         self.others = others;

@@ -23,6 +23,9 @@ pub(super) const MINUTES: usize = 360;
 /// Time that a record by minute stands for, at least.
 const MINUTE: Span = Span::from_secs(60);
 
+/// Half of some delays were shorter than the first of these, 99 of 100 than the second.
+pub(super) type Quantiles = [Span; 2];
+
 /// A port between two samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
@@ -39,8 +42,8 @@ pub(super) struct Record {
     pub(super) marked: u64,
     /// At the later sample.
     pub(super) backlog: Tally,
-    /// Queue delay of the packets that were sent: half of them had less, 99 of 100 had less.
-    pub(super) delays: Option<[Span; 2]>,
+    /// Queue delay of the packets that were sent: of light ones, of heavy ones, of all.
+    pub(super) delays: [Option<Quantiles>; 3],
 }
 
 /// Drops between two samples.
@@ -63,7 +66,7 @@ struct Counters {
     on_wire: u64,
     dropped: u64,
     marked: u64,
-    delays: Box<Delays>,
+    delays: Box<[Delays; 2]>,
 }
 
 /// The records of a port.
@@ -178,8 +181,10 @@ impl Counters {
 
     fn since(&self, earlier: &Self, port: &PortSample) -> Record {
         let span = self.at.since(earlier.at);
-        let delays = self.delays.since(&earlier.delays);
-        let quantile = |share| delays.quantile(share);
+        let [light, heavy] = [0, 1].map(|which| self.delays[which].since(&earlier.delays[which]));
+        let mut all = light;
+        all.add(&heavy);
+        let quantiles = |delays: Delays| Some([delays.quantile(0.5)?, delays.quantile(0.99)?]);
         let capacity = port
             .rate
             .map(|rate| rate.as_bps() as f64 * span.as_secs_f64() / 8.0);
@@ -194,7 +199,7 @@ impl Counters {
             dropped: self.dropped - earlier.dropped,
             marked: self.marked - earlier.marked,
             backlog: port.backlog,
-            delays: quantile(0.5).zip(quantile(0.99)).map(|(a, b)| [a, b]),
+            delays: [light, heavy, all].map(quantiles),
         }
     }
 }
@@ -217,6 +222,8 @@ mod tests {
     fn sample(seconds: u64) -> Sample {
         let mut delays = Delays::default();
         (0..seconds).for_each(|_| delays.count(Span::from_millis(3)));
+        let mut heavy = Delays::default();
+        (0..seconds).for_each(|_| heavy.count(Span::from_millis(500)));
         let sent = Tally {
             packets: seconds,
             bytes: 1000 * seconds,
@@ -235,7 +242,8 @@ mod tests {
                 dropped: seconds,
                 marked: 0,
                 backlog: Tally::one(60),
-                delays: Box::new(delays),
+                delays: Box::new([delays, heavy]),
+                talkers: Vec::new(),
             }],
             ended,
             ..Sample::of_waiting(Vec::new())
@@ -258,8 +266,10 @@ mod tests {
         assert_eq!(record.span, Span::from_secs(2));
         // Sent and charged, 1024 B on the wire each, of 2048 B a second.
         assert_eq!(record.utilisation, Some(1.0));
-        let [half, most] = record.delays.unwrap();
-        assert!(half < most && most < Span::from_micros(3600) && half > Span::from_micros(2500));
+        let [light, heavy, all] = record.delays.map(Option::unwrap);
+        assert!(light[0] < light[1] && light[1] < Span::from_micros(3600));
+        assert!(light[0] > Span::from_micros(2500) && heavy[0] > Span::from_millis(400));
+        assert!(all[0] < heavy[0] && all[1] > Span::from_millis(400));
         let drops = &records.drops[1];
         assert_eq!(drops.packets[Reason::QueueFull as usize], 2);
         assert_eq!(drops.packets.iter().sum::<u64>(), 2);

@@ -8,6 +8,7 @@ use weir_discipline::waiting::Service;
 use weir_model::Value;
 use weir_packet::{FlowKey, KeyKind, Reason};
 use weir_path::plane::{Plane, PlanePort};
+use weir_path::talkers::Taken;
 
 use super::Sampled;
 use crate::class::ports::Device;
@@ -31,6 +32,7 @@ pub struct Sample {
 
 /// The numbers of a port.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Default))]
 pub(super) struct PortSample {
     pub(super) name: Arc<str>,
     pub(super) rate: Option<Rate>,
@@ -43,7 +45,10 @@ pub(super) struct PortSample {
     pub(super) dropped: u64,
     pub(super) marked: u64,
     pub(super) backlog: Tally,
-    pub(super) delays: Box<Delays>,
+    /// Of light and of heavy packets.
+    pub(super) delays: Box<[Delays; 2]>,
+    /// A sample of the packets that it has sent since the sample before.
+    pub(super) talkers: Vec<Taken>,
 }
 
 /// Packets that waited together.
@@ -62,7 +67,13 @@ pub(super) struct Held {
 impl Sample {
     /// Reads the plane: its counters, its tables with metrics, and the packet at the head of each queue. The work is
     /// bounded by the number of ports and the queues of their disciplines.
-    pub fn collect(plane: &Plane, devices: &[Device], control: ControlSent, now: Instant) -> Self {
+    pub fn collect(
+        plane: &mut Plane,
+        devices: &[Device],
+        control: ControlSent,
+        now: Instant,
+    ) -> Self {
+        let talkers = plane.fetch_talkers();
         let mut tables = BTreeMap::new();
         for block in BLOCKS.iter().filter(|block| Sampled::has(block)) {
             let value = match block.source {
@@ -82,8 +93,8 @@ impl Sample {
             ended: Box::new(Reason::ALL.map(|reason| plane.fates().ended(reason).packets)),
             waiting: Vec::new(),
         };
-        for slot in plane.ports() {
-            sample.add(plane, slot, now);
+        for (slot, talkers) in plane.ports().iter().zip(talkers) {
+            sample.add(plane, slot, talkers, now);
         }
         sample
     }
@@ -102,7 +113,21 @@ impl Sample {
         }
     }
 
-    fn add(&mut self, plane: &Plane, slot: &PlanePort, now: Instant) {
+    /// A sample of a port that has sent these packets.
+    #[cfg(test)]
+    pub(super) fn of_port(at: Instant, talkers: Vec<Taken>) -> Self {
+        let port = PortSample {
+            talkers,
+            ..PortSample::default()
+        };
+        Self {
+            at,
+            ports: vec![port],
+            ..Self::of_waiting(Vec::new())
+        }
+    }
+
+    fn add(&mut self, plane: &Plane, slot: &PlanePort, talkers: Vec<Taken>, now: Instant) {
         let name: Arc<str> = slot.name.as_str().into();
         let (queue, link) = (slot.port.queue(), slot.port.link());
         queue.waiting(&mut |waiting| {
@@ -127,6 +152,7 @@ impl Sample {
             marked: ledger.marked.packets,
             backlog: queue.backlog(),
             delays: Box::new(slot.port.delays()),
+            talkers,
         });
     }
 }

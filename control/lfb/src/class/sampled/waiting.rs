@@ -281,7 +281,7 @@ const COLUMNS: &[Column<Holder>] = &[
         .read(|holder| holder.link_share.into()),
     component(7, "waited_s", SECONDS, "0.021")
         .about("How long the packet at the head of a queue has waited, the longest of them.")
-        .shown(&[Cell::new("WAITED S")])
+        .shown(&[Cell::new("WAITED")])
         .read(|holder| holder.waited.into()),
     component(
         8,

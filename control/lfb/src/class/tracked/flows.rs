@@ -74,7 +74,7 @@ const COLUMNS: &[Column<Flow>] = &[
             "From its first packet to the one that was let through; of a flow that waits, so \
              far.",
         )
-        .shown(&[Cell::new("DELAY S")])
+        .shown(&[Cell::new("DELAY")])
         .read(|flow| flow.report.waited.unwrap_or_default().into()),
     RATE,
     seen(

@@ -114,12 +114,12 @@ const RATE: Column<Flow> = component(10, "rate_bps", RATE_BPS, "149000000")
 
 const TRACKED: Column<Flow> = component(11, "known_s", SECONDS, "4.2")
     .about("Time since tracking of the flow began.")
-    .shown(&[Cell::new("KNOWN S")])
+    .shown(&[Cell::new("KNOWN")])
     .read(|flow| flow.now.since(flow.report.since).into());
 
 const SILENT: Column<Flow> = component(12, "silent_s", SECONDS, "0.0001")
     .about("Time since its latest packet.")
-    .shown(&[Cell::new("SILENT S")])
+    .shown(&[Cell::new("SILENT")])
     .read(|flow| flow.now.since(flow.report.latest).into());
 
 /// Packets and bytes of a flow.

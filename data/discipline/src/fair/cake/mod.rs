@@ -273,6 +273,7 @@ impl Cake {
 
     /// Takes the next packet that COBALT lets pass from a queue.
     fn decided(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+        cx.heavy = self.turns.flow(at).set == Set::Bulk;
         let mut drops = 0;
         loop {
             let mut packet = self.pop(at)?;

@@ -200,7 +200,8 @@ impl TripleFair {
     /// Serves the next packet, if it has waited for less than the least target, in the queue of a flow: then the control
     /// law has nothing to say. Returns the queue, from which the packet is still to be taken.
     #[inline]
-    fn punctual(&mut self, now: Instant) -> Option<usize> {
+    fn punctual(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
+        let now = cx.now;
         let turn = self.first()?;
         let at = turn.queue;
         let queue = &mut self.queues[at];
@@ -219,12 +220,14 @@ impl TripleFair {
             }
         }
         self.held.uncount(bytes);
+        cx.heavy = turn.from.is_heavy();
         self.serve(turn, self.framing.wire_bytes(bytes), is_last);
         Some(at)
     }
 
     /// Takes the next packet that the control law lets pass from a queue.
     fn judged(&mut self, cx: &mut Cx<'_>, at: usize) -> Option<Packet> {
+        cx.heavy = self.queues[at].waits.is_heavy();
         let is_flow = at < FLOWS;
         let flows = self.flows_in(at).min(FLOWS_SPARED);
         // A sender with fewer than four packets under way hears of a loss only by its timer.
@@ -362,7 +365,7 @@ impl Discipline for TripleFair {
             return self.pop_aside();
         }
         self.drop_late_strangers(cx);
-        match self.punctual(cx.now) {
+        match self.punctual(cx) {
             Some(at) => self.slab.pop_whole(&mut self.queues[at].packets),
             None => self.next(|this, at| this.judged(cx, at)),
         }

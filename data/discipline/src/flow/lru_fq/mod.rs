@@ -265,6 +265,7 @@ impl Discipline for LruFq {
             if let Some(packet) = self.take(which, cx) {
                 let queue = &mut self.queues[which];
                 self.clock.serve(&mut queue.tag, queue.cost, packet.bytes());
+                cx.heavy = which == HIT;
                 return Some(packet);
             }
         }
