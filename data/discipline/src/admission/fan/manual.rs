@@ -3,7 +3,7 @@
 use super::params::{
     ACTIVE_TIME, BLOCKED_TIME, ECCM, EFMP, FAIR_RATE_INTERVAL, FLOW_TIMEOUT, FLOWS, INTERVAL,
     MAX_PRIORITY_LOAD, MECHANISM, MIN_FAIR_RATE, PRIORITY_ADMISSION, PRIORITY_LOAD_INTERVAL,
-    PRIORITY_TIME, SCHEDULER, WAITING,
+    PRIORITY_TIME, RAMAF, SCHEDULER, WAITING,
 };
 use crate::admission::afan::{LIMIT, MAX_PROBABILITY, MAX_THRESHOLD, MIN_THRESHOLD};
 use crate::admission::scheduler::MTU;
@@ -80,8 +80,10 @@ them is the most active is known to the nearest 1024 bytes. Measuring rests whil
 Deviations. The second and third step of `eccm` are driven by timers: in the paper's Figure 4 they are
 made when a packet of a new flow comes in congestion, which its first step has just ended, so that the
 procedure stays in it; `eccm = \"literal\"` shows that. The figure's text wants estimates to start again
-after half an interval: they start with one. Equation 8 counts the flows of the list; `ramaf` counts the
-elastic ones, whom the fair rate concerns, and takes none with an `mtu` or less waiting. The rate of a
+after half an interval: they start with one. Its line 21 deletes new flows of which an MTU or more waits;
+more than one must wait here, as its text has it: a packet of that size makes no flow elastic. Equation 8
+counts the flows of the list; `ramaf` counts the elastic ones, whom the fair rate concerns (all of them with
+`ramaf = \"listed\"`), and takes none with an `mtu` or less waiting. The rate of a
 link that is not paced is taken as 1 Gbit/s; set `rate` there.
 
 An attacker with a new address on every packet fills the list while the link is not congested: its flows
@@ -101,7 +103,7 @@ is kept alive by a packet in `flow_timeout` keeps its place for ever.",
         FLOW_TIMEOUT.id(8), FLOWS.id(9), WAITING.id(10), EFMP.id(11), ECCM.id(12),
         ACTIVE_TIME.id(13), BLOCKED_TIME.id(14), PRIORITY_TIME.id(15), PRIORITY_ADMISSION.id(16),
         MTU.id(17), LIMIT.id(18), RATE.id(19), WEIGHT.id(20), MIN_THRESHOLD.id(21),
-        MAX_THRESHOLD.id(22), MAX_PROBABILITY.id(23), QUANTUM.id(24),
+        MAX_THRESHOLD.id(22), MAX_PROBABILITY.id(23), QUANTUM.id(24), RAMAF.id(25),
     ],
     gauges: &[
         Gauge::level(101, "fair_rate", Unit::BitsPerSecond, "latest estimate of the fair rate"),

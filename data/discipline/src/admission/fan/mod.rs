@@ -193,7 +193,10 @@ impl Fan {
         let since = since.map(|since| since.max(self.last_run));
         let event = Event::NewFlow {
             due: since.is_some_and(|since| now.since(since) > self.params.interval),
-            elastic: self.list.elastics() as u64,
+            elastic: match self.params.counts_listed {
+                true => self.list.len() as u64,
+                false => self.list.elastics() as u64,
+            },
         };
         let action = self.mechanism.on(event, now, &self.rules);
         let begins = match &action {

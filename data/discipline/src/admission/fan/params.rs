@@ -93,6 +93,13 @@ pub(super) const ECCM: Parameter = Parameter::new(
     "what drives `eccm` on: timers, or packets of new flows as in the paper's Figure 4",
 );
 
+pub(super) const RAMAF: Parameter = Parameter::new(
+    "ramaf",
+    Kind::Word(mechanism::COUNTED),
+    "elastic",
+    "which flows of the list equation 8 of `ramaf` counts: elastic ones, or all",
+);
+
 pub(super) const ACTIVE_TIME: Parameter = Parameter::new(
     "active_time",
     Kind::Span(Span::ZERO, Span::from_secs(86_400)),
@@ -148,6 +155,8 @@ pub struct Params {
     pub efmp: &'static str,
     /// The form of ECCM: driven by timers, or literal.
     pub eccm: &'static str,
+    /// Whether RAMAF counts all flows on the list, not elastic ones only.
+    pub counts_listed: bool,
     /// Time on the list after which a flow can be removed.
     pub active_time: Span,
     /// How long a flow is blocked.
@@ -180,6 +189,7 @@ impl Params {
             interval: settings.span("interval"),
             efmp: settings.word("efmp"),
             eccm: settings.word("eccm"),
+            counts_listed: settings.word("ramaf") == "listed",
             active_time: settings.span("active_time"),
             blocked_time: settings.span("blocked_time"),
             priority_time: settings.span("priority_time"),

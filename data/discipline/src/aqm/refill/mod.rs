@@ -62,6 +62,8 @@ struct State {
     head: Head,
     /// The time from which the probability counts as 0.
     expires: Instant,
+    /// The latest arrival.
+    arrived: Instant,
 }
 
 /// The verdict on the packet at the head.
@@ -89,7 +91,7 @@ impl State {
     /// The verdict on the packet at the head; `draw` gives a random `u64`, if chance decides.
     fn decide(&self, params: &Params, now: Instant, draw: impl FnOnce() -> u64) -> Try {
         let chance = self.chance(params, now);
-        if !params.hold || chance <= 0.0 {
+        if !params.hold || chance <= 0.0 || now >= params.silent(self.arrived) {
             return Try::Pass;
         }
         let next = match params.count_resets {
@@ -172,6 +174,7 @@ impl Refill {
                 count: 0,
                 head: Head::From(now),
                 expires: now + params.lifetime,
+                arrived: now,
             },
             params,
             backlog: Tally::ZERO,
@@ -234,6 +237,7 @@ impl Refill {
 impl Discipline for Refill {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         self.sum(cx.now);
+        self.state.arrived = cx.now;
         // One draw for each arrival, whatever its fate, so that the threshold does not shift the stream.
         let draw = self.stream.next_u64();
         let chance = Chance::new(self.state.chance(&self.params, cx.now));
@@ -273,7 +277,9 @@ impl Discipline for Refill {
                 return None;
             }
             Try::Stick => {
-                let left = packet_times(self.state.expires.since(cx.now), packet_time);
+                let silent = self.params.silent(self.state.arrived);
+                let ends = self.state.expires.min(silent);
+                let left = packet_times(ends.since(cx.now), packet_time);
                 self.state.head = Head::Stuck {
                     since: cx.now,
                     packet_time,
@@ -362,6 +368,7 @@ mod tests {
             count_resets: CountResets::Drop,
             wait: false,
             lifetime: Span::from_secs(1),
+            silence: Span::ZERO,
             rate: Rate::from_mbps(10),
             limit: 10,
         }
@@ -448,6 +455,27 @@ mod tests {
         assert_eq!(queue.ready(rig.now), Ready::At(third));
         assert_eq!((gauge(&queue, "holds"), gauge(&queue, "early")), (3, 1));
         assert_eq!(queue.state.count, 0);
+    }
+
+    #[test]
+    fn nothing_is_held_once_nothing_comes() {
+        let mut rig = Rig::new(1);
+        let mut queue = refill(Params {
+            silence: PACKET_TIME.times(5),
+            ..params(1.0)
+        });
+        rig.offer(&mut queue, 0, 1000);
+        assert!(rig.take(&mut queue).is_none());
+        rig.now = after(PACKET_TIME.times(3));
+        rig.offer(&mut queue, 0, 1000);
+        // A probability that is set again is no packet.
+        queue.change(queue.params.clone(), rig.now);
+        rig.now = after(PACKET_TIME.times(5));
+        assert!(rig.take(&mut queue).is_none());
+        let silent = after(PACKET_TIME.times(8));
+        assert_eq!(queue.ready(rig.now), Ready::At(silent));
+        rig.now = silent;
+        assert!(rig.take(&mut queue).is_some() && rig.take(&mut queue).is_some());
     }
 
     #[test]

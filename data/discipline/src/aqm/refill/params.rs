@@ -3,7 +3,7 @@
 use weir_base::early::{spread, spread_waiting};
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, SettingError, Settings};
-use weir_base::{Rate, Span};
+use weir_base::{Instant, Rate, Span};
 
 use crate::contract::Manual;
 use crate::fifo::LIMIT;
@@ -37,7 +37,8 @@ has less to send is not held.
 Choosing parameters. `wait` is for comparing with a `red` that has it: both spread their drops alike then. A
 hundred packets at the congested link and four ingresses with a `threshold` of 50 hold as many packets as
 300 at the link. With `count_resets = \"drop\"` the flows of an ingress must have more than `threshold`
-packets under way, or they all wait there for packets that nobody sends. `lifetime` must be several times
+packets under way, or they all wait there for packets that nobody sends; a `silence` of some packet times
+ends such a wait and keeps the rest of that law. `lifetime` must be several times
 the period of the controller: a probability that has not been set again for that long counts as 0, and the
 queue is a plain one. So a controller that dies or cannot be reached stops no traffic. Any change of the
 queue's parameters counts as setting the probability again, one that has expired too: a controller that
@@ -52,7 +53,7 @@ is meant, or nothing would be kept back. It says that n counts from the last dro
 because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
 with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
 hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit
-restarts n as well. `lifetime` is ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
+restarts n as well. `lifetime` and `silence` are ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
 whatever waits: RED's drops, moved to the ingress.
 
 An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
@@ -72,6 +73,8 @@ distinguished.",
         Parameter::new("lifetime", Kind::Span(Span::from_millis(1), Span::from_secs(31_536_000)), "1 s",
             "time after which a probability that is not set again counts as 0").id(6),
         RATE.id(7), LIMIT.id(8),
+        Parameter::new("silence", Kind::Span(Span::ZERO, Span::from_secs(1000)), "0 s",
+            "time without an arrival after which no packet is held; 0 s: held all the same").id(9),
     ],
     gauges: &[
         Gauge::level(101, "probability", Unit::PerMillion,
@@ -122,6 +125,8 @@ pub struct Params {
     pub wait: bool,
     /// Time after which the probability counts as 0.
     pub lifetime: Span,
+    /// Time without an arrival after which no packet is held; zero for never.
+    pub silence: Span,
     /// Rate of the link; zero to use the port's.
     pub rate: Rate,
     /// Maximum packets held.
@@ -138,6 +143,7 @@ impl Params {
             count_resets: CountResets::new(settings.word("count_resets")),
             wait: settings.flag("wait"),
             lifetime: settings.span("lifetime"),
+            silence: settings.span("silence"),
             rate: settings.rate("rate"),
             limit: settings.count("limit") as usize,
         };
@@ -153,6 +159,14 @@ impl Params {
 }
 
 impl Params {
+    /// The time from which nothing is held unless a packet comes after this one.
+    pub(super) fn silent(&self, arrived: Instant) -> Instant {
+        match self.silence {
+            Span::ZERO => Instant::FAR_FUTURE,
+            silence => arrived + silence,
+        }
+    }
+
     /// rho_a, for rho_b and the packets that have passed.
     pub(super) fn spread(&self, base: f64, count: u64) -> f64 {
         match self.wait {

@@ -42,6 +42,8 @@ pub(super) const WORDS: &[&str] = &[
 ];
 /// The words for the flow that EFMP removes.
 pub(super) const POLICIES: &[&str] = &["oldest", "most_active"];
+/// The words for the flows that RAMAF counts.
+pub(super) const COUNTED: &[&str] = &["elastic", "listed"];
 /// The words for the form of ECCM.
 pub(super) const FORMS: &[&str] = &["timers", "literal"];
 
