@@ -93,19 +93,42 @@ impl Graph {
 }
 
 impl ShortestPaths {
-    /// The first hops from `node` to every node, by number. None leads to the node itself.
+    /// The first hops from `node` to every node, by number. None leads to the node itself. A port with a node that does
+    /// not forward is looked at once, however many there are.
     pub fn first_hops(&self, node: usize) -> Vec<FirstHops> {
+        let peers = &self.graph.nodes[node].peers;
+        let ports = peers.iter().copied().enumerate();
+        let (ways, ends): (Vec<_>, Vec<_>) =
+            ports.partition(|(_, peer)| self.graph.nodes[*peer].forwards);
         let nodes = 0..self.graph.nodes.len();
-        nodes.map(|to| self.first_hops_to(node, to)).collect()
+        let by_ways = nodes.map(|to| self.first_hops_by(&ways, node, to));
+        let mut all: Vec<FirstHops> = by_ways.collect();
+        for (port, peer) in ends.into_iter().filter(|(_, peer)| *peer != node) {
+            let first = &mut all[peer];
+            if first.hops != 1 {
+                *first = FirstHops {
+                    hops: 1,
+                    ports: Vec::new(),
+                };
+            }
+            first.ports.push(port);
+        }
+        all
     }
 
     /// The first hops from `node` to another one; none leads to itself. The work is that of looking at its ports.
     pub fn first_hops_to(&self, node: usize, to: usize) -> FirstHops {
+        let ports = self.graph.nodes[node].peers.iter().copied();
+        self.first_hops_by(&ports.enumerate().collect::<Vec<_>>(), node, to)
+    }
+
+    /// The same, by these ports with their peers.
+    fn first_hops_by(&self, ports: &[(usize, usize)], node: usize, to: usize) -> FirstHops {
         let mut first = FirstHops::default();
         if to == node {
             return first;
         }
-        for (port, &peer) in self.graph.nodes[node].peers.iter().enumerate() {
+        for &(port, peer) in ports {
             let hops = match self.distances[peer].get(to) {
                 _ if peer == to => 1,
                 None | Some(&UNREACHABLE) => continue,
@@ -138,7 +161,9 @@ mod tests {
     /// Ports and hops from one node to another.
     fn first(graph: &Graph, from: usize, to: usize) -> (Vec<usize>, u32) {
         let paths = graph.clone().shortest_paths();
-        let FirstHops { hops, ports } = paths.first_hops(from)[to].clone();
+        let first = paths.first_hops(from)[to].clone();
+        assert_eq!(first, paths.first_hops_to(from, to));
+        let FirstHops { hops, ports } = first;
         (ports, hops)
     }
 
