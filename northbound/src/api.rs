@@ -185,7 +185,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         method: "GET",
         path: "/v1/live",
-        about: "the tables `status`, `ports`, `queues`, `drops`, `waiting`, `history` and `drop_history` (of the last two the latest second) once a second, until the connection is closed; the forwarding thread has the same work for any number of readers",
+        about: "the tables `status`, `ports`, `queues`, `drops`, `waiting`, `talkers`, `history` and `drop_history` (of the last two the latest second) once a second, until the connection is closed; the forwarding thread has the same work for any number of readers",
         body: Content::Nothing,
         answer: Content::Other(
             "JSON lines (`application/x-ndjson`), each an object of tables by their names; an empty line if there is no \

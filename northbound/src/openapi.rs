@@ -53,12 +53,21 @@ fn table(class: &Class) -> Value {
     let query = class.query.iter().map(|parameter| {
         json!({ "name": parameter.name, "in": "query", "schema": schema::of_parameter(parameter) })
     });
-    json!({
+    let mut table = json!({
         "summary": class.about,
         "x-class-id": class.id,
         "parameters": query.collect::<Vec<_>>(),
         "responses": responses(&json!({ "schema": schema, "example": example }), "application/json", &[]),
-    })
+    });
+    if let Some(mechanisms) = class.mechanisms {
+        let all = (mechanisms.classes)().into_iter().map(|class| {
+            let gauges = class.gauges.iter();
+            let gauges = gauges.map(|gauge| (gauge.name.to_owned(), gauge.about.into()));
+            (class.name.to_owned(), Value::Object(gauges.collect()))
+        });
+        table["x-gauges"] = Value::Object(all.collect());
+    }
+    table
 }
 
 fn operation(endpoint: &Endpoint) -> Value {

@@ -8,6 +8,7 @@ use weir_model::observe::{EVENTS, LAST_MAX, ObserveRequest, Observed, ObservedFl
 use weir_northbound::client;
 
 use crate::component::escaped;
+use crate::numbers::{bytes, count, delay, time_of_day};
 use crate::output::{note, one_line, print_json_to_reader, print_to_reader};
 use crate::{Failure, RouterSocket, complete};
 
@@ -143,7 +144,7 @@ fn line(event: &Observed) -> String {
     let time = time_of_day(event.unix_s);
     let reason = event.reason.as_deref().unwrap_or_default();
     let Some(flow) = &event.flow else {
-        let (packets, size) = (grouped(event.packets), size(event.bytes));
+        let (packets, size) = (count(event.packets), bytes(event.bytes as f64));
         return format!(
             "{time}  {reason}  {packets} more, of other flows, {size} in {:.2} s",
             event.over_s
@@ -160,7 +161,7 @@ fn line(event: &Observed) -> String {
     }
     line += &waited(flow);
     if event.packets > 1 {
-        let more = grouped(event.packets - 1);
+        let more = count(event.packets - 1);
         line += &format!("  and {more} more in {:.2} s", event.over_s);
     }
     line
@@ -170,7 +171,7 @@ fn line(event: &Observed) -> String {
 fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
     let mut text = format!("{} {phase}  {}", event.event, flow.text);
     if let Some(flows) = event.flows.filter(|flows| *flows > 1) {
-        text += &format!("  {} flows", grouped(flows.into()));
+        text += &format!("  {} flows", count(flows.into()));
     }
     if phase == "ends" {
         return text + &format!("  after {:.1} s", event.over_s);
@@ -180,7 +181,7 @@ fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
     } else {
         "packets"
     };
-    text += &format!("  {} {noun}", grouped(event.packets));
+    text += &format!("  {} {noun}", count(event.packets));
     text += &waited(flow);
     if let Some(share) = event.link_share_ratio {
         text += &format!("  gets {:.0} % of the link", share * 100.0);
@@ -194,38 +195,7 @@ fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
 fn waited(flow: &ObservedFlow) -> String {
     match flow.waited_s {
         short if short < 0.001 => String::new(),
-        waited => format!("  waited {:.1} ms", waited * 1e3),
-    }
-}
-
-/// The time of day in UTC, like that of the log.
-fn time_of_day(unix_s: f64) -> String {
-    let millis = (unix_s * 1e3) as u64 % 86_400_000;
-    let (seconds, millis) = (millis / 1000, millis % 1000);
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{millis:03}Z", seconds % 60)
-}
-
-/// A number with spaces between its thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Bytes in a unit in which a person reads them.
-fn size(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes if bytes < 1e3 => format!("{bytes} B"),
-        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
-        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.1} GB", bytes / 1e9),
+        waited => format!("  waited {}", delay(waited)),
     }
 }
 
@@ -261,14 +231,14 @@ mod tests {
             why: None,
         };
         let head = "14:40:00.250Z  wan out  queue-full  192.0.2.7:5000 > 198.51.100.1:53 udp  1514 B  waited 12.3 ms";
-        assert_eq!(line(&event), format!("{head}  and 12 344 more in 0.24 s"));
+        assert_eq!(line(&event), format!("{head}  and 12,344 more in 0.24 s"));
         event.packets = 1;
         assert_eq!(line(&event), head);
         let flow = event.flow.take();
         event.packets = 1_000_000;
         assert_eq!(
             line(&event),
-            "14:40:00.250Z  queue-full  1 000 000 more, of other flows, 18.7 MB in 0.24 s"
+            "14:40:00.250Z  queue-full  1,000,000 more, of other flows, 18.7 MB in 0.24 s"
         );
         // The same flow is held back.
         event = Observed {
@@ -287,7 +257,7 @@ mod tests {
         assert_eq!(
             line(&event),
             format!(
-                "{head} begins  {who}  1 000 000 packets  waited 12.3 ms  gets 50 % of the link: It takes turns with 1 others."
+                "{head} begins  {who}  1,000,000 packets  waited 12.3 ms  gets 50 % of the link: It takes turns with 1 others."
             )
         );
         event.phase = Some("ends".to_owned());

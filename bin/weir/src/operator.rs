@@ -16,6 +16,7 @@ use weir_model::observe::{ObserveReport, ObserveRequest};
 use weir_model::{ApplyReport, Change, ChangeRequest, Class, DeleteRequest, Operation, Value};
 use weir_northbound::{Live, Operator, Peer, Refusal};
 
+use crate::listening::Listening;
 use crate::{configuration, journal};
 
 /// The running router, as the northbound service sees it.
@@ -25,6 +26,7 @@ pub(crate) struct Console {
     captures: Captures,
     observations: Observations,
     live: Live,
+    listening: Arc<Listening>,
     /// The forwarding element that the router is, if it is one.
     fe: Option<(FePlan, weir_live::fe::Handle)>,
 }
@@ -34,6 +36,7 @@ impl Console {
         running: Arc<Running>,
         reader: Arc<Reader>,
         live: Live,
+        listening: Arc<Listening>,
         fe: Option<(FePlan, weir_live::fe::Handle)>,
     ) -> Self {
         let captures = Captures::new(running.handle.clone());
@@ -44,6 +47,7 @@ impl Console {
             captures,
             observations,
             live,
+            listening,
             fe,
         }
     }
@@ -58,12 +62,31 @@ impl Console {
         by: Peer,
     ) -> ApplyReport {
         let operations = operations.map_err(|why| vec![why]);
-        let done = operations.and_then(|operations| {
-            self.running
-                .change(operations)
-                .map_err(configuration::sentences)
-        });
+        self.put_in_force(how, by, || {
+            let done = self.running.change(operations?);
+            done.map_err(configuration::sentences)
+        })
+    }
+
+    /// Puts a change in force. If it moves the page, this waits until the page is there.
+    fn put_in_force(
+        &self,
+        how: &str,
+        by: Peer,
+        change: impl FnOnce() -> Result<Vec<String>, Vec<String>>,
+    ) -> ApplyReport {
+        let page = || self.running.in_force().plan.router.page;
+        let before = page();
+        let mut done = change();
         journal::changed(how, Some(by), &done);
+        if let (Ok(messages), now) = (&mut done, page())
+            && now != before
+            && let Err(why) = self.listening.follow(now)
+        {
+            messages.push(format!(
+                "the page cannot listen there, and is tried again: {why}"
+            ));
+        }
         report(done)
     }
 }
@@ -89,9 +112,10 @@ impl Operator for Console {
     fn apply(&self, text: &str, by: Peer) -> ApplyReport {
         let plan = configuration::plan("configuration", text);
         let plan = plan.and_then(|new| new.for_running(self.fe.as_ref().map(|(fe, _)| fe)));
-        let done = plan.and_then(|plan| self.running.apply(plan).map_err(configuration::sentences));
-        journal::changed("apply", Some(by), &done);
-        report(done)
+        self.put_in_force("apply", by, || {
+            let done = self.running.apply(plan?);
+            done.map_err(configuration::sentences)
+        })
     }
 
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport {

@@ -300,8 +300,13 @@ fn spawn_readers(
         reader: Arc::clone(reader),
         live: live.clone(),
     };
-    tasks.spawn(page::serve(Arc::clone(running), viewer));
-    let console = Console::new(Arc::clone(running), Arc::clone(reader), live, fe);
+    let listening = Arc::default();
+    tasks.spawn(page::serve(
+        Arc::clone(running),
+        viewer,
+        Arc::clone(&listening),
+    ));
+    let console = Console::new(Arc::clone(running), Arc::clone(reader), live, listening, fe);
     tasks.spawn(serve_northbound(console, service));
 }
 

@@ -39,6 +39,7 @@ pub mod observe;
 pub mod router;
 pub mod signals;
 pub mod snmp;
+pub mod thread_times;
 pub mod tml;
 pub mod worker;
 

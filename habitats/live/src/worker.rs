@@ -43,6 +43,9 @@ pub use self::steering::Steering;
 use crate::clock::{self, Waiter, Waker};
 use crate::device::{Counters, Device, Tenure};
 
+/// The name of the forwarding thread.
+pub(crate) const FORWARDING: &str = "weir-worker";
+
 /// Maximum frames of ordinary length taken from a device in one turn. A longer frame counts as several
 /// ([`Received::cost`]). If a device exceeds its share, it gets less in the next turns, so that devices are served in
 /// turn by bytes, and a flood of superframes at one does not delay the others.
@@ -295,7 +298,7 @@ impl Worker {
         };
         self.doorkeeper = Doorkeeper::start(handle.clone())?;
         let thread = thread::Builder::new()
-            .name("weir-worker".to_owned())
+            .name(FORWARDING.to_owned())
             .spawn(move || {
                 if let Err(error) = clock::precise_sleeps() {
                     tracing::warn!(%error, "timers stay coarse");

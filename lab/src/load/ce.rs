@@ -23,10 +23,11 @@ use weir_live::namespace::raise_file_limit;
 use weir_live::tml::{Common, Link, Local, Outgoing, Sent};
 
 use super::lines::{Line, requests, say};
+use super::message;
 use super::plan::FES_MAX;
 use super::sessions::{CeReport, Channel, memory_bytes};
-use super::{message, thread_times};
 use crate::statistics::percentile;
+use weir_live::thread_times;
 
 /// Inputs from all links that may wait.
 const INPUTS_MAX: usize = 256;

@@ -25,9 +25,10 @@ use weir_live::tml::tcp_udp::TcpUdp;
 use weir_live::tml::{Common, Incoming, Limits, Link, Listener, Local, Outgoing, Sent, TmlError};
 
 use super::lines::{Line, requests, say};
+use super::message;
 use super::plan::FES_MAX;
 use super::sessions::OPEN;
-use super::{message, thread_times};
+use weir_live::thread_times;
 
 /// Events of an FE that may wait between the two threads.
 const WAITING_MAX: usize = 64;

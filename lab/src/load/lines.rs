@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 use super::sessions::CeReport;
 use super::tally::FeReport;
-use super::thread_times::ThreadTimes;
+use weir_live::thread_times::ThreadTimes;
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

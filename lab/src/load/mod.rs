@@ -13,7 +13,7 @@
 //! - [`associations`]: tests with them: a flood, and many FEs on one CE (`weir bench forces`)
 //! - [`message`]: the messages
 //! - [`lines`], [`part`]: the processes, and what they say to each other
-//! - [`tally`], [`thread_times`]: counts, and processor time
+//! - [`tally`]: the counts of a test
 //!
 //! The messages, the framing, the queues and the sockets are those of a real CE and real FEs. CETML and FETML leave the
 //! sessions out, and the CE's work for a message is a set time on the processor.
@@ -30,7 +30,6 @@ pub mod plan;
 pub mod run;
 pub mod sessions;
 mod tally;
-mod thread_times;
 
 /// The two sides of a load test.
 #[derive(Clone, Debug, PartialEq, clap::Subcommand)]

@@ -10,7 +10,7 @@ use weir_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_live::tml::{Pinned, Security, Transport};
 
 use super::message::CE;
-use super::thread_times::ThreadTimes;
+use weir_live::thread_times::ThreadTimes;
 
 /// Without certificates, among processes of one load test on loopback.
 pub(super) const OPEN: Security = Security {

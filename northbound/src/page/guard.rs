@@ -12,8 +12,8 @@
 //!   without a dot;
 //! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
 //! - on TCP: it has the token in a header, which another site cannot set without permission (CORS), and nobody gets that
-//!   permission here. Without the token it can read the files of the page, which are the same for every router, and the
-//!   metrics, which have no addresses, routes or settings.
+//!   permission here. Without the token it can read the files of the page and the description of the interface, which are the same for
+//!   every router, and the metrics, which have no addresses, routes or settings.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -194,7 +194,7 @@ impl Guard {
 
 /// Whether everybody on this machine may read a path of the page.
 fn is_public(path: &str) -> bool {
-    path == "/" || path == "/metrics" || path.starts_with("/page/")
+    ["/", "/metrics", "/v1/openapi.json"].contains(&path) || path.starts_with("/page/")
 }
 
 #[cfg(test)]
@@ -277,16 +277,10 @@ mod tests {
         let host = ("host", "127.0.0.1:8080");
         let read = |path, more| status_at(&page(), path, Method::GET, &[host, more]);
         let plain = ("accept", "*/*");
-        for path in ["/", "/page/router.js", "/metrics"] {
+        for path in ["/", "/page/router.js", "/metrics", "/v1/openapi.json"] {
             assert_eq!(read(path, plain), 200, "{path}");
         }
-        for path in [
-            "/v1/ports",
-            "/v1/config",
-            "/v1/openapi.json",
-            "/x",
-            "/pages",
-        ] {
+        for path in ["/v1/ports", "/v1/config", "/x", "/pages"] {
             assert_eq!(read(path, plain), 401, "{path}");
             assert_eq!(read(path, ("x-weir-token", RIGHT)), 200, "{path}");
             let bearer = ("authorization", "Bearer 0123456789abcdef");

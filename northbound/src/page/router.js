@@ -2,17 +2,22 @@
 // The page of a router. One answer that goes on, /v1/live, has the tables of each second; what was before comes from
 // /v1/history and /v1/drop_history when the page opens.
 
-const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Packets waiting"],
-  ["Wait in the queue", "word"], ["Dropped"]];
+const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Light traffic waits", "word"],
+  ["Held back", "word"], ["Dropped"]];
+const TALKER = [["Who", "word"], ["Now"], ["1 minute"], ["5 minutes"], ["Of the port", "word"]];
 const WAITING = [["Who", "word"], ["Flows"], ["Waiting"], ["Of the queue", "word"], ["Of the link", "word"], ["Longest wait"], ["Why", "word"]];
 const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Since the start"], ["Last minutes", "word"]];
-heads(at("port-heads"), PORT); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
+heads(at("port-heads"), PORT); heads(at("talker-heads"), TALKER); heads(at("waiting-heads"), WAITING); heads(at("drop-heads"), DROP);
 
 // The spans that charts can show: milliseconds, and the step of their records.
 const SPANS = { "minute": [60e3, "second"], "10 minutes": [600e3, "second"], "6 hours": [21600e3, "minute"] };
 const STEPS = ["second", "minute"];
 let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
+const KINDS = { "Senders": "source", "Receivers": "destination", "Flows": "flow" };
+let kind = "Senders";
+// Rates of each port in the latest five minutes, and words for gauges, by their discipline.
+let means = new Map(), meansAt = 0, gaugeWords = {};
 
 // ---- words for numbers
 const millis = s => s === null ? "\u2013" : s < 1e-6 ? "0 ms" : s < 1 ? `${Number((s * 1e3).toPrecision(s < 0.1 ? 2 : 3))} ms` : `${Number(s.toPrecision(3))} s`;
@@ -26,6 +31,10 @@ function bar(share, kind) {
 const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
 
 // ---- tables
+const waits = (row, whose) => row && row[`${whose}_delay_p50_s`] !== null
+  ? [millis(row[`${whose}_delay_p50_s`]), el("small", {}, `99 of 100 below ${millis(row[`${whose}_delay_p99_s`])}`)] : "\u2013";
+const rates = (port, now, name) => !now ? "\u2013"
+  : [bits(now[name]), means.has(port) ? el("small", {}, `${bits(means.get(port)[name])} in 5 min`) : ""];
 const record = port => latest.history.find(row => row.port === port) || null;
 function showPorts() {
   const rows = latest.ports.map(port => {
@@ -36,26 +45,45 @@ function showPorts() {
       [el("button", { class: "name", "data-port": port.port, "aria-pressed": pressed }, port.port), el("small", {}, port.interface)],
       state(port.state === "up" ? "good" : "bad", port.state),
       port.rate_bps === null ? "not paced" : bits(port.rate_bps),
-      now ? bits(now.received_bps) : "\u2013", now ? bits(now.sent_bps) : "\u2013",
+      rates(port.port, now, "received_bps"), rates(port.port, now, "sent_bps"),
       now && now.utilisation_ratio !== null ? bar(now.utilisation_ratio, full ? "full" : "") : "not paced",
-      queue ? count(queue.backlog.packets) : "\u2013",
-      now && now.delay_p50_s !== null ? [millis(now.delay_p50_s), el("small", {}, `99 of 100 below ${millis(now.delay_p99_s)}`)] : "\u2013",
+      waits(now, "light"),
+      [queue ? `${count(queue.backlog.packets)} packet${queue.backlog.packets === 1 ? "" : "s"}` : "\u2013",
+        now && now.heavy_delay_p50_s !== null ? el("small", {}, `they wait ${millis(now.heavy_delay_p50_s)}`) : ""],
       now ? [`${count(Math.round(now.dropped_packets / now.span_s))}/s`, queue && queue.dropped.packets ? el("small", {}, `${count(queue.dropped.packets)} in all`) : ""] : "\u2013"] };
   });
   fill(at("ports"), PORT, rows);
 }
 
+// Who floods a port: whose packets are held back there, the one with most of them first. Where the discipline does not know, it
+// is only said who has most.
+function flooder({ port, heavy_delay_p50_s: wait }) {
+  const [first, ...others] = latest.waiting.filter(row => row.port === port && row.waited_s >= 1e-3);
+  if (!first) return "";
+  if (wait === null) return `. ${first.who} has most packets in the queue`;
+  return others.length === 0 ? `. ${first.who} sends more than its share: its packets wait ${millis(wait)}`
+    : `. ${first.who} and ${others.length === 1 ? "another one" : `${count(others.length)} others`} send more than their share: their packets wait ${millis(wait)}`;
+}
 function showHeadline() {
   const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
-  const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.delay_p99_s);
-  const waits = row => `its packets wait ${millis(row.delay_p50_s)}, 99 of 100 below ${millis(row.delay_p99_s)}`;
-  const stopped = latest.status.stopped_why;
-  at("headline").textContent = stopped !== null ? `This router does not forward: ${stopped}`
-    : latest.status.handed_back ? `The kernel forwards, and weir does not: ${latest.status.handed_back_why}`
-    : fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full: ${waits(fullest)}`
-    : slowest && slowest.delay_p99_s >= 0.01 ? `${slowest.port} has a queue: ${waits(slowest)}` : "No link is full";
-  const { mode, version, uptime_s } = latest.status;
-  at("router-about").textContent = `weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
+  const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.light_delay_p99_s);
+  const light = row => row.light_delay_p50_s === null ? "no light traffic was sent"
+    : `light traffic waits ${millis(row.light_delay_p50_s)}, 99 of 100 below ${millis(row.light_delay_p99_s)}`;
+  const { stopped_why, handed_back, handed_back_why, hostname, mode, version, uptime_s, unix_s } = latest.status;
+  at("headline").textContent = stopped_why !== null ? `This router does not forward: ${stopped_why}`
+    : handed_back ? `The kernel forwards, and weir does not: ${handed_back_why}`
+    : slowest && slowest.light_delay_p99_s >= 0.02 ? `Light traffic is late at ${slowest.port}: ${light(slowest)}${flooder(slowest)}`
+    : fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full, and ${light(fullest)}${flooder(fullest)}` : "No link is full";
+  at("router-about").textContent = `${hostname}, ${new Date(unix_s * 1e3).toLocaleTimeString()}. weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
+  document.title = `${hostname}: weir`;
+}
+
+function showTalkers() {
+  at("talkers-name").textContent = `Who sends most through ${chosen}`;
+  const all = latest.talkers.filter(row => row.port === chosen && row.by === KINDS[kind]);
+  fill(at("talkers"), TALKER, all.map(row => ({ key: row.who, cells: [row.who, bits(row.rate_bps), bits(row.minute_bps),
+    bits(row.five_minutes_bps), bar(row.share_ratio)] })));
+  at("talkers-empty").hidden = all.length > 0;
 }
 
 function showWaiting() {
@@ -87,22 +115,24 @@ function showDrops() {
 }
 
 function pairs(list, entries) {
-  list.replaceChildren(...entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  list.replaceChildren(...entries.map(([name, value, about]) => el("div", {}, el("dt", {}, name, about ? el("small", {}, about) : ""), el("dd", {}, value))));
 }
 function showGauges() {
   const queue = latest.queues.find(row => row.port === chosen);
   if (!queue) return;
   at("gauges-name").textContent = `Inside the queue of ${chosen}: ${queue.discipline}`;
-  at("gauges-about").textContent = `Numbers of the discipline itself; \u201cweir describe ${queue.discipline}\u201d explains them.`;
+  at("gauges-about").textContent = `Numbers of the discipline itself; \u201cweir describe ${queue.discipline}\u201d says how it works.`;
+  const about = gaugeWords[queue.discipline] || {};
   pairs(at("gauges"), [["held packets", count(queue.backlog.packets)], ["held bytes", scaled(queue.backlog.bytes, "B")],
-    ["marked packets", count(queue.marked.packets)], ...Object.entries(queue.gauges).map(([name, value]) => [name, count(value)])]);
+    ["marked packets", count(queue.marked.packets)], ...Object.entries(queue.gauges).map(([name, value]) => [name, count(value), about[name]])]);
 }
 
 // ---- charts
 const CHARTS = [
-  { name: "Wait in the queue", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.delay_p99_s], ["half below", "a", row => row.delay_p50_s]] },
+  { name: "Wait of light traffic", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.light_delay_p99_s], ["half below", "a", row => row.light_delay_p50_s]] },
   { name: "Throughput", unit: bits, zero: 1e3, limit: row => row.limit,
     lines: [["offered to the queue", "b", row => row.offered_bps], ["sent", "a", row => row.sent_bps]] },
+  { name: "Wait of who is held back", unit: millis, zero: 1e-3, lines: [["99 of 100 below", "b", row => row.heavy_delay_p99_s], ["half below", "a", row => row.heavy_delay_p50_s]] },
   { name: "Packets waiting", unit: x => count(Math.round(x)), zero: 4, lines: [["packets", "a", row => row.backlog.packets]] },
   { name: "Dropped by the queue", unit: x => `${count(Math.round(x))}/s`, zero: 4, lines: [["packets", "b", row => row.dropped_packets / row.span_s]] },
 ];
@@ -111,6 +141,12 @@ for (const chart of CHARTS) {
   chart.box = el("div", { class: "chart" });
   chart.legend = el("span", { class: "legend" }, ...chart.lines.map(([name, kind]) => el("span", { class: `key ${kind}` }, name)));
   at("charts").append(el("figure", {}, el("figcaption", {}, el("b", {}, chart.name), chart.legend, chart.said), chart.box));
+}
+// All charts have one cursor: a time before now, while the pointer is over one of them.
+let cursorAge = null;
+function point(age) {
+  cursorAge = age;
+  CHARTS.forEach(chart => chart.point());
 }
 const ago = ms => ms < 1500 ? "now" : ms < 90e3 ? `${Math.round(ms / 1e3)} s ago` : ms < 5400e3 ? `${Math.round(ms / 60e3)} min ago` : `${(ms / 3600e3).toFixed(1)} h ago`;
 function ceiling(most) {
@@ -155,15 +191,16 @@ function draw(chart) {
   const shown = rows.length ? rows[rows.length - 1] : null;
   const words = row => row ? `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ") : "no record yet";
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${chart.name}, ${span}. ${words(shown)}` }, ...parts, cursor);
-  const point = row => {
+  const near = () => rows.reduce((best, row) => best && Math.abs(end - best.t - cursorAge) <= Math.abs(end - row.t - cursorAge) ? best : row, null);
+  chart.point = () => {
+    const row = cursorAge === null ? null : near();
     cursor.setAttribute("d", row ? `M${x(row.t).toFixed(1)} ${top}V${height - bottom}` : "");
     chart.said.textContent = words(row || shown);
   };
-  const near = px => rows.reduce((best, row) => best && Math.abs(x(best.t) - px) <= Math.abs(x(row.t) - px) ? best : row, null);
-  picture.addEventListener("pointermove", event => { chart.pointer = event.offsetX; point(near(chart.pointer)); });
-  picture.addEventListener("pointerleave", () => { chart.pointer = null; point(null); });
+  picture.addEventListener("pointermove", event => point(length * (1 - (event.offsetX - left) / (width - left - right))));
+  picture.addEventListener("pointerleave", () => point(null));
   chart.box.replaceChildren(picture);
-  point(chart.pointer ? near(chart.pointer) : null);
+  chart.point();
 }
 // Drops of the last minutes, as small columns.
 function spark(rows) {
@@ -180,7 +217,13 @@ function showCharts() {
 }
 
 // ---- records
+const mean = rows => Object.fromEntries(["received_bps", "sent_bps"].map(name => [name, rows.reduce((sum, row) => sum + row[name], 0) / rows.length]));
 const timed = (row, now) => ({ ...row, t: now - row.age_s * 1e3, limit: latest.ports.find(port => port.port === row.port)?.rate_bps ?? null });
+async function loadMeans() {
+  const minutes = Map.groupBy(await ask("/v1/history?step=minute&records=5"), row => row.port);
+  means = new Map([...minutes].map(([port, rows]) => [port, mean(rows)]));
+  gaugeWords = (await ask("/v1/openapi.json")).paths["/v1/queues"].get["x-gauges"];
+}
 async function load() {
   const port = chosen, now = latest.t;
   loaded = port;
@@ -222,15 +265,19 @@ at("ports").addEventListener("click", event => {
   if (port) location.hash = encodeURIComponent(port);
 });
 addEventListener("hashchange", () => { chosen = null; show(); });
-for (const name of Object.keys(SPANS)) {
-  const button = el("button", { type: "button", "aria-pressed": String(name === span) }, name === "minute" ? "1 minute" : name);
-  button.addEventListener("click", () => {
-    span = name;
-    for (const other of at("spans").children) other.setAttribute("aria-pressed", String(other === button));
-    show();
-  });
-  at("spans").append(button);
+function choices(list, names, chosen, take) {
+  for (const name of names) {
+    const button = el("button", { type: "button", "aria-pressed": String(name === chosen) }, name === "minute" ? "1 minute" : name);
+    button.addEventListener("click", () => {
+      take(name);
+      for (const other of list.children) other.setAttribute("aria-pressed", String(other === button));
+      show();
+    });
+    list.append(button);
+  }
 }
+choices(at("spans"), Object.keys(SPANS), span, name => { span = name; });
+choices(at("kinds"), Object.keys(KINDS), kind, name => { kind = name; });
 at("config").addEventListener("toggle", async () => {
   if (!at("config").open) return;
   try { pairs(at("settings"), Object.entries(await ask("/v1/config"))); } catch (error) { pairs(at("settings"), [["error", error.message]]); }
@@ -239,11 +286,15 @@ at("config").addEventListener("toggle", async () => {
 async function show() {
   if (!latest) return;
   choose();
+  if (Date.now() - meansAt > 60e3) {
+    meansAt = Date.now();
+    try { await loadMeans(); } catch (error) { meansAt = 0; console.warn(error); }
+  }
   if (loaded !== chosen || (SPANS[span][1] === "minute" && Date.now() - (history.minuteAt || 0) > 60e3)) {
     history.minuteAt = Date.now();
     try { await load(); } catch (error) { loaded = null; console.warn(error); }
   }
-  showHeadline(); showPorts(); showCharts(); showWaiting(); showDrops(); showGauges();
+  showHeadline(); showPorts(); showCharts(); showTalkers(); showWaiting(); showDrops(); showGauges();
 }
 
 // ---- the answer that goes on

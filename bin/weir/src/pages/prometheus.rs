@@ -46,6 +46,10 @@ Units are base units: bytes of layer-2 frames, seconds, shares from 0 to 1; a ra
 at zero with the router, or with the port or discipline. The metrics of a discipline exist while a port has
 it. The configuration bounds the number of time series: ports, paths of FPF, drop reasons. Flows, routes and
 neighbours have none, and no text that varies (an error, a peer's address) is a label.
+
+The delay to watch is `weir_queue_light_delay_seconds`, that of flows within their share, and the alert `WeirLightTrafficLate`
+fires on it alone. What a flood waits by its own doing is in `weir_queue_heavy_delay_seconds`, where the discipline knows it
+([page](page.md#what-it-shows)); `weir_queue_delay_seconds` has both.
 "#;
 
 const COLUMNS: &str = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n";

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use weir_lfb::class::sampled::Sampled;
@@ -18,17 +17,17 @@ use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, Capture
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 use weir_northbound::{Live, LiveLine, Operator, Page, Peer, Refusal, Token};
 
+use crate::listening::Listening;
 use crate::operator::query_of;
 
-/// Time between two looks at the configuration, and between two attempts to listen.
-const STEP: Duration = Duration::from_secs(1);
 /// The tables of a line, each with its query.
-const TABLES: [(&str, &[(&str, &str)]); 7] = [
+const TABLES: [(&str, &[(&str, &str)]); 8] = [
     ("status", &[]),
     ("ports", &[]),
     ("queues", &[]),
     ("drops", &[]),
     ("waiting", &[("limit", "20")]),
+    ("talkers", &[]),
     ("history", &[("records", "1")]),
     ("drop_history", &[("records", "1")]),
 ];
@@ -52,7 +51,11 @@ fn line(reader: &Reader) -> LiveLine {
 }
 
 /// Serves the page where the configuration in force says, until the router ends.
-pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
+pub(super) async fn serve(
+    running: Arc<Running>,
+    viewer: Viewer,
+    listening: Arc<Listening>,
+) -> String {
     let viewer: Arc<dyn Operator> = Arc::new(viewer);
     let wanted = || running.in_force().plan.router.page;
     let socket = PathBuf::from(&running.in_force().plan.router.socket);
@@ -60,7 +63,8 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
     let mut token = None; // the same wherever the page goes
     loop {
         let Some(address) = wanted() else {
-            tokio::time::sleep(STEP).await;
+            listening.attempted(None, None);
+            listening.pause().await;
             continue;
         };
         let made = match token.take() {
@@ -77,14 +81,16 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
         let (page, file) = match opened {
             Ok(opened) => opened,
             Err(error) => {
+                listening.attempted(Some(address), Some(error.to_string()));
                 if refused.replace(address) != Some(address) {
                     tracing::warn!(%address, %error, "the page cannot listen there, and is tried again; the router forwards");
                 }
-                tokio::time::sleep(STEP).await;
+                listening.pause().await;
                 continue;
             }
         };
         refused = None;
+        listening.attempted(Some(address), None);
         tracing::info!(token = %file.display(), "page: http://{address}/");
         tokio::select! {
             ended = page.serve_router(Arc::clone(&viewer)) => {
@@ -92,15 +98,19 @@ pub(super) async fn serve(running: Arc<Running>, viewer: Viewer) -> String {
                     tracing::warn!(%address, %error, "the page has ended, and begins again");
                 }
             }
-            () = until_other(address, wanted) => {}
+            () = until_other(address, wanted, &listening) => {}
         }
     }
 }
 
 /// Waits until another address is wanted.
-async fn until_other(address: SocketAddr, wanted: impl Fn() -> Option<SocketAddr>) {
+async fn until_other(
+    address: SocketAddr,
+    wanted: impl Fn() -> Option<SocketAddr>,
+    listening: &Listening,
+) {
     while wanted() == Some(address) {
-        tokio::time::sleep(STEP).await;
+        listening.pause().await;
     }
 }
 

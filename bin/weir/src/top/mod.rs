@@ -32,7 +32,7 @@ use crate::{Failure, RouterSocket};
 const SAMPLES_MAX: usize = 120;
 /// Time between two attempts to reach the router.
 const RETRY: Duration = Duration::from_secs(1);
-/// Width of a frame that is printed.
+/// Width of a frame that is printed elsewhere than on a terminal.
 const WIDTH: usize = 120;
 /// Height of a frame that is printed.
 const HEIGHT: usize = 48;
@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     if arguments.once {
         let mut view = View::new(arguments.port.clone());
         view.add(read(&first(socket)?)?);
-        return print(&(view.frame(WIDTH, HEIGHT).trimmed() + "\n"));
+        let width = screen::width().unwrap_or(WIDTH);
+        return print(&(view.frame(width, HEIGHT).trimmed() + "\n"));
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let why = "`weir top` needs a terminal; --once prints one frame, and --json one sample";
@@ -113,6 +114,8 @@ fn follow(socket: PathBuf, mut view: View) -> Result<(), Failure> {
             Some(Key::Next) => view.select(1),
             Some(Key::Previous) => view.select(-1),
             Some(Key::Help) => view.toggle_help(),
+            Some(Key::Close) => view.close_help(),
+            Some(Key::By) => view.list_others(),
             None => {}
         }
     }

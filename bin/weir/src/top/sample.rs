@@ -6,9 +6,12 @@ use weir_model::Value;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample {
     pub(super) version: String,
+    pub(super) hostname: String,
+    pub(super) unix_s: f64,
     pub(super) uptime_s: f64,
     pub(super) ports: Vec<Port>,
     pub(super) waiting: Vec<Waiting>,
+    pub(super) talkers: Vec<Talker>,
     /// Losses, the most in the latest second first.
     pub(super) drops: Vec<Drops>,
 }
@@ -26,8 +29,8 @@ pub(super) struct Port {
     pub(super) offered_bps: u64,
     pub(super) utilisation: Option<f64>,
     pub(super) held_packets: u64,
-    pub(super) delay_p50_s: Option<f64>,
-    pub(super) delay_p99_s: Option<f64>,
+    pub(super) light_p99_s: Option<f64>,
+    pub(super) heavy_p99_s: Option<f64>,
     pub(super) dropped_per_s: f64,
     pub(super) marked_per_s: f64,
 }
@@ -43,6 +46,17 @@ pub(super) struct Waiting {
     pub(super) link_share: Option<f64>,
     pub(super) waited_s: f64,
     pub(super) why: String,
+}
+
+/// A source, a destination or a flow that sends through a port.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Talker {
+    pub(super) port: String,
+    pub(super) by: String,
+    pub(super) who: String,
+    /// In the latest second, and the means over a minute and five.
+    pub(super) rates_bps: [u64; 3],
+    pub(super) share: f64,
 }
 
 /// Packets lost for a reason.
@@ -84,9 +98,12 @@ impl Sample {
         });
         Self {
             version: line.text("status.version").unwrap_or_default().to_owned(),
+            hostname: line.text("status.hostname").unwrap_or_default().to_owned(),
+            unix_s: line.real("status.unix_s").unwrap_or(0.0),
             uptime_s: line.real("status.uptime_s").unwrap_or(0.0),
             ports: ports.collect(),
             waiting: rows("waiting").iter().map(Waiting::read).collect(),
+            talkers: rows("talkers").iter().map(Talker::read).collect(),
             drops,
         }
     }
@@ -107,8 +124,8 @@ impl Port {
             offered_bps: whole("offered_bps"),
             utilisation: real("utilisation_ratio"),
             held_packets: whole("backlog.packets"),
-            delay_p50_s: real("delay_p50_s"),
-            delay_p99_s: real("delay_p99_s"),
+            light_p99_s: real("light_delay_p99_s"),
+            heavy_p99_s: real("heavy_delay_p99_s"),
             dropped_per_s: per_s("dropped_packets"),
             marked_per_s: per_s("marked_packets"),
         }
@@ -126,6 +143,19 @@ impl Waiting {
             link_share: row.real("link_share_ratio"),
             waited_s: row.real("waited_s").unwrap_or(0.0),
             why: text(row, "why"),
+        }
+    }
+}
+
+impl Talker {
+    fn read(row: &Value) -> Self {
+        let rates = ["rate_bps", "minute_bps", "five_minutes_bps"];
+        Self {
+            port: text(row, "port"),
+            by: text(row, "by"),
+            who: text(row, "who"),
+            rates_bps: rates.map(|name| row.whole(name).unwrap_or(0)),
+            share: row.real("share_ratio").unwrap_or(0.0),
         }
     }
 }
@@ -153,7 +183,7 @@ mod tests {
                 {"port": "lan", "state": "up", "rate_bps": null, "discipline": "fifo"}
             ],
             "history": [{"port": "wan", "span_s": 2.0, "sent_bps": 94000000, "utilisation_ratio": 0.99,
-                "backlog": {"packets": 40, "bytes": 60000}, "delay_p99_s": 0.02, "dropped_packets": 10}],
+                "backlog": {"packets": 40, "bytes": 60000}, "heavy_delay_p99_s": 0.02, "dropped_packets": 10}],
             "drops": [
                 {"reason": "no-route", "loss": true, "count": {"packets": 7, "bytes": 700}, "meaning": "No."},
                 {"reason": "not-ip", "loss": false, "count": {"packets": 99, "bytes": 1}, "meaning": "ARP."},
@@ -167,7 +197,7 @@ mod tests {
         };
         assert_eq!((wan.rate_bps, lan.rate_bps), (Some(95_000_000), None));
         assert_eq!((wan.held_packets, wan.dropped_per_s), (40, 5.0));
-        assert_eq!((wan.delay_p50_s, wan.delay_p99_s), (None, Some(0.02)));
+        assert_eq!((wan.light_p99_s, wan.heavy_p99_s), (None, Some(0.02)));
         let drops: Vec<_> = sample
             .drops
             .iter()

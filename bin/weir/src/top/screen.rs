@@ -2,7 +2,7 @@
 //!
 //! The ordinary screen comes back however the program ends: by a key, a signal, an error or a panic.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +34,10 @@ pub(super) enum Key {
     Previous,
     /// Show or hide the help.
     Help,
+    /// Hide the help.
+    Close,
+    /// Whom to list of those who send most.
+    By,
 }
 
 /// The terminal, taken.
@@ -121,6 +125,14 @@ impl Drop for Screen {
     }
 }
 
+/// Columns of the terminal that is written to; none if it is none.
+pub(super) fn width() -> Option<usize> {
+    let (columns, _) = terminal::size()
+        .ok()
+        .filter(|_| io::stdout().is_terminal())?;
+    Some(columns.into())
+}
+
 /// Gives the terminal back as it was.
 fn restore() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show); // it may be gone
@@ -131,7 +143,9 @@ fn key(pressed: KeyEvent) -> Option<Key> {
     let is_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
     Some(match pressed.code {
         KeyCode::Char('c') if is_control => Key::Quit,
-        KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
+        KeyCode::Char('q') => Key::Quit,
+        KeyCode::Esc => Key::Close,
+        KeyCode::Char('b') => Key::By,
         KeyCode::Char('p' | ' ') => Key::Pause,
         KeyCode::Tab | KeyCode::Down | KeyCode::Right | KeyCode::Char('j') => Key::Next,
         KeyCode::BackTab | KeyCode::Up | KeyCode::Left | KeyCode::Char('k') => Key::Previous,

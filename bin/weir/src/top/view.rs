@@ -1,7 +1,7 @@
 //! A frame as lines of text, from the latest samples: as wide and as high as the terminal.
 //!
 //! ```text
-//!  weir 0.1.0, up 3 h 20 min                                  ? help  q quit
+//!  edge1, 14:40:00Z: weir 0.1.0, up 3 h 20 min                ? help  q quit
 //!
 //!  PORT  STATE  OUT MBIT/S  USED ..          a line for each port; the chosen one is reversed
 //!  wan   up           93.5  99 % ..
@@ -18,8 +18,8 @@
 
 use super::Samples;
 use super::sample::{Drops, Port, Sample, Waiting};
+use crate::numbers::{count, delay, elapsed, time_of_day};
 use crate::output::one_line;
-use crate::show::elapsed;
 use crate::table::{Column, Table};
 
 /// A sample is late after this many seconds.
@@ -69,18 +69,25 @@ pub(super) struct View {
     /// Why there are no samples now.
     lost: Option<String>,
     help: bool,
+    /// Whom the list of those who send most has: a place in [`KINDS`].
+    kind: usize,
 }
+
+/// Whom rows of those who send most stand for.
+const KINDS: [&str; 3] = ["source", "destination", "flow"];
 
 const HELP: &str = "\
 Tab, arrows, j, k   choose a port
 p, space            stop and go on
-?, h                this help
-q, Esc, Ctrl-C      end
+b                   list who sends most by source, destination or flow
+?, h, Esc           this help, and back
+q, Ctrl-C           end
 
 OUT, IN             what the link sent in the latest second, and what came by the port
 OFFERED             what was offered to the queue, in Mbit/s, too
 USED                share of the second in which the link was busy (paced ports)
-P50 MS, P99 MS      time in the queue: half, and 99 of 100 packets had at most this
+LIGHT P99           time in the queue that 99 of 100 packets of light traffic did not exceed
+HEAVY P99           the same of flows that want more than their share, and are held back
 HELD                packets in the queue at the end of the second
 DROPS/S, MARKS/S    packets that the queue dropped, or marked (ECN)
 OF QUEUE, OF LINK   share of the waiting bytes; of the link, while others wait
@@ -110,6 +117,15 @@ impl View {
             Some(_) => None,
             None => Some(self.samples.all.iter().cloned().collect()),
         };
+    }
+
+    /// Lists those who send most by the next kind.
+    pub(super) fn list_others(&mut self) {
+        self.kind = (self.kind + 1) % KINDS.len();
+    }
+
+    pub(super) fn close_help(&mut self) {
+        self.help = false;
     }
 
     pub(super) fn toggle_help(&mut self) {
@@ -174,7 +190,9 @@ impl View {
 
     fn title(&self, sample: &Sample, width: usize) -> String {
         let uptime = elapsed(sample.uptime_s as u64);
-        let mut title = format!("weir {}, up {uptime}", sample.version);
+        let (version, host) = (&sample.version, &sample.hostname);
+        let clock = time_of_day(sample.unix_s);
+        let mut title = format!("{host}, {}Z: weir {version}, up {uptime}", &clock[..8]);
         let late = self
             .samples
             .latest
@@ -240,6 +258,19 @@ impl View {
             .collect();
         let left = height.saturating_sub(frame.lines.len() + 4); // headings, and lines between
         let for_drops = drops.len().min((left / 3).max(3));
+        let talkers = self.talkers(sample, port, width);
+        if height >= CURVES_HEIGHT_MIN {
+            let by = KINDS[self.kind];
+            let head = format!(
+                "Who sends most through {}, by {by} (key b: by others)",
+                port.name
+            );
+            line(frame, Look::Plain, "");
+            line(frame, Look::Head, &head);
+            let rows = talkers.iter().take((left / 4).max(2));
+            rows.for_each(|row| line(frame, Look::Plain, row));
+        }
+        let left = height.saturating_sub(frame.lines.len() + 4);
         line(frame, Look::Plain, "");
         let head = format!("Whose packets wait at {} ({})", port.name, port.discipline);
         line(frame, Look::Head, &head);
@@ -257,6 +288,24 @@ impl View {
         );
         drops.iter().for_each(|row| line(frame, Look::Plain, row));
     }
+
+    /// The table of those who send most through a port.
+    fn talkers(&self, sample: &Sample, port: &Port, width: usize) -> Vec<String> {
+        let mut table = Table::new(&[
+            Column::Left("WHO"),
+            Column::Right("MBIT/S"),
+            Column::Right("1 MIN"),
+            Column::Right("5 MIN"),
+            Column::Right("OF PORT"),
+        ]);
+        let all = sample.talkers.iter();
+        for talker in all.filter(|row| row.port == port.name && row.by == KINDS[self.kind]) {
+            let [now, minute, minutes] = talker.rates_bps.map(megabits);
+            let who = talker.who.clone();
+            table.row([who, now, minute, minutes, percent(talker.share)]);
+        }
+        table.within(width)
+    }
 }
 
 /// The table of ports: a heading, and a line for each. The most important columns come first.
@@ -267,10 +316,10 @@ fn ports(all: &[Port], width: usize) -> Vec<String> {
         Left("STATE"),
         Right("OUT MBIT/S"),
         Right("USED"),
-        Right("P99 MS"),
+        Right("LIGHT P99"),
+        Right("HEAVY P99"),
         Right("HELD"),
         Right("DROPS/S"),
-        Right("P50 MS"),
         Right("OFFERED"),
         Right("IN MBIT/S"),
         Right("PACED TO"),
@@ -283,10 +332,10 @@ fn ports(all: &[Port], width: usize) -> Vec<String> {
             port.state.clone(),
             megabits(port.sent_bps),
             port.utilisation.map_or("-".to_owned(), percent),
-            millis(port.delay_p99_s),
-            port.held_packets.to_string(),
+            wait(port.light_p99_s),
+            wait(port.heavy_p99_s),
+            count(port.held_packets),
             per_second(port.dropped_per_s),
-            millis(port.delay_p50_s),
             megabits(port.offered_bps),
             megabits(port.received_bps),
             port.rate_bps
@@ -306,7 +355,7 @@ fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
     let mut columns = vec![
         Column::Left("WHO"),
         Column::Right("PACKETS"),
-        Column::Right("WAITED MS"),
+        Column::Right("WAITED"),
         Column::Right("OF QUEUE"),
         Column::Right("OF LINK"),
         Column::Right("FLOWS"),
@@ -319,11 +368,11 @@ fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
     for holder in all {
         let cells = [
             holder.who.clone(),
-            holder.packets.to_string(),
-            millis(Some(holder.waited_s)),
+            count(holder.packets),
+            wait(Some(holder.waited_s)),
             percent(holder.queue_share),
             holder.link_share.map_or("-".to_owned(), percent),
-            holder.flows.to_string(),
+            count(holder.flows),
         ];
         let why = is_wide.then(|| holder.why.clone());
         table.row(cells.into_iter().chain(why));
@@ -353,7 +402,7 @@ fn drops(all: &[Drops], width: usize) -> Vec<String> {
         table.row([
             drops.reason.clone(),
             per_second(drops.per_s),
-            drops.since_start.to_string(),
+            count(drops.since_start),
             drops.meaning.clone(),
         ]);
     }
@@ -385,13 +434,13 @@ fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
             format!("{:.1} Mbit/s", bps / 1e6)
         }),
         curve(
-            "delay p99",
-            &|p| p.delay_p99_s.unwrap_or(0.0),
+            "light p99",
+            &|p| p.light_p99_s.unwrap_or(0.0),
             0.001,
-            &|s| format!("{:.1} ms", s * 1e3),
+            &delay,
         ),
         curve("dropped", &|p| p.dropped_per_s, 1.0, &|n| {
-            format!("{n:.0} a second")
+            format!("{} a second", per_second(n))
         }),
     ]
 }
@@ -407,8 +456,8 @@ fn megabits(bps: u64) -> String {
     format!("{:.1}", bps as f64 / 1e6)
 }
 
-fn millis(seconds: Option<f64>) -> String {
-    seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e3))
+fn wait(seconds: Option<f64>) -> String {
+    seconds.map_or("-".to_owned(), delay)
 }
 
 fn percent(share: f64) -> String {
@@ -416,7 +465,7 @@ fn percent(share: f64) -> String {
 }
 
 fn per_second(number: f64) -> String {
-    format!("{number:.0}")
+    count(number.round() as u64)
 }
 
 /// A line that is not wider than the screen, with a sign if there was more.
@@ -435,6 +484,7 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::sample::Talker;
 
     fn sample(ports: &[(&str, u64)], drops: f64) -> Sample {
         let port = |(name, held): &(&str, u64)| Port {
@@ -446,7 +496,8 @@ mod tests {
             offered_bps: 300_000_000,
             utilisation: Some(0.994),
             held_packets: *held,
-            delay_p99_s: Some(0.0205),
+            light_p99_s: Some(0.0002),
+            heavy_p99_s: Some(0.0205),
             dropped_per_s: drops,
             ..Port::default()
         };
@@ -462,9 +513,18 @@ mod tests {
         };
         Sample {
             version: "0.1.0".to_owned(),
+            hostname: "edge1".to_owned(),
+            unix_s: 1_764_081_600.0,
             uptime_s: 65.0,
             ports: ports.iter().map(port).collect(),
             waiting: vec![waiting],
+            talkers: vec![Talker {
+                port: "wan".to_owned(),
+                by: "source".to_owned(),
+                who: "10.0.0.9".to_owned(),
+                rates_bps: [62_000_000, 31_000_000, 9_000_000],
+                share: 0.66,
+            }],
             drops: vec![Drops {
                 reason: "queue-full".to_owned(),
                 per_s: drops,
@@ -493,14 +553,19 @@ mod tests {
         }
         let lines = text(&view, 80, 24);
         let all = lines.join("\n");
-        assert!(lines[0].starts_with("weir 0.1.0, up 1 min 5 s") && lines[0].ends_with("q quit"));
+        assert!(
+            lines[0].starts_with("edge1, 14:40:00Z: weir 0.1.0, up 1 min 5 s")
+                && lines[0].ends_with("q quit")
+        );
         assert_eq!(lines[2].split_whitespace().next(), Some("PORT"));
         for part in [
             "94.0",
             "99 %",
-            "20.5",
+            "0.2 ms",
+            "20.5 ms",
             "Whose packets wait at wan",
             "10.0.0.2",
+            "10.0.0.9    62.0   31.0    9.0     66 %",
             "queue-full",
             "at most 199 a second",
             "█",
@@ -553,8 +618,12 @@ mod tests {
         assert_eq!(chosen(&view), "other", "the chosen port is gone");
         view.lost("nobody answers".to_owned());
         assert!(text(&view, 80, 24)[0].contains("NO SAMPLES: nobody answers"));
+        let helps = |view: &View| text(view, 80, 24).join("\n").contains("choose a port");
         view.toggle_help();
-        assert!(text(&view, 80, 24).join("\n").contains("choose a port"));
+        assert!(helps(&view));
+        view.close_help();
+        view.close_help();
+        assert!(!helps(&view));
     }
 
     #[test]

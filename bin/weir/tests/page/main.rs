@@ -130,12 +130,16 @@ impl Drop for Ends<'_> {
 
 /// Another address of the host that sends.
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 3);
+/// Another one, which sends little.
+const MODEST: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 4);
 
 /// Sends datagrams of 40 flows, four times as fast as the link, and beside them one flow of another source that would fill
-/// the link alone, while `work` runs.
+/// the link alone, and a third one that sends little, while `work` runs.
 fn under_flood<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
-    let address = format!("address add {NEIGHBOUR}/24 dev a0");
-    run(&bench.bed.source, "ip", &address).unwrap();
+    for address in [NEIGHBOUR, MODEST] {
+        let address = format!("address add {address}/24 dev a0");
+        run(&bench.bed.source, "ip", &address).unwrap();
+    }
     let sockets = |from: Ipv4Addr, count: usize| -> Vec<UdpSocket> {
         let bind = || {
             (0..count)
@@ -150,11 +154,13 @@ fn under_flood<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (flood, other) = (sockets(SOURCE, 40), sockets(NEIGHBOUR, 1));
+            let modest = sockets(MODEST, 1);
             let ten = other.iter().cycle().take(10);
             while !stop.load(Ordering::Relaxed) {
                 for socket in flood.iter().chain(ten.clone()) {
                     let _ = socket.send_to(&[0; 1000], (SINK, 9)); // errors only say that nobody listens
                 }
+                let _ = modest[0].send_to(&[0; 100], (SINK, 9));
                 thread::sleep(Duration::from_millis(16));
             }
         });
@@ -225,6 +231,7 @@ fn the_page_reads_and_changes_nothing() {
         ("GET /", 200),
         ("GET /page/router.js", 200),
         ("GET /metrics", 200),
+        ("GET /v1/openapi.json", 200),
         ("GET /v1/ports", 401),
         ("GET /v1/config", 401),
         ("GET /v1/live", 401),
@@ -282,12 +289,17 @@ fn a_router_forwards_without_its_page_and_moves_it() {
             .enter(|| TcpStream::connect("127.0.0.1:8081"))
             .unwrap()
     };
-    bench.eventually("the page moves", || {
-        moved().is_ok() && connect(&bench).is_none()
-    });
+    assert!(moved().is_ok() && connect(&bench).is_none(), "it has moved");
     let unset = bench.ask(&["unset", "page"]);
-    bench.eventually("the page goes", || moved().is_err());
+    assert!(moved().is_err(), "it is gone");
     assert!(unset.contains("page"), "{unset}");
+    let other = bench.bed.router.enter(|| TcpListener::bind(PAGE));
+    let taken = bench.ask(&["set", "page=127.0.0.1:8080"]);
+    assert!(
+        taken.contains("the page cannot listen there, and is tried again: Address already in use"),
+        "{taken}"
+    );
+    drop(other);
     let wrong = bench.ask(&["set", "page=0.0.0.0:8080"]);
     assert!(
         wrong.contains("must be an address and port of loopback"),
@@ -402,6 +414,22 @@ fn a_flood_is_seen() {
         let delay = |name: &str| now[name].as_f64().unwrap();
         assert!((0.001..5.0).contains(&delay("delay_p50_s")), "{now}");
         assert!(delay("delay_p50_s") <= delay("delay_p99_s"), "{now}");
+        // The flood waits by itself.
+        assert!(
+            delay("light_delay_p99_s") < delay("heavy_delay_p50_s"),
+            "{now}"
+        );
+        bench.eventually("who sends most is seen", || {
+            let talkers = json("talkers", "?port=wan&by=source");
+            let of = |who: Ipv4Addr| {
+                let found = talkers
+                    .as_array()?
+                    .iter()
+                    .find(|row| row["who"] == who.to_string());
+                found?["share_ratio"].as_f64()
+            };
+            of(SOURCE) > Some(0.3) && of(NEIGHBOUR) > Some(0.3) && of(MODEST) < Some(0.1)
+        });
         assert!(
             now["offered_bps"].as_u64() > now["sent_bps"].as_u64(),
             "{now}"
@@ -411,7 +439,11 @@ fn a_flood_is_seen() {
         });
         let metrics = get(&bench, "/metrics").1;
         assert!(metrics.contains("# TYPE weir_queue_delay_seconds histogram"));
-        assert!(metrics.contains("weir_queue_delay_seconds_bucket{port=\"wan\",le=\"+Inf\"}"));
+        for whose in ["", "light_", "heavy_"] {
+            let bucket =
+                format!("weir_queue_{whose}delay_seconds_bucket{{port=\"wan\",le=\"+Inf\"}}");
+            assert!(metrics.contains(&bucket), "{bucket}: {metrics}");
+        }
         in_a_browser(&bench);
     });
 }
@@ -442,7 +474,30 @@ fn in_a_browser(bench: &Bench) {
         }
     };
     let says = |text: &str| format!("document.body.innerText.includes({text:?})");
-    shows(&mut browser, "the flooded link", &says("its packets wait"));
+    shows(
+        &mut browser,
+        "the flooded link, and light traffic beside it",
+        "/^The link of wan is full, and light traffic waits .* more than their share/.test(document.getElementById('headline').textContent)",
+    );
+    shows(
+        &mut browser,
+        "who sends most",
+        "document.querySelectorAll('#talkers tr').length >= 2",
+    );
+    shows(
+        &mut browser,
+        "words for gauges",
+        &says("packets that came to a bin"),
+    );
+    // One cursor for all charts.
+    browser.ask(
+        "document.querySelector('.chart svg').dispatchEvent(new PointerEvent('pointermove', { clientX: 300 }))",
+    );
+    shows(
+        &mut browser,
+        "a cursor in each chart",
+        "[...document.querySelectorAll('svg .cursor')].every(cursor => cursor.getAttribute('d') !== '')",
+    );
     shows(&mut browser, "who is held back", &says(&SOURCE.to_string()));
     shows(
         &mut browser,

@@ -169,6 +169,8 @@ impl Operator for Idle {
             Source::Sampled(read) => read(&Sampled::default(), &query),
             Source::Status(read) => read(&Process {
                 version: "0",
+                hostname: String::new(),
+                unix_s: 0.0,
                 pid: 1,
                 restarts: 0,
                 uptime: weir_base::Span::ZERO,
@@ -182,6 +184,7 @@ impl Operator for Idle {
                 certificate_left_s: None,
                 stopped: None,
                 created: plane.created(),
+                processor_wait_s: 0.0,
             }),
         })
     }

@@ -16,9 +16,10 @@ use weir_model::Value;
 use weir_path::plane::{Plane, PlanePort};
 
 use super::Running;
-use crate::clock;
+use crate::clock::{self, UnixTime};
 use crate::mutex::lock;
-use crate::worker::{LinkState, Worker};
+use crate::thread_times;
+use crate::worker::{FORWARDING, LinkState, Worker};
 
 /// Time between two samples.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
@@ -126,7 +127,7 @@ impl Reader {
                 self.ask(move |worker| collect(&worker.plane, clock::now(), &query))
                     .map(write)
             }
-            Source::Ports(read) => self.with_devices(read),
+            Source::Ports(read) => self.with_devices(move |plane, devices| read(plane, devices)),
             Source::Tables(read) => Ok(read(&self.running.tables.load())),
             Source::Sampled(read) => Ok(read(&lock(&self.sampled), query)),
             Source::Rates(read) => Ok(read(&self.running.finders.report())),
@@ -157,7 +158,7 @@ impl Reader {
     /// The same for a question about the plane and the counters of its ports' devices.
     fn with_devices<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Plane, &[Device]) -> T + Send + 'static,
+        question: impl FnOnce(&mut Plane, &[Device]) -> T + Send + 'static,
     ) -> Result<T, String> {
         let dropped = lock(&self.running.guard).local_dropped();
         let dropped = dropped.map_err(|e| format!("cannot read the kernel's counters: {e}"))?;
@@ -171,7 +172,7 @@ impl Reader {
             };
             let devices = links.into_iter().zip(worker.plane.ports()).map(device);
             let devices: Vec<_> = devices.collect();
-            question(&worker.plane, &devices)
+            question(&mut worker.plane, &devices)
         })
     }
 
@@ -181,10 +182,13 @@ impl Reader {
         Process {
             version: self.identity.version,
             restarts: self.identity.restarts,
+            hostname: hostname(),
+            unix_s: UnixTime::now().as_nanos() as f64 / 1e9,
             pid: std::process::id(),
             uptime: Span::from_secs_f64(self.started.elapsed().as_secs_f64()),
             pool_packets,
             created,
+            processor_wait_s: processor_wait_s(),
             frame_bytes_max: in_force.limits.frame_bytes_max,
             router: in_force.plan.router.clone(),
             ports: in_force.plan.ports.len(),
@@ -195,4 +199,17 @@ impl Reader {
             certificate_left_s: self.running.certificate_left_s(),
         }
     }
+}
+
+/// Time for which the forwarding thread was ready but had no processor.
+fn processor_wait_s() -> f64 {
+    let threads = thread_times::read().unwrap_or_default();
+    let mut forwarding = threads.iter().filter(|thread| thread.name == FORWARDING);
+    forwarding.next().map_or(0.0, |thread| thread.wait_s)
+}
+
+/// Name of the machine; empty if it cannot be read.
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }

@@ -136,17 +136,32 @@ pub(super) fn queues() -> Vec<Panel> {
             &[("weir_queue_backlog_bytes{{p}}", "{{port}}")],
         ),
         curves(
-            "Delay in the queue",
-            "Time from arrival to departure of the packets that were sent: half of them waited less than p50, one in a \
-             hundred more than p99.",
+            "Delay of light traffic",
+            "Time in the queue of packets of flows within their share: half of them waited less than p50, one in a hundred \
+             more than p99. A discipline that does not know heavy flows counts all packets here.",
             "s",
             &[
                 (
-                    "histogram_quantile(0.5, sum by (port, le) (rate(weir_queue_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "histogram_quantile(0.5, sum by (port, le) (rate(weir_queue_light_delay_seconds_bucket{{p}}[$__rate_interval])))",
                     "{{port}} p50",
                 ),
                 (
-                    "histogram_quantile(0.99, sum by (port, le) (rate(weir_queue_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "histogram_quantile(0.99, sum by (port, le) (rate(weir_queue_light_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "{{port}} p99",
+                ),
+            ],
+        ),
+        curves(
+            "Delay of who is held back",
+            "Time in the queue of packets of flows that want more than their share.",
+            "s",
+            &[
+                (
+                    "histogram_quantile(0.5, sum by (port, le) (rate(weir_queue_heavy_delay_seconds_bucket{{p}}[$__rate_interval])))",
+                    "{{port}} p50",
+                ),
+                (
+                    "histogram_quantile(0.99, sum by (port, le) (rate(weir_queue_heavy_delay_seconds_bucket{{p}}[$__rate_interval])))",
                     "{{port}} p99",
                 ),
             ],

@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 /// The times of a thread since it began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct ThreadTimes {
+pub struct ThreadTimes {
     /// The name of the thread.
-    pub(super) name: String,
+    pub name: String,
     /// Seconds on a processor.
-    pub(super) busy_s: f64,
+    pub busy_s: f64,
     /// Seconds for which it waited for a processor.
-    pub(super) wait_s: f64,
+    pub wait_s: f64,
 }
 
 /// The times of all threads of this process, in the order in which they began.
-pub(super) fn read() -> io::Result<Vec<ThreadTimes>> {
+pub fn read() -> io::Result<Vec<ThreadTimes>> {
     let tasks = fs::read_dir("/proc/self/task")?;
     let tasks = tasks.map(|task| Ok(task?.path()));
     let mut tasks = tasks.collect::<io::Result<Vec<_>>>()?;
@@ -45,9 +45,9 @@ fn of(task: &Path) -> Option<ThreadTimes> {
 #[cfg(test)]
 mod tests {
     use weir_base::Span;
-    use weir_live::clock::thread_cpu_time;
 
     use super::*;
+    use crate::clock::thread_cpu_time;
 
     #[test]
     fn work_is_charged_to_its_thread() {
