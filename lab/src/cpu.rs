@@ -21,6 +21,8 @@ pub(crate) struct Others {
     seconds: f64,
     /// Of it, what the host withheld (steal time).
     stolen: f64,
+    /// Of it, interrupts, which may be this process's own packets.
+    interrupts: f64,
     /// The name and the seconds of each running program.
     programs: HashMap<u32, (String, f64)>,
 }
@@ -35,6 +37,7 @@ impl Others {
         Self {
             seconds: [0, 1, 2, 5, 6, 7].iter().map(of).sum::<f64>() - cpu_seconds(),
             stolen: of(&7),
+            interrupts: of(&5) + of(&6),
             programs: programs().collect(),
         }
     }
@@ -42,6 +45,12 @@ impl Others {
     /// Processors that were kept busy for a period of `length` seconds, which began at `before` and ends at `self`.
     pub(crate) fn processors(&self, before: &Self, length: f64) -> f64 {
         (self.seconds - before.seconds).max(0.0) / length
+    }
+
+    /// The same without interrupts.
+    pub(crate) fn processors_of_programs(&self, before: &Self, length: f64) -> f64 {
+        let interrupts = (self.interrupts - before.interrupts) / length;
+        (self.processors(before, length) - interrupts).max(0.0)
     }
 
     /// Who kept them busy: the program that used most, and the host.
@@ -108,6 +117,7 @@ mod tests {
         Others {
             seconds,
             stolen,
+            interrupts: stolen / 10.0,
             programs: programs.collect(),
         }
     }
@@ -121,6 +131,7 @@ mod tests {
             &[(7, "make", 60.5), (8, "cc1", 1.2), (9, "ld", 1.0)],
         );
         assert!((after.processors(&before, 2.0) - 1.5).abs() < 1e-9);
+        assert!((after.processors_of_programs(&before, 2.0) - 1.45).abs() < 1e-9);
         let who = after.who(&before, 2.0);
         assert!(who.starts_with("most of all `ld` 0.5"), "{who}");
         assert!(who.ends_with("virtual machine 0.5"), "{who}");

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use weir_lab::reproduce::verdict::Verdict;
 use weir_lab::reproduce::{self, Options};
 use weir_lab::{Habitat, RunOptions};
 
@@ -38,7 +39,7 @@ pub(crate) struct ReproduceArguments {
     json: bool,
 }
 
-/// `weir reproduce`. It fails if a measured claim does not hold, or if a claim needs a value that was not measured.
+/// `weir reproduce`. It fails if a claim does not hold, needs a value that was not measured, or could not fail.
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let recipes = reproduce::select(&arguments.results).map_err(Failure::Usage)?;
     let options = Options {
@@ -68,14 +69,22 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
         true => print_json(&reproduction)?,
         false => print(&reproduce::text(&reproduction))?,
     }
-    let missing = reproduction
-        .missing()
-        .map(|(id, what)| format!("{id} ({what})"));
-    let missing: Vec<String> = missing.collect();
-    let bad: Vec<&str> = reproduction.bad().map(|claim| claim.id).collect();
+    let mistakes = reproduction.mistakes();
+    let mistakes: Vec<String> = mistakes
+        .map(|(id, what)| format!("{id} ({what})"))
+        .collect();
+    let named = |verdicts| -> Vec<&str> {
+        let claims = reproduction.with(verdicts);
+        claims.map(|claim| claim.id).collect()
+    };
+    let undecided = named(&[Verdict::Undecided]);
+    if !undecided.is_empty() {
+        note(&format!("undecided: {}", undecided.join(", ")));
+    }
+    let bad = named(&[Verdict::Partly, Verdict::Fails]);
     let mut why = Vec::new();
-    if !missing.is_empty() {
-        why.push(format!("not measured: {}", missing.join(", ")));
+    if !mistakes.is_empty() {
+        why.push(format!("mistakes of ours: {}", mistakes.join(", ")));
     }
     if !bad.is_empty() {
         why.push(format!("these claims do not hold: {}", bad.join(", ")));

@@ -25,6 +25,7 @@ use super::quantity::{Each, Number, Other, Quantity, Row, Step, filled, is_fille
 use super::recipe::At;
 use super::verdict::{Findings, Samples};
 use crate::options::Habitat;
+use crate::scenario::Reading;
 
 /// One condition of a claim.
 #[derive(Debug, Deserialize)]
@@ -76,7 +77,7 @@ pub enum Test {
     Between([Number; 2]),
     /// Less than another quantity.
     LessThan(Other),
-    /// Not more than another quantity, as far as the intervals show.
+    /// Not more than another quantity by the minimum effect, as the whole interval shows.
     NotMoreThan(Other),
     /// At least a multiple of another quantity.
     Times {
@@ -215,7 +216,7 @@ impl Shown {
     /// The numbers in words; none if the paper has one column and they are of the other.
     pub(super) fn remark(&self, m: &Measured) -> Option<String> {
         let m = match self.as_printed {
-            true => m.as_printed()?,
+            true => m.column(Reading::Printed)?,
             false => m,
         };
         let rows = self.each.rows();

@@ -18,7 +18,7 @@ use super::measured::{Measured, shown};
 use super::quantity::{Each, Number, Quantity, Row, Step, filled};
 #[cfg(test)]
 use super::recipe::At;
-use crate::report::{Dot, Form, LINES_MAX, Line, Plot, mean_curve};
+use crate::report::{Dot, Form, Line, Plot, escape, mean_curve};
 
 /// A picture.
 #[derive(Debug, Deserialize)]
@@ -57,21 +57,24 @@ const fn one() -> Number {
 }
 
 impl Figure {
-    /// The pictures as SVG; empty if nothing was measured. The error is a sentence.
-    pub(super) fn svgs(&self, measured: &Measured) -> Result<Vec<String>, String> {
+    /// The pictures for the page, each with its title; none if nothing was measured. The error is a sentence.
+    pub(super) fn html(&self, measured: &Measured) -> Result<Vec<String>, String> {
         let lines = self.lines.iter().flat_map(|line| line.draw(measured));
-        let lines: Vec<Line> = lines.filter(|line| !line.points.is_empty()).collect();
-        let draw = |lines: &[Line]| {
-            let plot = Plot {
-                title: self.title.clone(),
-                x: self.x.clone(),
-                lines: lines.to_vec(),
-                form: Form::Values,
-            };
-            let failed = |why| format!("no picture \"{}\": {why}", self.title);
-            plot.svg().map_err(failed)
+        let lines = lines.filter(|line| !line.points.is_empty()).enumerate();
+        let plot = Plot {
+            title: self.title.clone(),
+            x: self.x.clone(),
+            lines: lines
+                .map(|(colour, line)| Line { colour, ..line })
+                .collect(),
+            form: Form::Values,
         };
-        lines.chunks(LINES_MAX).map(draw).collect()
+        let failed = |why| format!("no picture \"{}\": {why}", self.title);
+        let drawn = plot.inline().map_err(failed)?.into_iter();
+        let title = escape(&self.title);
+        Ok(drawn
+            .map(|svg| format!("<figure><figcaption>{title}</figcaption>{svg}</figure>"))
+            .collect())
     }
 
     /// Refuses lines that cannot be drawn.
@@ -87,6 +90,7 @@ impl LineSpec {
         let rows = self.each.rows();
         let line = |row: &Row| Line {
             name: filled(&self.name, row),
+            colour: 0, // by its place, when all lines are known
             is_marked: !self.along.is_empty(),
             points: match self.along.is_empty() {
                 true => self.curve(m, row),

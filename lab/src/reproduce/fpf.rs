@@ -85,7 +85,7 @@ fn bytes_by_lids(_: &Measured, f: &mut Findings) {
     }
 }
 
-fn one_byte(_: &Measured, f: &mut Findings) {
+fn one_byte(m: &Measured, f: &mut Findings) {
     let degrees = (1..).take_while(|degree| lid_bytes(*degree) == 1);
     let greatest = degrees.last().unwrap_or_default();
     let [_, (at_99, ..), ..] = TABLE_2;
@@ -93,6 +93,8 @@ fn one_byte(_: &Measured, f: &mut Findings) {
         "greatest degree with LIDs of one byte: {greatest} (at the 99th percentile: {at_99})"
     );
     f.is(text, greatest >= at_99);
+    let share = m.samples(&At::new("fpf/internet", "graph"), "one_byte_share_ratio");
+    f.at_least("share of the domains of our graph", &share, 0.99);
 }
 
 fn worst_header(_: &Measured, f: &mut Findings) {

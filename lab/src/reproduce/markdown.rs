@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::text::{place, within};
+use super::text::{counts, place, within};
 use super::verdict::{Verdict, shown};
-use super::{ClaimReport, Reproduction, ResultReport, RowReport, counts};
+use super::{ClaimReport, Kind, Reproduction, ResultReport, RowReport};
 
 /// The document.
 pub(super) fn markdown(reproduction: &Reproduction) -> String {
@@ -29,7 +29,7 @@ fn summary(reproduction: &Reproduction) -> String {
     }
     let words: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.word()).collect();
     // A table must follow an empty line.
-    let mut text = format!("\n| paper | column | claims | {} |\n", words.join(" | "));
+    let mut text = format!("\n| paper | claims | number | {} |\n", words.join(" | "));
     text += &format!("|---|---|{}\n", "---:|".repeat(1 + words.len()));
     for name in papers {
         let claims = || {
@@ -45,11 +45,22 @@ fn summary(reproduction: &Reproduction) -> String {
                 counts.join(" | ")
             );
         };
-        line("as read", counts(claims(), |claim| Some(claim.verdict)));
-        if claims().any(|claim| claim.as_printed.is_some()) {
-            line("as printed", counts(claims(), |claim| claim.as_printed));
+        for kind in [Kind::Measured, Kind::Arithmetic] {
+            let read = counts(claims(), kind, |claim| Some(claim.verdict));
+            if read.iter().any(|(_, count)| *count > 0) {
+                line(kind.word(), read);
+            }
+            let columns = claims().next().map(columns).unwrap_or_default();
+            for (place, name) in columns.iter().enumerate() {
+                if kind == Kind::Measured {
+                    let of_column = |claim: &ClaimReport| verdicts(claim).get(place).copied();
+                    let counts = counts(claims(), kind, of_column);
+                    line(&format!("{}, {name}", kind.word()), counts);
+                }
+            }
         }
     }
+    text += "\nArithmetic are claims that printed numbers and equations decide alone.\n";
     let calibrated = reproduction.claims().filter(|claim| claim.calibrated);
     match calibrated.count() {
         0 => text,
@@ -70,28 +81,39 @@ fn result(result: &ResultReport) -> String {
         text += "\n| | | the paper | ours | |\n|---|---|---:|---:|---|\n";
         text.extend(result.rows.iter().map(row));
     }
-    let has_two = result.claims.iter().any(|claim| claim.as_printed.is_some());
-    text += match has_two {
-        true => "\n| claim | verdict | as printed | evidence |\n|---|---|---|---|\n",
-        false => "\n| claim | verdict | evidence |\n|---|---|---|\n",
-    };
-    text.extend(result.claims.iter().map(|claim| line(claim, has_two)));
+    let columns = result.claims.first().map(columns).unwrap_or_default();
+    let heads: String = columns.iter().map(|name| format!(" {name} |")).collect();
+    text += &format!("\n| claim | verdict |{heads} evidence |\n");
+    text += &format!("|---|---|{}\n", "---|".repeat(columns.len() + 1));
+    text.extend(result.claims.iter().map(line));
     text
 }
 
-/// A claim's line; it has the verdict as printed if the table has that column.
-fn line(claim: &ClaimReport, has_two: bool) -> String {
+/// The names of a claim's other readings.
+fn columns(claim: &ClaimReport) -> Vec<&'static str> {
+    let printed = claim.as_printed.map(|_| "as printed");
+    let others = claim.otherwise.iter().map(|(name, _)| *name);
+    printed.into_iter().chain(others).collect()
+}
+
+/// Its verdicts with them.
+fn verdicts(claim: &ClaimReport) -> Vec<Verdict> {
+    let others = claim.otherwise.iter().map(|(_, verdict)| *verdict);
+    claim.as_printed.into_iter().chain(others).collect()
+}
+
+/// A claim's line.
+fn line(claim: &ClaimReport) -> String {
     let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
-    let verdict = match claim.calibrated {
-        true => format!("{} (calibrated on)", claim.verdict.word()),
-        false => claim.verdict.word().to_owned(),
+    let verdict = match claim.kind {
+        Kind::Calibrated => format!("{} (calibrated on)", claim.verdict.word()),
+        Kind::Arithmetic => format!("{} (arithmetic)", claim.verdict.word()),
+        Kind::Measured => claim.verdict.word().to_owned(),
     };
-    let printed = match (has_two, claim.as_printed) {
-        (false, _) => String::new(),
-        (true, printed) => format!(" {} |", printed.map_or("", Verdict::word)),
-    };
+    let others = verdicts(claim).into_iter();
+    let others: String = others.map(|other| format!(" {} |", other.word())).collect();
     format!(
-        "| {number}: {} | {verdict} |{printed} {} |\n",
+        "| {number}: {} | {verdict} |{others} {} |\n",
         cell(claim.text),
         cell(&claim.evidence)
     )
@@ -127,14 +149,21 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn claim(id: &'static str, as_printed: Option<Verdict>, calibrated: bool) -> ClaimReport {
+    fn claim(id: &'static str, as_printed: Option<Verdict>, kind: Kind) -> ClaimReport {
         ClaimReport {
             id,
             text: "t",
             verdict: Verdict::Holds,
             as_printed,
-            calibrated,
+            otherwise: as_printed
+                .map(|verdict| ("late", verdict))
+                .into_iter()
+                .collect(),
+            calibrated: kind == Kind::Calibrated,
+            kind,
             evidence: "e".to_owned(),
+            is_fixed: false,
+            bars: Vec::new(),
         }
     }
 
@@ -156,23 +185,24 @@ mod tests {
                 result(
                     "p/r",
                     vec![
-                        claim("p/r.1", Some(Verdict::Fails), false),
-                        claim("p/r.2", Some(Verdict::Holds), true),
+                        claim("p/r.1", Some(Verdict::Fails), Kind::Measured),
+                        claim("p/r.2", Some(Verdict::Holds), Kind::Calibrated),
                     ],
                 ),
-                result("q/r", vec![claim("q/r.1", None, false)]),
+                result("q/r", vec![claim("q/r.1", None, Kind::Arithmetic)]),
             ],
             how: String::new(),
             notes: Vec::new(),
         });
         for wanted in [
-            "| p | as read | 1 | 1 | 0 | 0 | 0 | 0 | 0 |\n",
-            "| p | as printed | 1 | 0 | 0 | 1 | 0 | 0 | 0 |\n",
-            "| q | as read | 1 | 1 | 0 | 0 | 0 | 0 | 0 |\n",
+            "| p | measured | 1 | 1 | 0 | 0 | 0 | 0 | 0 |\n",
+            "| p | measured, as printed | 1 | 0 | 0 | 1 | 0 | 0 | 0 |\n",
+            "| p | measured, late | 1 | 0 | 0 | 1 | 0 | 0 | 0 |\n",
+            "| q | arithmetic | 1 | 1 | 0 | 0 | 0 | 0 | 0 |\n",
             "Not counted: 1 claims on rows",
-            "| r.1: t | holds | fails | e |\n",
-            "| r.2: t | holds (calibrated on) | holds | e |\n",
-            "| r.1: t | holds | e |\n",
+            "| r.1: t | holds | fails | fails | e |\n",
+            "| r.2: t | holds (calibrated on) | holds | holds | e |\n",
+            "| r.1: t | holds (arithmetic) | e |\n",
         ] {
             assert!(text.contains(wanted), "{wanted} in {text}");
         }

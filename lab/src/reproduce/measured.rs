@@ -1,10 +1,11 @@
 //! From scenarios to points to runs, and back: a point that several results need is run only once.
 //!
-//! A paper with calibrated values is run twice: as read, and as printed. A claim asks for points by name, and gets
+//! A paper with open places is run as read, and with its other readings. A claim asks for points by name, and gets
 //! those of the column in which it is decided. A name that does not exist is recorded, so that a misspelt name can
 //! neither decide a claim nor leave it open.
 
 mod machine;
+mod running;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,27 +17,35 @@ use super::Options;
 use super::recipe::{At, LabRun};
 use super::verdict::Samples;
 use crate::error::Error;
+use crate::load::run::OTHERS;
 use crate::measure::goodput_curve;
-use crate::namespaces;
 use crate::options::{Habitat, RunOptions};
 use crate::results::{OneRun, PointResult};
 use crate::scenario::{
-    self, Choices, Override, Plan, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
+    self, Choices, Override, Point, Reading, Scenario, ScenarioError, Traffic, TrafficKind,
 };
-use crate::simulation;
 use crate::statistics::mean;
 pub(super) use machine::add_of_machine;
+use running::{in_simulation, in_the_lab};
 
 /// The measurements, by scenario.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     scenarios: BTreeMap<&'static str, Vec<Measurement>>,
-    /// The measurements with the values that the papers print, if requested.
-    printed: Option<Box<Self>>,
+    /// The measurements with other readings.
+    columns: Vec<(Reading, Self)>,
     /// Requested names that do not exist, as text.
     unknown: RefCell<BTreeSet<String>>,
     /// Whether a load test or another measurement that was not run was requested.
     needs_load: Cell<bool>,
+    /// The number of measured values that were read since the last [`Self::watch`].
+    reads: Cell<usize>,
+    /// The place of one of them, which is multiplied by this instead.
+    changed: Cell<Option<(usize, f64)>>,
+    /// The greatest share of the processors that others used during one of them.
+    busy: Cell<f64>,
+    /// Whether the runs are shorter and fewer than the verdicts are meant for.
+    pub is_preview: bool,
     /// The habitat.
     pub on: Habitat,
     /// Limits of the habitat, and features that it left out.
@@ -63,9 +72,11 @@ struct Measurement {
 pub(super) type Window = [f64; 2];
 
 impl Measured {
-    /// The measurements with the values that the papers print.
-    pub(super) fn as_printed(&self) -> Option<&Self> {
-        self.printed.as_deref()
+    /// The measurements with another reading, if any value differs.
+    pub(super) fn column(&self, reading: Reading) -> Option<&Self> {
+        let mut columns = self.columns.iter();
+        let found = columns.find(|(known, _)| *known == reading);
+        found.map(|(_, measured)| measured)
     }
 
     /// The points, metrics and curves that were requested since the last call but do not exist.
@@ -76,6 +87,23 @@ impl Measured {
     /// Whether a load test was requested since the last call, but was not run.
     pub(super) fn take_needs_load(&self) -> bool {
         self.needs_load.take()
+    }
+
+    /// Begins to count the measured values that are read. One of them, by its place, is multiplied by a factor.
+    pub(super) fn watch(&self, changed: Option<(usize, f64)>) {
+        self.reads.set(0);
+        self.busy.set(0.0);
+        self.changed.set(changed);
+    }
+
+    /// The number of measured values that were read since.
+    pub(super) fn reads(&self) -> usize {
+        self.reads.get()
+    }
+
+    /// The greatest share of the processors that others used while one of them was measured.
+    pub(super) fn busy(&self) -> f64 {
+        self.busy.get()
     }
 
     fn note_unknown(&self, what: String) {
@@ -106,7 +134,16 @@ impl Measured {
             return Samples::default();
         };
         let values: Option<Vec<f64>> = point.runs.iter().map(number).collect();
-        Samples::new(values.unwrap_or_default())
+        let Some(values) = values else {
+            return Samples::default();
+        };
+        let others = point.runs.iter().filter_map(|run| run.metrics.get(OTHERS));
+        let busy = others.copied().fold(self.busy.get(), f64::max);
+        self.busy.set(busy);
+        let place = self.reads.replace(self.reads.get() + 1);
+        let changed = self.changed.get().filter(|(changed, _)| *changed == place);
+        let factor = changed.map_or(1.0, |(_, factor)| factor);
+        Samples::new(values).map(|value| value * factor)
     }
 
     /// Records the name of a curve that no run has.
@@ -289,8 +326,13 @@ pub(super) fn measure(
     options: &RunOptions,
 ) -> Result<Measured, Error> {
     let mut points: Vec<Point> = Vec::new();
+    let has = |wanted: &&Wanted, reading: Reading| {
+        let columns = &super::paper_of(wanted.scenario).columns;
+        reading == Reading::Calibrated || columns.iter().any(|column| column.reading == reading)
+    };
     let mut place = |reading: Reading| -> Result<Places, Error> {
-        let of_each = wanted.iter().map(|wanted| {
+        let of_paper = wanted.iter().filter(|wanted| has(wanted, reading));
+        let of_each = of_paper.map(|wanted| {
             let reading = match wanted.decides {
                 true => reading,
                 false => Reading::Calibrated,
@@ -309,11 +351,18 @@ pub(super) fn measure(
         of_each.collect()
     };
     let read = place(Reading::Calibrated)?;
-    // The lab's time is real: it runs the paper as read only.
-    let printed = match options.on {
-        Habitat::Sim => Some(place(Reading::Printed)?).filter(|printed| *printed != read),
-        Habitat::Lab => None,
-    };
+    let mut others: Vec<(Reading, Places)> = Vec::new();
+    // The lab's time is real: it runs the papers as read only.
+    if options.on == Habitat::Sim {
+        let columns = super::papers().iter().flat_map(|paper| &paper.columns);
+        for reading in columns.map(|column| column.reading) {
+            if others.iter().all(|(known, _)| *known != reading) {
+                others.push((reading, place(reading)?));
+            }
+        }
+        let differs = |places: &Places| places.iter().any(|place| !read.contains(place));
+        others.retain(|(_, places)| differs(places));
+    }
     let mut notes = Vec::new();
     let ran = match options.on {
         Habitat::Sim => in_simulation(points, options)?,
@@ -327,10 +376,14 @@ pub(super) fn measure(
             .map(|(name, places)| (name, measurements(places, &ran)))
             .collect(),
         on: options.on,
+        is_preview: how.quick,
         ..Measured::default()
     };
     Ok(Measured {
-        printed: printed.map(|places| Box::new(measured(places))),
+        columns: others
+            .into_iter()
+            .map(|(reading, places)| (reading, measured(places)))
+            .collect(),
         notes,
         runs,
         ..measured(read)
@@ -383,68 +436,6 @@ fn points(
     Ok(plan.points.into_iter().map(plain).collect())
 }
 
-/// Runs all points at once, so that all processors stay busy to the end.
-fn in_simulation(points: Vec<Point>, options: &RunOptions) -> Result<Vec<PointResult>, Error> {
-    // Long runs first, so that the processors finish at about the same time.
-    let work = |place: &usize| {
-        let scenario = &points[*place].scenario;
-        simulation::work(scenario, scenario.duration)
-    };
-    let mut order: Vec<usize> = (0..points.len()).collect();
-    order.sort_by_key(|place| std::cmp::Reverse(work(place)));
-    let sorted = order.iter().map(|place| points[*place].clone()).collect();
-    let Some(plan) = plan_of(sorted) else {
-        return Ok(Vec::new());
-    };
-    let ran = simulation::run(&plan, options)?;
-    let mut placed: Vec<_> = order.into_iter().zip(ran.points).collect();
-    placed.sort_by_key(|(place, _)| *place);
-    Ok(placed.into_iter().map(|(_, point)| point).collect())
-}
-
-/// Runs one point after another; points that the lab cannot run are left out.
-fn in_the_lab(
-    points: Vec<Point>,
-    options: &RunOptions,
-    notes: &mut Vec<String>,
-) -> Result<Vec<PointResult>, Error> {
-    let mut all = Vec::new();
-    for point in points {
-        let empty = PointResult {
-            variant: None,
-            set: Map::new(),
-            sweep: Map::new(),
-            runs: Vec::new(),
-            summary: BTreeMap::new(),
-        };
-        let ran = plan_of(vec![point]).map(|plan| namespaces::run(&plan, options));
-        all.push(match ran {
-            Some(Ok(mut result)) => {
-                notes.append(&mut result.notes);
-                result.points.pop().unwrap_or(empty)
-            }
-            Some(Err(Error::Unsupported { why, .. })) => {
-                notes.push(format!("left out: {why}"));
-                empty
-            }
-            Some(Err(error)) => return Err(error),
-            None => empty,
-        });
-    }
-    notes.sort();
-    notes.dedup();
-    Ok(all)
-}
-
-fn plan_of(points: Vec<Point>) -> Option<Plan> {
-    let base = points.first()?.scenario.clone();
-    Some(Plan {
-        file: "reproduce".to_owned(),
-        base,
-        points,
-    })
-}
-
 /// The number of points that a place names.
 #[cfg(test)]
 pub(super) fn points_at(at: &At) -> usize {
@@ -473,7 +464,9 @@ pub(super) fn points_at(at: &At) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::running::plan_of;
     use super::*;
+    use crate::simulation;
 
     #[test]
     fn shares_are_known_by_their_names() {

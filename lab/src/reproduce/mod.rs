@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`recipe`]: the parts of a result; each paper has a file with all of its results, `scenarios/PAPER/paper.toml`
-//! - [`condition`]: claims that compare numbers
+//! - [`condition`]: claims that compare numbers; [`decide`]: a claim with its measurements becomes its report
 //! - [`figure`]: the pictures of a result
 //! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
 //! - [`afan_eccm`], [`fpf`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
@@ -20,18 +20,21 @@
 //! verdict follows from the claim's own conditions.
 //!
 //! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some of its
-//! rows. Each claim then has two verdicts: one for the paper as read, with the calibrated values, and one for the
-//! paper as printed. Claims about the calibration rows are shown, but not counted.
+//! rows. Each claim then has several verdicts: one for the paper as read, with the calibrated values, one for the
+//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows are shown, but not counted.
 
 mod afan_eccm;
+mod bar;
 pub mod bench;
 pub mod condition;
+mod decide;
 pub mod figure;
 mod forces_flow_control;
 mod formula;
 mod fpf;
 mod markdown;
 mod measured;
+mod met;
 mod page;
 pub mod quantity;
 pub mod recipe;
@@ -50,10 +53,13 @@ use weir_base::setting::{did_you_mean, nearest};
 use crate::error::Error;
 use crate::options::{Habitat, RunOptions};
 use crate::scenario::Override;
+use bar::Bar;
+use decide::decide;
 use measured::{Measured, Wanted};
-use recipe::{Checks, Claim, Column, Line, Paper, Recipe, Table};
-use verdict::{Findings, Verdict};
+use recipe::{Checks, Column, Line, Paper, Recipe, Table};
+use verdict::Verdict;
 
+pub use decide::Kind;
 pub use text::{text, wrap};
 
 /// Embeds a paper's file.
@@ -181,10 +187,20 @@ pub struct ClaimReport {
     pub verdict: Verdict,
     /// The verdict for the values that the paper prints; `None` if no value of the paper was calibrated.
     pub as_printed: Option<Verdict>,
+    /// The verdicts with other readings, by their names.
+    pub otherwise: Vec<(&'static str, Verdict)>,
     /// Whether open values were chosen so that it holds: then it is no evidence.
     pub calibrated: bool,
+    /// The values that its verdict rests on.
+    pub kind: Kind,
     /// The evidence, for the paper as read.
     pub evidence: String,
+    /// Whether no measured value could change its verdict, although it rests on some.
+    #[serde(skip)]
+    pub is_fixed: bool,
+    /// Its values beside their limits.
+    #[serde(skip)]
+    pub bars: Vec<Bar>,
 }
 
 /// The named results (`PAPER` or `PAPER/RESULT`), or all of them if there are no names. The error for an unknown name
@@ -288,7 +304,7 @@ fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
 fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
     let paper = paper_of(&recipe.id);
     let drawn = recipe.figures.iter();
-    let drawn = drawn.map(|figure| figure.svgs(measured));
+    let drawn = drawn.map(|figure| figure.html(measured));
     let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
     notes.extend(failed.into_iter().filter_map(Result::err));
     let files = recipe.scenarios.iter().chain(&recipe.readings);
@@ -381,97 +397,39 @@ fn paper_of(id: &str) -> &'static Paper {
     found.unwrap_or_else(|| unreachable!("{id} belongs to no paper"))
 }
 
-fn decide(paper: &Paper, claim: &'static Claim, measured: &Measured) -> ClaimReport {
-    let (verdict, mut evidence) = verdict_of(paper, claim, measured);
-    let printed = measured
-        .as_printed()
-        .filter(|_| paper.has_two_columns)
-        .map(|printed| verdict_of(paper, claim, printed));
-    // The evidence is that of the paper as read; but a missing measurement must be reported.
-    if let Some((Verdict::Missing, why)) = &printed {
-        evidence += &format!("; as printed: {why}");
-    }
-    ClaimReport {
-        id: &claim.id,
-        text: &claim.text,
-        verdict,
-        as_printed: printed.map(|(verdict, _)| verdict),
-        calibrated: claim.calibrated,
-        evidence,
-    }
-}
-
-/// A verdict and its evidence. In a simulation, a missing measurement is a mistake. The lab does not measure
-/// everything that a simulation does, and cannot run every scenario.
-fn verdict_of(paper: &Paper, claim: &'static Claim, measured: &Measured) -> (Verdict, String) {
-    if let Some(why) = &claim.not_run {
-        return (Verdict::NotRun, why.clone());
-    }
-    let mut findings = Findings::default();
-    paper.decide(claim, measured, &mut findings);
-    if measured.take_needs_load() {
-        let _ = measured.take_unknown();
-        let why = "its measurement of this machine was not run";
-        return (Verdict::NotRun, why.to_owned());
-    }
-    claim.remark(measured, &mut findings);
-    let (verdict, evidence) = findings.verdict();
-    let unknown = measured.take_unknown();
-    match measured.on {
-        Habitat::Lab if verdict == Verdict::Missing => (Verdict::NotRun, evidence),
-        Habitat::Sim if !unknown.is_empty() => {
-            let why = format!("{}; {evidence}", unknown.join("; "));
-            (Verdict::Missing, why)
-        }
-        _ => (verdict, evidence),
-    }
-}
-
 impl Reproduction {
     /// All claims.
     fn claims(&self) -> impl Iterator<Item = &ClaimReport> {
         self.results.iter().flat_map(|result| &result.claims)
     }
 
-    /// Claims that were measured and count as evidence, but do not hold as the papers are read.
-    pub fn bad(&self) -> impl Iterator<Item = &ClaimReport> {
+    /// Claims that count as evidence and have one of these verdicts, as the papers are read.
+    pub fn with(&self, verdicts: &'static [Verdict]) -> impl Iterator<Item = &ClaimReport> {
         self.claims()
-            .filter(|claim| !claim.calibrated && claim.verdict.is_bad())
+            .filter(|claim| !claim.calibrated && verdicts.contains(&claim.verdict))
     }
 
-    /// Claims and results that could not be decided because a name does not exist, with that name.
-    pub fn missing(&self) -> impl Iterator<Item = (&'static str, String)> {
+    /// Claims and results that are a mistake of ours, with the reason: a name that does not exist, a claim that no
+    /// measurement could refute.
+    pub fn mistakes(&self) -> impl Iterator<Item = (&'static str, String)> {
         let of_claims = self.claims().filter(|claim| {
-            claim.verdict == Verdict::Missing || claim.as_printed == Some(Verdict::Missing)
+            let others = claim.otherwise.iter().map(|(_, verdict)| *verdict);
+            let mut verdicts = others.chain(claim.as_printed).chain([claim.verdict]);
+            verdicts.any(|verdict| verdict == Verdict::Missing)
         });
         let of_claims = of_claims.map(|claim| (claim.id, claim.evidence.clone()));
         let of_results = self.results.iter().filter(|r| !r.missing.is_empty());
-        of_claims.chain(of_results.map(|result| (result.id, result.missing.join("; "))))
+        let of_results = of_results.map(|result| (result.id, result.missing.join("; ")));
+        let fixed = self.claims().filter(|claim| claim.is_fixed);
+        let why = "none of its measured values could change its verdict";
+        let fixed = fixed.map(move |claim| (claim.id, why.to_owned()));
+        of_claims.chain(of_results).chain(fixed)
     }
 
-    /// The number of claims with each verdict, without claims about calibration rows.
-    pub fn counts(&self) -> [(Verdict, usize); 6] {
-        counts(self.claims(), |claim| Some(claim.verdict))
+    /// The number of claims of a kind with each verdict.
+    pub fn counts(&self, kind: Kind) -> [(Verdict, usize); 6] {
+        text::counts(self.claims(), kind, |claim| Some(claim.verdict))
     }
-}
-
-/// The number of these claims with each verdict, without claims about calibration rows.
-fn counts<'a>(
-    claims: impl Iterator<Item = &'a ClaimReport>,
-    verdict: impl Fn(&ClaimReport) -> Option<Verdict>,
-) -> [(Verdict, usize); 6] {
-    let counted: Vec<_> = claims.filter(|c| !c.calibrated).map(verdict).collect();
-    Verdict::ALL.map(|verdict| {
-        let of = counted.iter().filter(|found| **found == Some(verdict));
-        (verdict, of.count())
-    })
-}
-
-/// Counts as text; zeros are left out.
-fn in_words(counts: [(Verdict, usize); 6]) -> String {
-    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-    let words = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
-    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is created if necessary.
@@ -500,6 +458,7 @@ pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::recipe::Claim;
     use super::*;
 
     fn all_claims() -> Vec<&'static Claim> {
@@ -509,7 +468,7 @@ mod tests {
 
     /// The only result of a paper with this text.
     fn result(text: &str) -> &'static Recipe {
-        let head = "name = \"lru-fq\"\nsource = \"s\"\nhas_two_columns = false\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
+        let head = "name = \"lru-fq\"\nsource = \"s\"\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
         let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
         &Box::leak(Box::new(paper)).results[0]
     }
@@ -675,7 +634,7 @@ mod tests {
         let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
         let reproduction = run(&select(&names).unwrap(), &options).unwrap();
         // A condition may have no value yet; but every name must exist.
-        let unknown = reproduction.missing().map(|(id, what)| {
+        let unknown = reproduction.mistakes().map(|(id, what)| {
             let parts = what.split("; ").filter(|part| {
                 let is_name = part.starts_with("there is no ") || part.contains(" names ");
                 is_name && !OF_EVENTS.iter().any(|event| part.contains(event))
@@ -747,7 +706,7 @@ mod tests {
         };
         let reproduction = run(&select(&["fpf".to_owned()]).unwrap(), &options).unwrap();
         fs::remove_file(graph).unwrap();
-        let missing: Vec<_> = reproduction.missing().collect();
+        let missing: Vec<_> = reproduction.mistakes().collect();
         assert_eq!(missing, []);
         let note = &reproduction.notes[0];
         assert!(note.ends_with("4 domains, 3 links."), "{note}");
@@ -775,9 +734,9 @@ mod tests {
         let expected =
             "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
         assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
-        let missing: Vec<_> = reproduction.missing().map(|(id, _)| id).collect();
+        let missing: Vec<_> = reproduction.mistakes().map(|(id, _)| id).collect();
         assert_eq!(
-            (missing, reproduction.bad().count()),
+            (missing, reproduction.with(&[Verdict::Fails]).count()),
             (vec!["lru-fq/wrong.1"], 0)
         );
     }
@@ -815,7 +774,7 @@ mod tests {
             ..Options::default()
         };
         let reproduction = run(&[two], &options).unwrap();
-        let missing: Vec<_> = reproduction.missing().collect();
+        let missing: Vec<_> = reproduction.mistakes().collect();
         let expected = "the line `flows 2, web none` has no number of ours for `fetches`";
         assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
     }
@@ -836,6 +795,7 @@ mod tests {
             "afan-eccm/basic.2",
             "afan-eccm/basic.3",
             "forces-flow-control/fig7.1",
+            "forces-flow-control/fig7.2",
         ];
         assert_eq!(marked, expected);
     }
@@ -887,6 +847,8 @@ mod tests {
                 "calibrated",
                 "evidence",
                 "id",
+                "kind",
+                "otherwise",
                 "text",
                 "verdict"
             ]
@@ -899,8 +861,17 @@ mod tests {
             text.contains("table4.1") && text.contains("mean of a UDP flow"),
             "{text}"
         );
-        let [holds, .., not_run, missing] = reproduction.counts();
-        assert!(holds.1 >= 1 && not_run.1 + missing.1 == 0, "{text}");
-        assert_eq!(reproduction.missing().count(), 0);
+        assert_eq!(
+            reproduction.counts(Kind::Arithmetic)[0],
+            (Verdict::Holds, 1)
+        );
+        // A preview never says that a claim does not hold.
+        let [holds, partly, fails, undecided, ..] = reproduction.counts(Kind::Measured);
+        assert_eq!(
+            (holds.1 + undecided.1, partly.1 + fails.1),
+            (2, 0),
+            "{text}"
+        );
+        assert_eq!(reproduction.mistakes().count(), 0);
     }
 }

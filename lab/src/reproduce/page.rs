@@ -1,55 +1,55 @@
-//! A reproduction as a self-contained page: an overview of all claims, then each result with its numbers beside the
-//! paper's and the evidence of its claims.
+//! A reproduction as a self-contained page: an overview of all claims, then each result with the evidence of its claims and
+//! its numbers beside the paper's, both folded.
 
-use super::text::{beside, place, within};
+use super::bar::Bar;
+use super::text::{beside, in_words, place, within};
 use super::verdict::{Verdict, shown};
-use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
-use crate::report::{document, escape, section};
+use super::{ClaimReport, Reproduction, ResultReport, RowReport};
+use crate::report::{document, escape, files, section};
 
-/// Legend for claims with a second verdict, and for verdicts in brackets.
-const TWO_COLUMNS: &str = "<li>A dot at the end is the verdict with the values that the paper prints instead of \
-     calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li>";
+/// The meaning of the signs of claims, and of the pictures of their values.
+const LEGEND: &str = "<li>A second sign, in brackets, is the verdict with the values that the paper prints instead of \
+     calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li><li>Beside a claim: shaded is what \
+     it permits, the dot is our mean, the line its 95 % interval.</li>";
+/// Files beside the page.
+const FILES: [&str; 2] = ["reproduce.md", "reproduce.json"];
 
 /// The page.
 pub(super) fn html(reproduction: &Reproduction) -> String {
     let results: String = reproduction.results.iter().map(result).collect();
     let article = format!(
         "<article><header><p class=\"kicker\">weir · reproduce</p><h1>{}</h1><p class=\"measured\">{}</p></header>\
-         {}{results}</article>",
+         {}{results}{}</article>",
         escape(&title(reproduction)),
         escape(&reproduction.how),
         at_a_glance(reproduction),
+        files(&FILES.map(str::to_owned)),
     );
     document("weir: the papers' claims", OWN_STYLE, &article)
 }
 
 fn title(reproduction: &Reproduction) -> String {
-    let counts = reproduction.counts();
-    let all: usize = counts.iter().map(|(_, count)| count).sum();
-    format!("{all} claims: {}", in_words(counts))
+    let all = reproduction.claims().count();
+    format!("{all} claims. {}", in_words(reproduction))
 }
 
 fn at_a_glance(reproduction: &Reproduction) -> String {
     let line = |result: &ResultReport| {
-        let chips: String = result.claims.iter().map(chip).collect();
+        let groups: String = Verdict::ALL
+            .iter()
+            .map(|verdict| group(result, *verdict))
+            .collect();
         format!(
-            "<tr><th scope=\"row\"><a href=\"#{id}\">{id}</a></th><td class=\"chips\">{chips}</td></tr>",
+            "<dt><a href=\"#{id}\">{id}</a></dt><dd>{groups}</dd>",
             id = escape(result.id)
         )
     };
     let lines: String = reproduction.results.iter().map(line).collect();
-    let keys: String = Verdict::ALL
-        .iter()
-        .map(|verdict| format!("<li>{}{}</li>", dot(*verdict), verdict.word()))
-        .collect();
     let notes: String = reproduction.notes.iter().map(|note| item(note)).collect();
-    let missing = reproduction.missing();
+    let missing = reproduction.mistakes();
     let missing = missing.map(|(id, what)| item(&format!("missing: {id}: {what}")));
-    let notes = notes + TWO_COLUMNS + &missing.collect::<String>();
-    let body = format!(
-        "<ul class=\"legend\">{keys}</ul><div class=\"scroll\"><table class=\"glance\"><tbody>{lines}\
-         </tbody></table></div><ul>{notes}</ul>"
-    );
+    let notes = notes + LEGEND + &missing.collect::<String>();
+    let body = format!("<dl class=\"glance\">{lines}</dl><ul class=\"notes\">{notes}</ul>");
     section("Every claim at a glance", &body)
 }
 
@@ -57,13 +57,33 @@ fn class(verdict: Verdict) -> String {
     format!("v-{}", verdict.word().replace(' ', "-"))
 }
 
-fn dot(verdict: Verdict) -> String {
-    format!("<span class=\"swatch {}\"></span>", class(verdict))
+/// The claims of a result with this verdict: its sign and word, and a link to each; empty without any.
+fn group(result: &ResultReport, verdict: Verdict) -> String {
+    let claims = result
+        .claims
+        .iter()
+        .filter(|claim| claim.verdict == verdict);
+    match claims.map(chip).collect::<String>() {
+        none if none.is_empty() => none,
+        chips => format!(
+            "<span class=\"verdict {}\">{}</span>{chips}",
+            class(verdict),
+            signed(verdict)
+        ),
+    }
+}
+
+/// The sign and the word.
+fn signed(verdict: Verdict) -> String {
+    format!("{} {}", verdict.sign(), verdict.word())
 }
 
 fn chip(claim: &ClaimReport) -> String {
-    let number = claim.id.rsplit('/').next().unwrap_or(claim.id);
-    let printed = claim.as_printed.map(dot).unwrap_or_default();
+    let number = claim.id.rsplit('.').next().unwrap_or(claim.id);
+    let printed = claim
+        .as_printed
+        .map(|verdict| format!(" ({})", verdict.sign()));
+    let printed = printed.unwrap_or_default();
     let beside = beside(claim).map(|words| format!(" ({words})"));
     format!(
         "<a class=\"{}\" href=\"#{}\" title=\"{}{}: {}\">{}{printed}</a>",
@@ -96,10 +116,12 @@ fn result(result: &ResultReport) -> String {
         true => String::new(),
         false => numbers(&result.rows),
     };
-    let picture = |svg: &String| format!("<figure class=\"picture\">{svg}</figure>");
-    let pictures: String = result.pictures.iter().map(picture).collect();
+    let pictures = match result.pictures.concat() {
+        none if none.is_empty() => none,
+        pictures => format!("<div class=\"grid\">{pictures}</div>"),
+    };
     let body = format!(
-        "{pictures}<ul class=\"claims\">{claims}</ul>{rows}<ul class=\"notes\">{notes}</ul>\
+        "<ul class=\"claims\">{claims}</ul>{pictures}{rows}<ul class=\"notes\">{notes}</ul>\
          <p>{}<code>weir reproduce {} --on {}</code></p>",
         files,
         escape(result.id),
@@ -114,17 +136,24 @@ fn result(result: &ResultReport) -> String {
 }
 
 fn claim(claim: &ClaimReport) -> String {
+    // A claim of one number shows it; of several only those who unfold the evidence want each.
+    let bars: String = claim.bars.iter().map(Bar::html).collect();
+    let (shown, folded) = match claim.bars.len() {
+        1 => (bars, String::new()),
+        _ => (String::new(), bars),
+    };
+    let evidence: String = claim.evidence.split("; ").map(item).collect();
     format!(
         "<li id=\"{id}\"><p><span class=\"{class}\">{verdict}</span> <strong>{text}</strong> \
-         <small>{id}{beside}</small></p><p>{evidence}</p></li>",
+         <small>{id}{beside}</small></p>{shown}<details><summary>Evidence</summary>{folded}<ul>{evidence}</ul>\
+         </details></li>",
         id = escape(claim.id),
         class = chip_class(claim),
         beside = beside(claim)
             .map(|words| format!("; {}", escape(&words)))
             .unwrap_or_default(),
-        verdict = claim.verdict.word(),
+        verdict = signed(claim.verdict),
         text = escape(claim.text),
-        evidence = escape(&claim.evidence)
     )
 }
 
@@ -132,19 +161,23 @@ fn numbers(rows: &[RowReport]) -> String {
     let line = |row: &RowReport| {
         let ci95 = row.ci95.map(|ci| format!("<small>±{}</small>", shown(ci)));
         format!(
-            "<tr><th scope=\"row\">{}</th><td class=\"flow\">{}</td><td>{}</td><td>{}{}</td><td>{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td class=\"flow\">{}</td><td>{}</td><td>{}{}</td><td>{} {}</td></tr>",
             escape(&place(row)),
             escape(row.metric),
             shown(row.paper),
             row.ours.map(shown).unwrap_or_default(),
             ci95.unwrap_or_default(),
+            row.verdict().sign(),
             within(row),
         )
     };
     let lines: String = rows.iter().map(line).collect();
+    let within = rows.iter().filter(|row| row.within == Some(true)).count();
     format!(
-        "<div class=\"scroll\"><table class=\"hogs\"><thead><tr><th></th><th></th><th>The paper</th>\
-         <th>Ours</th><th></th></tr></thead><tbody>{lines}</tbody></table></div>"
+        "<details><summary>{} numbers beside the paper's, {within} of them within the tolerance</summary>\
+         <div class=\"scroll\"><table class=\"hogs\"><thead><tr><th></th><th></th><th>The paper</th>\
+         <th>Ours</th><th></th></tr></thead><tbody>{lines}</tbody></table></div></details>",
+        rows.len()
     )
 }
 
@@ -154,20 +187,24 @@ const OWN_STYLE: &str = "\
 --undecided:#9ea3ee;--not-run:#8d97a3;--missing:#f07a70}}\
 .v-holds{--v:var(--holds)}.v-partly{--v:var(--partly)}.v-fails{--v:var(--fails)}\
 .v-undecided{--v:var(--undecided)}.v-not-run{--v:var(--not-run)}.v-missing{--v:var(--missing)}\
-.chip.calibrated{border-style:dashed}.chip .swatch{margin:0 0 0 .35rem;vertical-align:baseline}\
-.swatch[class*=v-]{background:var(--v)}\
+.chip.calibrated{border-style:dashed}.verdict{color:var(--v);font-weight:600;margin-right:.4rem;white-space:nowrap}\
 .chip{display:inline-block;margin:.1rem .25rem .1rem 0;padding:.05rem .5rem;border-radius:99px;\
 border:1.5px solid var(--v);color:var(--v);font-size:.85rem;font-weight:600;text-decoration:none}\
-.glance td.chips{text-align:left;white-space:normal}\
-.glance a{color:inherit}.glance .chip{color:var(--v)}\
-.claims{list-style:none;padding:0;margin:0 0 1.2rem}.claims li{border-top:1px solid var(--faint);padding:.7rem 0}\
+.glance{margin:0 0 1rem}.glance dt{font-weight:600;margin-top:.5rem}.glance dd{margin:.1rem 0 0}\
+.glance dt a{color:inherit}.glance .chip:not(:has(+.chip)){margin-right:1rem}\
+@media(min-width:40rem){.glance{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}.glance dt{margin:0}}\
+.bar{display:grid;grid-template-columns:minmax(0,3fr) minmax(6rem,2fr);gap:.2rem 1rem;align-items:center;\
+font-size:.9rem;margin:.3rem 0;max-width:60rem}.bar svg{height:1rem;overflow:visible}\
+details ul{color:var(--soft);font-size:.9rem;padding-left:1.2rem;overflow-wrap:anywhere}\
+.claims{list-style:none;padding:0;margin:0 0 1.2rem}.claims>li{border-top:1px solid var(--faint);padding:.7rem 0}\
 .claims p{margin:.2rem 0;max-width:60rem}.claims strong{color:var(--ink);font-size:1rem}\
-.picture{display:inline-block;margin:0 .6rem .8rem 0;width:min(100%,36rem)}.picture svg{width:100%;height:auto}\
 .claims small{display:inline}.notes{color:var(--soft);font-size:.9rem;padding-left:1.2rem}";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::Kind;
+    use crate::statistics::Summary;
     use serde_json::Map;
 
     #[test]
@@ -177,8 +214,20 @@ mod tests {
             text: "more is <more>",
             verdict,
             as_printed,
+            otherwise: Vec::new(),
             calibrated: as_printed.is_some(),
-            evidence: "a & b".to_owned(),
+            kind: match as_printed {
+                Some(_) => Kind::Calibrated,
+                None => Kind::Measured,
+            },
+            evidence: "a & b; c".to_owned(),
+            is_fixed: false,
+            bars: Vec::from_iter(Bar::of(
+                Verdict::Fails,
+                "value",
+                Summary::of(&[1.0]),
+                [Some(2.0), None],
+            )),
         };
         let reproduction = Reproduction {
             results: vec![ResultReport {
@@ -198,7 +247,7 @@ mod tests {
                     claim("p/r.2", Verdict::NotRun, None),
                     claim("p/r.3", Verdict::Holds, Some(Verdict::Fails)),
                 ],
-                pictures: vec!["<svg></svg>".to_owned()],
+                pictures: vec!["<figure><svg></svg></figure>".to_owned()],
                 title: "r",
                 notes: Box::leak(Box::new(["n".to_owned()])),
                 files: vec!["p/r.toml"],
@@ -209,17 +258,23 @@ mod tests {
         };
         let page = html(&reproduction);
         for wanted in [
-            "2 claims: 1 holds, 1 not run",
+            "3 claims. measured: 1 holds, 1 not run; calibrated: 1 holds",
             "id=\"p/r.1\"",
             "id=\"p/r.2\"",
             "more is &lt;more&gt;",
-            "a &amp; b",
+            "<details><summary>Evidence</summary><ul><li>a &amp; b</li><li>c</li></ul>",
+            "\u{2717} value: 1.000 (at least 2.000)",
+            "\u{2713} holds</span><a class=\"chip v-holds\" href=\"#p/r.1\"",
+            "1 numbers beside the paper's, 1 of them within",
+            "\u{2713} within 15 %",
+            "href=\"reproduce.json\"",
+            ">3 (\u{2717})</a>",
             "chip v-not-run",
             "chip v-holds calibrated",
             "p/r.3; as printed: fails; calibrated on, no evidence",
             "missing: p/r: there is no metric",
             "floods 2",
-            "<figure class=\"picture\"><svg>",
+            "<div class=\"grid\"><figure><svg>",
         ] {
             assert!(page.contains(wanted), "{wanted}");
         }

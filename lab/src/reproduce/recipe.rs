@@ -18,6 +18,7 @@ use super::quantity::{Quantity, Row};
 use super::verdict::Findings;
 use crate::load::plan::Load;
 use crate::options::Habitat;
+use crate::scenario::Reading;
 
 /// A paper, as in its file.
 #[derive(Debug, Deserialize)]
@@ -27,9 +28,10 @@ pub struct Paper {
     pub name: String,
     /// Authors, title, place and year of publication.
     pub source: String,
-    /// Whether each claim is decided twice: as read, and with the values that the paper prints instead of calibrated
-    /// ones.
-    pub has_two_columns: bool,
+    /// Other readings with which each claim is decided once more, for instance with the values that the paper prints
+    /// instead of calibrated ones.
+    #[serde(default)]
+    pub columns: Vec<OtherReading>,
     /// The length of its scenarios in the lab, where time is real.
     pub lab: LabRun,
     /// Its load tests.
@@ -44,6 +46,16 @@ pub struct Paper {
     /// Claims that are decided in Rust.
     #[serde(skip)]
     pub(super) code: &'static [&'static Checks],
+}
+
+/// A column of verdicts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherReading {
+    /// Its heading.
+    pub name: String,
+    /// How open places are read.
+    pub reading: Reading,
 }
 
 /// Length of a run in the lab.

@@ -1,7 +1,7 @@
 //! A reproduction as plain text, for a terminal.
 
-use super::verdict::shown;
-use super::{ClaimReport, Reproduction, ResultReport, RowReport, in_words};
+use super::verdict::{Verdict, shown};
+use super::{ClaimReport, Kind, Reproduction, ResultReport, RowReport};
 
 /// Width of the text of a claim.
 const WIDTH: usize = 100;
@@ -15,10 +15,10 @@ pub fn text(reproduction: &Reproduction) -> String {
     for note in &reproduction.notes {
         text += &format!("note: {note}\n");
     }
-    for (id, what) in reproduction.missing() {
-        text += &format!("missing: {id}: {what}\n");
+    for (id, what) in reproduction.mistakes() {
+        text += &format!("mistake: {id}: {what}\n");
     }
-    text + &format!("{}\n", in_words(reproduction.counts()))
+    text + &format!("{}\n", in_words(reproduction))
 }
 
 fn result(result: &ResultReport) -> String {
@@ -41,16 +41,20 @@ fn result(result: &ResultReport) -> String {
     text
 }
 
-/// The note beside a verdict: the verdict as printed, and whether the claim is evidence; `None` if there is nothing
+/// The note beside a verdict: the verdicts with other readings, and whether the claim is evidence; `None` if there is nothing
 /// to note.
 pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let printed = claim
         .as_printed
         .map(|verdict| format!("as printed: {}", verdict.word()));
-    let calibrated = claim
-        .calibrated
-        .then(|| "calibrated on, no evidence".to_owned());
-    let words: Vec<String> = printed.into_iter().chain(calibrated).collect();
+    let kind = match claim.kind {
+        Kind::Measured => None,
+        Kind::Arithmetic => Some("arithmetic".to_owned()),
+        Kind::Calibrated => Some("calibrated on, no evidence".to_owned()),
+    };
+    let others = claim.otherwise.iter();
+    let others = others.map(|(name, verdict)| format!("{name}: {}", verdict.word()));
+    let words: Vec<String> = printed.into_iter().chain(others).chain(kind).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -95,6 +99,43 @@ pub(super) fn place(row: &RowReport) -> String {
         None => format!("{key} {value}"),
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// The number of these claims with each verdict, of those of a kind.
+pub(super) fn counts<'a>(
+    claims: impl Iterator<Item = &'a ClaimReport>,
+    kind: Kind,
+    verdict: impl Fn(&ClaimReport) -> Option<Verdict>,
+) -> [(Verdict, usize); 6] {
+    let counted: Vec<_> = claims.filter(|c| c.kind == kind).map(verdict).collect();
+    Verdict::ALL.map(|verdict| {
+        let of = counted.iter().filter(|found| **found == Some(verdict));
+        (verdict, of.count())
+    })
+}
+
+/// The number of claims with each verdict, by kind, as text; zeros are left out.
+pub(super) fn in_words(reproduction: &Reproduction) -> String {
+    let of_kinds = Kind::ALL.map(|kind| {
+        let counts = reproduction.counts(kind).into_iter();
+        let counts = counts.filter(|(_, count)| *count > 0);
+        let words = counts.map(|(verdict, count)| format!("{count} {}", verdict.word()));
+        (kind, words.collect::<Vec<_>>().join(", "))
+    });
+    let of_kinds = of_kinds.iter().filter(|(_, words)| !words.is_empty());
+    let of_kinds = of_kinds.map(|(kind, words)| format!("{}: {words}", kind.word()));
+    of_kinds.collect::<Vec<_>>().join("; ")
+}
+
+impl RowReport {
+    /// Whether the number is within the paper's tolerance.
+    pub(super) fn verdict(&self) -> Verdict {
+        match self.within {
+            Some(true) => Verdict::Holds,
+            Some(false) => Verdict::Fails,
+            None => Verdict::NotRun,
+        }
+    }
 }
 
 /// Whether a number is within the paper's tolerance, as text.

@@ -9,6 +9,8 @@
 //! - *A at least k times B*, *A within x % of B*: the same for the differences A - k B.
 //! - *A at most a bound*: the mean and its whole interval are within the bound; if only a part of the interval is,
 //!   the finding is unclear.
+//! - *A not more than B*: the whole interval of the differences shows that A is not more by the minimum effect below;
+//!   unclear if only a part of it does.
 //! - *Rises*: every step has the sign, or its interval includes zero, and the end points differ strictly. *Ascends*:
 //!   every step is strict.
 //! - *Mostly less*: clearly less in at least a given number of places, and in none is the mean greater or equal.
@@ -24,6 +26,8 @@
 
 use serde::Serialize;
 
+use super::bar::{Bar, ratio};
+use super::met::{Met, clearly_less, minimum_effect, not_negative, sign, strict, worse};
 use crate::statistics::Summary;
 
 /// Maximum number of findings that the evidence spells out.
@@ -71,6 +75,18 @@ impl Verdict {
         }
     }
 
+    /// Its sign, beside the word.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Holds => '\u{2713}',
+            Self::Partly => '\u{25d0}',
+            Self::Fails => '\u{2717}',
+            Self::Undecided => '?',
+            Self::NotRun => '\u{2013}',
+            Self::Missing => '!',
+        }
+    }
+
     /// Whether the claim was measured but not confirmed.
     pub fn is_bad(self) -> bool {
         matches!(self, Self::Partly | Self::Fails | Self::Undecided)
@@ -82,7 +98,7 @@ impl Verdict {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     values: Vec<f64>,
-    is_share: bool,
+    pub(super) is_share: bool,
 }
 
 impl Samples {
@@ -171,20 +187,11 @@ pub fn shown(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
-/// Whether a condition is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Met {
-    Yes,
-    Unclear,
-    No,
-    /// A quantity was not measured.
-    Missing,
-}
-
 /// The findings on one claim: one for each condition.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     all: Vec<(Met, String)>,
+    bars: Vec<Bar>,
     remarks: Vec<String>,
 }
 
@@ -192,6 +199,7 @@ impl Findings {
     /// The quantity is at most this.
     pub fn at_most(&mut self, what: &str, a: &Samples, bound: f64) {
         let met = sign(&a.map(|x| bound - x));
+        self.bar(met, what, a.summary(), [None, Some(bound)]);
         self.push(
             met,
             format!("{what}: {} (at most {})", a.shown(), shown(bound)),
@@ -201,6 +209,7 @@ impl Findings {
     /// The quantity is at least this.
     pub fn at_least(&mut self, what: &str, a: &Samples, bound: f64) {
         let met = sign(&a.map(|x| x - bound));
+        self.bar(met, what, a.summary(), [Some(bound), None]);
         self.push(
             met,
             format!("{what}: {} (at least {})", a.shown(), shown(bound)),
@@ -210,6 +219,7 @@ impl Findings {
     /// The quantity is greater than this.
     pub fn above(&mut self, what: &str, a: &Samples, bound: f64) {
         let met = strict(&a.map(|x| x - bound));
+        self.bar(met, what, a.summary(), [Some(bound), None]);
         self.push(
             met,
             format!("{what}: {} (above {})", a.shown(), shown(bound)),
@@ -219,6 +229,7 @@ impl Findings {
     /// The quantity is in this range.
     pub fn between(&mut self, what: &str, a: &Samples, [low, high]: [f64; 2]) {
         let met = worse(sign(&a.map(|x| x - low)), sign(&a.map(|x| high - x)));
+        self.bar(met, what, a.summary(), [Some(low), Some(high)]);
         let range = format!("{} to {}", shown(low), shown(high));
         self.push(met, format!("{what}: {} ({range})", a.shown()));
     }
@@ -274,15 +285,25 @@ impl Findings {
         self.push(met, text);
     }
 
-    /// The first is not more than the second, as far as the intervals show.
+    /// The first is not more than the second by the minimum effect, as the whole interval shows.
     pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
-        let met = not_negative(&b.less(a));
+        let difference = b.less(a);
+        let met = match (difference.summary(), minimum_effect(a, b)) {
+            (Some(s), Some(effect)) => match s.ci95.unwrap_or(0.0) {
+                reach if s.mean - reach >= -effect => Met::Yes,
+                reach if s.mean + reach < -effect => Met::No,
+                _ => Met::Unclear,
+            },
+            _ => Met::Missing,
+        };
         self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
     }
 
     /// The first is at least `factor` times the second.
     pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
         let met = sign(&a.with(b, |a, b| a - factor * b));
+        let times = format!("{what}, times");
+        self.bar(met, &times, ratio(a, b), [Some(factor), None]);
         let ratio = match (a.mean(), b.mean()) {
             (Some(a), Some(b)) if b != 0.0 => format!("{} times", shown(a / b)),
             _ => "no ratio".to_owned(),
@@ -295,15 +316,15 @@ impl Findings {
     pub fn within(&mut self, what: &str, a: &Samples, b: &Samples, share: f64) {
         let low = sign(&a.with(b, |a, b| a - (1.0 - share) * b));
         let high = sign(&a.with(b, |a, b| (1.0 + share) * b - a));
+        let (met, times) = (worse(low, high), format!("{what}, ratio"));
+        let limits = [1.0 - share, 1.0 + share].map(Some);
+        self.bar(met, &times, ratio(a, b), limits);
         let off = match (a.mean(), b.mean()) {
             (Some(a), Some(b)) if b != 0.0 => format!("{:+.2} %", 100.0 * (a / b - 1.0)),
             _ => "no ratio".to_owned(),
         };
         let text = format!("{what}: {off}, {} to {}", a.shown(), b.shown());
-        self.push(
-            worse(low, high),
-            format!("{text} (within {} %)", 100.0 * share),
-        );
+        self.push(met, format!("{text} (within {} %)", 100.0 * share));
     }
 
     /// The quantity rises from point to point.
@@ -359,6 +380,21 @@ impl Findings {
         self.remarks.push(remark.into());
     }
 
+    fn bar(&mut self, met: Met, what: &str, of: Option<Summary>, limits: [Option<f64>; 2]) {
+        let verdict = match met {
+            Met::Yes => Verdict::Holds,
+            Met::Unclear => Verdict::Undecided,
+            Met::No => Verdict::Fails,
+            Met::Missing => Verdict::Missing,
+        };
+        self.bars.extend(Bar::of(verdict, what, of, limits));
+    }
+
+    /// The values that have a limit.
+    pub fn into_bars(self) -> Vec<Bar> {
+        self.bars
+    }
+
     fn push(&mut self, met: Met, text: String) {
         self.all.push((met, text));
     }
@@ -401,67 +437,6 @@ impl Findings {
     }
 }
 
-/// Whether the mean and its whole interval are not negative.
-fn sign(difference: &Samples) -> Met {
-    let Some(s) = difference.summary() else {
-        return Met::Missing;
-    };
-    match s.mean - s.ci95.unwrap_or(0.0) {
-        _ if s.mean < 0.0 => Met::No,
-        low if low < 0.0 => Met::Unclear,
-        _ => Met::Yes,
-    }
-}
-
-/// The minimum difference that counts: of shares, and of other quantities as a share of the larger one.
-const EFFECT_OF_SHARES: f64 = 0.01;
-const EFFECT_PART: f64 = 0.02;
-
-/// Whether the first is less than the second, significantly and by the minimum effect.
-fn clearly_less(a: &Samples, b: &Samples) -> Met {
-    let difference = b.less(a);
-    let (Some(less), Some(more)) = (a.mean(), b.mean()) else {
-        return Met::Missing;
-    };
-    let effect = match difference.is_share {
-        true => EFFECT_OF_SHARES,
-        false => EFFECT_PART * less.abs().max(more.abs()),
-    };
-    match strict(&difference) {
-        Met::Yes if difference.mean().is_some_and(|mean| mean < effect) => Met::Unclear,
-        met => met,
-    }
-}
-
-/// Whether the mean is positive, and the interval excludes zero.
-fn strict(difference: &Samples) -> Met {
-    match difference.summary() {
-        None => Met::Missing,
-        Some(s) if s.mean <= 0.0 => Met::No,
-        Some(s) if s.mean - s.ci95.unwrap_or(0.0) <= 0.0 => Met::Unclear,
-        Some(_) => Met::Yes,
-    }
-}
-
-/// Whether the mean is not negative; unclear if it is negative but the interval includes zero.
-fn not_negative(difference: &Samples) -> Met {
-    match difference.summary() {
-        None => Met::Missing,
-        Some(s) if s.mean >= 0.0 => Met::Yes,
-        Some(s) if s.mean + s.ci95.unwrap_or(0.0) >= 0.0 => Met::Unclear,
-        Some(_) => Met::No,
-    }
-}
-
-fn worse(a: Met, b: Met) -> Met {
-    match (a, b) {
-        (Met::Missing, _) | (_, Met::Missing) => Met::Missing,
-        (Met::No, _) | (_, Met::No) => Met::No,
-        (Met::Unclear, _) | (_, Met::Unclear) => Met::Unclear,
-        (Met::Yes, Met::Yes) => Met::Yes,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,6 +464,13 @@ mod tests {
         // Equal is not less; but it is not more either.
         assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Fails);
         assert_eq!(verdict(|f| f.not_more("a", &a, &a)), Verdict::Holds);
+        // A mean that is not more is no proof: the interval reaches from -1.73 to 2.73.
+        let (c, d) = (of(&[5.0, 6.0, 7.0]), of(&[6.0, 6.0, 7.5]));
+        assert_eq!(verdict(|f| f.not_more("c", &c, &d)), Verdict::Undecided);
+        assert_eq!(
+            verdict(|f| f.not_more("d", &d.map(|x| x + 9.0), &c)),
+            Verdict::Fails
+        );
     }
 
     #[test]

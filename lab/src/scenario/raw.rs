@@ -52,18 +52,44 @@ pub enum Value {
     Table(Vec<(String, Node)>),
 }
 
-/// The keys of a calibrated value, with the value that the paper prints.
+/// The key of a calibrated value.
 const CALIBRATED: &str = "calibrated";
-const PRINTED: &str = "printed";
 
-/// Chooses between a calibrated value and the value that a paper prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the open places of a paper are read. A value that depends on it is `{ calibrated = .., printed = .. }`, with a
+/// key for each reading that differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// The calibrated value: the paper as read.
+    /// The calibrated values: the paper as read.
     #[default]
     Calibrated,
-    /// The value that the paper prints.
+    /// The values that the paper prints. A value without one is left out.
     Printed,
+    /// LRU-FQ, R3: a threshold of packets since the admission, at the calibrated hub.
+    SinceAdmission,
+    /// LRU-FQ, R27: UDP flows at what they are measured at.
+    MeasuredShare,
+    /// AFAN, R10: streams begin when the link is observed.
+    LateStreams,
+    /// AFAN, R13: RAMAF counts all identifiers on the list.
+    AllListed,
+}
+
+impl Reading {
+    /// The readings other than the calibrated one, with their keys.
+    pub(super) const KEYS: [(Self, &str); 5] = [
+        (Self::Printed, "printed"),
+        (Self::SinceAdmission, "since_admission"),
+        (Self::MeasuredShare, "measured_share"),
+        (Self::LateStreams, "late_streams"),
+        (Self::AllListed, "all_listed"),
+    ];
+
+    fn key(self) -> &'static str {
+        let mut keys = Self::KEYS.iter();
+        let found = keys.find(|(reading, _)| *reading == self);
+        found.map_or(CALIBRATED, |(_, key)| key)
+    }
 }
 
 /// Reads a scenario file's text.
@@ -273,13 +299,13 @@ impl Node {
         }
     }
 
-    /// The calibrated value, if this is a pair of a calibrated and a printed value.
+    /// The calibrated value, if this value depends on the reading.
     fn calibrated(&self) -> Option<&Node> {
         self.entry(CALIBRATED)
     }
 
-    /// Replaces each `{ calibrated = .., printed = .. }` by one of its values: the calibrated or the printed one. If
-    /// there is no `printed`, the printed reading leaves the key out.
+    /// Replaces each `{ calibrated = .., printed = .. }` by the value of a reading, or by the calibrated one if it has
+    /// none. If there is no `printed`, the printed reading leaves the key out.
     pub fn choose(&mut self, reading: Reading) -> Result<(), ScenarioError> {
         match &mut self.value {
             Value::Scalar(_) => {}
@@ -304,13 +330,15 @@ impl Node {
         if self.calibrated().is_none() {
             return Ok(());
         }
-        let known = [CALIBRATED, PRINTED];
-        let more = |(name, _): &&(String, Node)| !known.contains(&name.as_str());
+        let keys = Reading::KEYS.map(|(_, key)| key);
+        let more =
+            |(name, _): &&(String, Node)| name != CALIBRATED && !keys.contains(&name.as_str());
         match self.entries().iter().find(more) {
             None => Ok(()),
             Some((name, node)) => {
                 let why = format!(
-                    "`{key}` has `{name}` beside `calibrated`; it must be {{ calibrated = .., printed = .. }}"
+                    "`{key}` has `{name}` beside `calibrated`; it must be one of {}",
+                    keys.join(", ")
                 );
                 Err(ScenarioError::new(node.origin.clone(), why))
             }
@@ -318,15 +346,14 @@ impl Node {
     }
 
     fn is_left_out(&self, reading: Reading) -> bool {
-        reading == Reading::Printed && self.calibrated().is_some() && self.entry(PRINTED).is_none()
+        let own = || self.entry(reading.key());
+        reading == Reading::Printed && self.calibrated().is_some() && own().is_none()
     }
 
     fn chosen(&self, reading: Reading) -> Option<Node> {
         let calibrated = self.calibrated()?;
-        match reading {
-            Reading::Calibrated => Some(calibrated.clone()),
-            Reading::Printed => self.entry(PRINTED).cloned(),
-        }
+        let own = self.entry(reading.key());
+        Some(own.unwrap_or(calibrated).clone())
     }
 
     /// As JSON, for results.
@@ -379,6 +406,11 @@ mod tests {
         };
         assert_eq!(of(Reading::Calibrated), r#"{"a":1,"b":3,"c":[{"d":4}]}"#);
         assert_eq!(of(Reading::Printed), r#"{"a":2,"c":[{"d":5}]}"#);
+        assert_eq!(of(Reading::LateStreams), of(Reading::Calibrated));
+        let other = parse("a = { calibrated = 1, late_streams = 2 }\n");
+        let mut other = other.unwrap();
+        other.choose(Reading::LateStreams).unwrap();
+        assert_eq!(other.to_json()["a"], 2);
         let more = tree.extended_by(parse("a = { calibrated = 7 }\nb = 8\n").unwrap());
         assert_eq!(more.to_json()["a"].to_string(), r#"{"calibrated":7}"#);
         let mut wrong = parse("a = { calibrated = 1, print = 2 }\n").unwrap();

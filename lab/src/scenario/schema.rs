@@ -10,6 +10,7 @@ use weir_discipline::manuals;
 
 use super::key::{Form, Key, SAME, WEIGHT_MAX};
 use super::parameters::*;
+use super::raw::Reading;
 
 /// The schema, for draft 2020-12.
 pub fn schema() -> Value {
@@ -51,11 +52,15 @@ fn section(tables: &[&[&'static Key]]) -> Map<String, Value> {
     object(properties.collect())
 }
 
-/// A calibrated value with the value that the paper prints: permitted in place of any value.
+/// A calibrated value with those of other readings, as the paper prints it for instance: permitted in place of any value.
 fn calibrated() -> Value {
-    let any = [("calibrated", json!({})), ("printed", json!({}))];
-    let properties = any.map(|(name, schema)| (name.to_owned(), schema));
-    let mut pair = object(properties.into_iter().collect());
+    let others = Reading::KEYS.iter().map(|(_, key)| *key);
+    let properties = ["calibrated"].into_iter().chain(others);
+    let mut pair = object(
+        properties
+            .map(|name| (name.to_owned(), json!({})))
+            .collect(),
+    );
     pair.insert("required".into(), json!(["calibrated"]));
     Value::Object(pair)
 }

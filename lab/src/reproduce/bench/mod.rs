@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use super::Options;
 use crate::error::Error;
+use crate::load::run::undisturbed;
 use crate::namespaces;
 use crate::options::RunOptions;
 use crate::progress::Progress;
@@ -153,7 +154,7 @@ impl Measures {
                 }
                 let at = format!("point {} of {}", place + 1, self.points().len());
                 progress.update(&format!("{self:?}: {at}, run {run} of {runs}"));
-                of_point.push(measure(place)?);
+                of_point.push(undisturbed(|| measure(place))?);
             }
         }
         Ok(all)
@@ -190,6 +191,7 @@ fn result((variant, set): Point, runs: Vec<Metrics>) -> PointResult {
         distributions: BTreeMap::new(),
         routers: Map::new(),
         flows: Vec::new(),
+        notes: Vec::new(),
         captures: Vec::new(),
     };
     PointResult {

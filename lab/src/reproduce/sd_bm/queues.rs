@@ -84,8 +84,10 @@ fn near_the_threshold(m: &Measured, f: &mut Findings) {
                 bounds,
             );
         }
+        let mean = all_levels(m, ("RS-RED", l), mean);
+        let bounds = [0.8 * f64::from(l), 1.2 * f64::from(l)];
+        f.between(&format!("L = {l}, mean of all (R31)"), &mean, bounds);
     }
-    f.remark(means(m, "RS-RED"));
     f.remark(means(m, "egress-driven"));
 }
 

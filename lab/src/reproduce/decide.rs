@@ -1,0 +1,155 @@
+//! Decides a claim: its verdict in each column, the values that it rests on, and whether it could fail at all.
+
+use serde::Serialize;
+
+use super::ClaimReport;
+use super::bar::Bar;
+use super::measured::Measured;
+use super::recipe::{Claim, OtherReading, Paper};
+use super::verdict::{Findings, Verdict};
+use crate::load::run::BUSY_MAX;
+use crate::options::Habitat;
+use crate::scenario::Reading;
+
+/// The values that a verdict rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Values that were measured, or would be if the claim had been run.
+    Measured,
+    /// Printed numbers and equations alone.
+    Arithmetic,
+    /// Values on which open ones were calibrated: no evidence.
+    Calibrated,
+}
+
+impl Kind {
+    /// All kinds, in the order of a summary.
+    pub const ALL: [Self; 3] = [Self::Measured, Self::Arithmetic, Self::Calibrated];
+
+    /// The kind as a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Arithmetic => "arithmetic",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
+
+/// The report of a claim.
+pub(super) fn decide(
+    paper: &'static Paper,
+    claim: &'static Claim,
+    measured: &Measured,
+) -> ClaimReport {
+    let read = verdict_of(paper, claim, measured, None);
+    let mut evidence = read.evidence.clone();
+    let mut others = Vec::new();
+    for OtherReading { name, reading } in &paper.columns {
+        let Some(measured) = measured.column(*reading) else {
+            continue;
+        };
+        let other = verdict_of(paper, claim, measured, None);
+        // The evidence is that of the paper as read; but a missing measurement must be reported.
+        if other.verdict == Verdict::Missing {
+            evidence += &format!("; {name}: {}", other.evidence);
+        }
+        others.push((name.as_str(), *reading, other.verdict));
+    }
+    let as_printed = others.iter().find(|(_, r, _)| *r == Reading::Printed);
+    let as_printed = as_printed.map(|(.., verdict)| *verdict);
+    others.retain(|(_, reading, _)| *reading != Reading::Printed);
+    let kind = match (claim.calibrated, read.values, read.verdict) {
+        (true, ..) => Kind::Calibrated,
+        (false, 0, Verdict::NotRun | Verdict::Missing) | (false, 1.., _) => Kind::Measured,
+        (false, 0, _) => Kind::Arithmetic,
+    };
+    // A claim that holds whatever is measured proves nothing.
+    let changes = |place: usize| {
+        [0.0, 0.1, 10.0].into_iter().any(|factor| {
+            verdict_of(paper, claim, measured, Some((place, factor))).verdict != read.verdict
+        })
+    };
+    let is_fixed =
+        kind == Kind::Measured && read.verdict == Verdict::Holds && !(0..read.values).any(changes);
+    ClaimReport {
+        id: &claim.id,
+        text: &claim.text,
+        verdict: read.verdict,
+        as_printed,
+        otherwise: others
+            .into_iter()
+            .map(|(name, _, verdict)| (name, verdict))
+            .collect(),
+        calibrated: claim.calibrated,
+        kind,
+        evidence,
+        is_fixed,
+        bars: read.bars,
+    }
+}
+
+/// A decided claim.
+struct Decided {
+    verdict: Verdict,
+    evidence: String,
+    /// Its values beside their limits.
+    bars: Vec<Bar>,
+    /// The number of measured values that it rests on.
+    values: usize,
+}
+
+/// Decides a claim; one of its measured values, by its place, may be multiplied by a factor. In a simulation, a missing
+/// measurement is a mistake. The lab does not measure everything that a simulation does, and cannot run every scenario.
+fn verdict_of(
+    paper: &Paper,
+    claim: &'static Claim,
+    measured: &Measured,
+    changed: Option<(usize, f64)>,
+) -> Decided {
+    let not_run = |why: &str| Decided {
+        verdict: Verdict::NotRun,
+        evidence: why.to_owned(),
+        bars: Vec::new(),
+        values: 0,
+    };
+    if let Some(why) = &claim.not_run {
+        return not_run(why);
+    }
+    let mut findings = Findings::default();
+    measured.watch(changed);
+    paper.decide(claim, measured, &mut findings);
+    let (values, busy) = (measured.reads(), measured.busy());
+    if measured.take_needs_load() {
+        let _ = measured.take_unknown();
+        return not_run("its measurement of this machine was not run");
+    }
+    measured.watch(None);
+    claim.remark(measured, &mut findings);
+    let (verdict, evidence) = findings.verdict();
+    let unknown = measured.take_unknown();
+    let (verdict, evidence) = match (measured.on, verdict) {
+        (Habitat::Lab, Verdict::Missing) => (Verdict::NotRun, evidence),
+        (Habitat::Sim, _) if !unknown.is_empty() => {
+            let why = format!("{}; {evidence}", unknown.join("; "));
+            (Verdict::Missing, why)
+        }
+        (_, Verdict::Missing) => (verdict, evidence),
+        _ if busy > BUSY_MAX => {
+            let others = format!("busy: others used {:.0} % of the processors", 100.0 * busy);
+            (Verdict::Undecided, format!("{others}; {evidence}"))
+        }
+        (_, Verdict::Partly | Verdict::Fails) if measured.is_preview && values > 0 => {
+            let why = "a preview, which is too short to say that it does not hold";
+            (Verdict::Undecided, format!("{why}; {evidence}"))
+        }
+        _ => (verdict, evidence),
+    };
+    Decided {
+        verdict,
+        evidence,
+        bars: findings.into_bars(),
+        values,
+    }
+}
