@@ -207,7 +207,7 @@ impl Metric {
         Compared {
             variant: point.variant.clone(),
             set: point.set.clone(),
-            title: point.title(),
+            title: point.label(),
             metric: self.name,
             sim,
             lab,
@@ -249,6 +249,7 @@ mod tests {
             distributions: Default::default(),
             routers: Map::new(),
             flows: Vec::new(),
+            notes: Vec::new(),
             captures: Vec::new(),
         });
         point

@@ -82,6 +82,9 @@ pub struct OneRun {
     /// Every flow, for tables only: there can be many.
     #[serde(skip)]
     pub flows: Vec<FlowRow>,
+    /// Disturbances of the run, in sentences: busy programs, late tools, packets lost where the scenario loses none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The requested captures of links, which become separate files.
     #[serde(skip)]
     pub captures: Vec<Captured>,
@@ -272,6 +275,16 @@ impl PointResult {
         })
     }
 
+    /// Whether something disturbed one of its runs.
+    pub fn is_disturbed(&self) -> bool {
+        self.runs.iter().any(|run| !run.notes.is_empty())
+    }
+
+    /// The title in a report: a disturbed point is marked wherever it is named.
+    pub fn label(&self) -> String {
+        marked(self.title(), self.is_disturbed())
+    }
+
     /// The values of the sweep as text; empty without a sweep.
     pub fn swept(&self) -> String {
         place(&self.sweep)
@@ -286,6 +299,14 @@ impl PointResult {
             (Some(variant), "") => variant.clone(),
             (Some(variant), place) => format!("{variant}, {place}"),
         }
+    }
+}
+
+/// A name, with the mark of disturbed runs if it has any.
+pub(crate) fn marked(name: String, is_disturbed: bool) -> String {
+    match is_disturbed {
+        true => name + " (disturbed)",
+        false => name,
     }
 }
 
@@ -359,13 +380,16 @@ mod tests {
                 distributions: BTreeMap::new(),
                 routers: Map::new(),
                 flows: Vec::new(),
+                notes: Vec::new(),
                 captures: Vec::new(),
             });
         }
         assert_eq!(point.median("x_mbps"), Some(3.0));
         assert_eq!(point.summary["x_mbps"].n, 3);
         assert_eq!(point.spread("x_mbps"), Some([1.0, 5.0]));
-        assert_eq!(point.title(), "fifo, delay 2 ms");
+        assert_eq!(point.label(), "fifo, delay 2 ms");
+        point.runs[1].notes.push("late".into());
+        assert_eq!(point.label(), "fifo, delay 2 ms (disturbed)");
         point.variant = Some("plain".into());
         point.sweep.retain(|path, _| path.ends_with("delay"));
         assert_eq!(point.title(), "plain, delay 2 ms");

@@ -38,7 +38,7 @@ pub enum Better {
     More,
 }
 
-const QUESTIONS: [Question; 6] = [
+const QUESTIONS: [Question; 7] = [
     Question {
         title: "Delay of small packets",
         unit: "ms",
@@ -47,6 +47,17 @@ const QUESTIONS: [Question; 6] = [
         figures: &[
             column("median", figures::small_p50),
             column("99 %", figures::small_p99),
+        ],
+        silent: None,
+    },
+    Question {
+        title: "Wait in the queue, all packets",
+        unit: "ms",
+        better: Better::Less,
+        loads: |_| true,
+        figures: &[
+            column("median", figures::queue_p50),
+            column("99 %", figures::queue_p99),
         ],
         silent: None,
     },
@@ -134,6 +145,9 @@ pub struct Cell {
     pub summary: Summary,
     /// Whether it is the best, or within the 95 % interval of the best.
     pub best: bool,
+    /// Whether something disturbed one of its runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
 }
 
 /// A table for each question that these loads answer.
@@ -169,6 +183,7 @@ impl Question {
                 discipline: name.clone(),
                 summary: load.summary(name, figure.read)?,
                 best: false,
+                disturbed: load.is_disturbed(name),
             })
         };
         let mut cells: Vec<Cell> = load.rows.iter().filter_map(cell).collect();
@@ -235,6 +250,7 @@ mod tests {
             discipline: (*name).to_owned(),
             summary: Summary::of(values).unwrap(),
             best: false,
+            disturbed: false,
         };
         values.iter().map(cell).collect()
     }
@@ -282,6 +298,7 @@ mod tests {
             ("tcp_goodput_mbps", 9.0),
             ("jain_index", 1.0),
             ("web_response_s_mean", 0.1),
+            ("queue_delay_ms_p50.bottleneck", 250.0),
         ];
         let attack = [
             ("tcp_goodput_mbps", 9.0),
@@ -296,6 +313,7 @@ mod tests {
             })
             .collect();
         let expected = [
+            "Wait in the queue, all packets: calm median",
             "Goodput of TCP and web: calm ",
             "Time of short flows: calm mean",
             "Goodput that honest traffic keeps under attack: attack all",

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::options::RunOptions;
 use crate::scenario::raw::Origin;
 use crate::scenario::source::BUILT_IN;
-use crate::scenario::{Link, Override, Plan, Scenario, ScenarioError};
+use crate::scenario::{Direction, Link, Override, Plan, Scenario, ScenarioError};
 
 /// The link at which disciplines are compared.
 const LINK: &str = "bottleneck";
@@ -132,6 +132,23 @@ impl Chosen {
             None => Ok(()),
         }
     }
+}
+
+/// The rate of the bottleneck, as a sentence: `bottleneck 20 Mbit; `. Empty if it is swept, which the load's name tells.
+pub(super) fn rate_of(options: &RunOptions) -> Result<String, Error> {
+    let plan = options.plan()?;
+    let rates = plan.points.iter().map(|point| {
+        let link = point.scenario.links.iter().find(|link| link.name == LINK);
+        link.map(|link| [&link.directions[0], &link.directions[1]].map(Direction::rate_at_start))
+    });
+    let mut rates: Vec<_> = rates.collect();
+    rates.dedup();
+    Ok(match rates[..] {
+        [Some([Some(there), Some(back)])] if there == back => format!("Bottleneck {there}/s; "),
+        [Some([Some(there), Some(back)])] => format!("Bottleneck {there}/s, {back}/s back; "),
+        [Some([Some(there), None])] => format!("Bottleneck {there}/s; "),
+        _ => String::new(),
+    })
 }
 
 /// The value of a scenario that sets the rate of the bottleneck.

@@ -18,13 +18,19 @@ pub const fn column(title: &'static str, read: Read) -> Column {
     Column { title, read }
 }
 
-/// The 99th percentile of the time in the queue, in ms: of the two directions the greater.
+/// The median of the time of all packets in the queue, in ms: of the two directions the greater.
+pub fn queue_p50(metrics: &Metrics) -> Option<f64> {
+    queue(metrics, "p50")
+}
+
+/// Its 99th percentile.
 pub fn queue_p99(metrics: &Metrics) -> Option<f64> {
-    let both = [
-        "queue_delay_ms_p99.bottleneck",
-        "queue_delay_ms_p99.bottleneck.reverse",
-    ];
-    values(metrics, &both).reduce(f64::max)
+    queue(metrics, "p99")
+}
+
+fn queue(metrics: &Metrics, statistic: &str) -> Option<f64> {
+    let both = ["", ".reverse"].map(|end| format!("queue_delay_ms_{statistic}.bottleneck{end}"));
+    values(metrics, &both.each_ref().map(String::as_str)).reduce(f64::max)
 }
 
 /// The median delay of small packets from end to end, in ms.

@@ -1,8 +1,9 @@
 //! The finding of a comparison in plain sentences: which discipline is most often the best, where it is furthest from the
 //! best, and which one is nowhere as far.
 
-use super::answers::{Answer, Better, DIGITS, Table};
+use super::answers::{Answer, Better, Cell, DIGITS, Table};
 use super::number::decimals;
+use crate::results::marked;
 
 /// A share of a column's greatest value. A smaller difference is none: 0.01 % and 0 % of lost calls are not infinitely
 /// far apart.
@@ -70,6 +71,10 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
             None => ".".to_owned(),
         };
     }
+    let mut columns = tables.iter().flat_map(|table| &table.columns);
+    if columns.any(|answer| answer.cells.iter().any(|cell| cell.disturbed)) {
+        told += " Runs were disturbed: see the notes.";
+    }
     Some(told)
 }
 
@@ -110,7 +115,6 @@ impl Distance<'_> {
         let Self { table, answer, .. } = self;
         let own = answer.of(discipline)?;
         let best = table.better.best(&answer.cells)?;
-        let text = |x: f64| format!("{x:.*}", decimals(x, DIGITS));
         let mut question = table.question.to_owned();
         if let Some(first) = question.get(..1).map(str::to_lowercase) {
             question.replace_range(..1, &first);
@@ -123,12 +127,17 @@ impl Distance<'_> {
             "ms" | "s" | "%" | "Mbit/s" => format!("\u{a0}{}", table.unit),
             _ => String::new(),
         };
+        let value = |cell: &Cell| {
+            let mean = cell.summary.mean;
+            let text = format!("{mean:.*}{unit}", decimals(mean, DIGITS));
+            marked(text, cell.disturbed)
+        };
         Some(format!(
-            "{question}{statistic}, load {}: {}{unit}, where {} has {}{unit}",
+            "{question}{statistic}, load {}: {}, where {} has {}",
             answer.load,
-            text(own.summary.mean),
+            value(own),
             best.discipline,
-            text(best.summary.mean),
+            value(best),
         ))
     }
 }
@@ -237,7 +246,15 @@ mod tests {
             told(std::slice::from_ref(&calm), &["a", "b"]).as_deref(),
             Some(expected)
         );
-        assert_eq!(told(&[calm], &["a"]), None);
+        assert_eq!(told(std::slice::from_ref(&calm), &["a"]), None);
+        // A disturbance may have decided it.
+        let mut calm = calm;
+        calm.rows[1].1[0].insert("disturbed".into(), 1.0);
+        let told = told(&[calm], &["a", "b"]).unwrap();
+        assert!(
+            told.ends_with("figure. Runs were disturbed: see the notes."),
+            "{told}"
+        );
     }
 
     #[test]

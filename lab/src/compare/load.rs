@@ -18,6 +18,9 @@ pub(super) const SMALL_P99: &str = "small_packets_delay_ms_p99";
 /// The share of small packets that is lost: the greatest of all sparse traffics.
 pub(super) const SMALL_LOST: &str = "small_packets_loss_ratio";
 
+/// Of a run that something disturbed.
+const DISTURBED: &str = "disturbed";
+
 /// The place of a point in the tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
@@ -57,7 +60,13 @@ impl Load {
             };
             let name = format!("{name}{load}");
             let runs = point.runs.iter();
-            let runs = runs.map(|run| with_small_packets(&result.traffic, run.metrics.clone()));
+            let runs = runs.map(|run| {
+                let mut metrics = with_small_packets(&result.traffic, run.metrics.clone());
+                if !run.notes.is_empty() {
+                    metrics.insert(DISTURBED.to_owned(), 1.0);
+                }
+                metrics
+            });
             let row = (row, runs.collect());
             match loads.iter_mut().find(|load| load.name == name) {
                 Some(load) => load.rows.push(row),
@@ -76,6 +85,12 @@ impl Load {
     /// The metrics of all runs.
     pub fn metrics(&self) -> impl Iterator<Item = &Metrics> {
         self.rows.iter().flat_map(|(_, runs)| runs)
+    }
+
+    /// Whether something disturbed a run of a row.
+    pub(super) fn is_disturbed(&self, name: &str) -> bool {
+        let mut rows = self.rows.iter().filter(|(row, _)| row == name);
+        rows.any(|(_, runs)| runs.iter().any(|run| run.contains_key(DISTURBED)))
     }
 
     /// Whether it has this row.
@@ -145,6 +160,7 @@ mod tests {
             name: name.into(),
             kind: "udp".into(),
             flows: 1,
+            hosts: 1,
             is_sparse,
             crosses: Vec::new(),
         };

@@ -70,9 +70,20 @@ pub struct Comparison {
     /// How far the habitats agree, if both were run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement: Vec<Agreement>,
-    /// All results, by the name of the load.
+    /// All results.
     #[serde(skip)]
-    pub loads: Vec<(String, Ran)>,
+    pub loads: Vec<Loaded>,
+}
+
+/// The results of a load.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The load.
+    pub name: String,
+    /// The rate of its bottleneck, as the beginning of a note.
+    rate: String,
+    /// Its results.
+    pub ran: Ran,
 }
 
 /// The answers of one habitat.
@@ -153,7 +164,11 @@ pub fn run(options: &Options) -> Result<Comparison, Error> {
             true => Ran::Both(Box::new(run_both(&run)?)),
             false => crate::run(&run)?.into(),
         };
-        loads.push((load.name.clone(), ran));
+        loads.push(Loaded {
+            name: load.name.clone(),
+            rate: chosen::rate_of(&run)?,
+            ran,
+        });
     }
     let disciplines = options
         .candidates
@@ -191,18 +206,18 @@ impl Options {
 }
 
 impl Comparison {
-    fn of(disciplines: Vec<String>, loads: Vec<(String, Ran)>) -> Self {
-        let habitats = loads.first().map_or(0, |(_, ran)| ran.results().len());
+    fn of(disciplines: Vec<String>, loads: Vec<Loaded>) -> Self {
+        let habitats = loads.first().map_or(0, |load| load.ran.results().len());
         let habitat = |number: usize| {
             let results = loads
                 .iter()
-                .filter_map(|(name, ran)| Some((name, *ran.results().get(number)?)));
+                .filter_map(|load| Some((load, *load.ran.results().get(number)?)));
             Answers::of(&disciplines, &results.collect::<Vec<_>>())
         };
-        let agreement = loads.iter().filter_map(|(name, ran)| match ran {
+        let agreement = loads.iter().filter_map(|load| match &load.ran {
             Ran::One(_) => None,
             Ran::Both(both) => Some(Agreement {
-                load: name.clone(),
+                load: load.name.clone(),
                 metrics: both.comparison.clone(),
             }),
         });
@@ -216,10 +231,14 @@ impl Comparison {
 }
 
 impl Answers {
-    fn of(disciplines: &[String], results: &[(&String, &RunResult)]) -> Self {
-        let loads = results
-            .iter()
-            .flat_map(|(name, result)| Load::all(name, result, place));
+    fn of(disciplines: &[String], results: &[(&Loaded, &RunResult)]) -> Self {
+        let loads = results.iter().flat_map(|(loaded, result)| {
+            let mut loads = Load::all(&loaded.name, result, place);
+            for load in &mut loads {
+                load.note.insert_str(0, &loaded.rate);
+            }
+            loads
+        });
         let loads: Vec<Load> = loads.collect();
         let tables = answers::tables(&loads);
         let measured = loads.iter().map(|load| Measured {
@@ -227,9 +246,9 @@ impl Answers {
             title: load.title.clone(),
             note: load.note.clone(),
         });
-        let notes = results.iter().flat_map(|(name, result)| {
+        let notes = results.iter().flat_map(|(load, result)| {
             let notes = result.notes.iter();
-            notes.map(move |note| format!("{name}: {note}"))
+            notes.map(move |note| format!("{}: {note}", load.name))
         });
         Self {
             notes: notes.collect(),

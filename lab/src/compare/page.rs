@@ -5,16 +5,21 @@ use std::path::{Path, PathBuf};
 
 use super::answers::{Answer, DIGITS, Table};
 use super::number::shown;
-use super::{Answers, Comparison, Tradeoff};
+use super::{Answers, Comparison, Loaded};
 use crate::agreement::Ran;
 use crate::error::Error;
-use crate::report::{agreement_html, document, escape, make, pictures, put, section};
+use crate::report::{
+    COLOURS_MAX, DISTURBED, agreement_html, document, escape, files, make, pictures, put, section,
+};
 
 /// Columns beside each other, and the discipline in sight when a narrow page scrolls.
 const OWN_STYLE: &str = "table.answers{width:auto}.answers th,.answers td{padding-left:1.3rem}\
     .answers th[scope=row]{position:sticky;left:0;background:var(--card);padding-left:0}\
     .answers .first{border-left:1px solid var(--faint)}td.best{font-weight:700;color:var(--good)}\
     p.finding{font-size:1.1rem;max-width:46rem;margin:.6rem 0}";
+
+/// The tables as JSON, beside the page.
+const JSON: &str = "compare.json";
 
 /// Writes `compare.html` and `compare.json` into `folder`, which is created if necessary. Returns their paths.
 ///
@@ -25,10 +30,7 @@ pub fn write(comparison: &Comparison, folder: &Path) -> Result<Vec<PathBuf>, Err
     make(folder)?;
     let json = serde_json::to_string_pretty(comparison);
     let json = json.map_err(|e| Error::io("cannot write the comparison as JSON")(e.into()))?;
-    let files = [
-        ("compare.html", html(comparison)),
-        ("compare.json", json + "\n"),
-    ];
+    let files = [("compare.html", html(comparison)), (JSON, json + "\n")];
     let files = files
         .iter()
         .map(|(name, content)| put(folder, name, content.as_bytes()));
@@ -43,10 +45,11 @@ fn html(comparison: &Comparison) -> String {
     let loads = comparison.loads.iter();
     let loads: String = loads.map(|one| load(comparison, one)).collect();
     let title = title(comparison);
+    let files = format!("<article>{}</article>", files(&[JSON.to_owned()]));
     document(
         &format!("weir: {title}"),
         OWN_STYLE,
-        &format!("{habitats}{loads}"),
+        &format!("{habitats}{loads}{files}"),
     )
 }
 
@@ -76,16 +79,29 @@ fn habitat(comparison: &Comparison, answers: &Answers) -> String {
     let notes = notes.map(|note| format!("<li>{}</li>", escape(note)));
     let overview = answers.tradeoffs.first();
     let overview = overview.filter(|all| all.load.is_empty());
-    let overview = overview.map_or(String::new(), Tradeoff::html);
+    let overview = overview.map_or(String::new(), |all| all.html(&comparison.disciplines));
     let tables: String = answers
         .tables
         .iter()
         .map(|table| question(comparison, table))
         .collect();
+    let unmeasured = match answers.on.as_str() {
+        "lab" => " The lab does not measure waits in the queue.",
+        _ => "",
+    };
+    let cells = answers
+        .tables
+        .iter()
+        .flat_map(|t| &t.columns)
+        .flat_map(|c| &c.cells);
+    let disturbed = match cells.clone().any(|cell| cell.disturbed) {
+        true => DISTURBED,
+        false => "",
+    };
     format!(
         "<article><header><p class=\"kicker\">weir · compare · {place}</p><h1>{}</h1>{finding}\
          <ul class=\"causes\">{}</ul><p class=\"measured\">Means over the runs ± half of their 95 % interval; all \
-         disciplines have the same seeds. Bold: the best, and what is within the interval of its mean.</p></header>\
+         disciplines have the same seeds. Bold: the best, and what is within the interval of its mean.{unmeasured}</p>{disturbed}</header>\
          {overview}{tables}<footer><ul>{}</ul></footer></article>",
         escape(&title(comparison)),
         loads.collect::<String>(),
@@ -104,12 +120,14 @@ fn question(comparison: &Comparison, table: &Table) -> String {
         };
         heads += &format!("<th{class}>{load}<small>{statistic}</small></th>");
     }
-    let rows = comparison.disciplines.iter().map(|discipline| {
+    let rows = comparison.disciplines.iter().enumerate();
+    let rows = rows.map(|(number, discipline)| {
         let cells = table.columns.iter().enumerate();
         let cells = cells.map(|(number, answer)| cell(answer, discipline, is_first(table, number)));
         let cells: String = cells.collect();
         format!(
-            "<tr><th scope=\"row\">{}</th>{cells}</tr>",
+            "<tr><th scope=\"row\"><span class=\"swatch line{}\"></span>{}</th>{cells}</tr>",
+            number % COLOURS_MAX,
             escape(discipline)
         )
     });
@@ -144,6 +162,10 @@ fn is_first(table: &Table, number: usize) -> bool {
 fn cell(answer: &Answer, discipline: &str, is_first: bool) -> String {
     let cell = answer.of(discipline);
     let text = cell.map_or("–".to_owned(), |cell| shown(&cell.summary, DIGITS));
+    let disturbed = match cell.is_some_and(|cell| cell.disturbed) {
+        true => "<small>disturbed</small>",
+        false => "",
+    };
     let classes = [
         (is_first, "first"),
         (cell.is_some_and(|cell| cell.best), "best"),
@@ -153,11 +175,11 @@ fn cell(answer: &Answer, discipline: &str, is_first: bool) -> String {
         .filter(|(has, _)| *has)
         .map(|(_, class)| class)
         .collect();
-    format!("<td class=\"{}\">{text}</td>", classes.join(" "))
+    format!("<td class=\"{}\">{text}{disturbed}</td>", classes.join(" "))
 }
 
 /// The pictures of a load, and how far the habitats agree.
-fn load(comparison: &Comparison, (name, ran): &(String, Ran)) -> String {
+fn load(comparison: &Comparison, Loaded { name, ran, .. }: &Loaded) -> String {
     let agreement = match ran {
         Ran::One(_) => String::new(),
         Ran::Both(both) => agreement_html(both),
@@ -169,7 +191,8 @@ fn load(comparison: &Comparison, (name, ran): &(String, Ran)) -> String {
             .tradeoffs
             .iter()
             .filter(|picture| picture.is_of(name));
-        pictures(name, result, &own.map(Tradeoff::html).collect::<String>())
+        let own = own.map(|picture| picture.html(&comparison.disciplines));
+        pictures(name, result, &own.collect::<String>())
     });
     results.collect::<String>() + &agreement
 }

@@ -15,9 +15,9 @@ pub fn text(comparison: &Comparison) -> String {
     for answers in &comparison.habitats {
         text += &habitat(comparison, answers);
     }
-    for (name, ran) in &comparison.loads {
-        if let Ran::Both(both) = ran {
-            text += &format!("\n{name}: {}", agreement_text(both));
+    for load in &comparison.loads {
+        if let Ran::Both(both) = &load.ran {
+            text += &format!("\n{}: {}", load.name, agreement_text(both));
         }
     }
     text

@@ -14,6 +14,7 @@ use super::answers::is_attack;
 use super::figures::{elastic_goodput, kept, queue_p99, small_p99};
 use super::load::{Load, Read};
 use crate::report::{Point, Scatter, section};
+use crate::results::marked;
 use crate::statistics::Summary;
 
 /// A picture: a point for each discipline.
@@ -38,6 +39,9 @@ pub struct Both {
     pub delay: Summary,
     /// Its rate: more is better.
     pub rate: Summary,
+    /// Whether something disturbed one of its runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
 }
 
 /// The figures of a load, with their titles.
@@ -63,6 +67,7 @@ impl Tradeoff {
                 discipline: name.clone(),
                 delay: load.summary(name, read_delay)?,
                 rate: load.summary(name, read_rate)?,
+                disturbed: load.is_disturbed(name),
             })
         };
         let points: Vec<Both> = load.rows.iter().filter_map(both).collect();
@@ -118,6 +123,7 @@ impl Tradeoff {
                 discipline: name.clone(),
                 delay: mean(0)?,
                 rate: mean(1)?,
+                disturbed: bests.iter().any(|(load, ..)| load.is_disturbed(name)),
             })
         };
         let points: Vec<Both> = first.points.iter().filter_map(both).collect();
@@ -142,8 +148,8 @@ impl Tradeoff {
         front.map(|point| point.discipline.as_str()).collect()
     }
 
-    /// The picture as a section of the page.
-    pub(super) fn html(&self) -> String {
+    /// The picture as a section of the page; the place of a discipline among these is the number of its colour.
+    pub(super) fn html(&self, disciplines: &[String]) -> String {
         let front = self.front();
         let of = match self.load.as_str() {
             "" => "all loads together".to_owned(),
@@ -159,7 +165,11 @@ impl Tradeoff {
             [summary.mean - half, summary.mean, summary.mean + half]
         };
         let point = |both: &Both| Point {
-            name: both.discipline.clone(),
+            name: marked(both.discipline.clone(), both.disturbed),
+            colour: disciplines
+                .iter()
+                .position(|name| *name == both.discipline)
+                .unwrap_or(0),
             x: ends(&both.delay),
             y: ends(&both.rate),
             is_strong: front.contains(&both.discipline.as_str()),
@@ -170,7 +180,7 @@ impl Tradeoff {
             points: self.points.iter().map(point).collect(),
         };
         let note = "<p>Means and their 95 % intervals. To beat: to be better in one of the two beyond both intervals, and \
-                    in the other one, too, or within the other's interval.</p>";
+                    in the other one, too, or within the other's interval. Filled marks are those that nobody beats.</p>";
         section(&message, &(scatter.html() + note))
     }
 }
@@ -236,7 +246,8 @@ mod tests {
         );
         let picture = Tradeoff::of(&load).unwrap();
         assert_eq!(picture.front(), ["fast", "short", "level"]);
-        let html = picture.html();
+        let html = picture.html(&["fast".to_owned(), "short".to_owned()]);
+        assert!(html.contains("line1\"></span>short<"), "{html}");
         assert!(
             html.contains("Delay and rate, x: nobody beats fast, short, level"),
             "{html}"

@@ -126,12 +126,13 @@ impl Lab<'_> {
                 let one = match finished.take(place, seed) {
                     Some((one, _)) => one,
                     None => {
-                        let one =
-                            self.run_point(point, seed, &prefix, &mut progress, &mut notes)?;
+                        let one = self.run_point(point, seed, &prefix, &mut progress)?;
                         finished.add(place, &one, 0)?;
                         one
                     }
                 };
+                let of_run = one.notes.iter();
+                notes.extend(of_run.map(|note| format!("{prefix}: {note}")));
                 points[place].add(one);
             }
         }
@@ -147,8 +148,8 @@ impl Lab<'_> {
         seed: u64,
         prefix: &str,
         progress: &mut Progress,
-        notes: &mut Vec<String>,
     ) -> Result<OneRun, Error> {
+        let mut notes = Vec::new();
         self.check_interrupt()?;
         progress.update(&format!("{prefix}: building"));
         let scenario = &point.scenario;
@@ -171,9 +172,7 @@ impl Lab<'_> {
         let mut tools = self.start_tools(&site, invocations, start)?;
         let late = clock::now().since(start);
         if late > Span::ZERO {
-            notes.push(format!(
-                "{prefix}: the tools were ready {late} after the start"
-            ));
+            notes.push(format!("the tools were ready {late} after the start"));
         }
         let end = start + scenario.duration;
         let before = Others::now();
@@ -200,11 +199,7 @@ impl Lab<'_> {
             pages.insert(router.name.clone(), router.inspect());
             router_cpu += router.cpu_seconds();
         }
-        notes.extend(
-            routers[bridges.clone()]
-                .iter()
-                .filter_map(|b| wire::lost(b, prefix)),
-        );
+        notes.extend(routers[bridges.clone()].iter().filter_map(wire::lost));
         let (reported, arrived) = collect(scenario, tools)?;
         let (mut metrics, mut series) = measure(scenario, &reported);
         lines::add_curves(scenario, &mut series);
@@ -213,10 +208,9 @@ impl Lab<'_> {
         }
         arrivals::add_metrics(scenario, &topology, (&reported, &arrived), &mut metrics);
         let trouble = controllers.finish(scenario, &mut metrics, &mut series);
-        let late = courses.finish();
-        notes.extend(late.iter().map(|why| format!("{prefix}: {why}")));
+        notes.extend(courses.finish());
         sampler.finish(scenario.warm_up, &mut metrics, &mut series);
-        notes.extend(trouble.iter().map(|why| format!("{prefix}: {why}")));
+        notes.extend(trouble);
         routers.into_iter().for_each(Router::stop);
         let length = scenario.duration.as_secs_f64();
         let now = Others::now();
@@ -224,7 +218,7 @@ impl Lab<'_> {
         if others > OTHERS_MAX {
             let who = now.who(&before, length);
             notes.push(format!(
-                "{prefix}: other programs kept {others:.1} of this machine's processors busy ({who}), \
+                "other programs kept {others:.1} of this machine's processors busy ({who}), \
                  which delays the router and the senders"
             ));
         }
@@ -237,6 +231,7 @@ impl Lab<'_> {
             distributions: distributions(scenario, &reported),
             routers: pages,
             flows: Vec::new(),
+            notes,
             captures: Vec::new(),
         })
     }

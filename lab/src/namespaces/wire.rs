@@ -145,7 +145,7 @@ impl Long {
 }
 
 /// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
-pub fn lost(bridge: &Router, run: &str) -> Option<String> {
+pub fn lost(bridge: &Router) -> Option<String> {
     let drops = bridge.page("drops");
     // Losses of a modem belong to the scenario.
     let lost = |drop: &Value| drop["loss"] == true && drop["reason"] != Reason::Impaired.name();
@@ -154,12 +154,7 @@ pub fn lost(bridge: &Router, run: &str) -> Option<String> {
         false => 0,
     };
     let lost: u64 = drops.as_array().into_iter().flatten().map(count).sum();
-    (lost > 0).then(|| {
-        format!(
-            "{run}: the bridge {} lost {lost} packets: {drops}",
-            bridge.name
-        )
-    })
+    (lost > 0).then(|| format!("the bridge {} lost {lost} packets: {drops}", bridge.name))
 }
 
 /// The number of packets that one direction sends within the delay, and those in its modem, if all packets have the

@@ -41,6 +41,7 @@ fn traffic(name: &str, kind: &str) -> TrafficInfo {
         name: name.into(),
         kind: kind.into(),
         flows: 1,
+        hosts: 1,
         is_sparse: name == "voice",
         crosses: vec!["out".into()],
     }
@@ -89,6 +90,7 @@ fn point(variant: &str, flows: u64, share: f64) -> PointResult {
             bytes: 9000,
             window_bytes: 8000,
         }],
+        notes: Vec::new(),
         captures: Vec::new(),
     });
     point

@@ -299,6 +299,7 @@ mod tests {
             name: name.into(),
             kind: kind.into(),
             flows,
+            hosts: 1,
             is_sparse: kind == "udp",
             crosses: vec![link.into()],
         };

@@ -58,9 +58,9 @@ impl Subject {
             true => format!(
                 "{} takes {told} under {}; {} under {}",
                 self.what,
-                least.1.title(),
+                least.1.label(),
                 self.told(most.1)?,
-                most.1.title()
+                most.1.label()
             ),
         })
     }
@@ -68,19 +68,22 @@ impl Subject {
     fn html(&self, result: &RunResult) -> Option<String> {
         let points = swept::middles(result);
         let headline = self.headline(&points)?;
-        let row = |point: &&PointResult| {
+        let colours: Vec<usize> = points.iter().map(|p| swept::colour(result, p)).collect();
+        let coloured = || colours.iter().copied().zip(points.iter().copied());
+        let row = |(colour, point): (usize, &PointResult)| {
             let values = ["p50", "p95", "p99"].map(|s| point.median(&self.metric(s)));
             let [median, p95, p99] = values;
             // The traffic's receivers report no 95th percentile; the distribution has one.
             let p95 = p95.or_else(|| self.kept(point, 0.95));
             Some(Row {
-                name: point.title(),
+                name: point.label(),
+                colour,
                 values: [median?, p95?, p99?],
             })
         };
-        let rows: Vec<Row> = points.iter().filter_map(row).collect();
+        let rows: Vec<Row> = coloured().filter_map(row).collect();
         let mut body = percentiles::html(&rows, self.unit);
-        if let Some(plot) = plots::distribution(&points, &self.name) {
+        if let Some(plot) = plots::distribution(&coloured().collect::<Vec<_>>(), &self.name) {
             let caption = "<p class=\"caption\">Share, in %, that takes at most this long.</p>";
             body += &format!("{caption}<div class=\"grid\">{}</div>", figures(&plot, ""));
         }

@@ -104,7 +104,7 @@ impl Group {
                 let cells = cells.map(|x| format!("<td>{x}</td>")).collect::<String>();
                 let of = escape(&row.of.replace('_', " "));
                 table.row(
-                    &point.title(),
+                    &point.label(),
                     &format!("<td class=\"word\">{of}</td>{cells}"),
                 );
             }
@@ -151,7 +151,7 @@ fn waiting(result: &RunResult) -> String {
             if let Some((base, link)) = metric.split_once('.')
                 && base == name
             {
-                waits.push((summary.median, link, point.title()));
+                waits.push((summary.median, link, point.label()));
             }
         }
     }
@@ -231,7 +231,7 @@ fn losses(result: &RunResult) -> String {
                 words.concat(),
                 loss.packets
             );
-            table.row(&point.title(), &cells);
+            table.row(&point.label(), &cells);
         }
     }
     let all: f64 = places.values().sum();

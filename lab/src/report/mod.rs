@@ -37,10 +37,11 @@ mod table;
 
 pub(crate) use agreement::{html as agreement_html, text as agreement_text};
 use page::Drawn;
-pub(crate) use page::{document, escape, pictures, section};
-pub(crate) use plot::{Dot, Form, LINES_MAX, Line, Plot};
+pub(crate) use page::{DISTURBED, document, escape, files, pictures, section};
+pub(crate) use plot::{Dot, Form, Line, Plot};
 pub(crate) use plots::mean_curve;
 pub(crate) use scatter::{Point, Scatter};
+pub(crate) use style::COLOURS_MAX;
 pub(crate) use table::align;
 
 use std::collections::BTreeSet;
@@ -83,15 +84,24 @@ pub fn write(all: &[Ran], folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     let names = prefixes(&results);
     let (plots, drawn) = write_plots(&results, &names, &folder.join("plots"))?;
-    let html = page::html(all, &drawn);
-    let mut written = Vec::new();
-    for (name, content) in [("report.html", html), ("results.json", json)] {
-        written.push(put(folder, name, content.as_bytes())?);
-    }
+    let mut written = vec![put(folder, "results.json", json.as_bytes())?];
     written.extend(sheets::write(&results, folder)?);
-    written.extend(plots);
-    written.extend(write_flent(&results, &names, &folder.join("flent"))?);
-    written.extend(write_captures(&results, &names, &folder.join("captures"))?);
+    let flent = write_flent(&results, &names, &folder.join("flent"))?;
+    let captures = write_captures(&results, &names, &folder.join("captures"))?;
+    let single = written.iter().filter_map(|path| path.file_name());
+    let mut paths: Vec<String> = single
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    for (inside, files) in [&flent, &captures] {
+        let inside = inside.iter().filter_map(|path| path.file_name());
+        for inside in inside {
+            let inside = inside.to_string_lossy();
+            paths.extend(files.iter().map(|file| format!("{inside}/{file}")));
+        }
+    }
+    let html = page::html(all, &drawn, &paths);
+    written.insert(0, put(folder, "report.html", html.as_bytes())?);
+    written.extend(plots.into_iter().chain(flent.0).chain(captures.0));
     Ok(written)
 }
 
@@ -147,14 +157,14 @@ fn write_plots(
         }
         drawn.push(of_result);
     }
-    Ok((files.folder(), drawn))
+    Ok((files.written().0, drawn))
 }
 
 fn write_flent(
     results: &[&RunResult],
     prefixes: &[String],
     folder: &Path,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<Written, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |passed| passed.as_secs());
     let mut files = Files::new(folder);
@@ -167,14 +177,14 @@ fn write_flent(
             }
         }
     }
-    Ok(files.folder())
+    Ok(files.written())
 }
 
 fn write_captures(
     results: &[&RunResult],
     prefixes: &[String],
     folder: &Path,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<Written, Error> {
     let mut files = Files::new(folder);
     for (result, prefix) in results.iter().zip(prefixes) {
         for point in &result.points {
@@ -187,13 +197,17 @@ fn write_captures(
             }
         }
     }
-    Ok(files.folder())
+    Ok(files.written())
 }
+
+/// A folder, if it was created, and the names of its files.
+type Written = (Option<PathBuf>, Vec<String>);
 
 /// A folder of many files, created with its first file.
 struct Files<'a> {
     folder: &'a Path,
     names: BTreeSet<String>,
+    files: Vec<String>,
     left_out: usize,
 }
 
@@ -202,6 +216,7 @@ impl<'a> Files<'a> {
         Self {
             folder,
             names: BTreeSet::new(),
+            files: Vec::new(),
             left_out: 0,
         }
     }
@@ -224,18 +239,21 @@ impl<'a> Files<'a> {
             number += 1;
         }
         for (ending, content) in forms {
-            put(self.folder, &format!("{name}.{ending}"), content)?;
+            let file = format!("{name}.{ending}");
+            put(self.folder, &file, content)?;
+            self.files.push(file);
         }
         Ok(Some(name))
     }
 
-    /// The folder, if it has files.
-    fn folder(self) -> Option<PathBuf> {
+    /// The folder, if it has files, and their names.
+    fn written(self) -> Written {
         if self.left_out > 0 {
             let folder = self.folder.display();
             eprintln!("note: {folder} would have {} more files", self.left_out);
         }
-        (!self.names.is_empty()).then(|| self.folder.to_owned())
+        let folder = (!self.names.is_empty()).then(|| self.folder.to_owned());
+        (folder, self.files)
     }
 }
 

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-use super::picture::{self, LINES_MAX};
-use super::style::STYLE;
+use super::picture;
+use super::plot::LINES_MAX;
+use super::style::{STYLE, colours};
 use super::table::{columns, measured, spreads};
 use super::{agreement, gain, latency, measures, paper, shares, swept};
 use crate::agreement::Ran;
@@ -15,6 +16,11 @@ const PICTURES_MAX: usize = 12;
 /// Maximum number of rows of the table of hogs, for each point.
 const HOGS_MAX: usize = 8;
 
+/// The meaning of the mark of disturbed runs.
+pub(crate) const DISTURBED: &str = "<p class=\"disturbed\">\u{26a0} Other programs used this machine during the runs that are \
+     marked (disturbed), or packets were lost between its network namespaces: their numbers may be wrong. The notes at the \
+     end say more. Run it again on an idle machine.</p>";
+
 /// A plot in a file beside the page.
 pub(super) struct Drawn {
     /// Its title.
@@ -23,24 +29,101 @@ pub(super) struct Drawn {
     pub(super) path: String,
 }
 
-/// The page of these results; `drawn` has the plots of each.
-pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>]) -> String {
+/// The page of these results; `drawn` has the plots of each, `paths` the files with numbers beside the page.
+pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>], paths: &[String]) -> String {
     let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     let name = results.first().map_or("results", |r| r.title.as_str());
     let mut drawn = drawn.iter().map(Vec::as_slice);
     let sections: String = all.iter().map(|ran| ran_html(ran, &mut drawn)).collect();
-    document(&format!("weir: {name}"), "", &sections)
+    let files = format!("<article>{}</article>", files(paths));
+    document(&format!("weir: {name}"), "", &(sections + &files))
 }
 
-/// A whole page: its title, what it adds to the common style, and its articles.
+/// A whole page: its title, what it adds to the common style, and its articles. The first header gets the command that made the
+/// page, and the list of contents.
 pub(crate) fn document(title: &str, own_style: &str, articles: &str) -> String {
+    let (contents, articles) = contents(articles);
+    let head = format!(
+        "<p class=\"measured\"><code>{}</code><br>weir {}</p>{contents}</header>",
+        escape(&command()),
+        env!("CARGO_PKG_VERSION")
+    );
+    let articles = articles.replacen("</header>", &head, 1);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title>\
-         <style>{STYLE}{own_style}</style></head><body><main>{articles}</main></body></html>\n",
-        escape(title)
+         <style>{STYLE}{}{own_style}</style></head><body><main>{articles}</main></body></html>\n",
+        escape(title),
+        colours()
     )
+}
+
+/// The command line of this process, as a shell reads it.
+fn command() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    let quoted = |word: std::ffi::OsString| match word.to_string_lossy() {
+        word if word.chars().all(is_plain) && !word.is_empty() => word.into_owned(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(quoted);
+    std::iter::once("weir".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A list of links to the articles and their sections, and the articles with the places that the links name. Empty for
+/// few sections.
+fn contents(articles: &str) -> (String, String) {
+    const SECTIONS_MIN: usize = 4;
+    let between = |text: &str, from: &str, to: &str| {
+        let text = text.split_once(from)?.1;
+        Some(text.split_once(to)?.0.to_owned())
+    };
+    let (mut items, mut marked, mut sections) = (String::new(), String::new(), 0);
+    for (number, article) in articles.split("<article>").enumerate() {
+        if number > 0 {
+            if let Some(title) = between(article, "<h1>", "</h1>") {
+                items += &format!("<li class=\"article\"><a href=\"#a{number}\">{title}</a></li>");
+            }
+            marked += &format!("<article id=\"a{number}\">");
+        }
+        for (place, part) in article.split("<section>").enumerate() {
+            if place > 0 {
+                sections += 1;
+                let title = between(part, "<h2>", "</h2>").unwrap_or_default();
+                items += &format!("<li><a href=\"#s{sections}\">{title}</a></li>");
+                marked += &format!("<section id=\"s{sections}\">");
+            }
+            marked += part;
+        }
+    }
+    let list = match sections {
+        0..SECTIONS_MIN => String::new(),
+        _ => format!(
+            "<nav><details><summary>Contents: {sections} sections</summary><ul>{items}</ul></details></nav>"
+        ),
+    };
+    (list, marked)
+}
+
+/// A section with links to the files beside the page; those of a folder are folded.
+pub(crate) fn files(paths: &[String]) -> String {
+    let link = |path: &&String| format!("<li><a href=\"{0}\">{0}</a></li>", escape(path));
+    let (inside, beside): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.contains('/'));
+    let mut body = format!(
+        "<ul class=\"plots\">{}</ul>",
+        beside.iter().map(link).collect::<String>()
+    );
+    if !inside.is_empty() {
+        body += &format!(
+            "<details><summary>{} more, in folders</summary><ul class=\"plots\">{}</ul></details>",
+            inside.len(),
+            inside.iter().map(link).collect::<String>()
+        );
+    }
+    section("The numbers as files", &body)
 }
 
 fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> String {
@@ -56,13 +139,12 @@ fn ran_html<'a>(ran: &Ran, drawn: &mut impl Iterator<Item = &'a [Drawn]>) -> Str
 
 fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
     let mut html = format!("<article>{}", header("weir", result));
-    if let Some(headline) = gain::headline(result) {
-        html += &section(&headline, "");
-    }
+    html += &gain::html(result).unwrap_or_default();
     html += &latency::html(result);
     html += &latency::swept_html(result);
     html += &shares::html(result);
     html += &numbers(result);
+    html += &gain::worse_html(result);
     html += &shares::over_time(result, PICTURES_MAX);
     html += &queues_over_time(result);
     html += &measures::html(result);
@@ -85,9 +167,13 @@ fn header(of: &str, result: &RunResult) -> String {
         "sim" => "simulation",
         other => other,
     };
+    let disturbed = match result.points.iter().any(PointResult::is_disturbed) {
+        true => DISTURBED,
+        false => "",
+    };
     format!(
         "<header><p class=\"kicker\">{} · {}</p><h1>{}</h1><p class=\"about\">{}</p>\
-         <p class=\"measured\">{}</p></header>",
+         <p class=\"measured\">{}</p>{disturbed}</header>",
         escape(of),
         escape(place),
         escape(&result.title),
@@ -142,7 +228,7 @@ fn queues_over_time(result: &RunResult) -> String {
     let mut pictures = String::new();
     for (point, run) in runs() {
         let curves: Vec<Option<Curve>> = links.iter().map(|link| curve(run, link)).collect();
-        let name = escape(&point.title());
+        let name = escape(&point.label());
         let svg = picture::lines(&curves, &format!("queue over time, {name}"), top);
         pictures += &format!("<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
@@ -191,7 +277,7 @@ fn numbers(result: &RunResult) -> String {
             .collect();
         rows += &format!(
             "<tr><th scope=\"row\">{}</th>{ours}</tr>",
-            escape(&point.title())
+            escape(&point.label())
         );
         if let Some(row) = paper::row_of(result, point) {
             compared = true;
@@ -234,8 +320,8 @@ fn web_factor(result: &RunResult) -> Option<String> {
         let decimals = if factor < 10.0 { 1 } else { 0 };
         format!(
             "The web fetches {factor:.decimals$} times as much under {} as under {}",
-            best.1.title(),
-            worst.1.title()
+            best.1.label(),
+            worst.1.label()
         )
     })
 }
@@ -253,11 +339,11 @@ fn hogs(result: &RunResult) -> String {
         let hogs: Vec<&&Value> = found.iter().filter(hog).collect();
         all_known += hogs.len();
         for hog in hogs.iter().take(HOGS_MAX) {
-            rows += &hog_row(&point.title(), hog);
+            rows += &hog_row(&point.label(), hog);
         }
         if hogs.len() > HOGS_MAX {
             let more = hogs.len() - HOGS_MAX;
-            let point = escape(&point.title());
+            let point = escape(&point.label());
             rows += &format!(
                 "<tr><th scope=\"row\">{point}</th><td colspan=\"5\">and {more} more</td></tr>"
             );
@@ -329,5 +415,32 @@ mod tests {
             escape("<a href=\"x\">&"),
             "&lt;a href=&quot;x&quot;&gt;&amp;"
         );
+    }
+
+    #[test]
+    fn the_list_of_contents_leads_to_every_section() {
+        let sections: String = ["one", "two", "three", "four"]
+            .map(|title| section(title, ""))
+            .concat();
+        let page = document(
+            "t",
+            "",
+            &format!("<article><header><h1>all</h1></header>{sections}</article>"),
+        );
+        for (number, title) in [(1, "one"), (4, "four")] {
+            assert!(
+                page.contains(&format!("<a href=\"#s{number}\">{title}</a>")),
+                "{page}"
+            );
+            assert!(
+                page.contains(&format!("<section id=\"s{number}\"><h2>{title}</h2>")),
+                "{page}"
+            );
+        }
+        assert!(
+            page.contains("<a href=\"#a1\">all</a>") && page.contains("<code>weir"),
+            "{page}"
+        );
+        assert!(!document("t", "", &section("one", "")).contains("<nav>"));
     }
 }

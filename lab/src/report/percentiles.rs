@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::metric::shown;
-use super::picture::{Canvas, Drawn, FONT, INK, LINE_COLOURS, axis, draw};
+use super::picture::{Canvas, Drawn, FONT, INK, axis, draw, line_colour};
 
 /// Opacities of the three parts of a bar.
 const STRENGTHS: [f64; 3] = [1.0, 0.5, 0.25];
@@ -14,6 +14,8 @@ const ROW: u32 = 40;
 pub(super) struct Row {
     /// The subject.
     pub(super) name: String,
+    /// The number of its colour.
+    pub(super) colour: usize,
     /// Median, 95th and 99th percentile.
     pub(super) values: [f64; 3],
 }
@@ -25,7 +27,7 @@ pub(super) fn html(rows: &[Row], unit: &str) -> String {
     }
     let names = ["median", "95\u{a0}%", "99\u{a0}%"];
     let item = |(name, strength): (&str, f64)| {
-        let swatch = format!("<span class=\"swatch line0\" style=\"opacity:{strength}\"></span>");
+        let swatch = format!("<span class=\"swatch ink\" style=\"opacity:{strength}\"></span>");
         format!("<li>{swatch}{name}</li>")
     };
     let items: String = names.into_iter().zip(STRENGTHS).map(item).collect();
@@ -46,7 +48,7 @@ fn bars(rows: &[Row], unit: &str, width: u32) -> String {
     let size = (width, ROW * rows.len() as u32 + 40);
     let most = rows.iter().map(|row| row.values[2]).fold(0.0, f64::max);
     let whole = if most > 0.0 { most * 1.02 } else { 1.0 };
-    draw(size, "median, 95 % and 99 %", |area| {
+    draw(size, "median, 95 % and 99 %", |area, titles| {
         let left = 8;
         let scale = f64::from(width - 24) / whole;
         for (place, row) in rows.iter().enumerate() {
@@ -57,6 +59,12 @@ fn bars(rows: &[Row], unit: &str, width: u32) -> String {
             let numbers = row.values.map(shown).join(" / ");
             area.draw(&Text::new(numbers, (width as i32 - 16, top + 4), right))?;
             bar(area, row, (left, top + 22), scale)?;
+            let [median, p95, p99] = row.values.map(shown);
+            let title = format!(
+                "{}: median {median}, 95 % {p95}, 99 % {p99} {unit}",
+                row.name
+            );
+            titles.push(([0, top, width as i32, top + ROW as i32], title));
         }
         axis(area, left, size.1 as i32 - 34, (scale, whole), unit)
     })
@@ -70,7 +78,7 @@ fn bar(area: &Canvas<'_>, row: &Row, at: (i32, i32), scale: f64) -> Drawn {
         let corners = [(x(from), at.1), (x(value), at.1 + HEIGHT)];
         area.draw(&Rectangle::new(
             corners,
-            LINE_COLOURS[0].mix(strength).filled(),
+            line_colour(row.colour).mix(strength).filled(),
         ))?;
         from = value;
     }

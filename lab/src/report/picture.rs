@@ -7,7 +7,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
+use super::metric::shown;
+use super::page::escape;
 use super::scale::{self, Ticked};
+use super::style::COLOURS_MAX;
 use crate::results::{Curve, PointResult};
 
 /// Kinds of traffic from the bottom of a stack to its top: metric, name.
@@ -17,33 +20,23 @@ pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 pub(super) const FAINT: RGBColor = RGBColor(2, 2, 2);
 pub(super) const SOFT: RGBColor = RGBColor(3, 3, 3);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
-/// Maximum number of lines of a picture.
-pub(super) const LINES_MAX: usize = 6;
-pub(super) const LINE_COLOURS: [RGBColor; LINES_MAX] = [
-    RGBColor(20, 1, 1),
-    RGBColor(21, 1, 1),
-    RGBColor(22, 1, 1),
-    RGBColor(23, 1, 1),
-    RGBColor(24, 1, 1),
-    RGBColor(25, 1, 1),
-];
+/// The first of the numbers that stand for lines.
+const LINE: u8 = 20;
 /// The numbers that stand for names, in the library's notation.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 6] = [
     ("#010101", "var(--ink)"),
     ("#020202", "var(--faint)"),
     ("#030303", "var(--soft)"),
     ("#0A0101", "var(--tcp)"),
     ("#0B0101", "var(--udp)"),
     ("#0C0101", "var(--web)"),
-    ("#140101", "var(--line0)"),
-    ("#150101", "var(--line1)"),
-    ("#160101", "var(--line2)"),
-    ("#170101", "var(--line3)"),
-    ("#180101", "var(--line4)"),
-    ("#190101", "var(--line5)"),
 ];
 pub(super) const FONT: &str = font::PAGE;
 
+/// A rectangle of pixels: left, top, right, bottom.
+pub(super) type Area = [i32; 4];
+/// Texts that a browser shows over an area of a picture.
+pub(super) type Titles = Vec<(Area, String)>;
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Draws on a canvas of this size and returns the finished picture. A picture that cannot be drawn is left out: the
@@ -51,12 +44,13 @@ pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub(super) fn draw(
     size: (u32, u32),
     about: &str,
-    paint: impl FnOnce(&Canvas<'_>) -> Drawn,
+    paint: impl FnOnce(&Canvas<'_>, &mut Titles) -> Drawn,
 ) -> String {
     font::register();
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-    let done = paint(&area).and_then(|()| Ok(area.present()?));
+    let mut titles = Titles::new();
+    let done = paint(&area, &mut titles).and_then(|()| Ok(area.present()?));
     drop(area);
     if done.is_err() {
         return String::new();
@@ -64,10 +58,36 @@ pub(super) fn draw(
     for (number, name) in NAMES {
         svg = svg.replace(number, name);
     }
+    for number in 0..COLOURS_MAX {
+        let RGBColor(r, g, b) = line_colour(number);
+        svg = svg.replace(
+            &format!("#{r:02X}{g:02X}{b:02X}"),
+            &format!("var(--line{number})"),
+        );
+    }
     let start = svg.find("<svg").unwrap_or(0);
     let fixed = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
     let label = format!("<svg role=\"img\" aria-label=\"{about}\"");
-    svg[start..].replacen(&fixed, &label, 1)
+    with_titles(&svg[start..].replacen(&fixed, &label, 1), &titles)
+}
+
+/// A picture with the texts that a browser shows over its areas.
+pub(super) fn with_titles(svg: &str, titles: &Titles) -> String {
+    let area = |([left, top, right, bottom], text): &(Area, String)| {
+        format!(
+            "<rect x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{}\" opacity=\"0\"><title>{}</title></rect>",
+            right - left,
+            bottom - top,
+            escape(text)
+        )
+    };
+    let areas: String = titles.iter().map(area).collect();
+    svg.replacen("</svg>", &(areas + "</svg>"), 1)
+}
+
+/// The colour of this number.
+pub(super) fn line_colour(number: usize) -> RGBColor {
+    RGBColor(LINE + (number % COLOURS_MAX) as u8, 1, 1)
 }
 
 pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -84,17 +104,26 @@ pub(super) fn bars(
     let total = |p: &&PointResult| values(p).iter().sum::<f64>();
     let most = points.iter().map(total).fold(0.0, f64::max);
     let whole = if most > 0.0 { most * 1.02 } else { 1.0 };
-    draw(size, "goodput of each kind of traffic", |area| {
+    draw(size, "goodput of each kind of traffic", |area, titles| {
         let left = 8;
         let scale = f64::from(width - 24) / whole;
         for (row, point) in points.iter().enumerate() {
             let top = ROW as i32 * row as i32;
             let label = (FONT, 17).into_font().color(&INK);
-            area.draw(&Text::new(point.title(), (left, top + 4), label))?;
+            area.draw(&Text::new(point.label(), (left, top + 4), label))?;
             bar(area, values(point), (left, top + 25), scale)?;
+            let title = format!("{}: {}", point.label(), in_words(values(point)));
+            titles.push(([0, top, width as i32, top + ROW as i32], title));
         }
         axis(area, left, size.1 as i32 - 34, (scale, whole), "Mbit/s")
     })
+}
+
+/// The goodput of each kind, in words.
+fn in_words(values: [f64; KINDS.len()]) -> String {
+    let all = KINDS.iter().zip(values).filter(|(_, value)| *value > 0.0);
+    let words = all.map(|((_, name), value)| format!("{name} {}", shown(value)));
+    format!("{} Mbit/s", words.collect::<Vec<_>>().join(", "))
 }
 
 fn bar(area: &Canvas<'_>, values: [f64; KINDS.len()], at: (i32, i32), scale: f64) -> Drawn {
@@ -145,7 +174,7 @@ pub(super) fn axis(
 
 /// The goodput of each kind of traffic over time, stacked.
 pub(super) fn over_time(curves: &[Option<Curve>], about: &str, top_mbps: f64) -> String {
-    draw((520, 280), about, |area| {
+    draw((520, 280), about, |area, titles| {
         let Some(first) = curves.iter().flatten().next() else {
             return Err("no curves".into());
         };
@@ -161,6 +190,21 @@ pub(super) fn over_time(curves: &[Option<Curve>], about: &str, top_mbps: f64) ->
                 .collect();
             chart.draw_series([layer(&floor, &ceiling, step, colour)])?;
             floor = ceiling;
+        }
+        for place in 0..steps {
+            let values = std::array::from_fn(|kind| {
+                let curve = curves.get(kind)?.as_ref()?;
+                curve.values.get(place).copied()
+            });
+            let values: [Option<f64>; KINDS.len()] = values;
+            let pixel = |step_at: usize, y| chart.backend_coord(&(step_at as f64 * step, y));
+            let ((left, top), (right, bottom)) = (pixel(place, top_mbps), pixel(place + 1, 0.0));
+            let title = format!(
+                "{} s: {}",
+                scale::label(place as f64 * step),
+                in_words(values.map(|v| v.unwrap_or(0.0)))
+            );
+            titles.push(([left, top, right, bottom], title));
         }
         Ok(())
     })
@@ -200,13 +244,14 @@ fn axes<'a, 'b>(
 
 /// Curves over time as lines, each in its own colour; a missing curve leaves its colour unused.
 pub(super) fn lines(curves: &[Option<Curve>], about: &str, top: f64) -> String {
-    draw((520, 280), about, |area| {
+    draw((520, 280), about, |area, _| {
         let there = || curves.iter().flatten();
         // A queue is sampled when a step begins, and once more at the end.
         let lengths = there().map(|c| c.step_s * c.values.len().saturating_sub(1).max(1) as f64);
         let mut chart = axes(area, lengths.fold(0.0, f64::max), top * 1.03)?;
-        for (curve, colour) in curves.iter().zip(LINE_COLOURS) {
+        for (number, curve) in curves.iter().enumerate() {
             let Some(curve) = curve else { continue };
+            let colour = line_colour(number);
             let samples = curve.values.iter().enumerate();
             let points = samples.map(|(n, v)| (n as f64 * curve.step_s, *v));
             chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;

@@ -13,7 +13,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::font;
+use super::metric::shown;
+use super::picture::{Titles, with_titles};
 use super::scale::{self, Axis};
+use super::style::COLOURS_MAX;
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,8 @@ pub(crate) enum Form {
 pub(crate) struct Line {
     /// The legend for its colour.
     pub(crate) name: String,
+    /// The number of its colour.
+    pub(crate) colour: usize,
     /// Its points from left to right.
     pub(crate) points: Vec<Dot>,
     /// Whether each point is one measurement and has a mark.
@@ -60,20 +65,20 @@ pub(crate) struct Dot {
     pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Colours that most people with colour blindness can distinguish (Okabe and Ito), with their names in the page's
-/// style sheet; one for each line of a plot.
-const COLOURS: [(RGBColor, &str); LINES_MAX] = [
-    (RGBColor(0, 114, 178), "var(--line0)"),
-    (RGBColor(213, 94, 0), "var(--line1)"),
-    (RGBColor(0, 158, 115), "var(--line2)"),
-    (RGBColor(204, 121, 167), "var(--line3)"),
-    (RGBColor(230, 159, 0), "var(--line4)"),
-    (RGBColor(86, 180, 233), "var(--line5)"),
-    (RGBColor(60, 60, 60), "var(--line6)"),
-    (RGBColor(150, 120, 40), "var(--line7)"),
+/// Colours that most people with colour blindness can distinguish (Okabe and Ito), one for each line of a plot; a page has
+/// those of its style sheet.
+const COLOURS: [RGBColor; LINES_MAX] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+    RGBColor(106, 81, 163),
+    RGBColor(150, 120, 40),
 ];
 /// Maximum number of lines of a plot.
-pub(crate) const LINES_MAX: usize = 8;
+pub(super) const LINES_MAX: usize = 8;
 pub(super) const INK: RGBColor = RGBColor(29, 35, 43);
 pub(super) const FAINT: RGBColor = RGBColor(211, 216, 222);
 /// Pixels of a bitmap for each unit of a drawing.
@@ -119,22 +124,26 @@ impl Canvas {
 impl Plot {
     /// As a drawing.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
-        self.drawing(ALONE, &self.lines)
+        self.drawing(ALONE, &self.lines, &mut Titles::new())
     }
 
     /// As drawings for the page: without title, in the page's colours. If there are too many lines for one, it
     /// becomes several with the same axes.
-    pub(super) fn inline(&self) -> Result<Vec<String>, Failed> {
+    pub(crate) fn inline(&self) -> Result<Vec<String>, Failed> {
         let parts = self.lines.chunks(LINES_MAX);
         parts.map(|lines| self.part(lines)).collect()
     }
 
     fn part(&self, lines: &[Line]) -> Result<String, Failed> {
-        let mut svg = self.drawing(ON_PAGE, lines)?;
+        let mut titles = Titles::new();
+        let mut svg = self.drawing(ON_PAGE, lines, &mut titles)?;
         let hex = |colour: RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
-        let names = [(INK, "var(--ink)"), (FAINT, "var(--faint)")];
-        for (colour, name) in COLOURS.into_iter().chain(names) {
+        for (colour, name) in [(INK, "var(--ink)"), (FAINT, "var(--faint)")] {
             svg = svg.replace(&hex(colour), name);
+        }
+        for line in lines {
+            let name = format!("var(--line{})", line.colour % COLOURS_MAX);
+            svg = svg.replace(&hex(line.colour()), &name);
         }
         let (width, height) = ON_PAGE.size;
         let fixed = format!("<svg width=\"{width}\" height=\"{height}\"");
@@ -143,14 +152,22 @@ impl Plot {
             super::escape(&self.title)
         );
         let start = svg.find("<svg").unwrap_or(0);
-        Ok(svg[start..].replacen(&fixed, &label, 1))
+        Ok(with_titles(
+            &svg[start..].replacen(&fixed, &label, 1),
+            &titles,
+        ))
     }
 
-    fn drawing(&self, canvas: Canvas, lines: &[Line]) -> Result<String, Failed> {
+    fn drawing(
+        &self,
+        canvas: Canvas,
+        lines: &[Line],
+        titles: &mut Titles,
+    ) -> Result<String, Failed> {
         font::register();
         let mut svg = String::new();
         let area = SVGBackend::with_string(&mut svg, canvas.size).into_drawing_area();
-        self.draw(&area, canvas, lines)?;
+        self.draw(&area, canvas, lines, titles)?;
         drop(area);
         Ok(svg)
     }
@@ -165,7 +182,7 @@ impl Plot {
         let (width, height) = (canvas.size.0 * PIXELS, canvas.size.1 * PIXELS);
         let mut pixels = vec![0; (width * height * 3) as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        self.draw(&area, canvas, &self.lines)?;
+        self.draw(&area, canvas, &self.lines, &mut Titles::new())?;
         drop(area);
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -181,6 +198,7 @@ impl Plot {
         area: &DrawingArea<B, Shift>,
         canvas: Canvas,
         lines: &[Line],
+        titles: &mut Titles,
     ) -> Result<(), Failed>
     where
         B: DrawingBackend,
@@ -209,11 +227,16 @@ impl Plot {
             .axis_style(FAINT.stroke_width(canvas.scale))
             .label_style(canvas.text(13))
             .axis_desc_style(canvas.text(14))
-            .x_desc(self.x.clone())
+            .x_desc(format!("{}{}", self.x, xs.remark()))
             .x_label_formatter(&|x| xs.label(*x))
             .y_label_formatter(&|y| ys.label(*y))
             .draw()?;
-        for (line, (colour, _)) in lines.iter().zip(COLOURS) {
+        for line in lines {
+            let colour = line.colour();
+            for dot in &line.points {
+                let (x, y) = chart.backend_coord(&(xs.place(dot.x), dot.y));
+                titles.push(([x - 6, y - 6, x + 6, y + 6], self.title_of(line, dot)));
+            }
             let points = line.points.iter().map(|dot| (xs.place(dot.x), dot.y));
             let style = colour.stroke_width(2 * canvas.scale);
             chart.draw_series(LineSeries::new(points.clone(), style))?;
@@ -235,6 +258,15 @@ impl Plot {
         Ok(())
     }
 
+    /// The text that a browser shows over a point.
+    fn title_of(&self, line: &Line, dot: &Dot) -> String {
+        let (x, y) = (shown(dot.x), shown(dot.y));
+        match self.form {
+            Form::Values => format!("{}: {y} at {x}", line.name),
+            Form::Distributions => format!("{}: {y} % at most {x}", line.name),
+        }
+    }
+
     /// The axes: they end near the data.
     fn axes(&self) -> (Axis, Axis) {
         let dots = || self.lines.iter().flat_map(|line| &line.points);
@@ -249,7 +281,7 @@ impl Plot {
             let left = positive.fold(f64::INFINITY, f64::min);
             let xs = match right / left >= FAR_APART {
                 true => Axis::logarithmic(left, right * 1.05),
-                false => Axis::linear(left.min(right) * 0.98, right * 1.02 + f64::MIN_POSITIVE),
+                false => Axis::near(left.min(right), right),
             };
             return (xs, Axis::linear(0.0, 100.0));
         }
@@ -293,6 +325,12 @@ impl Plot {
     }
 }
 
+impl Line {
+    fn colour(&self) -> RGBColor {
+        COLOURS[self.colour % LINES_MAX]
+    }
+}
+
 /// Draws the names of the lines, in rows; returns the height where the plot begins.
 fn draw_names<B>(
     area: &DrawingArea<B, Shift>,
@@ -308,7 +346,8 @@ where
     let style = style.pos(Pos::new(HPos::Left, VPos::Center));
     let left = s(14);
     let (mut x, mut y) = (left, if canvas.is_page { s(12) } else { s(48) });
-    for (line, (colour, _)) in lines.iter().zip(COLOURS) {
+    for line in lines {
+        let colour = line.colour();
         let (width, _) = area.estimate_text_size(&line.name, &style)?;
         let width = s(34) + width as i32;
         if x > left && x + width > s(canvas.size.0 as i32 - 14) {
@@ -335,6 +374,7 @@ mod tests {
             x: "x".into(),
             lines: vec![Line {
                 name: "one".into(),
+                colour: 0,
                 points: dots.iter().map(dot).collect(),
                 is_marked,
             }],
@@ -415,6 +455,6 @@ mod tests {
             &[(2.0, 0.0, None), (4.0, 100.0, None)],
         )
         .axes();
-        assert!(!xs.is_logarithmic && xs.high < 4.1);
+        assert!(!xs.is_logarithmic && xs.is_cut && xs.high < 4.2);
     }
 }

@@ -84,16 +84,25 @@ fn over_time(result: &RunResult) -> Vec<(String, Plot)> {
     let runs = result.points.iter().flat_map(|p| &p.runs);
     let names: BTreeSet<&String> = runs.flat_map(|r| r.series.keys()).collect();
     let plot = |name: &String| {
-        let with = |point: &&PointResult| point.runs.iter().any(|r| r.series.contains_key(name));
-        let line = |point: &PointResult| Line {
-            name: point.title(),
+        let with = |(_, point): &(usize, &PointResult)| {
+            point.runs.iter().any(|r| r.series.contains_key(name))
+        };
+        let line = |(colour, point): (usize, &PointResult)| Line {
+            name: point.label(),
+            colour,
             points: mean_curve(point, name),
             is_marked: false,
         };
         let plot = Plot {
             title: format!("{} over time", titled(name)),
             x: "time, s".into(),
-            lines: result.points.iter().filter(with).map(line).collect(),
+            lines: result
+                .points
+                .iter()
+                .enumerate()
+                .filter(with)
+                .map(line)
+                .collect(),
             form: Form::Values,
         };
         split(&format!("{name}-over-time"), plot)
@@ -105,7 +114,7 @@ fn over_time(result: &RunResult) -> Vec<(String, Plot)> {
 fn distributed(result: &RunResult) -> Vec<(String, Plot)> {
     let runs = result.points.iter().flat_map(|p| &p.runs);
     let names: BTreeSet<&String> = runs.flat_map(|r| r.distributions.keys()).collect();
-    let all: Vec<&PointResult> = result.points.iter().collect();
+    let all: Vec<(usize, &PointResult)> = result.points.iter().enumerate().collect();
     let plot = |name: &String| {
         let plots = distribution(&all, name);
         let named = plots
@@ -116,9 +125,10 @@ fn distributed(result: &RunResult) -> Vec<(String, Plot)> {
     names.into_iter().flat_map(plot).collect()
 }
 
-/// The distributions of the values of this name at these points: for each share, the median of a point's runs.
-pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> {
-    let line = |point: &&PointResult| {
+/// The distributions of the values of this name at these points, each with its colour: for each share, the median of a
+/// point's runs.
+pub(super) fn distribution(points: &[(usize, &PointResult)], name: &str) -> Option<Plot> {
+    let line = |(colour, point): &(usize, &PointResult)| {
         let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for distribution in point.runs.iter().filter_map(|r| r.distributions.get(name)) {
             for [share, value] in &distribution.0 {
@@ -136,7 +146,8 @@ pub(super) fn distribution(points: &[&PointResult], name: &str) -> Option<Plot> 
         };
         let points: Vec<Dot> = shares.into_iter().filter_map(dot).collect();
         (!points.is_empty()).then(|| Line {
-            name: point.title(),
+            name: point.label(),
+            colour: *colour,
             points,
             is_marked: false,
         })
@@ -262,6 +273,7 @@ mod tests {
     fn parts_of_a_plot_are_named_after_their_lines() {
         let line = |n: usize| Line {
             name: format!("q{n}"),
+            colour: n,
             points: Vec::new(),
             is_marked: false,
         };

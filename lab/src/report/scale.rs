@@ -73,7 +73,14 @@ pub(super) struct Axis {
     pub(super) ticks: Vec<f64>,
     /// Whether a place is the logarithm of a value.
     pub(super) is_logarithmic: bool,
+    /// Whether it begins above zero, so that differences look larger than they are.
+    pub(super) is_cut: bool,
 }
+
+/// Values whose least is at least this share of the greatest one have an axis that begins near them.
+const LEVEL: f64 = 0.5;
+/// Minimum span of such an axis, as a share of its greatest value: chance must not look like a difference.
+const SPAN_MIN: f64 = 0.25;
 
 impl Axis {
     /// A linear axis with round ticks.
@@ -83,6 +90,34 @@ impl Axis {
             high,
             ticks: ticks(low, high),
             is_logarithmic: false,
+            is_cut: false,
+        }
+    }
+
+    /// A linear axis for values without signs: from zero or, if all of them are far from it, from a tick below them.
+    pub(super) fn near(low: f64, high: f64) -> Self {
+        let span = (high - low)
+            .max(SPAN_MIN * high.abs())
+            .max(f64::MIN_POSITIVE);
+        let middle = (low + high) / 2.0;
+        let (from, to) = (middle - 0.58 * span, middle + 0.58 * span);
+        if low >= 0.0 && low < LEVEL * high {
+            return Self::linear(0.0, to);
+        }
+        let step = step(to - from);
+        let from = (from / step).floor() * step;
+        Self {
+            is_cut: from > 0.0,
+            ..Self::linear(from, to)
+        }
+    }
+
+    /// The end of the axis title: that the scale is logarithmic or does not begin at zero; empty otherwise.
+    pub(super) fn remark(&self) -> String {
+        match (self.is_logarithmic, self.is_cut) {
+            (true, _) => " (logarithmic)".to_owned(),
+            (_, true) => format!(" (axis from {}, not from 0)", self.label(self.low)),
+            _ => String::new(),
         }
     }
 
@@ -94,6 +129,7 @@ impl Axis {
             high: high.log10(),
             ticks: ticks.into_iter().map(f64::log10).collect(),
             is_logarithmic: true,
+            is_cut: false,
         }
     }
 
@@ -156,6 +192,22 @@ impl Ranged for Ticked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_begins_at_zero_or_says_where_it_begins() {
+        let axis = Axis::near(3.0, 10.0);
+        assert_eq!((axis.low, axis.remark().as_str()), (0.0, ""));
+        // One per cent is no tenth of the picture.
+        let axis = Axis::near(94.0, 94.94);
+        assert!(axis.is_cut && axis.high - axis.low > 20.0, "{axis:?}");
+        assert_eq!(
+            axis.remark(),
+            format!(" (axis from {}, not from 0)", axis.low)
+        );
+        assert_eq!(axis.low, axis.ticks[0]);
+        assert!(!Axis::near(-1.0, 2.0).is_cut);
+        assert_eq!(Axis::logarithmic(1.0, 9.0).remark(), " (logarithmic)");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

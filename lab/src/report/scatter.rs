@@ -2,27 +2,26 @@
 //!
 //! ```text
 //!   rate
-//!   |  better   + a                a point has its name beside it, where it covers nothing;
-//!   |           |                  the line is its interval
+//!   |  better   + a                a point has its name beside it, where it covers nothing, and its colour
+//!   |           |                  in the legend; the line is its interval
 //!   |         --o-- b
 //!   |                    o c
 //!   +-------------------------- delay
 //! ```
 //!
-//! The axes end near the points: a mark is a place, not a length. The axis of delays is logarithmic if they span a wide
-//! range.
+//! An axis begins at zero, or says that it does not. The axis of delays is logarithmic if they span a wide range.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::escape;
-use super::picture::{Canvas, Drawn, FAINT, FONT, INK, LINE_COLOURS, SOFT, draw};
+use super::metric::shown;
+use super::picture::{Area, Canvas, Drawn, FAINT, FONT, INK, SOFT, Titles, draw, line_colour};
 use super::scale::Axis;
+use super::style::COLOURS_MAX;
 
 /// An axis whose ends have at least this ratio is logarithmic.
 const FAR_APART: f64 = 4.0;
-/// Minimum span of an axis, as a share of its greatest value, so that chance does not look like a difference.
-const SPAN_MIN: f64 = 0.05;
 /// Height of a name, and the distance of its middle from that of the next place that is tried.
 const NAME_HEIGHT: i32 = 15;
 /// Places above and below a point that are tried for its name.
@@ -48,27 +47,47 @@ pub(crate) struct Point {
     pub(crate) x: [f64; 3],
     /// The value on the left.
     pub(crate) y: [f64; 3],
-    /// Whether it is shown in colour.
+    /// The number of its colour.
+    pub(crate) colour: usize,
+    /// Whether its mark is filled.
     pub(crate) is_strong: bool,
 }
 
-/// A rectangle of pixels: left, top, right, bottom.
-type Area = [i32; 4];
+/// A line from one pixel to another.
+type Path = [(i32, i32); 2];
 
 impl Scatter {
     /// The picture for a wide and for a narrow page.
     pub(crate) fn html(&self) -> String {
+        let name = |point: &Point| {
+            let class = match point.is_strong {
+                true => "swatch",
+                false => "swatch hollow",
+            };
+            let colour = point.colour % COLOURS_MAX;
+            format!(
+                "<li><span class=\"{class} line{colour}\"></span>{}</li>",
+                escape(&point.name)
+            )
+        };
+        let names: String = self.points.iter().map(name).collect();
+        let (_, ys) = self.axes();
         let figure = |class: &str, size: (u32, u32)| {
-            let caption = format!("<figcaption>{}</figcaption>", escape(&self.y));
+            let caption = format!(
+                "<figcaption>{}{}</figcaption>",
+                escape(&self.y),
+                ys.remark()
+            );
             let svg = self.svg(size);
             format!("<figure class=\"{class}\">{caption}{svg}</figure>")
         };
-        figure("wide", (760, 420)) + &figure("narrow", (360, 420))
+        let figures = figure("wide", (760, 420)) + &figure("narrow", (360, 420));
+        format!("<ul class=\"legend\">{names}</ul>{figures}")
     }
 
     fn svg(&self, size: (u32, u32)) -> String {
         let about = format!("{} over {}", escape(&self.y), escape(&self.x));
-        draw(size, &about, |area| self.paint(area))
+        draw(size, &about, |area, titles| self.paint(area, titles))
     }
 
     fn axes(&self) -> (Axis, Axis) {
@@ -87,16 +106,17 @@ impl Scatter {
                 let room = (right / left).powf(0.06);
                 Axis::logarithmic(left / room, right * room)
             }
-            false => near(left, right),
+            false => Axis::near(left, right),
         };
         let (bottom, top) = ends(|point| point.y);
-        (xs, near(bottom, top))
+        (xs, Axis::near(bottom, top))
     }
 
-    fn paint(&self, area: &Canvas<'_>) -> Drawn {
+    fn paint(&self, area: &Canvas<'_>, titles: &mut Titles) -> Drawn {
         let (xs, ys) = self.axes();
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(22)
             .x_label_area_size(46)
             .y_label_area_size(48)
             .build_cartesian_2d(xs.coordinate(), ys.coordinate())?;
@@ -107,7 +127,7 @@ impl Scatter {
             .axis_style(FAINT)
             .label_style((FONT, 13).into_font().color(&INK))
             .axis_desc_style((FONT, 14).into_font().color(&INK))
-            .x_desc(self.x.clone())
+            .x_desc(format!("{}{}", self.x, xs.remark()))
             .x_label_formatter(&|x| xs.label(*x))
             .y_label_formatter(&|y| ys.label(*y))
             .draw()?;
@@ -122,7 +142,7 @@ impl Scatter {
         let mut taken = vec![corner(area, frame)?];
         for point in &self.points {
             let ([left, x, right], [low, y, high]) = (point.x, point.y);
-            let colour = point.colour();
+            let colour = line_colour(point.colour);
             for ends in [
                 [pixel(left, y), pixel(right, y)],
                 [pixel(x, low), pixel(x, high)],
@@ -133,56 +153,66 @@ impl Scatter {
                 taken.push([from.0, to.1, to.0 + 1, from.1 + 1]);
             }
             let at = pixel(x, y);
-            area.draw(&Circle::new(at, 4, colour.filled()))?;
-            taken.push([at.0 - 5, at.1 - 5, at.0 + 5, at.1 + 5]);
+            area.draw(&match point.is_strong {
+                true => Circle::new(at, 5, colour.filled()),
+                false => Circle::new(at, 4, colour.stroke_width(2)),
+            })?;
+            let around = [at.0 - 5, at.1 - 5, at.0 + 5, at.1 + 5];
+            taken.push(around);
+            titles.push((around, self.title_of(point)));
         }
-        // Those in colour get the nearest places.
+        broken(area, frame, [xs.is_cut, ys.is_cut])?;
+        let mut lines: Vec<Path> = Vec::new();
+        // Those with filled marks get the nearest places.
         let (strong, others): (Vec<_>, Vec<_>) = self.points.iter().partition(|p| p.is_strong);
         for point in strong.into_iter().chain(others) {
-            let style = (FONT, 13).into_font().color(&point.ink());
+            let style = (FONT, 13)
+                .into_font()
+                .color(&if point.is_strong { INK } else { SOFT });
             let (width, _) = area.estimate_text_size(&point.name, &style)?;
             let at = pixel(point.x[1], point.y[1]);
-            let place = place(at, width as i32, frame, &taken);
+            let Some((place, line)) = place(at, width as i32, frame, &taken, &lines) else {
+                continue; // the legend has it
+            };
             taken.push(place);
-            let [left, top, right, bottom] = place;
-            let middle = (top + bottom) / 2;
-            let is_right = left > at.0;
-            let gap = if is_right { left - at.0 } else { at.0 - right };
-            if (middle - at.1).abs() > NAME_HEIGHT || gap > 2 * NAME_HEIGHT {
-                let near = if is_right { left - 2 } else { right + 2 };
-                let line = PathElement::new([at, (near, middle)], SOFT.mix(0.5));
-                area.draw(&line)?;
+            if let Some(line) = line {
+                area.draw(&PathElement::new(line, SOFT.mix(0.5)))?;
+                lines.push(line);
             }
+            let [left, top, _, bottom] = place;
             let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw(&Text::new(point.name.clone(), (left, middle), style))?;
+            area.draw(&Text::new(
+                point.name.clone(),
+                (left, (top + bottom) / 2),
+                style,
+            ))?;
         }
         Ok(())
     }
+
+    /// The text that a browser shows over a point.
+    fn title_of(&self, point: &Point) -> String {
+        let [x, y] = [point.x, point.y].map(|[low, mean, high]| match high > low {
+            true => format!("{} ± {}", shown(mean), shown((high - low) / 2.0)),
+            false => shown(mean),
+        });
+        format!("{}: {} {x}; {} {y}", point.name, self.x, self.y)
+    }
 }
 
-impl Point {
-    fn colour(&self) -> RGBColor {
-        if self.is_strong {
-            LINE_COLOURS[0]
-        } else {
-            SOFT
+/// Two strokes across the beginning of each axis that does not begin at zero: below, on the left.
+fn broken(area: &Canvas<'_>, [left, _, _, bottom]: Area, [below, beside]: [bool; 2]) -> Drawn {
+    for gap in [6, 11] {
+        if below {
+            let stroke = [(left + gap - 3, bottom + 5), (left + gap + 3, bottom - 5)];
+            area.draw(&PathElement::new(stroke, INK.stroke_width(2)))?;
+        }
+        if beside {
+            let stroke = [(left - 5, bottom - gap + 3), (left + 5, bottom - gap - 3)];
+            area.draw(&PathElement::new(stroke, INK.stroke_width(2)))?;
         }
     }
-
-    fn ink(&self) -> RGBColor {
-        if self.is_strong { INK } else { SOFT }
-    }
-}
-
-/// A linear axis that ends near the values.
-fn near(low: f64, high: f64) -> Axis {
-    let span = (high - low)
-        .max(SPAN_MIN * high.abs())
-        .max(f64::MIN_POSITIVE);
-    let middle = (low + high) / 2.0;
-    let (from, to) = (middle - 0.58 * span, middle + 0.58 * span);
-    // Neither delay nor rate is negative; if values begin at zero, so does the axis.
-    Axis::linear(if low >= 0.0 { from.max(0.0) } else { from }, to)
+    Ok(())
 }
 
 /// Says in the upper left corner that it is the better one. Returns the place of the word.
@@ -199,19 +229,33 @@ fn corner(area: &Canvas<'_>, [left, top, ..]: Area) -> Result<Area, Box<dyn std:
     ])
 }
 
-/// The nearest free place for a name of this width: beside its point, or higher or lower. Without one, beside it.
-fn place((x, y): (i32, i32), width: i32, frame: Area, taken: &[Area]) -> Area {
+/// The nearest free place for a name of this width, and the line from its point if it is farther away. Neither crosses
+/// anything; `None` if there is no such place.
+fn place(
+    (x, y): (i32, i32),
+    width: i32,
+    frame: Area,
+    taken: &[Area],
+    lines: &[Path],
+) -> Option<(Area, Option<Path>)> {
     let half = NAME_HEIGHT / 2;
     let at = |left: i32, step: i32| {
         let middle = y + step * (NAME_HEIGHT + 1) / 2;
-        [left, middle - half, left + width, middle + half]
+        let name = [left, middle - half, left + width, middle + half];
+        let near = if left > x { left - 2 } else { left + width + 2 };
+        let is_far = step.abs() > 2 || (near - x).abs() > 2 * NAME_HEIGHT;
+        (name, is_far.then_some([(x, y), (near, middle)]))
     };
-    let is_free = |name: &Area| {
+    let is_own = |area: &Area| area[0] <= x && x <= area[2] && area[1] <= y && y <= area[3];
+    let is_free = |(name, line): &(Area, Option<Path>)| {
         let [left, top, right, bottom] = *name;
         let is_inside =
             left >= frame[0] && top >= frame[1] && right <= frame[2] && bottom <= frame[3];
         let meets = |[l, t, r, b]: &Area| left < *r && *l < right && top < *b && *t < bottom;
-        is_inside && !taken.iter().any(meets)
+        let crosses = |area: &Area| line.is_some_and(|line| !is_own(area) && crosses(line, *area));
+        is_inside
+            && !taken.iter().any(|area| meets(area) || crosses(area))
+            && !lines.iter().any(|other| crosses_line(*other, *name, *line))
     };
     let steps = (0..=STEPS_MAX).flat_map(|step| [step, -step]);
     // Farther away there must be room for the line to the point.
@@ -221,7 +265,27 @@ fn place((x, y): (i32, i32), width: i32, frame: Area, taken: &[Area]) -> Area {
         .map(|step| (step, if step.abs() > 2 { 18 } else { 8 }));
     let far = steps.map(|step| (step, 80));
     let mut places = near.chain(far).flat_map(beside);
-    places.find(is_free).unwrap_or_else(|| at(x + 8, 0))
+    places.find(is_free)
+}
+
+/// Whether another name's line meets this name or its line.
+fn crosses_line(other: Path, name: Area, line: Option<Path>) -> bool {
+    crosses(other, name) || line.is_some_and(|line| points_of(line).any(|at| is_near(at, other)))
+}
+
+/// Whether a line meets an area.
+fn crosses(line: Path, [left, top, right, bottom]: Area) -> bool {
+    points_of(line).any(|(x, y)| left <= x && x <= right && top <= y && y <= bottom)
+}
+
+fn is_near((x, y): (i32, i32), line: Path) -> bool {
+    points_of(line).any(|(a, b)| (a - x).abs() <= 1 && (b - y).abs() <= 1)
+}
+
+/// The pixels of a line.
+fn points_of([(x, y), (to_x, to_y)]: Path) -> impl Iterator<Item = (i32, i32)> {
+    let steps = (to_x - x).abs().max((to_y - y).abs()).max(1);
+    (0..=steps).map(move |n| (x + (to_x - x) * n / steps, y + (to_y - y) * n / steps))
 }
 
 #[cfg(test)]
@@ -234,6 +298,7 @@ mod tests {
             name: (*name).to_owned(),
             x: [x * 0.9, *x, x * 1.1],
             y: [y - 1.0, *y, y + 1.0],
+            colour: 1,
             is_strong: *name == "b",
         };
         Scatter {
@@ -251,10 +316,16 @@ mod tests {
         assert_eq!(html.matches("<circle").count(), 4);
         assert_eq!(html.matches("\nb\n").count(), 2, "{html}");
         assert_eq!(
-            html.matches("<figcaption>rate &lt;</figcaption>").count(),
+            html.matches("<figcaption>rate &lt; (axis from 26, not from 0)</figcaption>")
+                .count(),
             2
         );
-        assert!(html.contains("var(--line0)") && html.contains("var(--soft)"));
+        assert!(html.contains("var(--line1)") && html.contains("var(--soft)"));
+        assert!(html.contains("swatch hollow line1\"></span>a<"), "{html}");
+        assert!(
+            html.contains("<title>b: delay, ms 500 ± 50.0; rate &lt; 36.0 ± 1.00</title>"),
+            "{html}"
+        );
     }
 
     #[test]
@@ -264,9 +335,6 @@ mod tests {
         assert!(25.0 < ys.low && ys.low < 29.0 && 37.0 < ys.high && ys.high < 40.0);
         let (xs, _) = scatter(&[("a", 25.0, 30.0), ("b", 28.0, 36.0)]).axes();
         assert!(!xs.is_logarithmic && xs.low < 22.5 && xs.high > 30.8);
-        // A difference by chance does not fill the picture.
-        let level = near(94.9, 94.95);
-        assert!(level.high - level.low > 5.0);
     }
 
     proptest! {
@@ -277,12 +345,14 @@ mod tests {
                 .iter()
                 .map(|(x, y)| [x - 5, y - 5, x + 5, y + 5])
                 .collect();
+            let mut lines: Vec<Path> = Vec::new();
             for at in &points {
-                let name = place(*at, 80, frame, &taken);
+                let Some((name, line)) = place(*at, 80, frame, &taken, &lines) else { continue };
                 let meets = |[l, t, r, b]: &Area| name[0] < *r && *l < name[2] && name[1] < *b && *t < name[3];
-                let beside = [at.0 + 8, at.1 - NAME_HEIGHT / 2, at.0 + 88, at.1 + NAME_HEIGHT / 2];
-                prop_assert!(!taken.iter().any(meets) || name == beside);
+                prop_assert!(!taken.iter().any(meets));
+                prop_assert!(!lines.iter().any(|line| crosses(*line, name)));
                 taken.push(name);
+                lines.extend(line);
             }
         }
     }

@@ -178,9 +178,9 @@ fn share(result: &RunResult, group: &Group) -> Option<String> {
         format!(
             "Long TCP gets {} of what it shares with UDP under {}, {} under {}",
             percent(*best),
-            most.title(),
+            most.label(),
             percent(*worst),
-            least.title()
+            least.label()
         )
     })
 }
@@ -221,8 +221,8 @@ pub(super) fn over_time(result: &RunResult, pictures_max: usize) -> String {
                 continue;
             }
             let name = match groups.len() {
-                1 => point.title(),
-                _ => format!("{}, {}", point.title(), group.title()),
+                1 => point.label(),
+                _ => format!("{}, {}", point.label(), group.title()),
             };
             all.push((name, curves));
         }
@@ -275,6 +275,7 @@ mod tests {
             name: name.into(),
             kind: kind.into(),
             flows: 4,
+            hosts: 1,
             is_sparse: false,
             crosses: vec![link.into()],
         };

@@ -1,13 +1,32 @@
 //! The page's style sheet: one set of colours for light and one for dark.
 
+/// Number of colours of lines: eight, paler ones of them, and deeper ones.
+pub(crate) const COLOURS_MAX: usize = 3 * HUES;
+const HUES: usize = 8;
+
+/// The styles of the lines' colours.
+pub(super) fn colours() -> String {
+    let mixed = |n: usize| {
+        let other = if n < 2 * HUES { "card" } else { "ink" };
+        format!(
+            "--line{n}:color-mix(in srgb,var(--line{}) 50%,var(--{other}));",
+            n % HUES
+        )
+    };
+    let mixed: String = (HUES..COLOURS_MAX).map(mixed).collect();
+    let classes = (0..COLOURS_MAX)
+        .map(|n| format!(".line{n}{{background:var(--line{n});--own:var(--line{n})}}"));
+    format!(":root{{{mixed}}}{}", classes.collect::<String>())
+}
+
 /// Styles for light and dark, wide and narrow screens, and paper.
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d232b;--faint:#d3d8de;--soft:#5c6672;--ground:#fbfbf9;\
---card:#fff;--tcp:#0072b2;--udp:#c9560a;--web:#00815e;--line0:#0072b2;--line1:#c9560a;\
---line2:#00815e;--line3:#a94f86;--line4:#8a6d00;--line5:#3f88b8;--line6:#6a51a3;--line7:#5c6672;--good:#00704f;--bad:#b3380c}\
+--card:#fff;--tcp:#334e68;--udp:#8c6239;--web:#4f7a55;--line0:#0072b2;--line1:#c9560a;\
+--line2:#00815e;--line3:#a94f86;--line4:#8a6d00;--line5:#2b3440;--line6:#6a51a3;--line7:#87909a;--good:#00704f;--bad:#b3380c}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#3a424c;--soft:#9aa5b1;\
---ground:#14181d;--card:#1b2027;--tcp:#2a8fd0;--udp:#d9701f;--web:#1fa37c;--line0:#2a8fd0;\
---line1:#d9701f;--line2:#1fa37c;--line3:#cf7fb0;--line4:#c9a83a;--line5:#7cc0ea;--line6:#a48be0;--line7:#9aa5b1;--good:#3fbf95;--bad:#f08a5d}}\
+--ground:#14181d;--card:#1b2027;--tcp:#4a6d94;--udp:#94693f;--web:#4f8258;--line0:#2a8fd0;\
+--line1:#d9701f;--line2:#1fa37c;--line3:#cf7fb0;--line4:#c9a83a;--line5:#eef1f4;--line6:#a48be0;--line7:#9aa5b1;--good:#3fbf95;--bad:#f08a5d}}\
 *{box-sizing:border-box}\
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\
 main{max-width:76rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\
@@ -44,8 +63,14 @@ footer{margin-top:2rem}footer ul{padding-left:1.2rem}\
 code{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}\
 .line{display:inline-block;width:1.4em;height:3px;border-radius:2px;margin-right:.45em;\
 vertical-align:middle}\
-.line0{background:var(--line0)}.line1{background:var(--line1)}.line2{background:var(--line2)}\
-.line3{background:var(--line3)}.line4{background:var(--line4)}.line5{background:var(--line5)}\
+.swatch.ink{background:var(--ink)}\
+.swatch.hollow{background:none;border:2px solid var(--own)}\
+.disturbed{border-left:4px solid var(--bad);padding-left:.8rem;max-width:46rem}\
+nav{margin-top:.8rem;font-size:.9rem}nav ul{list-style:none;padding:0;margin:.4rem 0;columns:2 22rem}\
+nav li{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}nav .article{font-weight:600}\
+table.gain{width:auto;margin-bottom:1rem}.gain th,.gain td{padding-left:1.3rem}.gain th[scope=row],.gain .word{padding-left:0}\
+.gain td:last-child{font-weight:700}\
+@media(max-width:40rem){.gain th,.gain td{white-space:normal;padding-left:.5rem}}\
 .plots{padding-left:1.2rem;font-size:.9rem}summary{cursor:pointer}a{color:var(--line0)}\
 section p.caption{margin:1.2rem 0 .4rem}\
 .word,thead th.word{text-align:left}td.agrees{color:var(--good);font-weight:600}\

@@ -1,11 +1,13 @@
 //! The sweep of a result: its axes of numbers, the lines over them, and the point in the middle.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::metric::shown;
 use super::plot::{Dot, Line};
 use super::scale::label;
-use crate::results::{PointResult, RunResult};
+use crate::results::{PointResult, RunResult, marked};
 
 /// A swept path whose values are numbers, perhaps with a unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +109,8 @@ pub(super) fn axes(result: &RunResult) -> Vec<Axis> {
 /// A line for each combination of the other values: medians and their intervals.
 pub(super) fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    let is_only = axes(result).len() == 1;
+    let mut disturbed: BTreeSet<usize> = BTreeSet::new();
     for point in &result.points {
         let Some((x, y)) = axis.value(point).zip(point.median(metric)) else {
             continue;
@@ -120,19 +124,48 @@ pub(super) fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> 
             y,
             interval: point.spread(metric),
         };
-        match lines.iter_mut().find(|line| line.name == name) {
+        let place = lines.iter().position(|line| line.name == name);
+        let place = place.unwrap_or(lines.len());
+        if point.is_disturbed() {
+            disturbed.insert(place);
+        }
+        match lines.get_mut(place) {
             Some(line) => line.points.push(dot),
             None => lines.push(Line {
                 name,
+                // With several axes a discipline has several lines.
+                colour: if is_only {
+                    colour(result, point)
+                } else {
+                    place
+                },
                 points: vec![dot],
                 is_marked: true,
             }),
         }
     }
-    for line in &mut lines {
+    for (place, line) in lines.iter_mut().enumerate() {
+        line.name = marked(std::mem::take(&mut line.name), disturbed.contains(&place));
         line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     lines
+}
+
+/// The number of a point's colour: points that differ only in swept numbers have the same one in all pictures.
+pub(super) fn colour(result: &RunResult, point: &PointResult) -> usize {
+    let axes = axes(result);
+    let own = without(point, &axes).title();
+    let mut names: Vec<String> = Vec::new();
+    for point in &result.points {
+        let name = without(point, &axes).title();
+        if name == own {
+            break;
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.len()
 }
 
 /// The points in the middle of the numeric sweeps, one for each combination of the other values.

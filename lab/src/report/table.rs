@@ -150,7 +150,7 @@ pub(super) fn text(result: &RunResult) -> String {
     ];
     for point in &result.points {
         let ours = columns.iter().map(|c| c.ours(point).unwrap_or_default());
-        rows.push(std::iter::once(point.title()).chain(ours).collect());
+        rows.push(std::iter::once(point.label()).chain(ours).collect());
         if let Some(row) = paper::row_of(result, point) {
             let cells = columns.iter().map(|c| c.paper(&row).unwrap_or_default());
             rows.push(
@@ -165,6 +165,13 @@ pub(super) fn text(result: &RunResult) -> String {
         text += &format!("{headline}.\n\n");
     }
     text += &align(&rows);
+    for worse in gain::worse(result) {
+        text += &format!("\nworse: {worse}");
+    }
+    text += match gain::worse(result).len() {
+        0 => "",
+        _ => "\n",
+    };
     text += &queues(result);
     for note in &result.notes {
         text += &format!("\nnote: {note}");
@@ -182,7 +189,7 @@ fn queues(result: &RunResult) -> String {
     for point in &result.points {
         for (place, row) in QUEUES.rows(point).iter().enumerate() {
             let title = match place {
-                0 => point.title(),
+                0 => point.label(),
                 _ => String::new(),
             };
             let cells = row.cells.iter().map(|x| x.map(shown).unwrap_or_default());
