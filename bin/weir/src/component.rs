@@ -1,14 +1,16 @@
 //! `weir get` and `weir watch`: components and events of forwarding elements, through their control element.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use weir_base::setting::{did_you_mean, nearest};
 use weir_model::watch::WatchRequest;
 use weir_model::{ChangeRequest, Value};
 use weir_northbound::client;
 
 use crate::output::{note, one_line, print, print_json, print_json_to_reader, print_to_reader};
-use crate::{CE_SOCKET_DEFAULT, Failure};
+use crate::{CE_SOCKET_DEFAULT, Failure, RouterSocket};
 
 #[derive(Debug, clap::Args)]
 struct CeSocket {
@@ -20,14 +22,15 @@ struct CeSocket {
 /// Arguments of `weir get`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArguments {
-    /// Components: an FE, and class, instance and path by names or numbers; a port's name is an instance too
-    #[arg(value_name = "FE:CLASS.INSTANCE.PATH", required = true)]
+    /// Components, or what they are below: port.wan.rate, port.wan; of a forwarding element its name, and class, instance
+    /// and path by names or numbers (a port's name is an instance too): edge1:ports.wan.rate
+    #[arg(value_name = "[FE:]PATH", required = true)]
     paths: Vec<String>,
     /// Print JSON: the value, or a list if there are several components
     #[arg(short, long)]
     json: bool,
     #[command(flatten)]
-    ce: CeSocket,
+    router: RouterSocket,
 }
 
 /// Arguments of `weir watch`.
@@ -69,14 +72,14 @@ fn millis(text: &str) -> Result<u32, String> {
 pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let mut values = Vec::new();
     for path in &arguments.paths {
-        if of_element(path).is_none() {
-            let why =
-                format!("`{path}` must begin with the name of an FE, like edge1:ports.wan.rate");
-            return Err(Failure::Usage(why));
-        }
-        let query = format!("/v1/component?path={}", escaped(path));
-        let value = client::get::<Value>(&arguments.ce.socket, &query);
-        values.push(value.map_err(|e| Failure::Run(e.to_string()))?);
+        values.push(match of_element(path) {
+            Some(_) => {
+                let query = format!("/v1/component?path={}", escaped(path));
+                let socket = arguments.router.of_control_element();
+                client::get::<Value>(&socket, &query).map_err(|e| Failure::Run(e.to_string()))?
+            }
+            None => of_router(path, &arguments.router.socket)?,
+        });
     }
     match (arguments.json, &values[..]) {
         (true, [value]) => print_json(value),
@@ -88,6 +91,34 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// The components of a router's configuration at or below a path; a single one is its value.
+fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
+    let path = weir_config::path(path).map_err(Failure::Usage)?.to_string();
+    let in_force = client::get(socket, "/v1/config").map_err(|e| {
+        let of_fe =
+            "a component of a forwarding element begins with its name, like edge1:ports.wan.rate";
+        Failure::Run(format!("{e}; {of_fe}"))
+    })?;
+    let mut components: BTreeMap<String, String> = in_force;
+    let below = format!("{path}.");
+    let known: Vec<String> = components.keys().cloned().collect();
+    components.retain(|name, _| *name == path || name.starts_with(&below));
+    if components.is_empty() {
+        let near = did_you_mean(nearest(&path, known.iter().map(String::as_str)));
+        return Err(Failure::Usage(format!(
+            "there is no component `{path}`{near}"
+        )));
+    }
+    let members = components.into_iter();
+    let mut members: Vec<_> = members
+        .map(|(path, value)| (path.into(), Value::Text(value)))
+        .collect();
+    Ok(match (members.pop(), members.is_empty()) {
+        (Some((_, only)), true) => only,
+        (last, _) => Value::Struct(members.into_iter().chain(last).collect()),
+    })
 }
 
 /// `weir watch`.

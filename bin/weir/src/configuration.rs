@@ -1,9 +1,14 @@
 //! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`, `weir unset`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use weir_base::Span;
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
 use weir_lfb::Plan;
@@ -11,10 +16,10 @@ use weir_lfb::fe::{self, FePlan};
 use weir_live::file::{decoded, read_text};
 use weir_live::router::survey;
 use weir_live::tml::identity::warnings;
-use weir_model::{ApplyReport, ChangeRequest, DeleteRequest, Fault};
+use weir_model::{ApplyReport, Change, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
-use crate::output::{one_line, print};
+use crate::output::{note, one_line, print, write_file};
 use crate::{Element, Failure, RouterSocket, component};
 
 /// Longest permitted configuration file.
@@ -218,8 +223,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// `weir diff`; like diff(1) it exits with 1 if there is a difference.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?.plan;
-    let in_force: BTreeMap<String, String> =
-        client::get(socket, "/v1/config").map_err(|e| Failure::Usage(e.to_string()))?;
+    let in_force = in_force(socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());
     for line in &differences {
         print(&format!("{}\n", one_line(line)))?;
@@ -230,12 +234,125 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     }
 }
 
-/// `weir apply`.
-pub(crate) fn apply(path: &Path, socket: &Path) -> Result<(), Failure> {
+/// The configuration that a router has in force, by the paths of its components.
+fn in_force(socket: &Path, prefix: &str) -> Result<BTreeMap<String, String>, ClientError> {
+    client::get(socket, &format!("{prefix}/v1/config"))
+}
+
+/// The components of `weir show config`.
+pub(crate) fn shown_in_force(
+    element: &Element,
+    router: &RouterSocket,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let (socket, prefix) = element.target(router);
+    in_force(&socket, &prefix).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// `weir apply`. With `confirm` the earlier configuration comes back unless somebody says in this time that the new one
+/// is good: whoever has locked himself out need not do anything.
+pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that messages with line numbers name this file.
     plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
-    report(client::put(socket, "/v1/config", text))
+    let Some(time) = confirm else {
+        return report(client::put(socket, "/v1/config", text));
+    };
+    if path == Path::new("-") {
+        let why =
+            "--confirm reads the answer from standard input, so the configuration must be a file";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let before = in_force(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
+    // From here on a signal, as at the end of an SSH connection, is an answer too.
+    let interrupted = weir_lab::interrupt_flag().map_err(|e| Failure::Run(e.to_string()))?;
+    report(client::put(socket, "/v1/config", text))?;
+    note(&format!(
+        "in force; type yes and Enter within {time} to keep it, or the earlier configuration comes back"
+    ));
+    if is_confirmed(time, &interrupted) {
+        return print("kept\n");
+    }
+    let answer = client::put(socket, "/v1/config", weir_config::as_file(&before));
+    report(answer).map_err(|failure| {
+        Failure::Run(format!(
+            "the earlier configuration could not be put in force again: {failure}"
+        ))
+    })?;
+    Err(Failure::Run(
+        "not confirmed: the earlier configuration is in force again".to_owned(),
+    ))
+}
+
+/// The time of `--confirm`, as configurations write times.
+pub(crate) fn time_to_confirm(text: &str) -> Result<Span, String> {
+    match text.parse::<Span>() {
+        Ok(time) if (Span::from_secs(1)..=Span::from_secs(3600)).contains(&time) => Ok(time),
+        Ok(_) => Err("must be from \"1 s\" to \"3600 s\"".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whether a line on standard input says yes in this time. Its end is a no.
+fn is_confirmed(time: Span, interrupted: &AtomicBool) -> bool {
+    let (send, answers) = mpsc::channel();
+    thread::spawn(move || {
+        for line in io::stdin().lines() {
+            let Ok(line) = line else { break };
+            let _ = send.send(line);
+        }
+    });
+    let ends = Instant::now() + Duration::from_nanos(time.as_nanos());
+    while !interrupted.load(Ordering::Relaxed) && Instant::now() < ends {
+        match answers.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) if line.trim() == "yes" => return true,
+            Ok(_) => note("type yes to keep it"),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+    false
+}
+
+/// Where `weir set` and `weir unset` keep their changes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Save {
+    /// Change this configuration file too, so that a restart keeps it; its comments stay
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = CONFIGURATION)]
+    save: Option<PathBuf>,
+}
+
+/// The configuration of the package's service.
+const CONFIGURATION: &str = "/etc/weir/weir.toml";
+
+impl Save {
+    /// The file with these changes; it must be good. None if nothing is to be saved.
+    fn edited(&self, changes: &[Change]) -> Result<Option<(&Path, String)>, Failure> {
+        let Some(path) = &self.save else {
+            return Ok(None);
+        };
+        let text = weir_config::edited(&read(path)?, changes);
+        let text = text.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+        plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
+        Ok(Some((path, text)))
+    }
+}
+
+/// Puts changes in force, and then into the file.
+fn put_and_save(
+    answer: impl FnOnce() -> Result<ApplyReport, ClientError>,
+    file: Option<(&Path, String)>,
+) -> Result<(), Failure> {
+    report(answer())?;
+    let Some((path, text)) = file else {
+        return Ok(());
+    };
+    write_file(path, &text, true).map_err(|error| {
+        let path = path.display();
+        Failure::Run(format!(
+            "in force, but not saved: cannot write {path}: {error}"
+        ))
+    })?;
+    print(&format!("saved: {}\n", path.display()))
 }
 
 /// `weir set`.
@@ -243,6 +360,7 @@ pub(crate) fn set(
     assignments: &[String],
     element: &Element,
     router: &RouterSocket,
+    save: &Save,
 ) -> Result<(), Failure> {
     let request = |assignment: &String| match component::of_element(assignment) {
         Some(path) => component::assignment(path, assignment),
@@ -258,7 +376,33 @@ pub(crate) fn set(
     let requests: Result<Vec<_>, String> = assignments.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
     let (socket, path) = target(assignments, element, router)?;
-    report(client::patch(&socket, &path, &requests))
+    let changes = own_changes(assignments, element, save, |text| {
+        weir_config::assignment(text)
+    })?;
+    let file = save.edited(&changes)?;
+    put_and_save(|| client::patch(&socket, &path, &requests), file)
+}
+
+/// The changes of a router's own configuration that are to be saved.
+fn own_changes(
+    texts: &[String],
+    element: &Element,
+    save: &Save,
+    change: impl Fn(&str) -> Result<Change, String>,
+) -> Result<Vec<Change>, Failure> {
+    let is_elsewhere =
+        element.fe.is_some() || texts.iter().any(|t| component::of_element(t).is_some());
+    match (&save.save, is_elsewhere) {
+        (None, _) => Ok(Vec::new()),
+        (Some(_), true) => Err(Failure::Usage(
+            "--save is for a router's own configuration; a control element keeps what it sets"
+                .to_owned(),
+        )),
+        (Some(_), false) => {
+            let changes: Result<_, _> = texts.iter().map(|text| change(text)).collect();
+            changes.map_err(Failure::Usage)
+        }
+    }
 }
 
 /// `weir unset`.
@@ -266,6 +410,7 @@ pub(crate) fn unset(
     paths: &[String],
     element: &Element,
     router: &RouterSocket,
+    save: &Save,
 ) -> Result<(), Failure> {
     let request = |path: &String| match component::of_element(path) {
         Some(path) => Ok(DeleteRequest {
@@ -279,7 +424,10 @@ pub(crate) fn unset(
     let requests: Result<Vec<_>, String> = paths.iter().map(request).collect();
     let requests = requests.map_err(Failure::Usage)?;
     let (socket, path) = target(paths, element, router)?;
-    report(client::delete_named(&socket, &path, &requests))
+    let deletion = |text: &str| weir_config::path(text).map(Change::block);
+    let changes = own_changes(paths, element, save, deletion)?;
+    let file = save.edited(&changes)?;
+    put_and_save(|| client::delete_named(&socket, &path, &requests), file)
 }
 
 /// `weir enable`.

@@ -17,8 +17,10 @@ mod journal;
 mod keys;
 mod lab;
 mod list;
+mod listening;
 mod log;
 mod manpage;
+mod numbers;
 mod observe;
 mod operator;
 mod output;
@@ -88,7 +90,8 @@ enum Command {
         /// The configuration
         config: PathBuf,
     },
-    /// Print components of a forwarding element, through its control element: edge1:ports.wan.rate
+    /// Print components of a running router (port.wan.rate), or through a control element those of a forwarding element
+    /// (edge1:ports.wan.rate)
     Get(component::GetArguments),
     /// Change or list routes of forwarding elements, through their control element
     ///
@@ -123,6 +126,9 @@ enum Command {
     Apply {
         /// The configuration; `-` is standard input
         config: PathBuf,
+        /// Take the earlier configuration back after this time, unless `yes` is typed
+        #[arg(long, value_name = "TIME", value_parser = configuration::time_to_confirm)]
+        confirm: Option<weir_base::Span>,
         #[command(flatten)]
         router: RouterSocket,
     },
@@ -132,12 +138,14 @@ enum Command {
     /// a forwarding element, and --fe edge1 a component of its configuration.
     ///
     /// All of them are put in force at once, between two packets, or none is. Disciplines keep
-    /// their state. The configuration file stays as it is: `weir apply` or SIGHUP takes the file
-    /// again.
+    /// their state. The configuration file stays as it is, and a restart, `weir apply` or SIGHUP takes the file
+    /// again, unless --save changes it too.
     Set {
         /// Components and their values; `weir diff` prints the paths
         #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
         changes: Vec<String>,
+        #[command(flatten)]
+        save: configuration::Save,
         #[command(flatten)]
         element: Element,
         #[command(flatten)]
@@ -147,11 +155,13 @@ enum Command {
     ///
     /// A port goes as with `weir apply`: the kernel forwards its traffic before it is closed. A
     /// discipline becomes the default one. All of it happens, or nothing. The configuration file
-    /// stays as it is.
+    /// stays as it is, unless --save changes it too.
     Unset {
         /// Ports and components: port.guest, port.wan.discipline, port.wan.rate
         #[arg(value_name = "PATH", required = true, add = complete::paths())]
         paths: Vec<String>,
+        #[command(flatten)]
+        save: configuration::Save,
         #[command(flatten)]
         element: Element,
         #[command(flatten)]
@@ -359,17 +369,23 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Check { config } => check(&config),
         Command::Diff { config, router } => configuration::diff(&config, &router.socket),
-        Command::Apply { config, router } => configuration::apply(&config, &router.socket),
+        Command::Apply {
+            config,
+            confirm,
+            router,
+        } => configuration::apply(&config, &router.socket, confirm),
         Command::Set {
             changes,
+            save,
             element,
             router,
-        } => configuration::set(&changes, &element, &router),
+        } => configuration::set(&changes, &element, &router, &save),
         Command::Unset {
             paths,
+            save,
             element,
             router,
-        } => configuration::unset(&paths, &element, &router),
+        } => configuration::unset(&paths, &element, &router, &save),
         Command::Enable { router } => configuration::enable(&router.socket),
         Command::Show(arguments) => show::run(&arguments),
         Command::Capture(arguments) => capture::run(arguments),

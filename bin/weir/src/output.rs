@@ -6,8 +6,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use weir_live::hangup;
@@ -129,6 +132,34 @@ pub(crate) fn rendered(help: &clap::Error) -> String {
         true => page.ansi().to_string(),
         false => page.to_string(),
     }
+}
+
+/// Writes a file whole or not at all. Everybody may read a new one: the service has a user of its own.
+pub(crate) fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
+    let target = fs::canonicalize(path); // a link stays one
+    let target = target.as_deref().unwrap_or(path);
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let mut options = OpenOptions::new();
+    let written = options
+        .write(true)
+        .create_new(true)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            let old = fs::metadata(target).map(|old| old.permissions());
+            file.set_permissions(old.unwrap_or_else(|_| Permissions::from_mode(0o644)))?;
+            file.sync_all()
+        })
+        .and_then(|()| match overwrite {
+            true => fs::rename(&beside, target),
+            // Unlike a rename, a link never replaces a file.
+            false => fs::hard_link(&beside, target).and_then(|()| fs::remove_file(&beside)),
+        });
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
 }
 
 #[cfg(test)]

@@ -347,3 +347,73 @@ fn a_bridge_without_a_bridge_of_the_kernel_warns() {
     assert!(bench.log().contains("no fail-open"), "{}", bench.log());
     assert!(ask(&bench, &["show", "routes"]).len() > 1);
 }
+
+/// Runs `weir apply --confirm` on this configuration with this answer, and returns its exit code and what it said.
+fn confirm(bench: &Bench, config: &str, time: &str, answer: &str) -> (Option<i32>, String) {
+    let file = bench.folder.join("confirmed.toml");
+    fs::write(&file, config).unwrap();
+    let mut apply = bench
+        .command()
+        .args(["apply", file.to_str().unwrap(), "--confirm", time])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = apply.stdin.take().unwrap();
+    input.write_all(answer.as_bytes()).unwrap();
+    let held = answer.is_empty().then_some(input); // otherwise its end is the answer
+    let output = apply.wait_with_output().unwrap();
+    drop(held);
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_configuration_that_nobody_confirms_is_taken_back() {
+    let Some(bench) = bench("") else { return };
+    let before = ask(&bench, &["show", "config"]);
+    assert!(
+        before.contains("[port.wan]\n") && before.contains("rate = \"1 Mbit\""),
+        "{before}"
+    );
+    assert_eq!(diff(&bench, &before), Some(0), "{before}");
+    let other = before.replace("rate = \"1 Mbit\"", "rate = \"2 Mbit\"");
+    for (time, answer) in [("1 s", ""), ("60 s", "no\n")] {
+        let (code, said) = confirm(&bench, &other, time, answer);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(
+            said.contains("the earlier configuration is in force again"),
+            "{said}"
+        );
+        assert_eq!(diff(&bench, &before), Some(0));
+    }
+    assert_eq!(confirm(&bench, &other, "60 s", "yes\n").0, Some(0));
+    assert_eq!(ask(&bench, &["get", "port.wan.rate"]), "2 Mbit\n");
+    assert!(ask(&bench, &["get", "port.wan"]).contains("port.wan.interface: "));
+    let unknown = bench.weir(&["get", "port.wan.rat"]);
+    let why = String::from_utf8(unknown.stderr).unwrap();
+    assert!(why.contains("did you mean `port.wan.rate`?"), "{why}");
+}
+
+#[test]
+fn what_is_set_can_be_saved() {
+    let Some(bench) = bench("") else { return };
+    let file = bench.folder.join("saved.toml");
+    let config = ask(&bench, &["show", "config"]);
+    fs::write(&file, format!("# my box\n{config}")).unwrap();
+    let save = format!("--save={}", file.display());
+    ask(&bench, &["set", &save, "port.wan.rate=\"3 Mbit\""]);
+    let saved = fs::read_to_string(&file).unwrap();
+    assert!(
+        saved.starts_with("# my box\n") && saved.contains("rate = \"3 Mbit\""),
+        "{saved}"
+    );
+    assert_eq!(diff(&bench, &saved), Some(0));
+    // A refused change is saved nowhere.
+    let refused = bench.weir(&["set", &save, "port.wan.rate=\"0.1 bit\""]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&file).unwrap(), saved);
+    ask(&bench, &["unset", &save, "port.wan.rate"]);
+    assert_eq!(diff(&bench, &fs::read_to_string(&file).unwrap()), Some(0));
+}

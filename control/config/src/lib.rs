@@ -5,6 +5,8 @@
 //! here; the logical functional blocks validate the changes, and [`Document::locate`] finds the line of
 //! a change that they refuse.
 
+mod edit;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -13,6 +15,8 @@ use toml::de::DeTable;
 use toml_edit::{Array, Document as Toml, Item, Key, TableLike, Value};
 use weir_base::setting::Scalar;
 use weir_model::{Change, ComponentPath, Fault};
+
+pub use edit::{as_file, edited};
 
 /// A configuration file, read.
 #[derive(Clone, Debug)]

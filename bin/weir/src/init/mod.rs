@@ -6,9 +6,7 @@
 mod choice;
 mod draft;
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use weir_base::Rate;
@@ -16,7 +14,7 @@ use weir_live::kernel::inventory;
 
 use self::choice::Choice;
 use self::draft::{Rates, Source};
-use crate::output::{note, print};
+use crate::output::{note, print, write_file};
 use crate::{Failure, configuration};
 
 /// Arguments of `weir init`.
@@ -111,7 +109,13 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
         .doubts;
     match arguments.out() {
         None => print(&text)?,
-        Some(path) => write(path, &text, arguments.force)?,
+        Some(path) => {
+            let written = write_file(path, &text, arguments.force);
+            written.map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => exists(path),
+                _ => Failure::Run(format!("cannot write {}: {error}", path.display())),
+            })?;
+        }
     }
     report(&choice, draft::source(&choice, rates), &doubts);
     next(arguments.out());
@@ -182,35 +186,4 @@ fn exists(path: &Path) -> Failure {
         "{}: it exists, and is not overwritten; --force overwrites it",
         path.display()
     ))
-}
-
-/// Writes the file whole or not at all. Everybody may read it: the service has a user of its own.
-fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::Run(format!("cannot write {}: {error}", path.display()));
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let mut options = OpenOptions::new();
-    let written = options
-        .write(true)
-        .create_new(true)
-        .open(&beside)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.set_permissions(Permissions::from_mode(0o644))?;
-            file.sync_all()
-        })
-        .and_then(|()| match overwrite {
-            true => fs::rename(&beside, path),
-            // Unlike a rename, a link never replaces a file.
-            false => fs::hard_link(&beside, path).and_then(|()| fs::remove_file(&beside)),
-        });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        match error.kind() {
-            io::ErrorKind::AlreadyExists => exists(path),
-            _ => failed(error),
-        }
-    })
 }

@@ -6,8 +6,6 @@ mod cells;
 mod query;
 mod tables;
 
-pub(crate) use cells::elapsed;
-
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -20,7 +18,7 @@ use weir_model::{Class, Value};
 use weir_northbound::{api, client};
 
 use crate::output::{print, print_json, print_json_to_reader, print_own, print_to_reader};
-use crate::{Element, Failure, RouterSocket};
+use crate::{Element, Failure, RouterSocket, configuration};
 
 /// Time between the two samples for a rate.
 const RATE_OVER: Duration = Duration::from_millis(500);
@@ -33,8 +31,8 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArguments {
     /// The table
-    #[arg(value_name = "TABLE", value_parser = tables())]
-    table: &'static Class,
+    #[arg(value_name = "TABLE", value_parser = subjects())]
+    subject: Subject,
     #[command(flatten)]
     element: Element,
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
@@ -49,17 +47,33 @@ pub(crate) struct ShowArguments {
     router: RouterSocket,
 }
 
-/// Every table by its name.
-fn tables() -> impl TypedValueParser<Value = &'static Class> {
+/// A table, or the configuration.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Table(&'static Class),
+    Config,
+}
+
+/// The name of the configuration, which is no table.
+const CONFIG: &str = "config";
+
+/// The configuration, and every table by its name.
+fn subjects() -> impl TypedValueParser<Value = Subject> {
     let named = |class: &&Class| PossibleValue::new(class.name).help(class.about);
     let all: Vec<&'static Class> = classes()
         .into_iter()
         .chain(TABLES.iter().copied())
         .collect();
-    let names = PossibleValuesParser::new(all.iter().map(named));
+    let about = "The configuration in force, every default spelt out, as `weir apply` takes it";
+    let config = PossibleValue::new(CONFIG).help(about);
+    let names = PossibleValuesParser::new([config].into_iter().chain(all.iter().map(named)));
     names.try_map(move |name| {
         let found = all.iter().find(|class| class.name == name);
-        found.copied().ok_or("is no table")
+        match (found, name.as_str()) {
+            (_, CONFIG) => Ok(Subject::Config),
+            (Some(class), _) => Ok(Subject::Table(class)),
+            (None, _) => Err("is no table"),
+        }
     })
 }
 
@@ -90,38 +104,53 @@ fn period(text: &str) -> Result<Duration, String> {
 
 /// `weir show`.
 pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
+    let table = match arguments.subject {
+        Subject::Table(table) => table,
+        Subject::Config => {
+            let components = configuration::shown_in_force(&arguments.element, &arguments.router)?;
+            return match arguments.json {
+                true => print_json(&components),
+                false => print(&weir_config::as_file(&components)),
+            };
+        }
+    };
     let query = arguments.query.0.iter();
     let query = query.map(|(name, text)| (*name, Scalar::Text(text.clone())));
     let query: Vec<_> = query.collect();
     let query = query.iter().map(|(name, text)| (*name, text));
-    let query = Settings::check(arguments.table.query, query)
-        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", arguments.table.name)))?;
+    let query = Settings::check(table.query, query)
+        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", table.name)))?;
     match arguments.watch {
-        Some(period) => watch(arguments, &query, period),
-        None => once(arguments, &query),
+        Some(period) => watch(arguments, table, &query, period),
+        None => once(arguments, table, &query),
     }
 }
 
-fn once(arguments: &ShowArguments, query: &Settings) -> Result<(), Failure> {
-    let first = take(arguments)?;
+fn once(arguments: &ShowArguments, table: &'static Class, query: &Settings) -> Result<(), Failure> {
+    let first = take(arguments, table)?;
     if arguments.json {
         return print_json(&first.answer);
     }
-    let (before, now) = match has_rates(arguments.table, &first) {
+    let (before, now) = match has_rates(table, &first) {
         true => {
             std::thread::sleep(RATE_OVER);
-            (Some(first), take(arguments)?)
+            (Some(first), take(arguments, table)?)
         }
         false => (None, first),
     };
-    print(&tables::text(arguments.table, &now, before.as_ref(), query))
+    print(&tables::text(table, &now, before.as_ref(), query))
 }
 
-fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Result<(), Failure> {
+fn watch(
+    arguments: &ShowArguments,
+    table: &'static Class,
+    query: &Settings,
+    period: Duration,
+) -> Result<(), Failure> {
     let redraw = !arguments.json && io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
     loop {
-        let now = take(arguments)?;
+        let now = take(arguments, table)?;
         if redraw {
             print_own(REDRAW)?;
         }
@@ -131,7 +160,7 @@ fn watch(arguments: &ShowArguments, query: &Settings, period: Duration) -> Resul
                 print_json_to_reader(&text)?
             }
             false => {
-                let text = tables::text(arguments.table, &now, before.as_ref(), query);
+                let text = tables::text(table, &now, before.as_ref(), query);
                 print_to_reader(&format!("{text}\n"))?
             }
         };
@@ -159,8 +188,7 @@ fn has_rates(class: &Class, sample: &Sample) -> bool {
 }
 
 /// Queries the router.
-fn take(arguments: &ShowArguments) -> Result<Sample, Failure> {
-    let class = arguments.table;
+fn take(arguments: &ShowArguments, class: &'static Class) -> Result<Sample, Failure> {
     let (socket, prefix) = match is_of_control_element(class) {
         true => (arguments.router.of_control_element(), String::new()),
         false => arguments.element.target(&arguments.router),

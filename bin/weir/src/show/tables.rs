@@ -6,7 +6,8 @@ use weir_model::Value;
 use weir_model::class::{Cell, Class, Component, Form, Type};
 
 use super::Sample;
-use super::cells::{elapsed, is_number, written};
+use super::cells::{is_number, written};
+use crate::numbers::elapsed;
 use crate::table::Column as Side;
 use crate::table::Table;
 
@@ -331,7 +332,7 @@ wan   eth1       up      95 Mbit  fq_codel    +24 B, at least 84 B       500    
 
 Since the start, 1 min 0 s ago:
 PORT  IN PACKETS  IN BYTES  OUT PACKETS  OUT BYTES  KERNEL'S OWN  OWN DROPPED  RING LOST  REFUSED
-wan         1015   10.0 kB         1015    10.0 kB          1015         1015          0        0
+wan        1,015   10.0 kB        1,015    10.0 kB         1,015        1,015          0        0
 
 Chains of this machine's netfilter rules that transit bypasses: 2 (`weir show netfilter`).
 ";

@@ -1,0 +1,129 @@
+//! Configuration files that are written: one for a configuration in force, and one with single components changed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use toml_edit::{DocumentMut, Item, Key, Table, TableLike, value};
+use weir_base::setting::Scalar;
+use weir_model::Change;
+
+use crate::path;
+
+/// A configuration file for components by their paths, as a router shows them.
+pub fn as_file(components: &BTreeMap<String, String>) -> String {
+    let mut sections: BTreeMap<String, Vec<(String, &String)>> = BTreeMap::new();
+    for (name, value) in components {
+        let path = path(name).unwrap_or_default();
+        let last = path
+            .segments()
+            .last()
+            .map(|last| Key::new(*last).to_string());
+        let section = path.parent().to_string();
+        let own = sections.entry(section).or_default();
+        own.push((last.unwrap_or_default(), value));
+    }
+    let mut text = String::new();
+    for (section, components) in &sections {
+        if !section.is_empty() {
+            let _ = writeln!(text, "\n[{section}]");
+        }
+        for (name, value) in components {
+            let _ = writeln!(text, "{name} = {}", toml_edit::Value::from(value.as_str()));
+        }
+    }
+    text
+}
+
+/// A configuration file with these components set; those without a value are deleted. Comments stay.
+pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+    for change in changes {
+        let names = change.path.segments();
+        let Some((last, above)) = names.split_last() else {
+            continue;
+        };
+        let mut table: &mut dyn TableLike = document.as_table_mut();
+        for name in above {
+            if !table.contains_key(name) {
+                let mut section = Table::new();
+                section.set_implicit(true); // no header of its own above `[port.wan]`
+                table.insert(name, Item::Table(section));
+            }
+            let found = table.get_mut(name).and_then(Item::as_table_like_mut);
+            table = found.ok_or_else(|| format!("`{name}` has a value, and no components"))?;
+        }
+        match &change.value {
+            None => drop(table.remove(last)),
+            Some(scalar) => put(table, last, scalar),
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Puts a value in the place of the old one, whose comment stays.
+fn put(table: &mut dyn TableLike, name: &str, scalar: &Scalar) {
+    let mut new = match scalar {
+        Scalar::Text(text) => value(text.as_str()),
+        Scalar::Integer(number) => value(*number),
+        Scalar::Real(number) => value(*number),
+        Scalar::Flag(flag) => value(*flag),
+    };
+    let old = table.get(name).and_then(Item::as_value);
+    if let (Some(old), Some(new)) = (old, new.as_value_mut()) {
+        *new.decor_mut() = old.decor().clone();
+    }
+    table.insert(name, new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, assignment};
+
+    #[test]
+    fn a_file_of_components_is_read_as_these_components() {
+        let components = [
+            ("mode", "routed"),
+            ("port.\"eth0.100\".rate", "5 Mbit"),
+            ("port.wan.discipline.kind", "fifo"),
+            ("port.wan.interface", "say \"b0\""),
+        ];
+        let components = components.map(|(path, value)| (path.to_owned(), value.to_owned()));
+        let text = as_file(&BTreeMap::from(components.clone()));
+        let document = Document::parse("f", &text).unwrap();
+        let read = document.changes().iter().map(|change| {
+            let Some(Scalar::Text(value)) = &change.value else {
+                panic!("{change:?}")
+            };
+            (change.path.to_string(), value.clone())
+        });
+        let read: BTreeMap<_, _> = read.collect();
+        assert_eq!(read, BTreeMap::from(components), "{text}");
+    }
+
+    #[test]
+    fn comments_and_the_order_stay() {
+        let text = "# my box\n[port.wan]\ninterface = \"b0\"\nrate = \"20 Mbit\" # the contract\n\
+                    discipline = { kind = \"fifo\", limit = 10 }\n";
+        let changes: Vec<Change> = [
+            "port.wan.rate=\"50 Mbit\"",
+            "port.wan.discipline.limit=20",
+            "port.lan.interface=a0",
+        ]
+        .map(|text| assignment(text).unwrap())
+        .into();
+        let edited = edited(text, &changes).unwrap();
+        let expected = "# my box\n[port.wan]\ninterface = \"b0\"\nrate = \"50 Mbit\" # the contract\n\
+                        discipline = { kind = \"fifo\", limit = 20 }\n\n[port.lan]\ninterface = \"a0\"\n";
+        assert_eq!(edited, expected);
+        let gone = super::edited(&edited, &[Change::block(path("port.lan").unwrap())]).unwrap();
+        assert!(!gone.contains("lan"), "{gone}");
+        let through = super::edited(text, &[assignment("port.wan.rate.x=1").unwrap()]);
+        assert_eq!(
+            through.unwrap_err(),
+            "`rate` has a value, and no components"
+        );
+    }
+}
