@@ -39,6 +39,8 @@ enum What {
     Loads,
     /// Results of papers that can be reproduced
     Results,
+    /// Every key of a scenario file, with examples, as a page in Markdown
+    ScenarioKeys,
     /// The JSON Schema of scenario files
     Schema,
     /// Every reason for which a packet can be dropped, and what to do about it, as a page in Markdown
@@ -99,6 +101,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
             pages::configuration::ce_markdown,
             pages::configuration::ce_json,
         ),
+        What::ScenarioKeys => (pages::scenario::markdown, pages::scenario::json),
         What::Api => (pages::api::markdown, pages::api::json),
         What::Metrics => (pages::metrics::markdown, pages::metrics::json),
         What::Prometheus => (pages::prometheus::markdown, pages::prometheus::json),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::eventually;
+use common::{commands, eventually};
 
 fn weir(arguments: &[&str], out: impl Into<Stdio>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
@@ -257,4 +257,38 @@ fn a_command_that_waits_ends_with_its_reader() {
         assert_eq!((code, &said[..]), (Some(0), ""), "{command:?}");
     }
     drop(answered); // it has up to four connections, which end with the test
+}
+
+/// The commands of the researcher's first hour, as they stand on the page.
+#[test]
+fn the_first_hour_of_a_researcher() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/research.md");
+    let commands = commands(&fs::read_to_string(page).unwrap());
+    let folder = folder("research");
+    let binaries = Path::new(env!("CARGO_BIN_EXE_weir")).parent().unwrap();
+    // Debian's own Python has Debian's pandas.
+    let path = format!("{}:/usr/bin:/bin", binaries.display());
+    let output = Command::new("timeout")
+        .args(["300", "sh", "-eu", "-c", &commands])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    println!("{said}{errors}");
+    if errors.contains("No module named 'pandas'") {
+        println!("skipped: pandas is not installed (apt install python3-pandas)");
+        return;
+    }
+    assert!(output.status.success(), "{:?}", output.status);
+    // The greatest load is the last line of the first table.
+    let line = said.lines().find(|line| line.starts_with("16 ")).unwrap();
+    let delays: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .map(|x| x.parse().unwrap())
+        .collect();
+    assert!(delays[0] > 5.0 * delays[1], "{line}");
+    assert!(said.contains("triple_fair"), "{said}");
 }

@@ -254,6 +254,7 @@ fn golden_reference_pages() {
         ("ce-configuration", "docs/ce-configuration.md"),
         ("api", "docs/http-api.md"),
         ("metrics", "docs/metrics.md"),
+        ("scenario-keys", "docs/scenarios.md"),
         ("prometheus", "docs/prometheus.md"),
         ("drops", "docs/drop-reasons.md"),
         ("dashboard", "packaging/grafana/weir.json"),

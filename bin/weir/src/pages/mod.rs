@@ -7,6 +7,7 @@ pub(crate) mod drops;
 pub(crate) mod kernel;
 pub(crate) mod metrics;
 pub(crate) mod prometheus;
+pub(crate) mod scenario;
 
 /// The text of a table cell: `|` is escaped, and a line break becomes a space.
 fn cell(text: &str) -> String {
