@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Router, eventually};
+use common::{Router, as_it_stands, eventually};
 use weir_benches::testbed::run;
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
@@ -680,4 +680,26 @@ fn vlans_and_gre_tunnels_carry_packets_of_hosts_with_offloads_up_to_the_mtu() {
         });
         assert!(ping(1495).is_ok());
     }
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    if let Err(error) = Namespace::new() {
+        println!("skipped: no network namespaces here ({error})");
+        return;
+    }
+    let output = as_it_stands("docs/fpf-tutorial.md");
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{:?}", output.status);
+    // The vectors by b and by d; what c has encapsulated; what b and then d have forwarded.
+    for line in [
+        "video  0000       2  c b a",
+        "c to a  0101       2  c d a",
+        "video       20  ",
+    ] {
+        assert!(said.contains(line), "{line}");
+    }
+    let forwarded = said.lines().filter(|line| *line == "forwarded       20");
+    assert_eq!(forwarded.count(), 2);
 }

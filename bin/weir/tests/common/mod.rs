@@ -327,6 +327,50 @@ impl Deref for Bench {
     }
 }
 
+/// Runs the commands of a page, in namespaces that nobody else sees.
+pub(crate) fn as_it_stands(page: &str) -> Output {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let commands = commands(&fs::read_to_string(format!("{root}/{page}")).unwrap());
+    let folder = env!("CARGO_BIN_EXE_weir").strip_suffix("/weir").unwrap();
+    // Own folders: the page uses names that another one on this machine may have, too. The program may be below one of
+    // them.
+    let script = format!(
+        "mount -t tmpfs none /run && mkdir /run/bin && mount --bind {folder} /run/bin\n\
+         mount -t tmpfs none /tmp\nexport PATH=/run/bin:$PATH\n{commands}"
+    );
+    let apart = [
+        "--mount",
+        "--net",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+    ];
+    Command::new("timeout")
+        .args(["120", "unshare"])
+        .args(apart)
+        .args(["bash", "-eu", "-c", &script])
+        .current_dir(root)
+        .env_remove("WEIR_SOCKET")
+        .output()
+        .unwrap()
+}
+
+/// The commands of a page: everything between "```sh" and "```".
+pub(crate) fn commands(page: &str) -> String {
+    let mut commands = String::new();
+    let mut is_inside = false;
+    for line in page.lines() {
+        match (is_inside, line) {
+            (false, "```sh") => is_inside = true,
+            (true, "```") => is_inside = false,
+            (true, line) => commands += &format!("{line}\n"),
+            (false, _) => {}
+        }
+    }
+    commands
+}
+
 pub(crate) fn kill(process: u32, signal: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{signal}"), &process.to_string()])
