@@ -172,7 +172,7 @@ const COLUMNS: &[Column<ProcessRow>] = &[
         .about(
             "Time for which the forwarding thread was ready but had no processor: other programs hold up every packet.",
         )
-        .shown(&[Cell::new("WAITED FOR A PROCESSOR").form(Form::Elapsed)])
+        .shown(&[Cell::new("PROCESSOR WAIT").form(Form::Elapsed)])
         .read(|process| process.processor_wait_s.into()),
     component(20, "created", PACKET_COUNTER, "12")
         .about(

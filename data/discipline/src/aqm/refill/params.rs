@@ -53,8 +53,8 @@ is meant, or nothing would be kept back. It says that n counts from the last dro
 because rho_a stays near rho_b. \"set\" is ours, and the default, because the queue cannot come to a stand
 with it. n counts packets that left: with arrivals instead, the queue would run empty between two drops. A
 hold for certain is not drawn, and takes no work until rho_a changes. An arrival that finds the limit
-restarts n as well. `lifetime` and `silence` are ours. With `hold` off nothing is held, and a `threshold` of 0 drops by rho_a
-whatever waits: RED's drops, moved to the ingress.
+restarts n as well. `lifetime` and `silence` are ours. With `hold` off nothing is held, and a `threshold`
+of 0 drops by rho_a whatever waits: RED's drops, moved to the ingress.
 
 An attacker who congests the far link makes every ingress hold. With `count_resets = \"drop\"` a quiet one,
 where few packets come, may keep each until `threshold` others have come behind it, or the probability
