@@ -101,7 +101,7 @@ impl ShortestPaths {
         let (ways, ends): (Vec<_>, Vec<_>) =
             ports.partition(|(_, peer)| self.graph.nodes[*peer].forwards);
         let nodes = 0..self.graph.nodes.len();
-        let by_ways = nodes.map(|to| self.first_hops_by(&ways, node, to));
+        let by_ways = nodes.map(|to| self.first_hops_by(ways.iter().copied(), node, to));
         let mut all: Vec<FirstHops> = by_ways.collect();
         for (port, peer) in ends.into_iter().filter(|(_, peer)| *peer != node) {
             let first = &mut all[peer];
@@ -119,16 +119,21 @@ impl ShortestPaths {
     /// The first hops from `node` to another one; none leads to itself. The work is that of looking at its ports.
     pub fn first_hops_to(&self, node: usize, to: usize) -> FirstHops {
         let ports = self.graph.nodes[node].peers.iter().copied();
-        self.first_hops_by(&ports.enumerate().collect::<Vec<_>>(), node, to)
+        self.first_hops_by(ports.enumerate(), node, to)
     }
 
     /// The same, by these ports with their peers.
-    fn first_hops_by(&self, ports: &[(usize, usize)], node: usize, to: usize) -> FirstHops {
+    fn first_hops_by(
+        &self,
+        ports: impl Iterator<Item = (usize, usize)>,
+        node: usize,
+        to: usize,
+    ) -> FirstHops {
         let mut first = FirstHops::default();
         if to == node {
             return first;
         }
-        for &(port, peer) in ports {
+        for (port, peer) in ports {
             let hops = match self.distances[peer].get(to) {
                 _ if peer == to => 1,
                 None | Some(&UNREACHABLE) => continue,

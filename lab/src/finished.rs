@@ -5,8 +5,8 @@
 //!                                             {"point":3,"events":80977,"run":{"seed":3, ..
 //! ```
 //!
-//! The name has a hash of the program, of all points and of the captures: whoever changes one begins anew. A line that the end of the
-//! process has cut is no run. The files go when the report is written. Runs with captures are not kept.
+//! The name has a hash of the program, of all points and of the captures: whoever changes one begins anew. A line that the
+//! end of the process has cut is no run. The files go when the report is written. Runs with captures are not kept.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

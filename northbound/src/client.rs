@@ -223,6 +223,12 @@ pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientEr
     ask(socket, &Question::of(Method::GET, path))
 }
 
+/// The components that the router on `socket` has in force, by their paths; `prefix` leads to a forwarding element of a
+/// control element.
+pub fn configuration(socket: &Path, prefix: &str) -> Result<BTreeMap<String, String>, ClientError> {
+    get(socket, &format!("{prefix}/v1/config"))
+}
+
 /// Sends `PUT path` with a text to the router on `socket`.
 pub fn put<T: DeserializeOwned>(socket: &Path, path: &str, text: String) -> Result<T, ClientError> {
     let question = Question {

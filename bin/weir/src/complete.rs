@@ -109,8 +109,7 @@ fn of_configuration(
 ) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
         let socket = std::env::var_os("WEIR_SOCKET").unwrap_or_else(|| SOCKET_DEFAULT.into());
-        let config: Option<BTreeMap<String, String>> =
-            client::get(&PathBuf::from(socket), "/v1/config").ok();
+        let config = client::configuration(&PathBuf::from(socket), "");
         let found = complete(&config.unwrap_or_default(), &current.to_string_lossy());
         found.into_iter().map(CompletionCandidate::new).collect()
     })

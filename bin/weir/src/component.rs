@@ -1,4 +1,5 @@
-//! `weir get` and `weir watch`: components and events of forwarding elements, through their control element.
+//! `weir get` and `weir watch`: components of a router's configuration, and components and events of forwarding elements
+//! through their control element.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -96,17 +97,17 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
 /// The components of a router's configuration at or below a path; a single one is its value.
 fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
     let path = weir_config::path(path).map_err(Failure::Usage)?.to_string();
-    let in_force = client::get(socket, "/v1/config").map_err(|e| {
+    let in_force = client::configuration(socket, "").map_err(|e| {
         let of_fe =
             "a component of a forwarding element begins with its name, like edge1:ports.wan.rate";
         Failure::Run(format!("{e}; {of_fe}"))
     })?;
-    let mut components: BTreeMap<String, String> = in_force;
     let below = format!("{path}.");
-    let known: Vec<String> = components.keys().cloned().collect();
-    components.retain(|name, _| *name == path || name.starts_with(&below));
+    let (components, others): (BTreeMap<_, _>, BTreeMap<_, _>) = in_force
+        .into_iter()
+        .partition(|(name, _)| *name == path || name.starts_with(&below));
     if components.is_empty() {
-        let near = did_you_mean(nearest(&path, known.iter().map(String::as_str)));
+        let near = did_you_mean(nearest(&path, others.keys().map(String::as_str)));
         return Err(Failure::Usage(format!(
             "there is no component `{path}`{near}"
         )));

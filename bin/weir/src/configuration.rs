@@ -1,4 +1,4 @@
-//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`, `weir unset`.
+//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`, `weir unset`; and saving what is set.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -223,7 +223,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// `weir diff`; like diff(1) it exits with 1 if there is a difference.
 pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?.plan;
-    let in_force = in_force(socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
+    let in_force = client::configuration(socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());
     for line in &differences {
         print(&format!("{}\n", one_line(line)))?;
@@ -234,22 +234,17 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The configuration that a router has in force, by the paths of its components.
-fn in_force(socket: &Path, prefix: &str) -> Result<BTreeMap<String, String>, ClientError> {
-    client::get(socket, &format!("{prefix}/v1/config"))
-}
-
 /// The components of `weir show config`.
 pub(crate) fn shown_in_force(
     element: &Element,
     router: &RouterSocket,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let (socket, prefix) = element.target(router);
-    in_force(&socket, &prefix).map_err(|e| Failure::Run(e.to_string()))
+    client::configuration(&socket, &prefix).map_err(|e| Failure::Run(e.to_string()))
 }
 
-/// `weir apply`. With `confirm` the earlier configuration comes back unless somebody says in this time that the new one
-/// is good: whoever has locked himself out need not do anything.
+/// `weir apply`. With `confirm` the earlier configuration comes back unless the operator types `yes` in this time: who is
+/// locked out need not do anything.
 pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that messages with line numbers name this file.
@@ -262,7 +257,7 @@ pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result
             "--confirm reads the answer from standard input, so the configuration must be a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let before = in_force(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
+    let before = client::configuration(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
     // From here on a signal, as at the end of an SSH connection, is an answer too.
     let interrupted = weir_lab::interrupt_flag().map_err(|e| Failure::Run(e.to_string()))?;
     report(client::put(socket, "/v1/config", text))?;

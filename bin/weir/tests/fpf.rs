@@ -684,14 +684,9 @@ fn vlans_and_gre_tunnels_carry_packets_of_hosts_with_offloads_up_to_the_mtu() {
 
 #[test]
 fn the_tutorial_does_what_it_says() {
-    if let Err(error) = Namespace::new() {
-        println!("skipped: no network namespaces here ({error})");
+    let Some(said) = as_it_stands("docs/fpf-tutorial.md") else {
         return;
-    }
-    let output = as_it_stands("docs/fpf-tutorial.md");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{:?}", output.status);
+    };
     // The vectors by b and by d; what c has encapsulated; what b and then d have forwarded.
     for line in [
         "video  0000       2  c b a",

@@ -20,6 +20,7 @@ use weir_forces::wire::Id;
 use weir_forces::wire::header::{Ack, Execution};
 use weir_live::clock::{self, go_first};
 use weir_live::namespace::raise_file_limit;
+use weir_live::thread_times;
 use weir_live::tml::{Common, Link, Local, Outgoing, Sent};
 
 use super::lines::{Line, requests, say};
@@ -27,7 +28,6 @@ use super::message;
 use super::plan::FES_MAX;
 use super::sessions::{CeReport, Channel, memory_bytes};
 use crate::statistics::percentile;
-use weir_live::thread_times;
 
 /// Inputs from all links that may wait.
 const INPUTS_MAX: usize = 256;

@@ -21,6 +21,7 @@ use weir_base::Span;
 use weir_forces::wire::Id;
 use weir_live::clock::{go_first, thread_cpu_time};
 use weir_live::namespace::raise_file_limit;
+use weir_live::thread_times;
 use weir_live::tml::tcp_udp::TcpUdp;
 use weir_live::tml::{Common, Incoming, Limits, Link, Listener, Local, Outgoing, Sent, TmlError};
 
@@ -28,7 +29,6 @@ use super::lines::{Line, requests, say};
 use super::message;
 use super::plan::FES_MAX;
 use super::sessions::OPEN;
-use weir_live::thread_times;
 
 /// Events of an FE that may wait between the two threads.
 const WAITING_MAX: usize = 64;

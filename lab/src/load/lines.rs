@@ -20,10 +20,10 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
+use weir_live::thread_times::ThreadTimes;
 
 use super::sessions::CeReport;
 use super::tally::FeReport;
-use weir_live::thread_times::ThreadTimes;
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weir_forces::wire::Id;
+use weir_live::thread_times::ThreadTimes;
 use weir_live::tml::identity::{Certificate, Identity, Pins, generate};
 use weir_live::tml::{Pinned, Security, Transport};
 
 use super::message::CE;
-use weir_live::thread_times::ThreadTimes;
 
 /// Without certificates, among processes of one load test on loopback.
 pub(super) const OPEN: Security = Security {

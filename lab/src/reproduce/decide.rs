@@ -45,7 +45,7 @@ pub(super) fn decide(
 ) -> ClaimReport {
     let read = verdict_of(paper, claim, measured, None);
     let mut evidence = read.evidence.clone();
-    let mut others = Vec::new();
+    let (mut as_printed, mut otherwise) = (None, Vec::new());
     for OtherReading { name, reading } in &paper.columns {
         let Some(measured) = measured.column(*reading) else {
             continue;
@@ -55,11 +55,11 @@ pub(super) fn decide(
         if other.verdict == Verdict::Missing {
             evidence += &format!("; {name}: {}", other.evidence);
         }
-        others.push((name.as_str(), *reading, other.verdict));
+        match reading {
+            Reading::Printed => as_printed = Some(other.verdict),
+            _ => otherwise.push((name.as_str(), other.verdict)),
+        }
     }
-    let as_printed = others.iter().find(|(_, r, _)| *r == Reading::Printed);
-    let as_printed = as_printed.map(|(.., verdict)| *verdict);
-    others.retain(|(_, reading, _)| *reading != Reading::Printed);
     let kind = match (claim.calibrated, read.values, read.verdict) {
         (true, ..) => Kind::Calibrated,
         (false, 0, Verdict::NotRun | Verdict::Missing) | (false, 1.., _) => Kind::Measured,
@@ -78,10 +78,7 @@ pub(super) fn decide(
         text: &claim.text,
         verdict: read.verdict,
         as_printed,
-        otherwise: others
-            .into_iter()
-            .map(|(name, _, verdict)| (name, verdict))
-            .collect(),
+        otherwise,
         calibrated: claim.calibrated,
         kind,
         evidence,

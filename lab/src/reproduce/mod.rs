@@ -21,7 +21,8 @@
 //!
 //! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some of its
 //! rows. Each claim then has several verdicts: one for the paper as read, with the calibrated values, one for the
-//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows are shown, but not counted.
+//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows are
+//! shown, but not counted.
 
 mod afan_eccm;
 mod bar;

@@ -12,8 +12,8 @@
 //!   without a dot;
 //! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
 //! - on TCP: it has the token in a header, which another site cannot set without permission (CORS), and nobody gets that
-//!   permission here. Without the token it can read the files of the page and the description of the interface, which are the same for
-//!   every router, and the metrics, which have no addresses, routes or settings.
+//!   permission here. Without the token it can read the files of the page and the description of the interface, which are
+//!   the same for every router, and the metrics, which have no addresses, routes or settings.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
