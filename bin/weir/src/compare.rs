@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use weir_base::Rate;
+use weir_lab::RunOptions;
 use weir_lab::compare::{self, Candidate, Chosen, Options, candidate, chosen};
 
-use crate::lab::{On, RunsArguments, check_writable, failure, source};
-use crate::output::{note, print, print_json};
+use crate::lab::{On, RunsArguments, check_writable, failure, source, written};
+use crate::output::{print, print_json};
 use crate::scenarios::Source;
 use crate::{Failure, complete};
 
@@ -30,7 +31,8 @@ pub(crate) struct CompareArguments {
     rate: Option<Rate>,
     #[command(flatten)]
     runs: RunsArguments,
-    /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder
+    /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder; until
+    /// then it has the finished runs, and the same command goes on with the others
     #[arg(long, value_name = "DIR", value_parser = crate::lab::folder)]
     out: Option<PathBuf>,
     /// Print the tables as JSON
@@ -50,7 +52,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         },
         rate: arguments.rate,
         both: arguments.runs.on == On::Both,
-        run: arguments.runs.options()?,
+        run: RunOptions {
+            keep: arguments.out.clone(),
+            ..arguments.runs.options()?
+        },
     };
     if let Some(folder) = &arguments.out {
         check_writable(folder)?;
@@ -61,9 +66,8 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         false => print(&compare::text(&comparison))?,
     }
     if let Some(folder) = &arguments.out {
-        for path in compare::write(&comparison, folder).map_err(failure)? {
-            note(&format!("written: {}", path.display()));
-        }
+        let files = compare::write(&comparison, folder).map_err(failure)?;
+        written(&files, folder)?;
     }
     Ok(())
 }

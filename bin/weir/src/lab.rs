@@ -137,10 +137,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         results.push(ran);
     }
     if let Some(folder) = &arguments.out {
-        for path in report::write(&results, folder).map_err(failure)? {
-            note(&format!("written: {}", path.display()));
-        }
-        weir_lab::forget(folder).map_err(|e| Failure::Run(e.to_string()))?;
+        written(&report::write(&results, folder).map_err(failure)?, folder)?;
     }
     match &results[..] {
         _ if !arguments.json => Ok(()),
@@ -185,6 +182,14 @@ pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
     let probe = folder.join(format!(".weir-{}", std::process::id()));
     std::fs::write(&probe, b"x").map_err(failed)?;
     std::fs::remove_file(&probe).map_err(failed)
+}
+
+/// Names the files of a report, and removes the finished runs in its folder, which it has now.
+pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
+    for file in files {
+        note(&format!("written: {}", file.display()));
+    }
+    weir_lab::forget(folder).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// `weir traffic`.

@@ -7,7 +7,7 @@ use weir_lab::reproduce::{self, Options};
 use weir_lab::{Habitat, RunOptions};
 
 use crate::Failure;
-use crate::lab::{check_writable, failure, jobs};
+use crate::lab::{check_writable, failure, jobs, written};
 use crate::output::{note, print, print_json};
 
 /// Arguments of `weir reproduce`.
@@ -31,7 +31,8 @@ pub(crate) struct ReproduceArguments {
     /// Relationships of autonomous systems (CAIDA serial-1; plain, .bz2 or .gz) for fpf; generated graphs if not given
     #[arg(long, value_name = "FILE")]
     graph: Option<PathBuf>,
-    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder
+    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder;
+    /// until then it has the finished runs, and the same command goes on with the others
     #[arg(long, value_name = "DIR", value_parser = crate::lab::folder)]
     out: Option<PathBuf>,
     /// Print the results as JSON instead of tables
@@ -48,6 +49,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
             runs: arguments.runs,
             jobs: arguments.jobs,
             progress: true,
+            keep: arguments.out.clone(),
             interrupt: weir_lab::interrupt_flag().map_err(failure)?,
             ..RunOptions::default()
         },
@@ -61,9 +63,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let reproduction = reproduce::run(&recipes, &options).map_err(failure)?;
     if let Some(folder) = &arguments.out {
-        for path in reproduce::write(&reproduction, folder).map_err(failure)? {
-            note(&format!("written: {}", path.display()));
-        }
+        let files = reproduce::write(&reproduction, folder).map_err(failure)?;
+        written(&files, folder)?;
     }
     match arguments.json {
         true => print_json(&reproduction)?,

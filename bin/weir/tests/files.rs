@@ -127,9 +127,8 @@ fn kept(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
-    const SWEEP: &str = r#"
+/// Twelve runs of two points.
+const SWEEP: &str = r#"
 title = "t"
 duration = "4 s"
 runs = 12
@@ -139,7 +138,7 @@ runs = 12
 [link.in]
 ends = ["a", "r"]
 rate = "1 Gbit"
-[link.out]
+[link.bottleneck]
 ends = ["r", "b"]
 rate = "10 Mbit"
 discipline = { kind = "fifo" }
@@ -154,8 +153,11 @@ to = "b"
 rate = "1 Mbit"
 spacing = "poisson"
 [sweep]
-"link.out.delay" = ["1 ms", "10 ms"]
+"link.bottleneck.delay" = ["1 ms", "10 ms"]
 "#;
+
+#[test]
+fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
     let place = folder("sweep");
     let scenario = place.join("sweep.toml");
     fs::write(&scenario, SWEEP).unwrap();
@@ -214,6 +216,40 @@ spacing = "poisson"
     let note = killed["notes"][0].as_str().unwrap();
     assert!(note.starts_with(&expected), "{note}");
     assert_eq!(kept(&out), Vec::<String>::new(), "the report has them");
+}
+
+#[test]
+fn other_reports_of_runs_that_are_killed_go_on_too() {
+    let place = folder("reports");
+    let scenario = place.join("sweep.toml");
+    fs::write(&scenario, SWEEP.split("[sweep]").next().unwrap()).unwrap();
+    let scenario = scenario.to_str().unwrap();
+    for words in [
+        &["compare", "fifo", "sfq", "--load", scenario, "--runs", "50"][..],
+        &["reproduce", "lru-fq/fig5a", "--quick"],
+    ] {
+        let out = place.join(words[0]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(words).args(["--jobs", "1", "--out"]).arg(&out);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        while !out.is_dir() || kept(&out).is_empty() {
+            assert_eq!(
+                child.try_wait().unwrap(),
+                None,
+                "it ends before it is killed"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let earlier = kept(&out).len();
+        command.output().unwrap(); // of a preview, some claims are undecided
+        assert!(kept(&out).is_empty(), "the report has them");
+        let page = fs::read_to_string(out.join(format!("{}.html", words[0]))).unwrap();
+        let note = format!("an earlier call had finished {earlier} of the");
+        assert!(page.contains(&note), "{words:?}: {page}");
+    }
 }
 
 #[test]

@@ -365,7 +365,7 @@ pub(super) fn measure(
     }
     let mut notes = Vec::new();
     let ran = match options.on {
-        Habitat::Sim => in_simulation(points, options)?,
+        Habitat::Sim => in_simulation(points, options, &mut notes)?,
         Habitat::Lab => in_the_lab(points, options, &mut notes)?,
     };
     let runs = ran.iter().map(|point| point.runs.len() as u64).sum();

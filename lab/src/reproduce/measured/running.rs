@@ -15,6 +15,7 @@ use crate::simulation;
 pub(super) fn in_simulation(
     points: Vec<Point>,
     options: &RunOptions,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<PointResult>, Error> {
     // Long runs first, so that the processors finish at about the same time.
     let work = |place: &usize| {
@@ -27,7 +28,8 @@ pub(super) fn in_simulation(
     let Some(plan) = plan_of(sorted) else {
         return Ok(Vec::new());
     };
-    let ran = simulation::run(&plan, options)?;
+    let mut ran = simulation::run(&plan, options)?;
+    notes.append(&mut ran.notes);
     let mut placed: Vec<_> = order.into_iter().zip(ran.points).collect();
     placed.sort_by_key(|(place, _)| *place);
     Ok(placed.into_iter().map(|(_, point)| point).collect())
