@@ -67,6 +67,8 @@ pub struct CePlan {
     pub page_token: Option<String>,
     /// File of the network whose elements are its FEs.
     pub network: Option<String>,
+    /// The number of threads that serve.
+    pub threads: usize,
     /// Where it listens.
     pub listeners: Vec<ListenPlan>,
     /// The FEs that may associate.
@@ -389,6 +391,7 @@ impl Builder {
             page,
             page_token: file(&element, "page_token"),
             network: file(&element, "network"),
+            threads: element.count("threads") as usize,
             listeners: self.listeners,
             fes: self.fes,
             libraries: self.libraries,

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_base::Span;
 use weir_ce::Control;
@@ -112,10 +113,16 @@ fn counted(number: usize, noun: &str) -> String {
 pub(crate) fn run(path: &Path) -> Result<(), Failure> {
     let text = read(path)?;
     let loaded = load(path, &text)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::Run(e.to_string()))?;
+    // This thread has the CE itself, the others have the transports.
+    let mut builder = if loaded.plan.threads == 1 {
+        Builder::new_current_thread()
+    } else {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(loaded.plan.threads - 1);
+        builder
+    };
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Run(e.to_string()))?;
     let result = runtime.block_on(serve(path, loaded));
     runtime.shutdown_background();
     result

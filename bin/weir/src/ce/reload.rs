@@ -111,6 +111,7 @@ fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
         ("key", running.key == new.key),
         ("page", running.page == new.page),
         ("page_token", running.page_token == new.page_token),
+        ("threads", running.threads == new.threads),
         ("[listen]", running.listeners == new.listeners),
         ("[library]", running.libraries == new.libraries),
         ("[controller]", running.controllers == new.controllers),

@@ -77,6 +77,13 @@ pub const ELEMENT: Class = Class {
             "file of the network with flexible packet forwarding whose elements are FEs of this CE, and of its paths; empty: none",
         )
         .id(8),
+        Parameter::new(
+            "threads",
+            Kind::Count(1, 64),
+            "1",
+            "threads that serve: with more than one, the transports of the FEs have the others",
+        )
+        .id(9),
     ],
     ..Class::PLAIN
 };
