@@ -7,6 +7,8 @@
 //! ```
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
+#[path = "fpf/cache.rs"]
+mod cache;
 #[path = "fpf/classes.rs"]
 mod classes;
 mod common;

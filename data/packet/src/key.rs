@@ -322,6 +322,11 @@ impl Keys {
         shared.copied().unwrap_or(Shared(slot.0))
     }
 
+    /// A key that packets share.
+    pub fn of(&self, shared: Shared) -> &FlowKey {
+        &self.entries[shared.0 as usize].key
+    }
+
     #[inline]
     fn entry(&self, slot: Slot) -> &Hashed {
         let Shared(place) = self.shared_at(slot);

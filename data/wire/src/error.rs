@@ -13,6 +13,8 @@ pub enum Header {
     Fpf,
     /// A segment of a packet with an FPF header.
     FpfSegment,
+    /// A named chunk of content.
+    Chunk,
     /// ARP.
     Arp,
     /// IPv4.
@@ -91,6 +93,7 @@ impl fmt::Display for Header {
             Self::Vlan => "802.1Q tag",
             Self::Fpf => "FPF header",
             Self::FpfSegment => "header of an FPF segment",
+            Self::Chunk => "header of a chunk",
             Self::Arp => "ARP message",
             Self::Ipv4 => "IPv4 header",
             Self::Ipv4Option => "IPv4 option",

@@ -7,6 +7,7 @@
 //! | [`vlan`] | 802.1Q tag | IEEE 802.1Q, clause 9 |
 //! | [`fpf`] | flexible packet forwarding | Beben et al., section III |
 //! | [`fpf_segment`] | segments of packets with an FPF header | ours |
+//! | [`chunk`] | named chunks of content | ours |
 //! | [`arp`] | ARP for IPv4 over Ethernet | RFC 826 |
 //! | [`ipv4`] | IPv4 and the walk over its options | RFC 791, RFC 3168 |
 //! | [`ipv6`] | IPv6 | RFC 8200 |
@@ -53,6 +54,7 @@ mod bytes;
 
 pub mod arp;
 pub mod checksum;
+pub mod chunk;
 pub mod discovery;
 pub mod error;
 pub mod ethernet;

@@ -418,6 +418,10 @@ fn set_action(
             let processor = processors.get(number);
             let processor = processor.ok_or(ExportError::Processor(*number))?;
             section.set("action", processor.function.word());
+            if let Function::Cache(limits) = processor.function {
+                section.set("cache_bytes", format!("{} B", limits.bytes));
+                section.set("cache_chunks", limits.chunks);
+            }
             let vectors = processor.leaves.iter().map(Vector::as_bytes);
             section.set("leaves", leaves(vectors));
         }

@@ -420,6 +420,8 @@ mod tests {
     use weir_model::{Change, Operation};
     use weir_packet::Queue;
     use weir_path::fpf::edge::profile::{Profile, Shape};
+    use weir_path::fpf::process::Function;
+    use weir_path::fpf::process::cache::Limits;
     use weir_path::fpf::{Destination, Hop, Inner, Interface, Rule};
 
     use crate::Plan;
@@ -572,6 +574,24 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_has_limits() {
+        for (more, bytes, chunks) in [
+            ("", 16_000_000, 10_000),
+            (
+                "fpf.rule.both.cache_bytes = 2 MB\nfpf.rule.both.cache_chunks = 7",
+                2_000_000,
+                7,
+            ),
+        ] {
+            let cache = "fpf.rule.both.action = cache\nfpf.rule.both.leaves = c1";
+            let plan = plan(&format!("{cache}\n{more}")).unwrap();
+            let table = &plan.fpf.built().unwrap().table;
+            let function = Function::Cache(Limits { bytes, chunks });
+            assert_eq!(table.processors()[0].function, function);
+        }
+    }
+
+    #[test]
     fn packets_that_wait_for_a_rate_count_among_those_of_the_pool() {
         let [without, with] = ["0 bit", "20 Mbit"].map(|rate| {
             plan(&format!(
@@ -640,6 +660,14 @@ mod tests {
             (
                 "fpf.rule.both.action = reassemble",
                 "fpf.rule.both.leaves: reassemble has no leaves: packets go on by the next LID",
+            ),
+            (
+                "fpf.rule.both.action = cache",
+                "fpf.rule.both.leaves: cache needs 1 leaf, not 2",
+            ),
+            (
+                "fpf.rule.both.action = cache\nfpf.rule.both.cache_bytes = 1 kB",
+                "fpf.rule.both.cache_bytes: is \"1 kB\", but must be a size from \"64 kB\" to \"1 GB\"",
             ),
             (
                 "fpf.rule.new.lid = b1\nfpf.rule.new.action = drop",

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use std::sync::Arc;
 
+use weir_base::Bytes;
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_packet::Queue;
+use weir_path::fpf::process::cache::Limits;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Destination, Domain, Hop, Inner, Rule};
 use weir_wire::EtherType;
@@ -47,13 +49,15 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                 "xor-decode",
                 "segment",
                 "reassemble",
+                "cache",
             ]),
             "forward",
             "forward: to `neighbour`; multicast: a copy for each of `leaves`; decapsulate: the header comes off; end: the \
              same where no LID is left, for packets from `input`, without `lid`; redirect: to the control element; drop; xor-encode: packets go to the first two of three `leaves` in turn, and the \
              parity of each pair to the third; xor-decode: the far end, which repairs one loss of the three and sends \
              packets to its one leaf; segment: the packet goes on by the next LID of its vector, in segments if it is longer \
-             than that permits; reassemble: the far end of it",
+             than that permits; reassemble: the far end of it; cache: interests in chunks that are here are answered by the one \
+             of `leaves`, other packets go on by the next LID",
         )
         .id(4),
         Parameter::new("output", Kind::Text(64), "", "name of the FPF interface by which packets leave").id(5),
@@ -84,7 +88,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             "leaves",
             Kind::Text(LEAVES_MAX),
             "",
-            "vectors of the copies of a multicast rule, or of the packets that coding gives, separated by spaces: b1a1 c1",
+            "vectors of the copies of a multicast rule, of the packets that coding gives, or of the answers of a cache, separated by spaces: b1a1 c1",
         )
         .id(9),
         Parameter::new(
@@ -95,6 +99,20 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
              by `output` to `neighbour`",
         )
         .id(10),
+        Parameter::new(
+            "cache_bytes",
+            Kind::Bytes(Bytes(64_000), Bytes(1_000_000_000)),
+            "16 MB",
+            "memory for the chunks of a cache, 256 bytes for each included; another limit empties it",
+        )
+        .id(11),
+        Parameter::new(
+            "cache_chunks",
+            Kind::Count(1, 1_000_000),
+            "10000",
+            "maximum chunks of a cache; another limit empties it",
+        )
+        .id(12),
 ];
 
 /// Adds the rule with this name to the table.
@@ -164,8 +182,13 @@ pub(super) fn add(
         }
         if leaves.len() != function.leaves() {
             let why = format!(
-                "{action} needs {} leaves, not {}",
+                "{action} needs {} {}, not {}",
                 function.leaves(),
+                if function.leaves() == 1 {
+                    "leaf"
+                } else {
+                    "leaves"
+                },
                 leaves.len()
             );
             return Err(Wrong::new("leaves", why));
@@ -180,8 +203,12 @@ pub(super) fn add(
         "decapsulate" => Rule::Decapsulate(inner()?),
         "redirect" => Rule::Redirect,
         "drop" => Rule::Drop,
+        "cache" => process(Function::Cache(Limits {
+            bytes: settings.bytes("cache_bytes"),
+            chunks: settings.count("cache_chunks") as usize, // its range is checked
+        }))?,
         word => {
-            let function = Function::ALL.into_iter().find(|f| f.word() == word);
+            let function = Function::PLAIN.into_iter().find(|f| f.word() == word);
             process(function.unwrap_or_else(|| unreachable!("the words of actions are checked")))?
         }
     };

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use weir_packet::Reason;
-use weir_wire::fpf::{FIXED_LEN, Vector, View};
+use weir_wire::fpf::{FIXED_LEN, Repr, Vector, View};
 
 use crate::fpf::domain::{Domain, LidSize};
 use crate::fpf::process::Processing;
@@ -101,6 +101,12 @@ pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Dec
         Rule::Redirect => Ok(Decision::Redirect),
         Rule::Drop | Rule::Forward(_) => Err(Reason::FpfRule),
     }
+}
+
+/// The header after a rule that uses its LID up: Index is that of the next one.
+pub fn onward(header: &Repr, lid_size: LidSize) -> Option<Repr> {
+    let index = header.index().checked_add(lid_size.bytes())?;
+    Repr::new(*header.vector(), index).ok()
 }
 
 /// Index after this FE (step 4). If the LID at Index lies within the vector, the result is at most Length.

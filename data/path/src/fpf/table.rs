@@ -36,7 +36,7 @@ pub use crate::fpf::table_row::{HopId, RuleId};
 pub const INTERFACES_MAX: usize = 256;
 /// Maximum copies that one packet becomes, through all multicast rules that lead to each other.
 pub const COPIES_MAX: usize = 256;
-/// Maximum processors of a table: each holds up to 650 kB.
+/// Maximum processors of a table: each holds up to 650 kB, or as much as its cache may.
 pub const PROCESSORS_MAX: usize = 64;
 /// Maximum multicast rules that lead to each other.
 pub const MULTICAST_DEPTH_MAX: usize = 4;
@@ -377,6 +377,14 @@ impl Table {
         &self.processors
     }
 
+    /// Whether packets of a rule may go on by their own vectors.
+    pub fn goes_on(&self, processing: &Processing) -> bool {
+        let named = self.processors.get(processing.processor.0 as usize);
+        named.map_or(processing.leaves.is_empty(), |named| {
+            named.function.goes_on()
+        })
+    }
+
     /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
     pub fn rule_count(&self) -> usize {
         self.rules.len()
@@ -419,14 +427,20 @@ impl Table {
             return Ok(1);
         };
         let rule = self.row(input, lid).rule().map(|id| self.numbered(id));
+        let mut copies = 0;
+        // All leaves of a processor count, and its packets' own vector, although it may give packets to a few of them only.
         let leaves = match rule {
             Some(Rule::Multicast(leaves)) => leaves,
-            Some(Rule::Process(processing)) if processing.leaves.is_empty() => {
-                let rest = vector.get(self.domain.lid_size().bytes().into()..);
-                return self.copies(input, rest.unwrap_or(&[]), through);
+            Some(Rule::Process(processing)) => {
+                if self.goes_on(processing) {
+                    let rest = vector.get(self.domain.lid_size().bytes().into()..);
+                    copies = self.copies(input, rest.unwrap_or(&[]), through)?;
+                }
+                if processing.leaves.is_empty() {
+                    return Ok(copies);
+                }
+                &processing.leaves
             }
-            // All of its leaves count, although it may give packets to a few of them only.
-            Some(Rule::Process(processing)) => &processing.leaves,
             _ => return Ok(1),
         };
         if through.contains(&lid) {
@@ -437,7 +451,6 @@ impl Table {
         if through.len() > MULTICAST_DEPTH_MAX {
             return Err(TableError::Depth(first));
         }
-        let mut copies = 0;
         for leaf in leaves.iter() {
             copies += self.copies(input, leaf.as_bytes(), through)?;
             if copies > COPIES_MAX {

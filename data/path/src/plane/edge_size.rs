@@ -17,6 +17,8 @@ use crate::egress::{encapsulation, fragment};
 use crate::fpf::Rule;
 use crate::fpf::bindings::Exit;
 use crate::fpf::edge::size::{self, Fit};
+use crate::fpf::forward;
+use crate::fpf::process::Function;
 use crate::fpf::table::Input;
 use crate::ip::icmp_error::IcmpCause;
 use crate::ip::tables::Action;
@@ -86,6 +88,10 @@ impl Plane {
             Rule::Process(processing) => {
                 let number = processing.processor.0 as usize;
                 let function = fpf.table.processors().get(number)?.function;
+                if let Function::Cache(_) = function {
+                    let next = forward::onward(header, fpf.table.domain().lid_size())?;
+                    return self.first_mtu(input, &next);
+                }
                 return self.leaves_mtu(input, header, &processing.leaves, function.growth());
             }
             Rule::Decapsulate(_) | Rule::Redirect | Rule::Drop => return None,

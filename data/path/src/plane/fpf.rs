@@ -26,7 +26,7 @@ use crate::egress::encapsulation;
 use crate::exception::Cause;
 use crate::fpf::bindings::Bindings;
 use crate::fpf::forward::{self, Decision, NESTED_MAX};
-use crate::fpf::process::{reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
+use crate::fpf::process::{cache, reassemble::REASSEMBLED, segment::SEGMENTED, xor::REPAIRED};
 use crate::fpf::table::{COPIES_MAX, Input};
 use crate::fpf::{Inner, Table};
 use crate::headers::{self, Fragment, Headers, Parsed};
@@ -57,6 +57,8 @@ pub struct Stats {
     pub segmented: u64,
     /// Packets that processors put together, since there is one.
     pub reassembled: u64,
+    /// Interests and data at caches, since there is one.
+    pub cache: cache::Counts,
 }
 
 /// The state of the layer.
@@ -110,13 +112,20 @@ impl Plane {
 
     /// The counters of FPF; zero without a table.
     pub fn fpf_stats(&self) -> Stats {
-        let stats = self.fpf.as_ref().map(|fpf| Stats {
+        let Some(fpf) = &self.fpf else {
+            return Stats::default();
+        };
+        let mut cache = cache::Counts::default();
+        for (name, sum) in cache.by_name() {
+            *sum = gauge(&fpf.processors, name);
+        }
+        Stats {
             repaired: gauge(&fpf.processors, REPAIRED),
             segmented: gauge(&fpf.processors, SEGMENTED),
             reassembled: gauge(&fpf.processors, REASSEMBLED),
+            cache,
             ..fpf.stats
-        });
-        stats.unwrap_or_default()
+        }
     }
 
     /// The rows for a frame of this Ethernet type without a VLAN, if it is an FPF packet.

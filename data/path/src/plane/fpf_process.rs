@@ -20,6 +20,7 @@ use weir_wire::fpf::{Repr, View};
 use crate::classify::{Classified, classify};
 use crate::egress::encapsulation;
 use crate::fpf::Table;
+use crate::fpf::forward;
 use crate::fpf::process::{GIVES_MAX, Named, Processing, Processor, Taken, segment};
 use crate::headers::Parsed;
 use crate::plane::Plane;
@@ -109,10 +110,7 @@ impl Plane {
         processing: &Processing,
         len: usize,
     ) {
-        let own = match processing.leaves.is_empty() {
-            true => self.next_header(&packet),
-            false => None,
-        };
+        let own = self.own_header(&packet, processing);
         let room = own.map_or(usize::MAX, |own| self.payload_room(entry.input, &own));
         let number = processing.processor.0 as usize;
         let fpf = self.fpf.as_deref_mut();
@@ -167,13 +165,15 @@ impl Plane {
         Classified { packet, headers }
     }
 
-    /// The header of a packet after a rule that uses its LID up: Index is that of the next one.
-    fn next_header(&self, packet: &Packet) -> Option<Repr> {
-        let lid_size = self.fpf.as_ref()?.table.domain().lid_size();
+    /// The header of a packet that goes on by its own vector, if this rule lets it.
+    fn own_header(&self, packet: &Packet, processing: &Processing) -> Option<Repr> {
+        let table = &self.fpf.as_ref()?.table;
+        if !table.goes_on(processing) {
+            return None;
+        }
         let bytes = self.pool.frame(packet).get(ethernet::HEADER_LEN..)?;
         let header = Repr::parse(&View::new_checked(bytes).ok()?).ok()?;
-        let index = header.index().checked_add(lid_size.bytes())?;
-        Repr::new(*header.vector(), index).ok()
+        forward::onward(&header, table.domain().lid_size())
     }
 
     /// Lets processors give up what has waited for too long. Returns when one has something again.

@@ -38,6 +38,11 @@ fn corpus() -> Vec<Vec<u8>> {
         fpf(&[1, 1, 1], &ipv6()),
     ];
     all.extend(parts);
+    let [interest, data] = router::chunk();
+    all.push(fpf(&[2, 0, 16, 5], &interest));
+    // By the tunnel: another interface than that of the interest.
+    let data = router::in_tunnel(&[0, 0, 0xc0, 0, 2, 0, 16, 5], &data);
+    all.push(frame(0x0800, &[&data]));
     for lid in LIDS {
         all.push(fpf(&[3, 0, lid, 5, 1], &ipv4()));
         all.push(fpf(&[2, 1, 0xff, lid], &ipv6()));

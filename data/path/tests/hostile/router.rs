@@ -12,6 +12,8 @@ use weir_path::fpf::edge::paths::{Paths, Spread};
 use weir_path::fpf::edge::profile::{Profile, Shape};
 use weir_path::fpf::edge::rule::Rule as Encapsulate;
 use weir_path::fpf::edge::setup::{Encapsulation, Setup};
+use weir_path::fpf::process::cache::Limits;
+use weir_path::fpf::process::chunk::Message;
 use weir_path::fpf::process::{Function, Processing};
 use weir_path::fpf::{Builder, Domain, Hop, Inner, Interface, Rule, Table};
 use weir_path::ip::tables::{Action, Address, Interface as Device, Neighbour, NextHop, Tables};
@@ -21,6 +23,7 @@ use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
 use weir_wire::checksum::crc32c;
+use weir_wire::chunk::{self, Kind, NAME_LEN};
 use weir_wire::fpf::Vector;
 use weir_wire::fpf_segment::{PART_LEN, Part, Repr, View, Whole};
 
@@ -32,7 +35,7 @@ const SLOTS: usize = 64;
 /// The ends of the tunnel: the router's, and the other one.
 const TUNNEL: [[u8; 4]; 2] = [[10, 0, 2, 1], [10, 9, 9, 9]];
 /// The LIDs with a rule.
-pub(crate) const LIDS: std::ops::RangeInclusive<u8> = 1..=16;
+pub(crate) const LIDS: std::ops::RangeInclusive<u8> = 1..=17;
 
 fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, port as u8]
@@ -52,6 +55,28 @@ pub(crate) fn ipv4() -> Vec<u8> {
         .write(&mut packet, b"payload")
         .unwrap();
     packet
+}
+
+/// An interest in a chunk of 192.0.2.1, and the data.
+pub(crate) fn chunk() -> [Vec<u8>; 2] {
+    let ends = ["10.0.1.10:4000", "192.0.2.1:53"].map(|end| end.parse().unwrap());
+    let content = [7; 20];
+    let both = [
+        (ends, Kind::Interest, &content[..0]),
+        ([ends[1], ends[0]], Kind::Data(20), &content),
+    ];
+    both.map(|([source, destination], kind, content)| {
+        let name = [9; NAME_LEN];
+        let message = Message {
+            source,
+            destination,
+            chunk: chunk::Repr { kind, name },
+            content,
+        };
+        let mut bytes = Vec::new();
+        message.write(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 /// An IPv6 packet with a UDP datagram to 2001:db8:0:7::1.
@@ -220,8 +245,15 @@ fn rules() -> Table {
         ("decoder", Function::XorDecode),
         ("cutter", Function::Segment),
         ("joiner", Function::Reassemble),
+        (
+            "cache",
+            Function::Cache(Limits {
+                bytes: 1000,
+                chunks: 2,
+            }),
+        ),
     ];
-    let [encoder, decoder, cutter, joiner] =
+    let [encoder, decoder, cutter, joiner, cache] =
         functions.map(|(name, function)| builder.processor(name, function).unwrap());
     let hop = |interface| Hop {
         interface,
@@ -261,6 +293,7 @@ fn rules() -> Table {
         Rule::Forward(hop(vlan)),
         process(cutter, &[]),
         process(joiner, &[]),
+        process(cache, &[&[5]]),
         copies(&[&[1][..]; SLOTS]),
     ];
     for (lid, rule) in LIDS.zip(rules) {

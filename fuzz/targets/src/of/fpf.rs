@@ -47,6 +47,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ));
         all.push(of(250, vec![fpf(&[4, 0, 14, 15, lid, 1], &[0x44; 200])]));
     }
+    let [interest, data] = router::chunk();
+    let data = router::in_tunnel(&[0, 0, 0xc0, 0, 2, 0, 16, 5], &data);
+    let first = fpf(&[2, 0, 16, 5], &interest);
+    let data = router::frame(0x0800, &[&data]);
+    all.push(of(150, vec![first.clone(), data, first]));
     let parts = router::in_parts(7, &v4);
     all.push(of(
         80,

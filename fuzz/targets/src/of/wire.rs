@@ -2,8 +2,8 @@
 
 use weir_wire::ipv6_extension::{self, Chain, FragmentRepr, FragmentView};
 use weir_wire::{
-    arp, checksum, discovery, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6, tcp,
-    udp, vlan,
+    arp, checksum, chunk, discovery, ethernet, fpf, fpf_segment, gre, icmpv4, icmpv6, ipv4, ipv6,
+    tcp, udp, vlan,
 };
 
 /// Reads a Repr, writes it over a copy of the bytes, and reads it again.
@@ -31,6 +31,7 @@ pub(crate) fn target(bytes: &[u8]) {
     again!(FragmentView<_>, FragmentRepr, bytes);
     again!(fpf::View<_>, fpf::Repr, bytes);
     again!(fpf_segment::View<_>, fpf_segment::Repr, bytes);
+    again!(chunk::View<_>, chunk::Repr, bytes);
     again!(gre::View<_>, gre::Repr, bytes);
     again!(tcp::View<_>, tcp::Repr, bytes);
     again!(udp::View<_>, udp::Repr, bytes);
@@ -97,5 +98,6 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     );
     all.push(vec![0, 0, 0xc0, 0, 2, 0, 1, 5]);
     all.push(vec![3, 0, 1, 5, 1]);
+    all.push([&[0xd1, 1, 0, 2][..], &[7; 18]].concat());
     all
 }

@@ -14,13 +14,16 @@
 //! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
 //! - [`segment`]: packets that are too long for the next link, in parts
 //! - [`reassemble`]: the parts as packets again
+//! - [`cache`]: named chunks that are here already; [`chunk`]: their packets
 //!
 //! A function that serves any path has no leaves: its packets keep their vector, and Index advances past the LID of the
-//! rule, so that they go on by the next one. Such a rule leads nowhere by itself.
+//! rule, so that they go on by the next one. Such a rule leads nowhere by itself. The packets of a cache do either.
 //!
 //! A processor keeps order only as far as it says so. Time is an argument; what it holds leaves with a later packet, or
 //! is given up.
 
+pub mod cache;
+pub mod chunk;
 pub mod reassemble;
 pub mod segment;
 pub mod xor;
@@ -65,11 +68,13 @@ pub enum Function {
     Segment,
     /// Puts them together again.
     Reassemble,
+    /// Answers interests in chunks that have passed.
+    Cache(cache::Limits),
 }
 
 impl Function {
-    /// All functions.
-    pub const ALL: [Self; 4] = [
+    /// All functions without parameters.
+    pub const PLAIN: [Self; 4] = [
         Self::XorEncode,
         Self::XorDecode,
         Self::Segment,
@@ -83,6 +88,7 @@ impl Function {
             Self::XorDecode => "xor-decode",
             Self::Segment => "segment",
             Self::Reassemble => "reassemble",
+            Self::Cache(_) => "cache",
         }
     }
 
@@ -93,6 +99,7 @@ impl Function {
             Self::XorDecode => Box::<xor::Decoder>::default(),
             Self::Segment => Box::<segment::Segmenter>::default(),
             Self::Reassemble => Box::<reassemble::Reassembler>::default(),
+            Self::Cache(limits) => Box::new(cache::Cache::new(limits)),
         }
     }
 
@@ -100,7 +107,7 @@ impl Function {
     pub const fn leaves(self) -> usize {
         match self {
             Self::XorEncode => 3,
-            Self::XorDecode => 1,
+            Self::XorDecode | Self::Cache(_) => 1,
             Self::Segment | Self::Reassemble => 0,
         }
     }
@@ -109,8 +116,13 @@ impl Function {
     pub const fn growth(self) -> usize {
         match self {
             Self::XorEncode => xor::HEADER_LEN,
-            Self::XorDecode | Self::Segment | Self::Reassemble => 0,
+            Self::XorDecode | Self::Segment | Self::Reassemble | Self::Cache(_) => 0,
         }
+    }
+
+    /// Whether packets go on by their own vector, all of them or some.
+    pub const fn goes_on(self) -> bool {
+        self.leaves() == 0 || matches!(self, Self::Cache(_))
     }
 }
 
@@ -142,7 +154,7 @@ impl<'a> Taken<'a> {
 /// A processor of packets.
 pub trait Processor: Send + std::fmt::Debug {
     /// Takes a packet. It calls `give` for each packet that it gives, at most [`GIVES_MAX`] times, with the number of a
-    /// leaf. Returns the reason if the packet is dropped.
+    /// leaf, or [`ONWARD`]. Returns the reason if the packet is dropped.
     fn process(
         &mut self,
         packet: Taken<'_>,
@@ -172,6 +184,8 @@ pub trait Processor: Send + std::fmt::Debug {
     fn state_bytes_max(&self) -> usize;
 }
 
+/// In place of a leaf: the packet goes on by the next LID of its own vector.
+pub const ONWARD: usize = usize::MAX;
 /// Longest payload in bytes that a processor takes: a jumbo frame.
 pub const PAYLOAD_MAX: usize = 9216;
 /// Maximum packets that a processor gives for one that it takes.

@@ -1,0 +1,156 @@
+//! A cache in a plane: interests come in by `lan`, data by `wan`, and all leave by `wan`.
+
+use super::*;
+use weir_path::fpf::process::cache::{Counts, Limits};
+use weir_path::fpf::process::chunk::Message;
+use weir_wire::chunk::{Kind, NAME_LEN, Repr};
+
+/// LIDs: the cache, the hop by `wan`, and the way back to clients, which is the same hop.
+const CACHE: u8 = 0xca;
+const HOP: u8 = 0x0b;
+const BACK: u8 = 0x0c;
+
+const CLIENT: &str = "10.0.1.10:4000";
+const SERVER: &str = "192.0.2.1:6363";
+
+/// A table with a cache of this many bytes.
+fn caching(bytes: u64) -> Option<Arc<Table>> {
+    let mut builder = Builder::new(Domain::default());
+    builder.interface(Interface::ethernet("lan")).unwrap();
+    let hop = Hop {
+        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
+        destination: NEXT.into(),
+        queue: Queue(0),
+        leaves_domain: true,
+    };
+    let function = Function::Cache(Limits { bytes, chunks: 10 });
+    let processor = builder.processor("cache", function).unwrap();
+    let leaves = [Vector::new(&[BACK]).unwrap()].into();
+    let rule = Rule::Process(Processing { processor, leaves });
+    builder.rule(None, CACHE.into(), rule).unwrap();
+    for lid in [HOP, BACK] {
+        builder.rule(None, lid.into(), Rule::Forward(hop)).unwrap();
+    }
+    Some(Arc::new(builder.build().unwrap()))
+}
+
+/// An interest, or data with this number of bytes, in or of the chunk with a name.
+fn packet(name: u8, content: Option<usize>) -> Vec<u8> {
+    let content = content.map(|len| vec![name; len]);
+    let (from, to) = match content {
+        None => (CLIENT, SERVER),
+        Some(_) => (SERVER, CLIENT),
+    };
+    let message = Message {
+        source: from.parse().unwrap(),
+        destination: to.parse().unwrap(),
+        chunk: Repr {
+            kind: match &content {
+                Some(content) => Kind::Data(content.len() as u16),
+                None => Kind::Interest,
+            },
+            name: [name; NAME_LEN],
+        },
+        content: content.as_deref().unwrap_or(&[]),
+    };
+    let mut bytes = Vec::new();
+    message.write(&mut bytes).unwrap();
+    bytes
+}
+
+/// The bytes behind the Ethernet header of the one frame that leaves after this packet with a header.
+fn through_cache(plane: &mut Plane, port: usize, packet: &[u8]) -> Vec<u8> {
+    let mut frame = frame(0xc000, &[&[2, 0, CACHE, HOP], packet]);
+    frame[..6].copy_from_slice(&mac(port));
+    plane.receive(port, &frame, arrival(&frame, None));
+    let mut sent = leave(plane);
+    assert_eq!(sent.len(), 1);
+    sent.remove(0).split_off(14)
+}
+
+#[test]
+fn an_interest_is_answered_with_the_data_that_another_one_brought() {
+    let mut plane = plane(1500);
+    plane.set_fpf(caching(65_536));
+    let behind = |header: &[u8], packet: Vec<u8>| [header, &packet].concat();
+    let onward = [2, 2, CACHE, HOP];
+    let (interest, data) = (packet(1, None), packet(1, Some(1000)));
+    // Data that nobody has asked for go on, but are not there afterwards.
+    for (port, packet) in [
+        (WAN, &data),
+        (LAN, &interest),
+        (LAN, &interest),
+        (WAN, &data),
+    ] {
+        let sent = through_cache(&mut plane, port, packet);
+        assert_eq!(sent, behind(&onward, packet.clone()));
+    }
+    for _ in 0..2 {
+        let sent = through_cache(&mut plane, LAN, &interest);
+        assert!(sent == behind(&[1, 1, BACK], data.clone()), "an answer");
+        plane.set_fpf(caching(65_536)); // it stays
+    }
+    let sent = through_cache(&mut plane, LAN, &ipv4());
+    assert_eq!(sent, behind(&onward, ipv4()));
+    let counts = Counts {
+        hits: 2,
+        misses: 2,
+        stored: 1,
+        evicted: 0,
+        refused: 1,
+    };
+    let stats = plane.fpf_stats();
+    assert_eq!((stats.cache, stats.created.packets), (counts, 0));
+    assert_eq!(plane.fates().all_ended().packets, 0);
+    // Other limits begin with an empty one.
+    plane.set_fpf(caching(70_000));
+    assert_eq!(plane.fpf_stats().cache, Counts::default());
+    let sent = through_cache(&mut plane, LAN, &interest);
+    assert_eq!(sent, behind(&onward, interest));
+}
+
+#[test]
+fn packets_that_begin_at_a_cache_fit_the_hop_behind_it() {
+    let chunks = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[CACHE, HOP], 1)]);
+    let mut plane = plane(1000);
+    plane.set_fpf(caching(65_536));
+    plane.set_fpf_edge(Some(Arc::new(only(chunks))), Instant::ZERO);
+    let interest = |len: usize| {
+        let mut message = Message::read(&packet(1, None))
+            .map(|m| Message { content: &[], ..m })
+            .unwrap();
+        let content = vec![7; len - 48];
+        message.chunk.kind = Kind::Data(content.len() as u16);
+        message.content = &content;
+        let mut bytes = Vec::new();
+        message.write(&mut bytes).unwrap();
+        frame(0x0800, &[&bytes])
+    };
+    let sent = through(&mut plane, &interest(996));
+    assert_eq!(sent[0].len(), 14 + 1000);
+    let longer = interest(997);
+    plane.receive(LAN, &longer, arrival(&longer, None));
+    assert_eq!(plane.fates().ended(Reason::TooBig).packets, 1);
+}
+
+#[test]
+fn a_cache_whose_packets_come_back_to_it_is_refused() {
+    let mut builder = Builder::new(Domain::default());
+    let limits = Limits {
+        bytes: 65_536,
+        chunks: 10,
+    };
+    let vector = |lids: &[u8]| Vector::new(lids).unwrap();
+    let processor = builder.processor("cache", Function::Cache(limits));
+    let leaves = [vector(&[1])].into();
+    let rule = Rule::Process(Processing {
+        processor: processor.unwrap(),
+        leaves,
+    });
+    builder.rule(None, CACHE.into(), rule).unwrap();
+    // Other interests go on by the next LID, to the same copies again.
+    let copies = Rule::Multicast([vector(&[CACHE, 2])].into());
+    builder.rule(None, 2, copies).unwrap();
+    let error = builder.build().unwrap_err().to_string();
+    assert!(error.contains("leads back to itself"), "{error}");
+}
