@@ -428,6 +428,11 @@ pub const METRICS: &[Metric] = &[
         "a gauge of the decoder of an encapsulation with a code: packets that it repaired, that came twice, and that came late",
     ),
     metric(
+        "fpf_cache.ENCAPSULATION.GAUGE",
+        "sim",
+        "a gauge of the cache of an encapsulation: interests that it answered (hits) or not (misses), chunks that it stored and evicted, and data that it refused; over the whole run",
+    ),
+    metric(
         "fpf_table_changes",
         "both",
         "rows of all forwarding tables that events have added, changed or removed",

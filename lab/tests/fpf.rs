@@ -34,9 +34,15 @@ fn sent<const N: usize>(metrics: &BTreeMap<String, f64>, links: [&str; N]) -> [f
 
 #[test]
 fn every_metric_is_defined() {
-    for metrics in ["figure-1.toml", "multicast.toml", "xor.toml", "shape.toml"]
-        .into_iter()
-        .flat_map(variants)
+    for metrics in [
+        "figure-1.toml",
+        "multicast.toml",
+        "xor.toml",
+        "shape.toml",
+        "cache.toml",
+    ]
+    .into_iter()
+    .flat_map(variants)
     {
         for name in metrics.1.keys() {
             assert!(definition(name).is_some(), "{name}");
@@ -149,4 +155,52 @@ fn a_shaped_path_has_its_rate_and_its_packets_wait() {
     assert!((1140.0..=1160.0).contains(&dropped) && waiting >= 99.0);
     let delay = of("full", "delay_ms_max.video") - of("plain", "delay_ms_max.video");
     assert!((132.0..=135.0).contains(&delay), "{delay}");
+}
+
+#[test]
+fn a_cache_at_the_edge_saves_the_link_what_came_before() {
+    let variants = variants("cache.toml");
+    let of = |variant: &str, metric: &str| variants[variant][metric];
+    let gauge = |variant: &str, gauge: &str| of(variant, &format!("fpf_cache.chunks.{gauge}"));
+    for variant in ["plain", "path"] {
+        let [carried] = sent(&variants[variant], ["link"]);
+        // Twenty clients have one fetch each at the end.
+        let unfinished = carried - of(variant, "web_fetches");
+        assert!((0.0..=20.0).contains(&unfinished), "{variant}");
+        assert!(of(variant, "utilisation_ratio.link") > 0.8, "{variant}");
+    }
+    for (variant, distinct) in [("cache", true), ("small", false)] {
+        let (hits, misses) = (gauge(variant, "hits"), gauge(variant, "misses"));
+        let [carried] = sent(&variants[variant], ["link"]);
+        // An interest is answered by the cache, or by the link; the last of them are on their way.
+        assert!((0.0..=20.0).contains(&(misses - carried)), "{variant}");
+        let unfinished = hits + misses - of(variant, "web_fetches");
+        assert!((0.0..=20.0).contains(&unfinished), "{variant}");
+        let stays = gauge(variant, "stored") - gauge(variant, "evicted");
+        match distinct {
+            // All of the 200 chunks, each once, but for some that were asked for again while they were on their way.
+            true => {
+                assert_eq!(gauge(variant, "evicted"), 0.0);
+                assert!((190.0..=200.0).contains(&stays), "{stays}");
+                assert!(
+                    (stays..=1.3 * stays).contains(&carried),
+                    "{carried} of {stays}"
+                );
+            }
+            // 66 kB are 52 chunks of 1000 bytes, and of what each takes beside.
+            false => assert_eq!(stays, 52.0),
+        }
+        assert_eq!(of(variant, "web_failures"), 0.0);
+    }
+    // The link carries less, and the clients wait for less time.
+    let falls = |metric: &str| {
+        let all = ["plain", "small", "cache"].map(|variant| of(variant, metric));
+        assert!(all.is_sorted_by(|a, b| a > b), "{metric}: {all:?}");
+    };
+    falls("utilisation_ratio.link");
+    falls("web_response_s_mean");
+    assert!(
+        of("cache", "web_response_s_p50") < 0.005,
+        "two milliseconds to the edge and back"
+    );
 }

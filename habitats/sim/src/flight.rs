@@ -3,6 +3,7 @@
 use weir_base::{Instant, Span};
 use weir_packet::{Keys, Packet, Shared, Slot};
 use weir_path::egress::port::Transmission;
+use weir_wire::chunk;
 
 use crate::EndpointId;
 use crate::frame::Frame;
@@ -34,11 +35,22 @@ pub enum Content {
         /// Bytes of payload.
         payload: u32,
     },
+    /// An interest in a named chunk, or its data.
+    Chunk(Chunk),
     /// A probe of a port to a reflector, or the answer to it. Meters and watches do not count it.
     Probe {
         /// Its number.
         number: u64,
     },
+}
+
+/// A datagram that asks for a named chunk, or carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// The name.
+    pub name: u64,
+    /// Bytes of the content; none in an interest.
+    pub content: Option<u32>,
 }
 
 impl Content {
@@ -52,6 +64,7 @@ impl Content {
         match self {
             Self::Tcp(segment) => segment.payload,
             Self::Datagram { payload } => *payload,
+            Self::Chunk(chunk) => chunk::HEADER_LEN as u32 + chunk.content.unwrap_or(0),
             Self::Probe { .. } => 0,
         }
     }

@@ -14,7 +14,7 @@
 //!   elements of flexible packet forwarding
 //! - [`wire`]: one direction of a link: its sender and its frames; `frame`: the memory layout of frames; `plain`: a
 //!   FIFO without events of its own; `route`: the decisions of routers, and the path of each connection
-//! - `multicast`: datagrams to many hosts; `probe`: reflectors of a port's probes
+//! - `clients`: web clients, and those that fetch chunks; `multicast`: datagrams to many hosts; `probe`: reflectors of a port's probes
 //! - [`line`]: a link whose rate and delay change with time, and a modem's buffer in front of it
 //! - [`event`]: the queue of events
 //! - [`endpoint`]: the ends of flows; [`tcp`]: the protocol; [`pace`](weir_base::pace), [`web`]: applications
@@ -27,6 +27,7 @@
 //! of one instant are handled in the order of their scheduling.
 
 pub mod actor;
+mod clients;
 pub mod endpoint;
 pub mod event;
 pub mod fabric;

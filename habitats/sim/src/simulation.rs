@@ -12,12 +12,12 @@ use crate::endpoint::udp::{Sink, Source};
 use crate::endpoint::{Endpoint, EndpointId, Endpoints, Route};
 use crate::fabric::{Event, Fabric, PROBE_BYTES};
 use crate::flight::Content;
-use crate::flow_spec::{FlowSpec, Sender, client_stream, flow_stream};
+use crate::flow_spec::{FlowSpec, Sender, flow_stream};
 use crate::frame::Frame;
 use crate::meter::{Flow, Jitter, Meter, Meters};
 use crate::network::{Network, NetworkError, NodeId, PortId};
 use crate::tcp::{Connection, Options, Segment};
-use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY, Web};
+use crate::web::{Client, Fetch, REQUEST_BYTES, RETRY};
 use weir_base::pace::{Load, Pace};
 
 /// The first source port that is assigned.
@@ -40,12 +40,12 @@ pub struct Measurement {
 pub struct Simulation {
     pub(crate) fabric: Fabric,
     pub(crate) endpoints: Endpoints,
-    clients: Vec<Client>,
+    pub(crate) clients: Vec<Client>,
     /// The client of an endpoint, by the endpoint's place.
     fetching: Vec<Option<u32>>,
     fetches: Vec<Fetch>,
     actors: Vec<Box<dyn Actor>>,
-    streams: Streams,
+    pub(crate) streams: Streams,
     out: Vec<Segment>,
     next_port: u16,
     /// The run's end.
@@ -140,21 +140,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// Adds a web client.
-    pub fn web(&mut self, web: Web, name: &str) -> Result<(), NetworkError> {
-        self.check(web.server, web.client)?;
-        self.check(web.client, web.server)?;
-        let number = self.clients.len() as u32;
-        self.fabric.schedule(web.start, Event::Fetch(number));
-        self.clients.push(Client {
-            stream: client_stream(&self.streams, name),
-            web,
-            number,
-            current: None,
-        });
-        Ok(())
-    }
-
     /// Handles all events up to `until`.
     pub fn run_until(&mut self, until: Instant) {
         loop {
@@ -222,6 +207,7 @@ impl Simulation {
                     Ecn::NotCapable,
                 );
             }
+            Some(Endpoint::Requester(..) | Endpoint::Producer(..)) => self.receive_chunk(flight),
             Some(Endpoint::Prober(prober)) => self.fabric.answered(*prober, flight),
             Some(Endpoint::Source(_)) | None => {} // for a connection that is gone
         }
@@ -233,12 +219,17 @@ impl Simulation {
             Event::Arrive(port) => self.arrive(port),
             Event::Wake(port) => self.fabric.wake(port),
             Event::Release(router) => self.fabric.release(router),
-            Event::Timeout(id) => {
-                if let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) {
+            Event::Timeout(id) => match self.endpoints.get(id) {
+                Some(Endpoint::Tcp(tcp)) => {
                     let progress = tcp.timeout(&mut self.fabric, &mut self.out);
                     self.note(id, progress);
                 }
-            }
+                Some(Endpoint::Requester(client, _)) => {
+                    let client = *client;
+                    self.expire_interest(client);
+                }
+                _ => {}
+            },
             Event::Tick(id) => match self.endpoints.get(id) {
                 Some(Endpoint::Tcp(tcp)) => tcp.tick(&mut self.fabric, &mut self.out),
                 Some(Endpoint::Source(source)) => source.tick(&mut self.fabric),
@@ -308,7 +299,7 @@ impl Simulation {
         }
     }
 
-    fn end_fetch(&mut self, number: u32, connected: Option<Instant>, failed: bool) {
+    pub(crate) fn end_fetch(&mut self, number: u32, connected: Option<Instant>, failed: bool) {
         let now = self.fabric.now;
         let client = &mut self.clients[number as usize];
         let Some(fetch) = client.current.take() else {
@@ -335,18 +326,11 @@ impl Simulation {
             return;
         }
         let fetch = client.choose(now);
+        if client.route.is_some() {
+            return self.ask(number);
+        }
         let web = client.web.clone();
-        let flow_spec = FlowSpec {
-            from: web.client,
-            to: web.server,
-            port: web.port,
-            ipv6: web.ipv6,
-            source: None,
-            start: now,
-            stop: Instant::FAR_FUTURE,
-            traffic: web.traffic,
-            name: String::new(),
-        };
+        let flow_spec = web.flow_spec(now);
         let flow = self.web_flow(&flow_spec);
         let request = REQUEST_BYTES;
         let answer = fetch.bytes;
@@ -398,7 +382,7 @@ impl Simulation {
     }
 
     /// The routes of a flow's packets in both directions.
-    fn routes(
+    pub(crate) fn routes(
         &mut self,
         flow_spec: &FlowSpec,
         protocol: Protocol,
@@ -475,7 +459,7 @@ impl Simulation {
     }
 
     /// The flow of a web traffic between two hosts. All its fetches count as one flow; each fetch is recorded separately.
-    fn web_flow(&mut self, fetch: &FlowSpec) -> u32 {
+    pub(crate) fn web_flow(&mut self, fetch: &FlowSpec) -> u32 {
         let hosts = [fetch.to, fetch.from];
         if let Some(flow) = self.web_flows.get(&(fetch.traffic, hosts)) {
             return *flow;

@@ -132,7 +132,7 @@ impl Traced {
     fn transport_bytes(&self) -> u32 {
         let header = match &self.content {
             Content::Tcp(segment) => segment.header_bytes(),
-            Content::Datagram { .. } | Content::Probe { .. } => udp::HEADER_LEN as u32,
+            _ => udp::HEADER_LEN as u32,
         };
         header + self.content.payload()
     }
@@ -196,7 +196,7 @@ impl Traced {
     fn transport(&self, room: &mut [u8]) -> Result<usize, WireError> {
         let (source, destination) = (self.key.source_port, self.key.destination_port);
         match &self.content {
-            Content::Datagram { .. } | Content::Probe { .. } => {
+            Content::Datagram { .. } | Content::Chunk(_) | Content::Probe { .. } => {
                 let payload = self.content.payload() as usize;
                 let repr = udp::Repr::new(source, destination, payload)?;
                 repr.emit(&mut udp::View::new_unchecked(room));

@@ -3,8 +3,12 @@
 //! Every fetch is recorded. Fetches that are unfinished at the end of the run count with their age: a mean over the
 //! finished ones alone would favour a router that starves the others.
 
-use weir_base::{Instant, Sizes, Span, Stream, Times};
+use std::sync::Arc;
 
+use weir_base::{Distribution, Instant, Sizes, Span, Stream, Times};
+
+use crate::endpoint::Route;
+use crate::flow_spec::FlowSpec;
 use crate::network::NodeId;
 use crate::tcp::Options;
 
@@ -36,6 +40,25 @@ pub struct Web {
     pub stop: Instant,
     /// The traffic whose meter counts it.
     pub traffic: u32,
+    /// The numbers of the chunks that are fetched in place of files; each has the size of a file.
+    pub chunks: Option<Arc<Distribution>>,
+}
+
+impl Web {
+    /// The flow of a connection that is opened at a time.
+    pub(crate) fn flow_spec(&self, start: Instant) -> FlowSpec {
+        FlowSpec {
+            from: self.client,
+            to: self.server,
+            port: self.port,
+            ipv6: self.ipv6,
+            source: None,
+            start,
+            stop: Instant::FAR_FUTURE,
+            traffic: self.traffic,
+            name: String::new(),
+        }
+    }
 }
 
 /// One fetch.
@@ -64,6 +87,10 @@ pub(crate) struct Client {
     pub(crate) number: u32,
     pub(crate) stream: Stream,
     pub(crate) current: Option<Fetch>,
+    /// The way of its interests, if it fetches chunks.
+    pub(crate) route: Option<Route>,
+    /// The chunk that it asked for last.
+    pub(crate) asked: u64,
 }
 
 impl Client {

@@ -3,21 +3,33 @@
 //! ```text
 //!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
 //! ```
+//!
+//! Caching: a processor at the last router of the data, which is the first one of interests.
+//!
+//! ```text
+//!   interests: edge rule ──▶ LID of the cache ──▶ cache ──▶ by IP, to the server
+//!                                                   └─────▶ out, to the client
+//!   data:      edge rule ──▶ the path ──▶ LID of the cache ──▶ cache ──▶ out
+//! ```
 
 use std::collections::BTreeSet;
 
 use weir_ce::path::Processor;
-use weir_controller::paths::{Lid, Payload, Target};
+use weir_controller::paths::{Filter, Lid, Payload, Target};
 use weir_path::fpf::edge::paths::Paths as Vectors;
 use weir_path::fpf::process::Function;
+use weir_path::fpf::process::cache::Limits;
 use weir_wire::fpf::Vector;
 
 use super::survey::refused;
-use super::{Controller, Write, vector};
+use super::{Controller, Flow, Write, vector};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
-/// The numbers of the processors of an encapsulation: the encoder and the decoder.
+/// Maximum chunks of a cache: its memory ends before.
+const CHUNKS_MAX: usize = 1_000_000;
+
+/// The numbers of the processors of an encapsulation: the encoder, or the cache, and the decoder.
 pub(crate) fn processors(encapsulation: usize) -> [u32; 2] {
     let first = 2 * encapsulation as u32;
     [first, first + 1]
@@ -76,6 +88,53 @@ impl Controller {
         let writes = [(edge, encoder), (last, decoder)];
         let writes = writes.map(|(fe, number)| Write::Processor { fe, number });
         Ok((vectors, writes))
+    }
+}
+
+impl Controller {
+    /// Lets the data of an encapsulation pass a cache at the end of their path. Returns the flow of the interests, which
+    /// begin at the cache, and the cache.
+    pub(super) fn cache(
+        &mut self,
+        scenario: &Scenario,
+        data: &mut Flow,
+        number: usize,
+        path: usize,
+        bytes: u64,
+    ) -> Result<(Flow, Write), Error> {
+        let encapsulation = &scenario.forwarding.encapsulations[number];
+        let place = format!("encapsulation.{}", encapsulation.name);
+        let fe = self.fe_at(scenario, &scenario.traffic[encapsulation.traffic].to)?;
+        let [cache, _] = processors(number);
+        let (to_cache, _) = self.paths.process(fe, cache).map_err(refused(&place))?;
+        let domain = Target::Domain(self.paths.topology().domain_of(fe));
+        let steps = self.steps(&scenario.forwarding.paths[path])?;
+        let route = self.paths.along(data.edge, domain, None, &steps);
+        let mut lids = route.map_err(refused(&place))?.vector;
+        to_cache.append_to(&mut lids);
+        data.vectors = Some(Vectors::single(vector(&lids)?));
+        let out = self.paths.delivery(fe, Payload::Ip);
+        let out = out.map(single).transpose()?;
+        let processor = Processor {
+            function: Function::Cache(Limits {
+                bytes,
+                chunks: CHUNKS_MAX,
+            }),
+            leaves: out.into_iter().collect(),
+        };
+        self.processors.insert(cache, processor);
+        let filter = &data.filter;
+        let interests = Flow {
+            edge: fe,
+            filter: Filter {
+                source_ports: filter.destination_ports,
+                destination_ports: filter.source_ports,
+                ..filter.clone()
+            },
+            vectors: Some(Vectors::single(single(to_cache)?)),
+            ..data.clone()
+        };
+        Ok((interests, Write::Processor { fe, number: cache }))
     }
 }
 

@@ -12,7 +12,7 @@
 //! do not change during a run.
 //!
 //! - [`survey`]: the network as the controller sees it
-//! - [`code`]: processors that code packets at the ingress edge, and decode them at the last router
+//! - [`code`]: processors that code packets at the ingress edge, and decode them at the last router; caches
 
 pub(crate) mod code;
 mod survey;
@@ -62,7 +62,7 @@ pub(crate) enum Write {
 pub(crate) struct Controller {
     paths: Paths,
     nodes: BTreeMap<FeId, usize>,
-    /// By encapsulation.
+    /// By encapsulation; then those of interests, which caches need.
     flows: Vec<Flow>,
     processors: Processors,
     /// The links of the controller that a link of the scenario consists of.
@@ -73,7 +73,7 @@ pub(crate) struct Controller {
 }
 
 /// An encapsulation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flow {
     /// Where its packets get the header.
     pub(crate) edge: FeId,
@@ -196,7 +196,7 @@ impl Controller {
 
     /// Chooses the paths of all encapsulations; returns the processors that they need.
     fn choose(&mut self, scenario: &Scenario) -> Result<Vec<Write>, Error> {
-        let mut writes = Vec::new();
+        let (mut writes, mut interests) = (Vec::new(), Vec::new());
         for (number, encapsulation) in scenario.forwarding.encapsulations.iter().enumerate() {
             let place = format!("encapsulation.{}", encapsulation.name);
             let mut flow = self.flow(scenario, number)?;
@@ -208,6 +208,12 @@ impl Controller {
                 }
                 Selection::Named(named) => {
                     flow.vectors = Some(self.named(scenario, number, named)?);
+                    if let (Some(bytes), [(path, _)]) = (encapsulation.cache, &named[..]) {
+                        let (of_interests, cache) =
+                            self.cache(scenario, &mut flow, number, *path, bytes)?;
+                        interests.push(of_interests);
+                        writes.push(cache);
+                    }
                 }
                 Selection::Found {
                     number: wanted,
@@ -230,6 +236,7 @@ impl Controller {
             }
             self.flows.push(flow);
         }
+        self.flows.append(&mut interests);
         Ok(writes)
     }
 
@@ -390,9 +397,10 @@ impl Flow {
 fn filter(scenario: &Scenario, number: usize) -> Filter {
     let place = scenario.forwarding.encapsulations[number].traffic;
     let port = Some([PORT_FIRST + place as u16; 2]);
-    let is_udp = matches!(scenario.traffic[place].kind, TrafficKind::Udp { .. });
+    let kind = &scenario.traffic[place].kind;
+    let is_udp = matches!(kind, TrafficKind::Udp { .. }) || kind.has_chunks();
     let protocol = if is_udp { Protocol::UDP } else { Protocol::TCP };
-    let is_web = matches!(scenario.traffic[place].kind, TrafficKind::Web { .. });
+    let is_web = matches!(kind, TrafficKind::Web { .. });
     Filter {
         protocol: Some(protocol.into()),
         source_ports: port.filter(|_| is_web),

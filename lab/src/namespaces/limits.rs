@@ -194,6 +194,11 @@ fn check_traffic(traffic: &Traffic) -> Result<(), Error> {
             "traffic {name} wants many IPv6 source addresses; try --on sim"
         ));
     }
+    if traffic.kind.has_chunks() {
+        return refuse(format!(
+            "traffic {name} fetches chunks, which the lab's tools cannot; try --on sim"
+        ));
+    }
     check_mss(traffic)
 }
 

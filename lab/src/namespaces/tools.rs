@@ -299,6 +299,7 @@ impl Place<'_> {
             mix,
             think,
             options,
+            ..
         } = &self.traffic.kind
         else {
             return Vec::new();

@@ -14,6 +14,7 @@ use super::checked::Scenario;
 use super::key::Key;
 use super::parameters::*;
 use super::reader::Section;
+use super::traffic::TrafficKind;
 
 /// FPF beside IP, and events.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,6 +74,8 @@ pub struct Encapsulation {
     pub by_packet: bool,
     /// Whether pairs of packets are coded, with the parity over the last of the paths.
     pub is_coded: bool,
+    /// Memory in bytes of the cache at the router of the clients, if there is one.
+    pub cache: Option<u64>,
     /// The rate at which the packets leave, if they have one.
     pub shape: Option<Shape>,
 }
@@ -266,6 +269,7 @@ impl Forwarding {
             },
         };
         let is_coded = check_code(&section, &selection, of.kind.copies_to())?;
+        let cache = check_cache(&section, &selection, &of.kind)?;
         let shape = check_shape(&section)?;
         section.finish(&[ENCAPSULATION])?;
         Ok(Encapsulation {
@@ -274,6 +278,7 @@ impl Forwarding {
             selection,
             by_packet,
             is_coded,
+            cache,
             shape,
         })
     }
@@ -333,8 +338,10 @@ impl Forwarding {
             let traffic = self.encapsulations[changed].traffic;
             scenario.traffic[traffic].kind.copies_to().len()
         });
-        if changed.is_some_and(|changed| self.encapsulations[changed].is_coded) {
-            let why = "names an encapsulation with a `code`, whose paths do not change";
+        let is_fixed = |e: &Encapsulation| e.is_coded || e.cache.is_some();
+        if changed.is_some_and(|changed| is_fixed(&self.encapsulations[changed])) {
+            let why =
+                "names an encapsulation with a `code` or a `cache`, whose paths do not change";
             return Err(section.error(CHANGED.name, why));
         }
         let weights = section.weights(&WEIGHTS)?;
@@ -423,6 +430,25 @@ fn check_code(
             Err(section.error(other, why))
         }
         _ => Ok(is_coded),
+    }
+}
+
+/// The memory of a cache, which needs chunks, and the path of their data.
+fn check_cache(
+    section: &Section<'_>,
+    selection: &Selection,
+    kind: &TrafficKind,
+) -> Result<Option<u64>, ScenarioError> {
+    let Some(bytes) = section.optional_bytes(&CACHE)? else {
+        return Ok(None);
+    };
+    let wrong = |why: &str| Err(section.error(CACHE.name, why));
+    if !kind.has_chunks() {
+        return wrong("needs a traffic of kind web with `chunks`");
+    }
+    match selection {
+        Selection::Named(paths) if paths.len() == 1 => Ok(Some(bytes.0)),
+        _ => wrong("needs `paths`: one"),
     }
 }
 
@@ -604,6 +630,11 @@ cut = "b-a"
                 "paths = [\"short\"]",
                 "paths = [\"short\", \"short\"]\ncode = \"xor\"\nshare = \"packets\"",
                 "`encapsulation.video.share` has no meaning with a `code`",
+            ),
+            (
+                "paths = [\"short\"]",
+                "paths = [\"short\"]\ncache = \"1 MB\"",
+                "`encapsulation.video.cache` needs a traffic of kind web with `chunks`",
             ),
             (
                 "paths = [\"short\"]",

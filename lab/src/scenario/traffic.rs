@@ -1,5 +1,7 @@
 //! The traffic of a scenario: senders, receivers, amounts and times.
 
+use std::sync::Arc;
+
 use rand::RngExt;
 use weir_base::pace::OnOff;
 use weir_base::{Distribution, Offered, Sizes, Spacing, Span, Streams, Times};
@@ -12,6 +14,9 @@ use super::tcp::TcpOptions;
 
 /// Maximum number of flows of one traffic, over all hosts.
 const FLOWS_MAX: u64 = 1_000_000;
+
+/// Longest content of a chunk, so that its datagram is no longer than those of UDP.
+const CHUNK_BYTES_MAX: f64 = 1400.0;
 
 /// Traffic of one kind between two groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +93,8 @@ pub enum TrafficKind {
         mix: Sizes,
         /// Pause of a client between two fetches.
         think: Times,
+        /// The numbers of the chunks that are fetched in place of files, a datagram each.
+        chunks: Option<Arc<Distribution>>,
         /// The endpoints; the congestion control is the server's.
         options: TcpOptions,
     },
@@ -149,6 +156,11 @@ impl TrafficKind {
             Self::Udp { copies_to, .. } => copies_to,
             Self::Tcp { .. } | Self::Web { .. } => &[],
         }
+    }
+
+    /// Whether web clients fetch chunks.
+    pub fn has_chunks(&self) -> bool {
+        matches!(self, Self::Web { chunks, .. } if chunks.is_some())
     }
 
     /// The TCP endpoints, if it has them.
@@ -310,9 +322,28 @@ fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, Scenario
                 Some(think) => think,
                 None => Times(Distribution::Fixed(0.0)),
             },
+            chunks: check_chunks(section)?,
             options: TcpOptions::check(section)?,
         },
     })
+}
+
+/// The chunks of web clients, which all have one size, and how often each is asked for.
+fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, ScenarioError> {
+    let popularity = section.ratio(&POPULARITY)?;
+    let Some(number) = section.optional_count(&CHUNKS)? else {
+        return match section.entry(POPULARITY.name) {
+            Some(_) => Err(section.error(POPULARITY.name, "has no meaning without `chunks`")),
+            None => Ok(None),
+        };
+    };
+    let Some(Sizes(Distribution::Fixed(..=CHUNK_BYTES_MAX))) = section.sizes(&MIX)? else {
+        let why = format!("must be one size, at most {CHUNK_BYTES_MAX} B, if there are `chunks`");
+        return Err(section.error(MIX.name, why));
+    };
+    let weights = (1..=number).map(|n| n as f64);
+    let weights = weights.map(|n| (n, n.powf(-popularity)));
+    Ok(Some(Arc::new(Distribution::Empirical(weights.collect()))))
 }
 
 fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError> {
@@ -495,9 +526,29 @@ arrivals = "exponential 1 s"
             clients: 4,
             mix: "exponential 20 kB".parse().unwrap(),
             think: "exponential 1 s".parse().unwrap(),
+            chunks: None,
             options: TcpOptions::default(),
         };
         assert_eq!(scenario.traffic[2].kind, wanted);
+    }
+
+    #[test]
+    fn web_clients_may_fetch_chunks_of_one_size() {
+        let lines = "mix = \"1000 B\"\nchunks = 3\npopularity = 2";
+        let scenario = with("traffic.web", lines).unwrap();
+        let TrafficKind::Web { chunks, .. } = &scenario.traffic[2].kind else {
+            panic!("web")
+        };
+        let weights = vec![(1.0, 1.0), (2.0, 1.0 / 4.0), (3.0, 1.0 / 9.0)];
+        let expected = Distribution::Empirical(weights);
+        assert_eq!(chunks.as_deref(), Some(&expected));
+        for lines in ["chunks = 3", "chunks = 3\nmix = \"1401 B\""] {
+            let error = with("traffic.web", lines).unwrap_err();
+            let expected = "`traffic.web.mix` must be one size, at most 1400 B, if there are";
+            assert!(error.contains(expected), "{error}");
+        }
+        refused("traffic.web", "popularity = 1", "without `chunks`");
+        refused("traffic.web", "chunks = 10001", "from 1 to 10000");
     }
 
     #[test]

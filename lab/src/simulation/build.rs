@@ -334,6 +334,7 @@ impl World {
             TrafficKind::Web {
                 mix,
                 think,
+                chunks,
                 options,
                 ..
             } => {
@@ -348,6 +349,7 @@ impl World {
                     start: flow_spec.start,
                     stop: flow_spec.stop,
                     traffic: flow_spec.traffic,
+                    chunks: chunks.clone(),
                 };
                 self.simulation.web(web, &flow_spec.name)
             }

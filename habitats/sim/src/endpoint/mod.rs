@@ -67,6 +67,10 @@ pub(crate) enum Endpoint {
     Source(Box<udp::Source>),
     /// A receiver of datagrams.
     Sink(udp::Sink),
+    /// Asks for chunks, for the web client of this number.
+    Requester(u32, udp::Sink),
+    /// Has all chunks, with this number of bytes each.
+    Producer(Route, u32),
     /// Answers probes.
     Reflector(Route),
     /// Takes the answers to a port's probes.

@@ -27,7 +27,7 @@ use weir_path::fpf::edge::filter::Subject;
 use weir_path::fpf::edge::rule::Listed;
 use weir_path::fpf::edge::rules::Rules;
 use weir_path::fpf::edge::shaper::{Books, Shapers};
-use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, parse};
+use weir_path::fpf::forward::{Decision, NESTED_MAX, decide, onward, parse};
 use weir_path::fpf::process::ProcessorId;
 use weir_path::fpf::table::Input;
 use weir_path::fpf::{Inner, InterfaceId, Table};
@@ -137,6 +137,16 @@ impl Elements {
         header.resize(repr.encoded_len(), 0);
         repr.emit(&mut View::new_unchecked(&mut header[..]));
         frame.hop = Hop::ELEMENT;
+    }
+
+    /// The header of a packet that goes on by its own vector after a processor of this router.
+    pub(super) fn own_header(&self, router: NodeId, frame: &Frame) -> Option<Repr> {
+        let header = &self.headers.get(frame.slot.0 as usize)?[..];
+        let header = Repr::parse(&View::new_checked(header).ok()?).ok()?;
+        onward(
+            &header,
+            self.elements.get(&router)?.table.domain().lid_size(),
+        )
     }
 
     /// Takes the header off a packet.

@@ -9,18 +9,26 @@
 //! Modelled packets have no bytes, and a processor needs some. So a packet is repaired only if a processor has computed
 //! its bytes exactly. Lengths on the wire are those that the same packets have in a live router.
 //!
+//! An interest and its data have the bytes of real ones, so that a cache finds the name. An answer that it gives is a packet
+//! of the flow whose addresses and ports are in its bytes.
+//!
 //! A packet that a processor takes and gives nothing for counts as delivered in the books.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 
-use weir_packet::{Ecn, Reason, Shared, Slot};
+use weir_packet::{Ecn, FlowKey, Reason, Shared, Slot};
 use weir_path::fpf::forward::NESTED_MAX;
+use weir_path::fpf::process::chunk::Message;
 use weir_path::fpf::process::{Processor, ProcessorId, Taken};
+use weir_wire::Protocol;
+use weir_wire::chunk::{self, NAME_LEN};
 use weir_wire::ethernet::HEADER_LEN;
 use weir_wire::fpf::Repr;
 
 use super::Fabric;
-use crate::flight::Flight;
+use crate::endpoint::Route;
+use crate::flight::{Chunk, Content, Flight};
 use crate::frame::Frame;
 use crate::network::{NodeId, PortId};
 
@@ -38,6 +46,8 @@ pub(super) struct Processors {
     kept: VecDeque<Kept>,
     /// The number of the first content that is kept.
     first: u64,
+    /// By flow: an interest or data of it, without name and content.
+    chunks: HashMap<FlowKey, (Flight, Shared)>,
 }
 
 /// The content of a packet that a processor took.
@@ -84,6 +94,27 @@ impl Processors {
         bytes
     }
 
+    /// The interest or the data that these bytes are.
+    fn find_chunk(&self, bytes: &[u8]) -> Option<(Flight, Shared)> {
+        let message = Message::read(bytes)?;
+        let ends = [message.source, message.destination];
+        let key = FlowKey::ip(
+            ends[0].ip(),
+            ends[1].ip(),
+            Protocol::UDP.into(),
+            ends[0].port(),
+            ends[1].port(),
+        );
+        let (flight, key) = *self.chunks.get(&key)?;
+        let name = message.chunk.name.first_chunk()?;
+        let is_data = message.chunk.kind != chunk::Kind::Interest;
+        let content = Content::Chunk(Chunk {
+            name: u64::from_be_bytes(*name),
+            content: is_data.then_some(message.content.len() as u32),
+        });
+        Some((Flight { content, ..flight }, key))
+    }
+
     /// The content that these bytes stand for.
     fn find(&self, bytes: &[u8]) -> Option<Kept> {
         let (number, rest) = bytes.split_first_chunk::<NUMBER_LEN>()?;
@@ -124,25 +155,27 @@ impl Fabric {
         if nested >= NESTED_MAX {
             return self.discard(over, &frame, Reason::FpfNested);
         }
+        let router = self.wires[over.0 as usize].to;
+        let own = self.elements.own_header(router, &frame);
         self.elements.remove_header(&mut frame);
         let bytes = match self.elements.processors.take_bytes(frame.slot) {
             Some(bytes) => bytes,
-            None => self.elements.processors.keep(Kept {
-                flight: *self.flights.get(frame.slot),
-                key: self.flights.keys.shared_at(frame.slot),
-                ecn: frame.ecn,
-                ip_len: frame.len as usize - HEADER_LEN,
-            }),
+            None => self.bytes_of(&frame),
         };
-        let place = (self.wires[over.0 as usize].to, number);
+        let place = (router, number);
         let Some(processor) = self.elements.processors.by_router.get_mut(&place) else {
             return self.discard(over, &frame, Reason::FpfRule);
         };
         let mut given: Vec<(&Repr, Vec<u8>)> = Vec::new();
         let mut give = |leaf: usize, bytes: &[u8]| {
-            given.extend(leaves.get(leaf).map(|leaf| (leaf, bytes.to_vec())));
+            let header = leaves.get(leaf).or(own.as_ref());
+            given.extend(header.map(|header| (header, bytes.to_vec())));
         };
-        if let Err(reason) = processor.process(Taken::new(&bytes, self.now), &mut give) {
+        let taken = Taken {
+            from: over.0 as u16, // tells apart the links of a router
+            ..Taken::new(&bytes, self.now)
+        };
+        if let Err(reason) = processor.process(taken, &mut give) {
             return self.discard(over, &frame, reason);
         }
         let Some((last, before)) = given.split_last() else {
@@ -155,6 +188,37 @@ impl Fabric {
             self.send_given(over, Frame { slot, ..frame }, (header, bytes), nested);
         }
         self.send_given(over, frame, (last.0, &last.1), nested);
+    }
+
+    /// The bytes of a packet that no processor has taken yet.
+    fn bytes_of(&mut self, frame: &Frame) -> Vec<u8> {
+        let flight = *self.flights.get(frame.slot);
+        let key = *self.flights.keys.key_at(frame.slot);
+        if let Content::Chunk(chunk) = flight.content
+            && let Some(bytes) = chunk_bytes(&key, chunk)
+        {
+            return bytes;
+        }
+        self.elements.processors.keep(Kept {
+            flight,
+            key: self.flights.keys.shared_at(frame.slot),
+            ecn: frame.ecn,
+            ip_len: frame.len as usize - HEADER_LEN,
+        })
+    }
+
+    /// Learns of a flow of interests, or of data.
+    pub(crate) fn know_chunks(&mut self, route: &Route) {
+        let flight = Flight {
+            to: route.peer,
+            sent: self.now,
+            traffic: route.traffic,
+            flow: route.flow,
+            content: Content::Chunk(Chunk::default()),
+        };
+        let key = *self.flights.keys.of(route.key);
+        let chunks = &mut self.elements.processors.chunks;
+        chunks.insert(key, (flight, route.key));
     }
 
     fn send_given(
@@ -177,11 +241,44 @@ impl Fabric {
         let Some(bytes) = self.elements.processors.take_bytes(frame.slot) else {
             return true;
         };
-        let Some(kept) = self.elements.processors.find(&bytes) else {
+        if let Some(kept) = self.elements.processors.find(&bytes) {
+            self.flights.replace(frame.slot, kept.flight, kept.key);
+            frame.ecn = kept.ecn;
+            return true;
+        }
+        let Some((flight, key)) = self.elements.processors.find_chunk(&bytes) else {
             return false;
         };
-        self.flights.replace(frame.slot, kept.flight, kept.key);
-        frame.ecn = kept.ecn;
+        let before = self.flights.get(frame.slot).content;
+        let is_other =
+            !matches!((before, flight.content), (Content::Chunk(a), Content::Chunk(b)) if a == b);
+        if is_other {
+            let sent = self.now;
+            let flight = Flight { sent, ..flight };
+            self.flights.replace(frame.slot, flight, key);
+        }
         true
     }
+}
+
+/// The bytes of an interest, or of data.
+fn chunk_bytes(key: &FlowKey, chunk: Chunk) -> Option<Vec<u8>> {
+    let content = vec![0; chunk.content.unwrap_or(0) as usize];
+    let mut name = [0; NAME_LEN];
+    name[..NUMBER_LEN].copy_from_slice(&chunk.name.to_be_bytes());
+    let message = Message {
+        source: SocketAddr::new(key.source_ip()?, key.source_port),
+        destination: SocketAddr::new(key.destination_ip()?, key.destination_port),
+        chunk: chunk::Repr {
+            kind: match chunk.content {
+                Some(len) => chunk::Kind::Data(len as u16), // as much as fits in a datagram
+                None => chunk::Kind::Interest,
+            },
+            name,
+        },
+        content: &content,
+    };
+    let mut bytes = Vec::new();
+    message.write(&mut bytes).ok()?;
+    Some(bytes)
 }

@@ -234,6 +234,7 @@ fn add(sim: &mut Simulation, flow_spec: FlowSpec, kind: &Kind) -> bool {
                 start: flow_spec.start,
                 stop: flow_spec.stop,
                 traffic: flow_spec.traffic,
+                chunks: None,
             };
             sim.web(web, &flow_spec.name)
         }

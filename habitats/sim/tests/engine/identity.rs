@@ -115,6 +115,7 @@ fn add_traffic(sim: &mut Simulation, [from, to]: [NodeId; 2], first: u32, label:
         start: millis(100),
         stop: millis(2500),
         traffic: first + 3,
+        chunks: None,
     };
     sim.web(web, &format!("{label} 3")).unwrap();
 }

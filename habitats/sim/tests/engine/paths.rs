@@ -159,6 +159,7 @@ fn refusals(sim: &mut Simulation, from: NodeId, to: NodeId) -> Option<NetworkErr
         start: Instant::ZERO,
         stop: millis(10),
         traffic: 0,
+        chunks: None,
     };
     let back = sim.web(web, "web");
     assert_eq!(udp, tcp);

@@ -1,7 +1,7 @@
 //! The keys of flexible packet forwarding.
 
 use weir_base::setting::Kind;
-use weir_base::{Rate, Span};
+use weir_base::{Bytes, Rate, Span};
 use weir_path::fpf::edge::profile::WAITING_MAX;
 
 use super::super::key::{Form, Key};
@@ -16,6 +16,7 @@ pub const ENCAPSULATION: &[&Key] = &[
     &OF_TRAFFIC,
     &PATHS,
     &CODE,
+    &CACHE,
     &CHEAPEST,
     &DISJOINT,
     &WEIGHTS,
@@ -95,6 +96,14 @@ key!(
     "none",
     "coding at the ingress edge, undone at the last router: xor sends pairs of packets over the first two `paths`, and \
      their parity over the third, or the first if there are two; of the three, any one may be lost"
+);
+key!(
+    CACHE,
+    "cache",
+    Form::Setting(Kind::Bytes(Bytes(64_000), Bytes(1_000_000_000))),
+    "",
+    "memory of a cache at the router of the clients, for a traffic with `chunks`: it answers interests in chunks that have \
+     come by the path; no cache if absent"
 );
 key!(
     CHEAPEST,

@@ -55,7 +55,7 @@ pub const UDP: &[&Key] = &[
     &OFF,
 ];
 /// `[traffic.NAME]` with `kind = "web"`.
-pub const WEB: &[&Key] = &[&CLIENTS, &MIX, &THINK];
+pub const WEB: &[&Key] = &[&CLIENTS, &MIX, &THINK, &CHUNKS, &POPULARITY];
 /// `[traffic.NAME]` with `kind = "tcp"` or `"web"`.
 pub const TCP_OPTIONS: &[&Key] = &[
     &CONGESTION,
@@ -351,6 +351,21 @@ key!(
     Form::Times(Span::ZERO, DAY),
     "0 s",
     "pause of a client between two fetches"
+);
+key!(
+    CHUNKS,
+    "chunks",
+    count(1, 10_000),
+    "",
+    "how many named chunks the server has; a fetch is an interest in one of them and the data that answer it, a datagram \
+     each, in place of a file by TCP; in simulation only"
+);
+key!(
+    POPULARITY,
+    "popularity",
+    Form::Setting(Kind::Ratio(0.0, 4.0)),
+    "1",
+    "the n-th chunk is asked for in proportion to n to the power of minus this (Zipf); 0: all alike"
 );
 key!(
     CONGESTION,

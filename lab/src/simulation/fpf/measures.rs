@@ -36,8 +36,11 @@ pub(in crate::simulation) fn add_metrics(
             .into_iter()
             .flat_map(|edge| edge.iter())
         {
-            encapsulated[rule.row as usize] += rule.hits.packets;
-            shaped[rule.row as usize] = fabric.shaped(router_id, rule.row);
+            // The rows of interests come last, and are no encapsulations of the scenario.
+            if let Some(packets) = encapsulated.get_mut(rule.row as usize) {
+                *packets += rule.hits.packets;
+                shaped[rule.row as usize] = fabric.shaped(router_id, rule.row);
+            }
         }
     }
     let counted = encapsulated.into_iter().zip(shaped);
@@ -63,18 +66,22 @@ pub(in crate::simulation) fn add_metrics(
     add_copies(scenario, &world.simulation, metrics);
 }
 
-/// The gauges of the decoders, and what all of a router have repaired.
+/// The gauges of the caches and of the decoders, and what all of a router have repaired.
 fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
     for router in decoding_routers(scenario) {
         metrics.insert(format!("fpf_repaired_packets.{router}"), 0.0);
     }
     for (number, encapsulation) in scenario.forwarding.encapsulations.iter().enumerate() {
-        let [_, decoder] = processors(number);
+        let [cache, decoder] = processors(number);
+        let (kind, processor_id) = match encapsulation.cache {
+            Some(_) => ("fpf_cache", cache),
+            None => ("fpf_decoder", decoder),
+        };
         for (place, router) in scenario.routers.iter().enumerate() {
             let fabric = simulation.fabric();
-            let processor = fabric.processor(NodeId(place as u32), ProcessorId(decoder));
+            let processor = fabric.processor(NodeId(place as u32), ProcessorId(processor_id));
             let mut report = |gauge: &'static str, value: u64| {
-                let name = format!("fpf_decoder.{}.{gauge}", encapsulation.name);
+                let name = format!("{kind}.{}.{gauge}", encapsulation.name);
                 metrics.insert(name, value as f64);
                 let repaired = metrics.get_mut(&format!("fpf_repaired_packets.{router}"));
                 if let (REPAIRED, Some(sum)) = (gauge, repaired) {
