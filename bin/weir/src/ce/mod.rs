@@ -118,7 +118,9 @@ pub(crate) fn run(path: &Path) -> Result<(), Failure> {
         Builder::new_current_thread()
     } else {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(loaded.plan.threads - 1);
+        builder
+            .worker_threads(loaded.plan.threads - 1)
+            .thread_name("ce-transport");
         builder
     };
     let runtime = builder.enable_all().build();

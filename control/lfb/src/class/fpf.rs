@@ -112,19 +112,19 @@ const COLUMNS: &[Column<Counted>] = &[
         .read(|all| all.stats.cache.hits.into()),
     component(35, "cache_misses", PACKET_COUNTER, "0")
         .about("Interests that went on because their chunk was not in the cache.")
-        .shown(&[Cell::new("MISSES")])
+        .shown(&[Cell::new("CACHE MISSES")])
         .read(|all| all.stats.cache.misses.into()),
     component(36, "cache_stored", COUNTER, "0")
         .about("Chunks that rules with `cache` stored.")
-        .shown(&[Cell::new("STORED")])
+        .shown(&[Cell::new("CACHE STORED")])
         .read(|all| all.stats.cache.stored.into()),
     component(37, "cache_evicted", COUNTER, "0")
         .about("Chunks that left a full cache to make room for others.")
-        .shown(&[Cell::new("EVICTED")])
+        .shown(&[Cell::new("CACHE EVICTED")])
         .read(|all| all.stats.cache.evicted.into()),
     component(38, "cache_refused", PACKET_COUNTER, "0")
         .about("Data that a cache did not store: nobody had asked for them there, or they were longer than all of it.")
-        .shown(&[Cell::new("REFUSED")])
+        .shown(&[Cell::new("CACHE REFUSED")])
         .read(|all| all.stats.cache.refused.into()),
 ];
 

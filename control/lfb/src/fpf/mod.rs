@@ -667,7 +667,7 @@ mod tests {
             ),
             (
                 "fpf.rule.both.action = cache\nfpf.rule.both.cache_bytes = 1 kB",
-                "fpf.rule.both.cache_bytes: is \"1 kB\", but must be a size from \"64 kB\" to \"1 GB\"",
+                "fpf.rule.both.cache_bytes: `cache_bytes` is \"1 kB\", but must be a size from \"64000 B\"",
             ),
             (
                 "fpf.rule.new.lid = b1\nfpf.rule.new.action = drop",

@@ -225,9 +225,10 @@ impl Processor for Cache {
                 false
             }
         });
-        match is_answered {
-            true => give(0, &self.out),
-            false => give(ONWARD, payload),
+        if is_answered {
+            give(0, &self.out);
+        } else {
+            give(ONWARD, payload);
         }
         Ok(())
     }
