@@ -102,9 +102,9 @@ pub enum Reason {
     NotAdmitted,
     /// The queue was full.
     QueueFull,
-    /// The discipline's AQM chose it.
+    /// Its queue was long or slow: it was dropped to slow its sender.
     Congestion,
-    /// A full queue made room by dropping from its longest flow.
+    /// Its flow fills a queue that was full, or waited for too long.
     LongestFlow,
     /// It exceeded the rate that a token bucket allows.
     Policed,
@@ -348,10 +348,13 @@ impl Reason {
                 "The link was congested, and its flow is not one of those accepted.",
             ),
             Self::QueueFull => ("queue-full", "The queue was full."),
-            Self::Congestion => ("congestion", "The discipline's AQM chose it."),
+            Self::Congestion => (
+                "congestion",
+                "Its queue was long or slow: it was dropped to slow its sender.",
+            ),
             Self::LongestFlow => (
                 "longest-flow",
-                "A full queue made room by dropping from its longest flow.",
+                "Its flow fills a queue that was full, or waited for too long.",
             ),
             Self::Policed => (
                 "policed",

@@ -51,8 +51,12 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
     let like = match &level[..] {
         [] => String::new(),
         level => {
-            let names: Vec<&str> = level.iter().map(|record| record.discipline).collect();
-            format!(", like {},", names.join(", "))
+            let mut names: Vec<&str> = level.iter().map(|record| record.discipline).collect();
+            let last = names.pop().unwrap_or_default();
+            match names.join(", ") {
+                none if none.is_empty() => format!(", like {last},"),
+                first => format!(", like {first} and {last},"),
+            }
         }
     };
     let discipline = leader.discipline;

@@ -283,11 +283,11 @@ fn measures(result: &RunResult) -> Vec<Measure> {
             // The lab's receivers read a packet up to 1 ms late.
             measure((&metric, &title), told, ["ms", shown], 1.0, SMALL)
         };
-        [of("p50", &told, " (median)"), of("p99", "", " (p99)")]
+        [of("p50", &told, " (median)"), of("p99", "", " (99\u{a0}%)")]
     });
     let [mean, p99, per_s, mbps] = [
         ["s", " (mean)"],
-        ["s", " (p99)"],
+        ["s", " (99\u{a0}%)"],
         ["per s", ""],
         ["Mbit/s", ""],
     ];

@@ -387,9 +387,11 @@ fn notes(result: &RunResult) -> String {
         "" => String::new(),
         _ => format!("<ul>{notes}</ul>"),
     };
+    let runs = result.points.iter().map(|point| point.runs.len());
+    let runs = runs.max().unwrap_or(1);
     format!(
-        "<footer>{list}<p><code>weir run {} --on {} --seed {}</code></p>\
-         <p>{:.0} s of processor time in {:.0} s.</p></footer>",
+        "<footer>{list}<p><code>weir run {} --on {} --runs {runs} --seed {}</code></p>\
+         <p>It took {:.0} s of processor time, and {:.0} s by the clock.</p></footer>",
         escape(&result.scenario),
         escape(&result.on),
         result.seed,

@@ -40,7 +40,8 @@ section{margin-top:2rem;background:var(--card);border:1px solid var(--faint);bor
 padding:1.4rem}\
 figure{margin:0}figcaption{font-weight:600;margin-bottom:.3rem}\
 svg{display:block;width:100%;height:auto}\
-.narrow{display:none}@media(max-width:40rem){.narrow{display:block}.wide{display:none}}\
+.narrow{display:none}@media(max-width:40rem){.narrow{display:block}.wide{display:none}\
+.grid svg[viewBox=\"0 0 520 280\"]{overflow:visible}.grid svg[viewBox=\"0 0 520 280\"] text{font-size:16px}}\
 .grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr))}\
 .grid figure{max-width:38rem}\
 .legend{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;list-style:none;margin:0 0 1rem;padding:0;\
@@ -48,7 +49,10 @@ font-size:.9rem}\
 .legend .unit{color:var(--soft)}\
 .swatch{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.45em}\
 .swatch.tcp{background:var(--tcp)}.swatch.udp{background:var(--udp)}.swatch.web{background:var(--web)}\
-.scroll{overflow-x:auto}\
+.scroll{overflow-x:auto;background:linear-gradient(to right,var(--card) 30%,transparent) left/2.5rem 100% no-repeat local,\
+linear-gradient(to left,var(--card) 30%,transparent) right/2.5rem 100% no-repeat local,\
+linear-gradient(to right,var(--faint),transparent) left/.9rem 100% no-repeat,\
+linear-gradient(to left,var(--faint),transparent) right/.9rem 100% no-repeat}\
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
 th,td{padding:.4rem .45rem;text-align:right;white-space:nowrap;vertical-align:top}\
 thead th{border-bottom:2px solid var(--faint);vertical-align:bottom;font-weight:600}\
@@ -69,7 +73,6 @@ vertical-align:middle}\
 nav{margin-top:.8rem;font-size:.9rem}nav ul{list-style:none;padding:0;margin:.4rem 0;columns:2 22rem}\
 nav li{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}nav .article{font-weight:600}\
 table.gain{width:auto;margin-bottom:1rem}.gain th,.gain td{padding-left:1.3rem}.gain th[scope=row],.gain .word{padding-left:0}\
-.gain td:last-child{font-weight:700}\
 @media(max-width:40rem){.gain th,.gain td{white-space:normal;padding-left:.5rem}}\
 .plots{padding-left:1.2rem;font-size:.9rem}summary{cursor:pointer}a{color:var(--line0)}\
 section p.caption{margin:1.2rem 0 .4rem}\

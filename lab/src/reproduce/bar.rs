@@ -41,6 +41,27 @@ impl Bar {
         })
     }
 
+    /// The mean, its interval, and what is permitted.
+    fn numbers(&self) -> String {
+        let permitted = match self.limits.map(|limit| limit.map(shown)) {
+            [Some(least), Some(most)] => format!("{least} to {most}"),
+            [Some(least), None] => format!("at least {least}"),
+            [None, most] => format!("at most {}", most.unwrap_or_default()),
+        };
+        let half = match self.half {
+            0.0 => String::new(),
+            half => format!(" ± {}", shown(half)),
+        };
+        format!("{}{half} ({permitted})", shown(self.mean))
+    }
+
+    /// Whether this part of a claim's evidence says no more than the row.
+    pub(super) fn says(&self, part: &str) -> bool {
+        let judged = part.strip_prefix("not: ");
+        let judged = judged.or_else(|| part.strip_prefix("unclear: "));
+        judged.unwrap_or(part) == format!("{}: {}", self.what, self.numbers())
+    }
+
     /// As a row: its name, the picture, and the numbers.
     pub(super) fn html(&self) -> String {
         let [least, most] = self.limits;
@@ -51,16 +72,7 @@ impl Bar {
             |x: f64| 100.0 * ((x - from) / (to - from).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let [low, high] = [least.unwrap_or(from), most.unwrap_or(to)].map(percent);
         let [left, middle, right] = [ends[0], self.mean, ends[1]].map(percent);
-        let permitted = match self.limits.map(|limit| limit.map(shown)) {
-            [Some(least), Some(most)] => format!("{least} to {most}"),
-            [Some(least), None] => format!("at least {least}"),
-            [None, most] => format!("at most {}", most.unwrap_or_default()),
-        };
-        let half = match self.half {
-            0.0 => String::new(),
-            half => format!(" ± {}", shown(half)),
-        };
-        let numbers = format!("{}{half} ({permitted})", shown(self.mean));
+        let numbers = self.numbers();
         format!(
             "<div class=\"bar\"><span>{sign} {what}: {numbers}</span>\
              <svg role=\"img\" aria-label=\"{numbers}\"><title>{numbers}</title>\

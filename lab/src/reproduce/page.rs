@@ -4,13 +4,15 @@
 use super::bar::Bar;
 use super::text::{beside, in_words, place, within};
 use super::verdict::{Verdict, shown};
-use super::{ClaimReport, Reproduction, ResultReport, RowReport};
+use super::{ClaimReport, Reproduction, ResultReport, RowReport, papers};
 use crate::report::{document, escape, files, section};
 
 /// The meaning of the signs of claims, and of the pictures of their values.
-const LEGEND: &str = "<li>A second sign, in brackets, is the verdict with the values that the paper prints instead of \
-     calibrated ones. Dashed: places were calibrated on it; it is counted nowhere.</li><li>Beside a claim: shaded is what \
-     it permits, the dot is our mean, the line its 95 % interval.</li>";
+const LEGEND: &str = "<li>Measured: a measured value decides the claim. Arithmetic: printed numbers and equations \
+     alone decide it. Calibrated: open values were fitted to it, so it is no evidence. Undecided: the intervals leave it \
+     open, or the run was a preview, which refutes nothing.</li><li>A second sign, in brackets, is the verdict with the \
+     values that the paper prints instead of calibrated ones. Dashed: places were calibrated on it; it is counted \
+     nowhere.</li><li>Beside a claim: shaded is what it permits, the dot is our mean, the line its 95 % interval.</li>";
 /// Files beside the page.
 const FILES: [&str; 2] = ["reproduce.md", "reproduce.json"];
 
@@ -18,9 +20,10 @@ const FILES: [&str; 2] = ["reproduce.md", "reproduce.json"];
 pub(super) fn html(reproduction: &Reproduction) -> String {
     let results: String = reproduction.results.iter().map(result).collect();
     let article = format!(
-        "<article><header><p class=\"kicker\">weir · reproduce</p><h1>{}</h1><p class=\"measured\">{}</p></header>\
-         {}{results}{}</article>",
+        "<article><header><p class=\"kicker\">weir · reproduce</p><h1>{}</h1>\
+         <p class=\"about\">{}.</p><p class=\"measured\">{}</p></header>{}{results}{}</article>",
         escape(&title(reproduction)),
+        escape(&in_words(reproduction)),
         escape(&reproduction.how),
         at_a_glance(reproduction),
         files(&FILES.map(str::to_owned)),
@@ -30,7 +33,7 @@ pub(super) fn html(reproduction: &Reproduction) -> String {
 
 fn title(reproduction: &Reproduction) -> String {
     let all = reproduction.claims().count();
-    format!("{all} claims. {}", in_words(reproduction))
+    format!("{all} claims of papers, run again")
 }
 
 fn at_a_glance(reproduction: &Reproduction) -> String {
@@ -45,10 +48,16 @@ fn at_a_glance(reproduction: &Reproduction) -> String {
         )
     };
     let lines: String = reproduction.results.iter().map(line).collect();
+    let of = |result: &ResultReport| result.id.split('/').next().unwrap_or_default();
     let notes: String = reproduction.notes.iter().map(|note| item(note)).collect();
     let missing = reproduction.mistakes();
     let missing = missing.map(|(id, what)| item(&format!("missing: {id}: {what}")));
-    let notes = notes + LEGEND + &missing.collect::<String>();
+    let sources: String = papers()
+        .iter()
+        .filter(|paper| reproduction.results.iter().any(|r| of(r) == paper.name))
+        .map(|paper| item(&format!("{}: {}", paper.name, paper.source)))
+        .collect();
+    let notes = sources + &notes + LEGEND + &missing.collect::<String>();
     let body = format!("<dl class=\"glance\">{lines}</dl><ul class=\"notes\">{notes}</ul>");
     section("Every claim at a glance", &body)
 }
@@ -101,8 +110,22 @@ fn chip_class(claim: &ClaimReport) -> String {
     format!("chip {}{calibrated}", class(claim.verdict))
 }
 
+/// A line of a list; what stands between back quotes is code.
 fn item(text: &str) -> String {
-    format!("<li>{}</li>", escape(text))
+    let text = escape(text);
+    let parts = text.split('`').enumerate().map(|(n, part)| match n % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    format!("<li>{}</li>", parts.collect::<String>())
+}
+
+/// A list of these lines; empty without any.
+fn list(items: String) -> String {
+    match items {
+        none if none.is_empty() => none,
+        items => format!("<ul>{items}</ul>"),
+    }
 }
 
 fn result(result: &ResultReport) -> String {
@@ -142,11 +165,15 @@ fn claim(claim: &ClaimReport) -> String {
         1 => (bars, String::new()),
         _ => (String::new(), bars),
     };
-    let evidence: String = claim.evidence.split("; ").map(item).collect();
+    let parts = claim.evidence.split("; ");
+    let new = parts.filter(|part| !claim.bars.iter().any(|bar| bar.says(part)));
+    let evidence = match folded + &list(new.map(item).collect()) {
+        none if none.is_empty() => none,
+        all => format!("<details><summary>Evidence</summary>{all}</details>"),
+    };
     format!(
         "<li id=\"{id}\"><p><span class=\"{class}\">{verdict}</span> <strong>{text}</strong> \
-         <small>{id}{beside}</small></p>{shown}<details><summary>Evidence</summary>{folded}<ul>{evidence}</ul>\
-         </details></li>",
+         <small>{id}{beside}</small></p>{shown}{evidence}</li>",
         id = escape(claim.id),
         class = chip_class(claim),
         beside = beside(claim)
@@ -258,7 +285,8 @@ mod tests {
         };
         let page = html(&reproduction);
         for wanted in [
-            "3 claims. measured: 1 holds, 1 not run; calibrated: 1 holds",
+            "<h1>3 claims of papers, run again</h1>",
+            "measured: 1 holds, 1 not run; calibrated: 1 holds.</p>",
             "id=\"p/r.1\"",
             "id=\"p/r.2\"",
             "more is &lt;more&gt;",

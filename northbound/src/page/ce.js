@@ -55,7 +55,7 @@ function showChannels(channels, associations, shown) {
     const pair = name => flow(per(name + "messages"), per(name + "bytes"));
     const share = row.gauges.control_share;
     const bar = share === undefined ? row.discipline
-      : [el("span", { class: "share" }, el("i", { style: `width:${Math.min(100, Number(share) / 10)}%` })), `${(share / 10).toFixed(0)} %`];
+      : [el("span", { class: "share" }, el("i", { style: `width:${Math.min(100, Number(share) / 10)}%` })), `${(share / 10).toFixed(0)}\u00a0%`];
     const waiting = row.control_waiting.messages + row.redirect_waiting.messages;
     return { key: row.fe, chosen: row.fe === chosen, cells: [row.fe, association ? elapsed(association.up_s) : "\u2013",
       association ? association.peer : "\u2013", pair("control_sent"), pair("control_received"), pair("redirect_sent"),
@@ -248,9 +248,9 @@ async function refresh() {
   } catch (error) { console.warn(error); }
   isBusy = false;
   const silent = lastGood ? Math.round((Date.now() - lastGood) / 1000) : null;
-  at("pulse").textContent = silent === null ? "the control element does not answer" : silent < 5 ? "live, every second"
+  at("pulse").textContent = isAsking() ? "waits for the token" : silent === null ? "the control element does not answer" : silent < 5 ? "live, every second"
     : `no answer for ${silent} s: what you see is old`;
-  at("pulse").classList.toggle("lost", silent === null || silent >= 5);
+  at("pulse").classList.toggle("lost", !isAsking() && (silent === null || silent >= 5));
   if (isWanted) { isWanted = false; refresh(); }
 }
 setInterval(() => { if (!document.hidden) refresh(); }, 1000);

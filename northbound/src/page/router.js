@@ -3,7 +3,7 @@
 // /v1/history and /v1/drop_history when the page opens.
 
 const PORT = [["Port", "word"], ["State", "word"], ["Rate"], ["In"], ["Out"], ["Link busy", "word"], ["Light traffic waits", "word"],
-  ["Held back", "word"], ["Dropped"]];
+  ["Held back", "word"], ["Packets dropped"]];
 const TALKER = [["Who", "word"], ["Now"], ["1 minute"], ["5 minutes"], ["Of the port", "word"]];
 const WAITING = [["Who", "word"], ["Flows"], ["Waiting"], ["Of the queue", "word"], ["Of the link", "word"], ["Longest wait"], ["Why", "word"]];
 const DROP = [["Reason", "word"], ["Meaning", "word"], ["In this second"], ["Since the start"], ["Last minutes", "word"]];
@@ -15,8 +15,10 @@ const STEPS = ["second", "minute"];
 let span = "minute", chosen = null, latest = null, lastGood = 0;
 let history = { second: [], minute: [] }, dropped = new Map(), loaded = null;
 const KINDS = { "Senders": "source", "Receivers": "destination", "Flows": "flow" };
+const TITLES = { "Senders": "Who sends most", "Receivers": "Who receives most", "Flows": "Which flows send most" };
 let kind = "Senders";
-// Rates of each port in the latest five minutes, and words for gauges, by their discipline.
+// Mean rates of each port over five minutes, in which older seconds count less, as for who sends most; and words for gauges,
+// by their discipline.
 let means = new Map(), meansAt = 0, gaugeWords = {};
 
 // ---- words for numbers
@@ -34,11 +36,13 @@ const state = (kind, word) => el("span", { class: `state ${kind}` }, word);
 const waits = (row, whose) => row && row[`${whose}_delay_p50_s`] !== null
   ? [millis(row[`${whose}_delay_p50_s`]), el("small", {}, `99 of 100 below ${millis(row[`${whose}_delay_p99_s`])}`)] : "\u2013";
 const rates = (port, now, name) => !now ? "\u2013"
-  : [bits(now[name]), means.has(port) ? el("small", {}, `${bits(means.get(port)[name])} in 5 min`) : ""];
+  : [bits(now[name]), means.has(port) ? el("small", {}, `${bits(means.get(port)[name])} over 5 min`) : ""];
 const record = port => latest.history.find(row => row.port === port) || null;
+// A link on which packets are dropped is full, too, if the machine was too busy to send in all of the second.
+const isFull = row => row.utilisation_ratio !== null && row.utilisation_ratio >= (row.dropped_packets > 0 ? 0.9 : 0.95);
 function showPorts() {
   const rows = latest.ports.map(port => {
-    const now = record(port.port), full = now && now.utilisation_ratio !== null && now.utilisation_ratio >= 0.97;
+    const now = record(port.port), full = now && isFull(now);
     const queue = latest.queues.find(row => row.port === port.port);
     const pressed = String(port.port === chosen);
     return { key: port.port, chosen: port.port === chosen, cells: [
@@ -67,19 +71,19 @@ function flooder({ port, heavy_delay_p50_s: wait }) {
 function showHeadline() {
   const most = value => [...latest.history].filter(row => value(row) !== null).sort((a, b) => value(b) - value(a))[0];
   const fullest = most(row => row.utilisation_ratio), slowest = most(row => row.light_delay_p99_s);
-  const light = row => row.light_delay_p50_s === null ? "no light traffic was sent"
-    : `light traffic waits ${millis(row.light_delay_p50_s)}, 99 of 100 below ${millis(row.light_delay_p99_s)}`;
+  const light = (row, what = "light traffic") => row.light_delay_p50_s === null ? "no light traffic was sent"
+    : `${what} waits ${millis(row.light_delay_p50_s)}, 99 of 100 below ${millis(row.light_delay_p99_s)}`;
   const { stopped_why, handed_back, handed_back_why, hostname, mode, version, uptime_s, unix_s } = latest.status;
   at("headline").textContent = stopped_why !== null ? `This router does not forward: ${stopped_why}`
     : handed_back ? `The kernel forwards, and weir does not: ${handed_back_why}`
-    : slowest && slowest.light_delay_p99_s >= 0.02 ? `Light traffic is late at ${slowest.port}: ${light(slowest)}${flooder(slowest)}`
-    : fullest && fullest.utilisation_ratio >= 0.97 ? `The link of ${fullest.port} is full, and ${light(fullest)}${flooder(fullest)}` : "No link is full";
+    : slowest && slowest.light_delay_p99_s >= 0.02 ? `Light traffic is late at ${slowest.port}: ${light(slowest, "it")}${flooder(slowest)}`
+    : fullest && isFull(fullest) ? `The link of ${fullest.port} is full, and ${light(fullest)}${flooder(fullest)}` : "No link is full";
   at("router-about").textContent = `${hostname}, ${new Date(unix_s * 1e3).toLocaleTimeString()}. weir ${version}, ${mode}, running for ${elapsed(uptime_s)}.`;
   document.title = `${hostname}: weir`;
 }
 
 function showTalkers() {
-  at("talkers-name").textContent = `Who sends most through ${chosen}`;
+  at("talkers-name").textContent = `${TITLES[kind]} through ${chosen}`;
   const all = latest.talkers.filter(row => row.port === chosen && row.by === KINDS[kind]);
   fill(at("talkers"), TALKER, all.map(row => ({ key: row.who, cells: [row.who, bits(row.rate_bps), bits(row.minute_bps),
     bits(row.five_minutes_bps), bar(row.share_ratio)] })));
@@ -189,7 +193,8 @@ function draw(chart) {
   if (named) parts.push(named);
   const cursor = svg("path", { class: "cursor", d: "" });
   const shown = rows.length ? rows[rows.length - 1] : null;
-  const words = row => row ? `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ") : "no record yet";
+  const isNone = row => chart.lines.every(([, , value]) => value(row) === null);
+  const words = row => !row ? "no record yet" : isNone(row) ? `${ago(end - row.t)}: no such packets` : `${ago(end - row.t)}: ` + chart.lines.map(([name, , value]) => `${name} ${value(row) === null ? "\u2013" : chart.unit(value(row))}`).join(", ");
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${chart.name}, ${span}. ${words(shown)}` }, ...parts, cursor);
   const near = () => rows.reduce((best, row) => best && Math.abs(end - best.t - cursorAge) <= Math.abs(end - row.t - cursorAge) ? best : row, null);
   chart.point = () => {
@@ -217,11 +222,17 @@ function showCharts() {
 }
 
 // ---- records
-const mean = rows => Object.fromEntries(["received_bps", "sent_bps"].map(name => [name, rows.reduce((sum, row) => sum + row[name], 0) / rows.length]));
+function weigh(row) {
+  const mean = means.get(row.port) || { received_bps: 0, sent_bps: 0 };
+  for (const name of Object.keys(mean)) mean[name] += (row[name] - mean[name]) * -Math.expm1(-row.span_s / 300);
+  means.set(row.port, mean);
+}
 const timed = (row, now) => ({ ...row, t: now - row.age_s * 1e3, limit: latest.ports.find(port => port.port === row.port)?.rate_bps ?? null });
 async function loadMeans() {
-  const minutes = Map.groupBy(await ask("/v1/history?step=minute&records=5"), row => row.port);
-  means = new Map([...minutes].map(([port, rows]) => [port, mean(rows)]));
+  const [minutes, seconds] = await Promise.all(["minute", "second"].map(step => ask(`/v1/history?step=${step}&records=60`)));
+  const since = minutes.reduce((least, row) => Math.min(least, row.age_s), Infinity); // of the minute that is not over
+  means = new Map();
+  [...minutes, ...seconds.filter(row => row.age_s + 0.5 < since)].sort((a, b) => b.age_s - a.age_s).forEach(weigh);
   gaugeWords = (await ask("/v1/openapi.json")).paths["/v1/queues"].get["x-gauges"];
 }
 async function load() {
@@ -243,6 +254,8 @@ function addDrop(row, now) {
 function add(line) {
   const row = record(chosen);
   latest.t = Date.now();
+  if (meansAt > 0) latest.history.forEach(weigh);
+  if (meansAt > 0 && latest.t - meansAt < 60e3) meansAt = latest.t;
   if (!row || loaded !== chosen) return;
   history.second.push(timed(row, latest.t));
   while (history.second.length > 600) history.second.shift();
@@ -280,7 +293,7 @@ choices(at("spans"), Object.keys(SPANS), span, name => { span = name; });
 choices(at("kinds"), Object.keys(KINDS), kind, name => { kind = name; });
 at("config").addEventListener("toggle", async () => {
   if (!at("config").open) return;
-  try { pairs(at("settings"), Object.entries(await ask("/v1/config"))); } catch (error) { pairs(at("settings"), [["error", error.message]]); }
+  try { pairs(at("settings"), Object.entries(await ask("/v1/config")).map(([key, value]) => [key, value === "" ? "none" : value])); } catch (error) { pairs(at("settings"), [["error", error.message]]); }
 });
 
 async function show() {
@@ -322,8 +335,8 @@ async function follow() {
 }
 function pulse(why) {
   const silent = lastGood ? Math.round((Date.now() - lastGood) / 1e3) : null;
-  const isLost = silent === null || silent >= 5;
-  at("pulse").textContent = silent === null ? why || "the router does not answer" : silent < 5 ? "live, every second"
+  const isLost = !isAsking() && (silent === null || silent >= 5);
+  at("pulse").textContent = isAsking() ? "waits for the token" : silent === null ? why || "the router does not answer" : silent < 5 ? "live, every second"
     : `no answer for ${elapsed(silent)}: what you see is old`;
   at("pulse").classList.toggle("lost", isLost);
 }

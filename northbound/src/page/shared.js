@@ -8,7 +8,10 @@ async function request(path, options) {
   const token = sessionStorage.getItem("token");
   const headers = { ...(options || {}).headers, ...(token ? { "x-weir-token": token } : {}) };
   const answer = await fetch(path, { ...options, headers });
-  if (answer.status === 401) at("login").hidden = false;
+  if (answer.status === 401) {
+    at("login").hidden = false; // the style sheet hides the sections, which would be empty
+    at("headline").textContent = token ? "This token is wrong, or of an earlier start" : "This page needs its token";
+  }
   return answer;
 }
 addEventListener("submit", event => {
@@ -25,6 +28,9 @@ async function ask(path, options) {
   if (!answer.ok) throw new Error(value && value.messages ? value.messages.join("\n") : text || `status ${answer.status}`);
   return value;
 }
+
+// Whether the page waits for its token: that is no trouble of the router.
+const isAsking = () => !at("login").hidden;
 
 // ---- making elements
 function el(tag, attributes, ...children) {
