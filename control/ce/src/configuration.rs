@@ -67,7 +67,7 @@ pub struct CePlan {
     pub page_token: Option<String>,
     /// File of the network whose elements are its FEs.
     pub network: Option<String>,
-    /// The number of threads that serve.
+    /// The number of threads.
     pub threads: usize,
     /// Where it listens.
     pub listeners: Vec<ListenPlan>,

@@ -94,8 +94,8 @@ fn plane(mtu: u32) -> Plane {
     plane
 }
 
-/// A table of one-byte LIDs for the interfaces `lan` and `wan`, with rules made from the hop by `wan`.
-fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
+/// A table of one-byte LIDs with the interfaces `lan` and `wan`, and the hop through `wan`.
+fn builder() -> (Builder, Hop) {
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("lan")).unwrap();
     let hop = Hop {
@@ -104,6 +104,12 @@ fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
         queue: Queue(0),
         leaves_domain: true,
     };
+    (builder, hop)
+}
+
+/// The same with rules made from the hop.
+fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
+    let (mut builder, hop) = builder();
     for (lid, rule) in rules(hop) {
         builder.rule(None, lid, rule).unwrap();
     }

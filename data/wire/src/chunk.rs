@@ -12,8 +12,8 @@
 //! Source: the terms are those of RFC 8793. The format is ours, and smaller than CCNx (RFC 8609): a packet is one
 //! datagram, and a name has a fixed length.
 //!
-//! - Name: a number, or the hash of a longer name. It belongs to the server that is asked, by its address and port, and
-//!   means the same bytes for ever, so other content needs another name.
+//! - Name: a number, or the hash of a longer name. It belongs to the server that is asked, by its address and port. The
+//!   content of a name never changes, so other content needs another name.
 //! - Length: of the content; zero in an interest.
 
 use crate::bytes::{set_u16, u16_at};

@@ -48,16 +48,11 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
         .iter()
         .filter(|other| other.best == leader.best)
         .collect();
-    let like = match &level[..] {
+    let names: Vec<&str> = level.iter().map(|record| record.discipline).collect();
+    let like = match &names[..] {
         [] => String::new(),
-        level => {
-            let mut names: Vec<&str> = level.iter().map(|record| record.discipline).collect();
-            let last = names.pop().unwrap_or_default();
-            match names.join(", ") {
-                none if none.is_empty() => format!(", like {last},"),
-                first => format!(", like {first} and {last},"),
-            }
-        }
+        [one] => format!(", like {one},"),
+        [first @ .., last] => format!(", like {} and {last},", first.join(", ")),
     };
     let discipline = leader.discipline;
     let mut told = format!("{discipline}{like} is the best, or level with the best, {in_figures}.");

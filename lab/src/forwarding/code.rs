@@ -26,7 +26,7 @@ use super::{Controller, Flow, Write, vector};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
-/// Maximum chunks of a cache: its memory ends before.
+/// Maximum chunks of a cache; a scenario limits its memory.
 const CHUNKS_MAX: usize = 1_000_000;
 
 /// The numbers of the processors of an encapsulation: the encoder, or the cache, and the decoder.

@@ -65,9 +65,15 @@ pub(super) fn decide(
         (false, 0, Verdict::NotRun | Verdict::Missing) | (false, 1.., _) => Kind::Measured,
         (false, 0, _) => Kind::Arithmetic,
     };
-    // A claim that holds whatever is measured proves nothing.
+    // A claim that holds whatever is measured proves nothing. How far a value of this machine is from its limit depends on
+    // the machine, so ten times of it may still be permitted.
+    let factors: &[f64] = if read.is_of_machine {
+        &[0.0, 0.1, 10.0, 1e6]
+    } else {
+        &[0.0, 0.1, 10.0]
+    };
     let changes = |place: usize| {
-        [0.0, 0.1, 10.0].into_iter().any(|factor| {
+        factors.iter().any(|&factor| {
             verdict_of(paper, claim, measured, Some((place, factor))).verdict != read.verdict
         })
     };
@@ -95,6 +101,8 @@ struct Decided {
     bars: Vec<Bar>,
     /// The number of measured values that it rests on.
     values: usize,
+    /// Whether this machine was measured for one of them.
+    is_of_machine: bool,
 }
 
 /// Decides a claim; one of its measured values, by its place, may be multiplied by a factor. In a simulation, a missing
@@ -110,6 +118,7 @@ fn verdict_of(
         evidence: why.to_owned(),
         bars: Vec::new(),
         values: 0,
+        is_of_machine: false,
     };
     if let Some(why) = &claim.not_run {
         return not_run(why);
@@ -133,8 +142,9 @@ fn verdict_of(
             (Verdict::Missing, why)
         }
         (_, Verdict::Missing) => (verdict, evidence),
-        _ if busy > BUSY_MAX => {
-            let others = format!("busy: others used {:.0} % of the processors", 100.0 * busy);
+        _ if busy.is_some_and(|busy| busy > BUSY_MAX) => {
+            let percent = 100.0 * busy.unwrap_or_default();
+            let others = format!("busy: others used {percent:.0} % of the processors");
             (Verdict::Undecided, format!("{others}; {evidence}"))
         }
         (_, Verdict::Partly | Verdict::Fails) if measured.is_preview && values > 0 => {
@@ -148,5 +158,6 @@ fn verdict_of(
         evidence,
         bars: findings.into_bars(),
         values,
+        is_of_machine: busy.is_some(),
     }
 }

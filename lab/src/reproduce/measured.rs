@@ -42,8 +42,8 @@ pub(super) struct Measured {
     reads: Cell<usize>,
     /// The place of one of them, which is multiplied by this instead.
     changed: Cell<Option<(usize, f64)>>,
-    /// The greatest share of the processors that others used during one of them.
-    busy: Cell<f64>,
+    /// The greatest share of the processors that others used during one of them, if this machine was measured.
+    busy: Cell<Option<f64>>,
     /// Whether the runs are shorter and fewer than the verdicts are meant for.
     pub is_preview: bool,
     /// The habitat.
@@ -71,6 +71,14 @@ struct Measurement {
 /// Start and end, in seconds of a run.
 pub(super) type Window = [f64; 2];
 
+/// A value multiplied by a factor. No factor changes 0, so its place is taken by 1.
+fn multiplied(value: f64, factor: f64) -> f64 {
+    match value {
+        0.0 => factor,
+        _ => value * factor,
+    }
+}
+
 impl Measured {
     /// The measurements with another reading, if any value differs.
     pub(super) fn column(&self, reading: Reading) -> Option<&Self> {
@@ -92,7 +100,7 @@ impl Measured {
     /// Begins to count the measured values that are read. One of them, by its place, is multiplied by a factor.
     pub(super) fn watch(&self, changed: Option<(usize, f64)>) {
         self.reads.set(0);
-        self.busy.set(0.0);
+        self.busy.set(None);
         self.changed.set(changed);
     }
 
@@ -101,8 +109,8 @@ impl Measured {
         self.reads.get()
     }
 
-    /// The greatest share of the processors that others used while one of them was measured.
-    pub(super) fn busy(&self) -> f64 {
+    /// The greatest share of the processors that others used while one of them was measured; `None` if all are simulated.
+    pub(super) fn busy(&self) -> Option<f64> {
         self.busy.get()
     }
 
@@ -138,12 +146,14 @@ impl Measured {
             return Samples::default();
         };
         let others = point.runs.iter().filter_map(|run| run.metrics.get(OTHERS));
-        let busy = others.copied().fold(self.busy.get(), f64::max);
-        self.busy.set(busy);
+        let busy = others.copied().chain(self.busy.get());
+        self.busy.set(busy.reduce(f64::max));
         let place = self.reads.replace(self.reads.get() + 1);
         let changed = self.changed.get().filter(|(changed, _)| *changed == place);
-        let factor = changed.map_or(1.0, |(_, factor)| factor);
-        Samples::new(values).map(|value| value * factor)
+        match changed {
+            Some((_, factor)) => Samples::new(values).map(|value| multiplied(value, factor)),
+            None => Samples::new(values),
+        }
     }
 
     /// Records the name of a curve that no run has.

@@ -216,7 +216,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
         let is_paper = papers().iter().any(|paper| paper.name == *name);
         let before = chosen.len();
         let fits = |recipe: &&Recipe| {
-            recipe.id == *name || (is_paper && recipe.id.split('/').next() == Some(name))
+            recipe.id == *name || (is_paper && name_of_paper(&recipe.id) == *name)
         };
         chosen.extend(all().filter(fits));
         if chosen.len() == before {
@@ -390,9 +390,14 @@ fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
     cells.collect()
 }
 
+/// The name of the paper of a result or a scenario: `PAPER/..`.
+fn name_of_paper(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(paper, _)| paper)
+}
+
 /// The paper of a result or a scenario.
 fn paper_of(id: &str) -> &'static Paper {
-    let name = id.split('/').next().unwrap_or_default();
+    let name = name_of_paper(id);
     let mut papers = papers().iter();
     let found = papers.find(|paper| paper.name == name);
     found.unwrap_or_else(|| unreachable!("{id} belongs to no paper"))

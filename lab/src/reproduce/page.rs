@@ -4,7 +4,7 @@
 use super::bar::Bar;
 use super::text::{beside, in_words, place, within};
 use super::verdict::{Verdict, shown};
-use super::{ClaimReport, Reproduction, ResultReport, RowReport, papers};
+use super::{ClaimReport, Reproduction, ResultReport, RowReport, name_of_paper, papers};
 use crate::report::{document, escape, files, section};
 
 /// The meaning of the signs of claims, and of the pictures of their values.
@@ -48,13 +48,17 @@ fn at_a_glance(reproduction: &Reproduction) -> String {
         )
     };
     let lines: String = reproduction.results.iter().map(line).collect();
-    let of = |result: &ResultReport| result.id.split('/').next().unwrap_or_default();
     let notes: String = reproduction.notes.iter().map(|note| item(note)).collect();
     let missing = reproduction.mistakes();
     let missing = missing.map(|(id, what)| item(&format!("missing: {id}: {what}")));
     let sources: String = papers()
         .iter()
-        .filter(|paper| reproduction.results.iter().any(|r| of(r) == paper.name))
+        .filter(|paper| {
+            reproduction
+                .results
+                .iter()
+                .any(|result| name_of_paper(result.id) == paper.name)
+        })
         .map(|paper| item(&format!("{}: {}", paper.name, paper.source)))
         .collect();
     let notes = sources + &notes + LEGEND + &missing.collect::<String>();
@@ -110,22 +114,17 @@ fn chip_class(claim: &ClaimReport) -> String {
     format!("chip {}{calibrated}", class(claim.verdict))
 }
 
-/// A line of a list; what stands between back quotes is code.
+/// A line of a list; text between back quotes becomes code.
 fn item(text: &str) -> String {
     let text = escape(text);
-    let parts = text.split('`').enumerate().map(|(n, part)| match n % 2 {
-        0 => part.to_owned(),
-        _ => format!("<code>{part}</code>"),
+    let parts = text.split('`').enumerate().map(|(n, part)| {
+        if n % 2 == 0 {
+            part.to_owned()
+        } else {
+            format!("<code>{part}</code>")
+        }
     });
     format!("<li>{}</li>", parts.collect::<String>())
-}
-
-/// A list of these lines; empty without any.
-fn list(items: String) -> String {
-    match items {
-        none if none.is_empty() => none,
-        items => format!("<ul>{items}</ul>"),
-    }
 }
 
 fn result(result: &ResultReport) -> String {
@@ -167,10 +166,13 @@ fn claim(claim: &ClaimReport) -> String {
     };
     let parts = claim.evidence.split("; ");
     let new = parts.filter(|part| !claim.bars.iter().any(|bar| bar.says(part)));
-    let evidence = match folded + &list(new.map(item).collect()) {
-        none if none.is_empty() => none,
-        all => format!("<details><summary>Evidence</summary>{all}</details>"),
-    };
+    let mut evidence: String = new.map(item).collect();
+    if !evidence.is_empty() {
+        evidence = format!("<ul>{evidence}</ul>");
+    }
+    if !folded.is_empty() || !evidence.is_empty() {
+        evidence = format!("<details><summary>Evidence</summary>{folded}{evidence}</details>");
+    }
     format!(
         "<li id=\"{id}\"><p><span class=\"{class}\">{verdict}</span> <strong>{text}</strong> \
          <small>{id}{beside}</small></p>{shown}{evidence}</li>",

@@ -38,7 +38,7 @@ const waits = (row, whose) => row && row[`${whose}_delay_p50_s`] !== null
 const rates = (port, now, name) => !now ? "\u2013"
   : [bits(now[name]), means.has(port) ? el("small", {}, `${bits(means.get(port)[name])} over 5 min`) : ""];
 const record = port => latest.history.find(row => row.port === port) || null;
-// A link on which packets are dropped is full, too, if the machine was too busy to send in all of the second.
+// On a busy machine a full link is idle for parts of a second: its drops show that it is full.
 const isFull = row => row.utilisation_ratio !== null && row.utilisation_ratio >= (row.dropped_packets > 0 ? 0.9 : 0.95);
 function showPorts() {
   const rows = latest.ports.map(port => {

@@ -29,7 +29,7 @@ async function ask(path, options) {
   return value;
 }
 
-// Whether the page waits for its token: that is no trouble of the router.
+// Whether the page waits for its token; the router may work well meanwhile.
 const isAsking = () => !at("login").hidden;
 
 // ---- making elements

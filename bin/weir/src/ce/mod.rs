@@ -113,7 +113,7 @@ fn counted(number: usize, noun: &str) -> String {
 pub(crate) fn run(path: &Path) -> Result<(), Failure> {
     let text = read(path)?;
     let loaded = load(path, &text)?;
-    // This thread has the CE itself, the others have the transports.
+    // This thread runs the CE itself, the others run the transports.
     let mut builder = if loaded.plan.threads == 1 {
         Builder::new_current_thread()
     } else {

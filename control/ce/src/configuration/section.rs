@@ -81,7 +81,7 @@ pub const ELEMENT: Class = Class {
             "threads",
             Kind::Count(1, 64),
             "1",
-            "threads that serve: with more than one, the transports of the FEs have the others",
+            "threads; with more than one, the CE itself uses the first, and the transports of the FEs share the others",
         )
         .id(9),
     ],

@@ -377,7 +377,8 @@ impl Table {
         &self.processors
     }
 
-    /// Whether packets of a rule may go on by their own vectors.
+    /// Whether packets of a rule may go on by their own vectors. In a simulated network the table does not know the functions
+    /// of its processors, so there only those without leaves count.
     pub fn goes_on(&self, processing: &Processing) -> bool {
         let named = self.processors.get(processing.processor.0 as usize);
         named.map_or(processing.leaves.is_empty(), |named| {

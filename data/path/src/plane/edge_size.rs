@@ -88,6 +88,7 @@ impl Plane {
             Rule::Process(processing) => {
                 let number = processing.processor.0 as usize;
                 let function = fpf.table.processors().get(number)?.function;
+                // Its leaf has answers only: the packets that are measured here go on by their own vector.
                 if let Function::Cache(_) = function {
                     let next = forward::onward(header, fpf.table.domain().lid_size())?;
                     return self.first_mtu(input, &next);

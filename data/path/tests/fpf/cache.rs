@@ -3,7 +3,7 @@
 use super::*;
 use weir_path::fpf::process::cache::{Counts, Limits};
 use weir_path::fpf::process::chunk::Message;
-use weir_wire::chunk::{Kind, NAME_LEN, Repr};
+use weir_wire::chunk::NAME_LEN;
 
 /// LIDs: the cache, the hop by `wan`, and the way back to clients, which is the same hop.
 const CACHE: u8 = 0xca;
@@ -15,14 +15,7 @@ const SERVER: &str = "192.0.2.1:6363";
 
 /// A table with a cache of this many bytes.
 fn caching(bytes: u64) -> Option<Arc<Table>> {
-    let mut builder = Builder::new(Domain::default());
-    builder.interface(Interface::ethernet("lan")).unwrap();
-    let hop = Hop {
-        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
-        destination: NEXT.into(),
-        queue: Queue(0),
-        leaves_domain: true,
-    };
+    let (mut builder, hop) = builder();
     let function = Function::Cache(Limits { bytes, chunks: 10 });
     let processor = builder.processor("cache", function).unwrap();
     let leaves = [Vector::new(&[BACK]).unwrap()].into();
@@ -44,14 +37,8 @@ fn packet(name: u8, content: Option<usize>) -> Vec<u8> {
     let message = Message {
         source: from.parse().unwrap(),
         destination: to.parse().unwrap(),
-        chunk: Repr {
-            kind: match &content {
-                Some(content) => Kind::Data(content.len() as u16),
-                None => Kind::Interest,
-            },
-            name: [name; NAME_LEN],
-        },
-        content: content.as_deref().unwrap_or(&[]),
+        name: [name; NAME_LEN],
+        content: content.as_deref(),
     };
     let mut bytes = Vec::new();
     message.write(&mut bytes).unwrap();
@@ -75,7 +62,7 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
     let behind = |header: &[u8], packet: Vec<u8>| [header, &packet].concat();
     let onward = [2, 2, CACHE, HOP];
     let (interest, data) = (packet(1, None), packet(1, Some(1000)));
-    // Data that nobody has asked for go on, but are not there afterwards.
+    // Data that nobody has asked for go on, and are not stored.
     for (port, packet) in [
         (WAN, &data),
         (LAN, &interest),
@@ -115,20 +102,21 @@ fn packets_that_begin_at_a_cache_fit_the_hop_behind_it() {
     let mut plane = plane(1000);
     plane.set_fpf(caching(65_536));
     plane.set_fpf_edge(Some(Arc::new(only(chunks))), Instant::ZERO);
-    let interest = |len: usize| {
-        let mut message = Message::read(&packet(1, None))
-            .map(|m| Message { content: &[], ..m })
-            .unwrap();
+    let chunk = |len: usize| {
         let content = vec![7; len - 48];
-        message.chunk.kind = Kind::Data(content.len() as u16);
-        message.content = &content;
+        let message = Message {
+            source: CLIENT.parse().unwrap(),
+            destination: SERVER.parse().unwrap(),
+            name: [1; NAME_LEN],
+            content: Some(&content),
+        };
         let mut bytes = Vec::new();
         message.write(&mut bytes).unwrap();
         frame(0x0800, &[&bytes])
     };
-    let sent = through(&mut plane, &interest(996));
+    let sent = through(&mut plane, &chunk(996));
     assert_eq!(sent[0].len(), 14 + 1000);
-    let longer = interest(997);
+    let longer = chunk(997);
     plane.receive(LAN, &longer, arrival(&longer, None));
     assert_eq!(plane.fates().ended(Reason::TooBig).packets, 1);
 }

@@ -295,14 +295,7 @@ fn frames_of_another_type_cross_a_short_link_too() {
     let all = encapsulation(raw, Spread::ByFlow, &[(&[CUT, HOP, JOIN], 1)]);
     let mut near = element(1500);
     near.set_fpf_edge(Some(Arc::new(only(all))), Instant::ZERO);
-    let mut builder = Builder::new(Domain::default());
-    builder.interface(Interface::ethernet("lan")).unwrap();
-    let hop = Hop {
-        interface: builder.interface(Interface::ethernet("wan")).unwrap(),
-        destination: NEXT.into(),
-        queue: Queue(0),
-        leaves_domain: true,
-    };
+    let (mut builder, hop) = builder();
     let processor = builder.processor("join", Function::Reassemble).unwrap();
     let leaves = [].into();
     let join = Rule::Process(Processing { processor, leaves });

@@ -23,7 +23,7 @@ use weir_path::plane::step::Arrival;
 use weir_path::plane::{Mode, Plane};
 use weir_wire::EtherType;
 use weir_wire::checksum::crc32c;
-use weir_wire::chunk::{self, Kind, NAME_LEN};
+use weir_wire::chunk::NAME_LEN;
 use weir_wire::fpf::Vector;
 use weir_wire::fpf_segment::{PART_LEN, Part, Repr, View, Whole};
 
@@ -60,17 +60,12 @@ pub(crate) fn ipv4() -> Vec<u8> {
 /// An interest in a chunk of 192.0.2.1, and the data.
 pub(crate) fn chunk() -> [Vec<u8>; 2] {
     let ends = ["10.0.1.10:4000", "192.0.2.1:53"].map(|end| end.parse().unwrap());
-    let content = [7; 20];
-    let both = [
-        (ends, Kind::Interest, &content[..0]),
-        ([ends[1], ends[0]], Kind::Data(20), &content),
-    ];
-    both.map(|([source, destination], kind, content)| {
-        let name = [9; NAME_LEN];
+    let both = [(ends, None), ([ends[1], ends[0]], Some(&[7; 20][..]))];
+    both.map(|([source, destination], content)| {
         let message = Message {
             source,
             destination,
-            chunk: chunk::Repr { kind, name },
+            name: [9; NAME_LEN],
             content,
         };
         let mut bytes = Vec::new();

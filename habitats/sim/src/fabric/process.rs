@@ -22,7 +22,7 @@ use weir_path::fpf::forward::NESTED_MAX;
 use weir_path::fpf::process::chunk::Message;
 use weir_path::fpf::process::{Processor, ProcessorId, Taken};
 use weir_wire::Protocol;
-use weir_wire::chunk::{self, NAME_LEN};
+use weir_wire::chunk::NAME_LEN;
 use weir_wire::ethernet::HEADER_LEN;
 use weir_wire::fpf::Repr;
 
@@ -106,11 +106,10 @@ impl Processors {
             ends[1].port(),
         );
         let (flight, key) = *self.chunks.get(&key)?;
-        let name = message.chunk.name.first_chunk()?;
-        let is_data = message.chunk.kind != chunk::Kind::Interest;
+        let name = message.name.first_chunk()?;
         let content = Content::Chunk(Chunk {
             name: u64::from_be_bytes(*name),
-            content: is_data.then_some(message.content.len() as u32),
+            content: message.content.map(|content| content.len() as u32),
         });
         Some((Flight { content, ..flight }, key))
     }
@@ -250,9 +249,9 @@ impl Fabric {
             return false;
         };
         let before = self.flights.get(frame.slot).content;
-        let is_other =
-            !matches!((before, flight.content), (Content::Chunk(a), Content::Chunk(b)) if a == b);
-        if is_other {
+        let is_same =
+            matches!((before, flight.content), (Content::Chunk(a), Content::Chunk(b)) if a == b);
+        if !is_same {
             let sent = self.now;
             let flight = Flight { sent, ..flight };
             self.flights.replace(frame.slot, flight, key);
@@ -263,20 +262,14 @@ impl Fabric {
 
 /// The bytes of an interest, or of data.
 fn chunk_bytes(key: &FlowKey, chunk: Chunk) -> Option<Vec<u8>> {
-    let content = vec![0; chunk.content.unwrap_or(0) as usize];
+    let content = chunk.content.map(|len| vec![0; len as usize]);
     let mut name = [0; NAME_LEN];
     name[..NUMBER_LEN].copy_from_slice(&chunk.name.to_be_bytes());
     let message = Message {
         source: SocketAddr::new(key.source_ip()?, key.source_port),
         destination: SocketAddr::new(key.destination_ip()?, key.destination_port),
-        chunk: chunk::Repr {
-            kind: match chunk.content {
-                Some(len) => chunk::Kind::Data(len as u16), // as much as fits in a datagram
-                None => chunk::Kind::Interest,
-            },
-            name,
-        },
-        content: &content,
+        name,
+        content: content.as_deref(),
     };
     let mut bytes = Vec::new();
     message.write(&mut bytes).ok()?;

@@ -36,7 +36,7 @@ pub(in crate::simulation) fn add_metrics(
             .into_iter()
             .flat_map(|edge| edge.iter())
         {
-            // The rows of interests come last, and are no encapsulations of the scenario.
+            // The last rows encapsulate interests: the scenario does not have them.
             if let Some(packets) = encapsulated.get_mut(rule.row as usize) {
                 *packets += rule.hits.packets;
                 shaped[rule.row as usize] = fabric.shaped(router_id, rule.row);

@@ -15,7 +15,7 @@
 //!
 //! - The way back is the leaf of the rule, and not in the interest: a host that could write it there would choose among
 //!   all paths.
-//! - A name belongs to a server, by address and port. It means the same content for ever, so nothing becomes stale.
+//! - A name belongs to a server, by address and port. Its content never changes, so no stored chunk becomes stale.
 //! - All interests in a chunk that is not here go on, each by itself: the table keeps nobody's address, and a lost packet
 //!   delays one client only.
 //! - The least recently used chunk makes room. New limits begin with an empty cache.
@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 
 use weir_base::{Instant, Span};
 use weir_packet::Reason;
-use weir_wire::chunk::{Kind, NAME_LEN, Repr};
+use weir_wire::chunk::NAME_LEN;
 
 use super::chunk::Message;
 use super::{ONWARD, PAYLOAD_MAX, Processor, Taken};
@@ -41,7 +41,7 @@ use super::{ONWARD, PAYLOAD_MAX, Processor, Taken};
 pub const LIFETIME: Span = Span::from_secs(4);
 /// Maximum interests that wait for their data.
 pub const PENDING_MAX: usize = 4096;
-/// Bytes of memory that a chunk takes beside its content, rounded up.
+/// Bytes of memory that a chunk takes besides its content, rounded up.
 const OVERHEAD: u64 = 256;
 
 /// The limits of a cache.
@@ -100,7 +100,7 @@ impl<T> Recent<T> {
         self.values.insert(key, (self.uses, value));
     }
 
-    /// The value, which is the most recently used one from now on.
+    /// Returns the value, and makes it the most recently used one.
     fn touch(&mut self, key: &Key) -> Option<&T> {
         let (used, value) = self.values.get_mut(key)?;
         self.order.remove(used);
@@ -151,16 +151,13 @@ impl Cache {
 
     /// Writes the answer to an interest, if its chunk is here. If not, its data may come.
     fn answer(&mut self, interest: &Message<'_>, from: u16, at: Instant) -> bool {
-        let key = (interest.destination, interest.chunk.name);
+        let key = (interest.destination, interest.name);
         if let Some(content) = self.store.touch(&key) {
             let data = Message {
                 source: interest.destination,
                 destination: interest.source,
-                chunk: Repr {
-                    kind: Kind::Data(content.len() as u16), // at most PAYLOAD_MAX
-                    ..interest.chunk
-                },
-                content,
+                name: interest.name,
+                content: Some(content),
             };
             if data.write(&mut self.out).is_ok() {
                 self.counts.hits += 1;
@@ -175,17 +172,17 @@ impl Cache {
         false
     }
 
-    /// Stores the content of data, if it was asked for and is not here yet.
-    fn keep(&mut self, data: &Message<'_>, from: u16, at: Instant) {
-        let key = (data.source, data.chunk.name);
+    /// Stores this content of data, if an interest asked for it and it is not stored yet.
+    fn keep(&mut self, data: &Message<'_>, content: &[u8], from: u16, at: Instant) {
+        let key = (data.source, data.name);
         if self.store.values.contains_key(&key) {
             return;
         }
         let asked = self.pending.values.get(&key);
         let is_answer =
             asked.is_some_and(|(_, (by, when))| *by != from && at.since(*when) <= LIFETIME);
-        let needed = size(data.content);
-        if !is_answer || needed > self.limits.bytes || data.content.len() > PAYLOAD_MAX {
+        let needed = size(content);
+        if !is_answer || needed > self.limits.bytes || content.len() > PAYLOAD_MAX {
             self.counts.refused += 1;
             return;
         }
@@ -200,7 +197,7 @@ impl Cache {
             self.counts.evicted += 1;
         }
         self.bytes += needed;
-        self.store.put(key, data.content.into());
+        self.store.put(key, content.into());
         self.counts.stored += 1;
     }
 }
@@ -218,10 +215,10 @@ impl Processor for Cache {
         }: Taken<'_>,
         give: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), Reason> {
-        let is_answered = Message::read(payload).is_some_and(|message| match message.chunk.kind {
-            Kind::Interest => self.answer(&message, from, at),
-            Kind::Data(_) => {
-                self.keep(&message, from, at);
+        let is_answered = Message::read(payload).is_some_and(|message| match message.content {
+            None => self.answer(&message, from, at),
+            Some(content) => {
+                self.keep(&message, content, from, at);
                 false
             }
         });
@@ -270,15 +267,10 @@ mod tests {
     const SERVER: &str = "10.0.9.9:6363";
 
     fn message(from: &str, to: &str, name: u8, content: Option<&[u8]>) -> Vec<u8> {
-        let content = content.map(|bytes| (Kind::Data(bytes.len() as u16), bytes));
-        let (kind, content) = content.unwrap_or((Kind::Interest, &[]));
         let message = Message {
             source: from.parse().unwrap(),
             destination: to.parse().unwrap(),
-            chunk: Repr {
-                kind,
-                name: [name; NAME_LEN],
-            },
+            name: [name; NAME_LEN],
             content,
         };
         let mut bytes = Vec::new();

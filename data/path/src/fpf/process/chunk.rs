@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_wire::checksum::Sum;
-use weir_wire::chunk::{HEADER_LEN, Kind, Repr, View};
+use weir_wire::chunk::{HEADER_LEN, Kind, NAME_LEN, Repr, View};
 use weir_wire::{Protocol, WireError, ipv4, ipv6, udp};
 
 use crate::headers::{self, Fragment};
@@ -15,15 +15,15 @@ pub struct Message<'a> {
     pub source: SocketAddr,
     /// Its receiver, with an address of the same family.
     pub destination: SocketAddr,
-    /// The kind, and the name of the chunk.
-    pub chunk: Repr,
-    /// The content; empty in an interest.
-    pub content: &'a [u8],
+    /// The name of the chunk.
+    pub name: [u8; NAME_LEN],
+    /// The content of data; `None` for an interest.
+    pub content: Option<&'a [u8]>,
 }
 
 impl<'a> Message<'a> {
-    /// The message that an IP packet is. Fragments are none, and what its UDP checksum does not confirm: a cache would
-    /// give it a right one.
+    /// Reads an IP packet; `None` if it is another packet, a fragment, or has a wrong UDP checksum, which a cache would
+    /// replace by a right one.
     pub fn read(packet: &'a [u8]) -> Option<Self> {
         let headers = headers::peek_by_version(packet, 0);
         let is_udp = headers.is_ip() && headers.protocol == u8::from(Protocol::UDP);
@@ -42,22 +42,23 @@ impl<'a> Message<'a> {
         }
         let body = datagram.get(udp::HEADER_LEN..)?;
         let chunk = Repr::parse(&View::new_checked(body).ok()?).ok()?;
-        let len = match chunk.kind {
-            Kind::Interest => 0,
-            Kind::Data(len) => usize::from(len),
+        let content = match chunk.kind {
+            Kind::Interest => None,
+            Kind::Data(len) => Some(body.get(HEADER_LEN..HEADER_LEN + usize::from(len))?),
         };
         Some(Self {
             source: SocketAddr::new(from, ports.source_port),
             destination: SocketAddr::new(to, ports.destination_port),
-            chunk,
-            content: body.get(HEADER_LEN..HEADER_LEN + len)?,
+            name: chunk.name,
+            content,
         })
     }
 
-    /// Writes the IP packet in place of these bytes.
+    /// Replaces `out` with the IP packet.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         let (from, to) = (self.source.ip(), self.destination.ip());
-        let len = HEADER_LEN + self.content.len();
+        let content = self.content.unwrap_or_default();
+        let len = HEADER_LEN + content.len();
         let ports = udp::Repr::new(self.source.port(), self.destination.port(), len)?;
         let len = udp::HEADER_LEN + len;
         let v6 = |address| match address {
@@ -89,8 +90,14 @@ impl<'a> Message<'a> {
             }
         };
         let body = &mut out[start + udp::HEADER_LEN..];
-        self.chunk.emit(&mut View::new_unchecked(&mut *body));
-        body[HEADER_LEN..].copy_from_slice(self.content);
+        let chunk = Repr {
+            kind: self.content.map_or(Kind::Interest, |content| {
+                Kind::Data(content.len() as u16) // the UDP header permits no more
+            }),
+            name: self.name,
+        };
+        chunk.emit(&mut View::new_unchecked(&mut *body));
+        body[HEADER_LEN..].copy_from_slice(content);
         let mut datagram = udp::View::new_unchecked(&mut out[start..]);
         ports.emit(&mut datagram);
         datagram.fill_checksum(from, to);

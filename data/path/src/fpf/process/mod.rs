@@ -14,10 +14,11 @@
 //! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
 //! - [`segment`]: packets that are too long for the next link, in parts
 //! - [`reassemble`]: the parts as packets again
-//! - [`cache`]: named chunks that are here already; [`chunk`]: their packets
+//! - [`cache`]: answers interests in named chunks that it has stored; [`chunk`]: their packets
 //!
 //! A function that serves any path has no leaves: its packets keep their vector, and Index advances past the LID of the
-//! rule, so that they go on by the next one. Such a rule leads nowhere by itself. The packets of a cache do either.
+//! rule, so that they go on by the next one. Such a rule leads nowhere by itself. A cache does both: its answers go to
+//! its leaf, all other packets keep their vector.
 //!
 //! A processor keeps order only as far as it says so. Time is an argument; what it holds leaves with a later packet, or
 //! is given up.
