@@ -34,20 +34,27 @@ fn room<'a>(tree: &Tree, path: &'a str) -> &'a str {
     crates.next().unwrap_or(first)
 }
 
-/// Lines of a file: code, tests, docs, data. Files of other kinds are not counted.
+/// Lines of a file: code without comments and blank lines, tests, docs, data. Files of other kinds are not counted.
 fn lines(path: &str, text: &str) -> [usize; COLUMNS.len()] {
     let all = text.lines().count();
     let ending = path.rsplit('.').next().unwrap_or_default();
     match ending {
         "rs" if is_test(path) => [0, all, 0, 0],
         "rs" => {
-            let code = without_tests(text).lines().count();
-            [code, all - code, 0, 0]
+            let production = without_tests(text);
+            let code = production.lines().filter(|line| is_code(line)).count();
+            [code, all - production.lines().count(), 0, 0]
         }
         "md" => [0, 0, all, 0],
         "toml" | "txt" | "json" => [0, 0, 0, all],
         _ => [0; COLUMNS.len()],
     }
+}
+
+/// Whether a line is neither blank nor only a comment.
+fn is_code(line: &str) -> bool {
+    let line = line.trim_start();
+    !line.is_empty() && !line.starts_with("//")
 }
 
 fn row(name: &str, cells: [String; COLUMNS.len()]) -> String {
@@ -64,7 +71,10 @@ mod tests {
         let tree = Tree::of(&[
             ("README.md", "one\ntwo\n"),
             ("base/Cargo.toml", "[package]\n"),
-            ("base/src/a.rs", "fn a() {}\n#[cfg(test)]\nmod tests {\n}\n"),
+            (
+                "base/src/a.rs",
+                "//! A.\n\nfn a() {}\n#[cfg(test)]\nmod tests {\n}\n",
+            ),
             ("base/tests/all.rs", "one\ntwo\n"),
             ("docs/deep/page.md", "one\n"),
         ]);

@@ -5,9 +5,9 @@
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
 //! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
 //! - `cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]`: an experiment of the lab
-//!   (`lab/examples/experiments`)
+//!   (`lab/experiment/examples/experiments`)
 //! - `cargo xtask search [ROUNDS] [SEED]`: searches for the loads that harm honest traffic most behind the default discipline
-//!   (`data/discipline/examples/search`)
+//!   (`core/discipline/examples/search`)
 
 mod lines;
 mod tidy;

@@ -38,6 +38,14 @@ impl Tree {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
+    /// The folders of all crates of the workspace.
+    pub(crate) fn crates(&self) -> impl Iterator<Item = &str> {
+        let manifests = self
+            .files()
+            .filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
+        manifests.filter(|folder| *folder != "fuzz") // a workspace of its own
+    }
+
     /// The files below a folder whose names have this ending.
     pub(crate) fn below<'a>(
         &'a self,

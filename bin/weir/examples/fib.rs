@@ -17,15 +17,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weir_base::Span;
-use weir_forces::session::Heartbeats;
-use weir_forces::session::batch::Batch;
-use weir_forces::session::ce::{self, Ce, Event, LinkId, Manner};
-use weir_forces::wire::header::{Ack, Execution};
-use weir_forces::wire::message::Config;
-use weir_forces::wire::{Id, OperationKind, PathData};
+use weir_forces_live::tml::identity::Certificate;
+use weir_forces_live::tml::{
+    Common, Identity, Link, Local, Pinned, Pins, Security, Sent, Transport,
+};
 use weir_live::clock;
-use weir_live::tml::identity::Certificate;
-use weir_live::tml::{Common, Identity, Link, Local, Pinned, Pins, Security, Sent, Transport};
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::batch::Batch;
+use weir_protocol::session::ce::{self, Ce, Event, LinkId, Manner};
+use weir_protocol::wire::header::{Ack, Execution};
+use weir_protocol::wire::message::Config;
+use weir_protocol::wire::{Id, OperationKind, PathData};
 
 const FE: Id = Id(2);
 const CE: Id = Id(0x4000_0001);

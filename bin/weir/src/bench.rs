@@ -5,8 +5,8 @@ use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
     pacing, simulator,
 };
-use weir_lab::load::associations::{self, Bench};
-use weir_live::tml::Transport;
+use weir_experiment::load::associations::{self, Bench};
+use weir_forces_live::tml::Transport;
 
 use crate::Failure;
 use crate::output::{print, print_json};

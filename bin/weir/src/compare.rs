@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use weir_base::Rate;
-use weir_lab::RunOptions;
-use weir_lab::compare::{self, Candidate, Chosen, Options, candidate, chosen};
+use weir_experiment::RunOptions;
+use weir_experiment::compare::{self, Candidate, Chosen, Options, candidate, chosen};
 
 use crate::lab::{On, RunsArguments, check_writable, failure, source, written};
 use crate::output::{print, print_json};

@@ -11,7 +11,7 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
-use weir_lab::compare::chosen;
+use weir_experiment::compare::chosen;
 use weir_lfb::packet_filter;
 use weir_northbound::client;
 

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use weir_base::Span;
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
+use weir_forces_live::tml::identity::warnings;
 use weir_lfb::Plan;
 use weir_lfb::fe::{self, FePlan};
 use weir_live::file::{decoded, read_text};
 use weir_live::router::survey;
-use weir_live::tml::identity::warnings;
 use weir_model::{ApplyReport, Change, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
@@ -259,7 +259,7 @@ pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result
     }
     let before = client::configuration(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
     // From here on a signal, as at the end of an SSH connection, is an answer too.
-    let interrupted = weir_lab::interrupt_flag().map_err(|e| Failure::Run(e.to_string()))?;
+    let interrupted = weir_experiment::interrupt_flag().map_err(|e| Failure::Run(e.to_string()))?;
     report(client::put(socket, "/v1/config", text))?;
     note(&format!(
         "in force; type yes and Enter within {time} to keep it, or the earlier configuration comes back"

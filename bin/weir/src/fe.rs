@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_base::Span;
-use weir_forces::session::Heartbeats;
-use weir_forces::session::fe::{self, Failover, Retry, Standby};
-use weir_forces::wire::Id;
-use weir_forces::wire::message::Selects;
-use weir_lfb::Plan;
-use weir_lfb::fe::{CePlan, FePlan};
-use weir_live::tml::identity::Certificate;
-use weir_live::tml::{
+use weir_forces_live::tml::identity::Certificate;
+use weir_forces_live::tml::{
     ChannelSettings, Common, Faults, Identity, Pinned, Pins, Remote, Schedule, Security, Transport,
 };
+use weir_lfb::Plan;
+use weir_lfb::fe::{CePlan, FePlan};
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::fe::{self, Failover, Retry, Standby};
+use weir_protocol::wire::Id;
+use weir_protocol::wire::message::Selects;
 
 use crate::Failure;
 
@@ -29,7 +29,7 @@ pub(crate) fn prepare(
     config: &Path,
     fe: &FePlan,
     plan: &Plan,
-) -> Result<weir_live::fe::Params, Failure> {
+) -> Result<weir_forces_live::fe::Params, Failure> {
     let identity = match (&*fe.certificate, &*fe.key) {
         ("", "") => None,
         ("", _) | (_, "") => {
@@ -54,7 +54,7 @@ pub(crate) fn prepare(
         .map(remote)
         .collect::<Result<BTreeMap<_, _>, Failure>>()?;
     let setup = Selects::new(Vec::new()).map_err(|e| Failure::Run(e.to_string()))?;
-    Ok(weir_live::fe::Params {
+    Ok(weir_forces_live::fe::Params {
         agent: weir_fe::Params {
             session: session(fe, setup),
             name: fe.name.clone(),
@@ -66,7 +66,7 @@ pub(crate) fn prepare(
 }
 
 /// Settings that are permitted, but probably not intended.
-pub(crate) fn doubts(params: &weir_live::fe::Params) -> Vec<String> {
+pub(crate) fn doubts(params: &weir_forces_live::fe::Params) -> Vec<String> {
     let open = params
         .ces
         .values()
@@ -81,7 +81,7 @@ pub(crate) fn doubts(params: &weir_live::fe::Params) -> Vec<String> {
     open.collect()
 }
 
-fn session(fe: &FePlan, setup: weir_forces::wire::message::AssociationSetup) -> fe::Params {
+fn session(fe: &FePlan, setup: weir_protocol::wire::message::AssociationSetup) -> fe::Params {
     let ((ce_sends, ce_dead), (fe_sends, fe_interval)) = (fe.ce_heartbeats, fe.fe_heartbeats);
     fe::Params {
         id: Id(fe.id),

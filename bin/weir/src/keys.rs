@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use weir_live::tml::identity::generate;
+use weir_forces_live::tml::identity::generate;
 
 use crate::Failure;
 use crate::output::print;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    use weir_live::tml::Identity;
+    use weir_forces_live::tml::Identity;
 
     fn error(name: &Path) -> String {
         run(name, 365)

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_lab::scenario::{Override, Reading, Sweep};
-use weir_lab::{Capture, Habitat, Ran, RunOptions, report};
+use weir_experiment::scenario::{Override, Reading, Sweep};
+use weir_experiment::{Capture, Habitat, Ran, RunOptions, report};
 use weir_live::file::read_text;
 
 use crate::output::{note, print, print_json};
@@ -78,7 +78,7 @@ impl RunsArguments {
             runs: self.runs,
             jobs: self.jobs,
             progress: true,
-            interrupt: weir_lab::interrupt_flag().map_err(failure)?,
+            interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
             ..RunOptions::default()
         })
     }
@@ -127,8 +127,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             ..common.clone()
         };
         let ran = match arguments.runs.on {
-            On::Both => weir_lab::run_both(&options).map(|both| Ran::Both(Box::new(both))),
-            On::Sim | On::Lab => weir_lab::run(&options).map(Ran::from),
+            On::Both => weir_experiment::run_both(&options).map(|both| Ran::Both(Box::new(both))),
+            On::Sim | On::Lab => weir_experiment::run(&options).map(Ran::from),
         };
         let ran = ran.map_err(failure)?;
         if !arguments.json {
@@ -189,16 +189,16 @@ pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
     for file in files {
         note(&format!("written: {}", file.display()));
     }
-    weir_lab::forget(folder).map_err(|e| Failure::Run(e.to_string()))
+    weir_experiment::forget(folder).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// `weir traffic`.
-pub(crate) fn traffic(command: &weir_lab::traffic::Command) -> Result<(), Failure> {
-    weir_lab::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
+pub(crate) fn traffic(command: &weir_experiment::traffic::Command) -> Result<(), Failure> {
+    weir_experiment::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// A wrong scenario is a usage error; any other error is a failed run.
-pub(crate) fn failure(error: weir_lab::Error) -> Failure {
+pub(crate) fn failure(error: weir_experiment::Error) -> Failure {
     if error.is_usage() {
         Failure::Usage(error.to_string())
     } else {

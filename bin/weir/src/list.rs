@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use weir_controller::spec::KINDS;
 use weir_discipline::manuals;
-use weir_forces::library::write;
-use weir_forces::schema::Class;
-use weir_lab::compare::chosen;
-use weir_lab::reproduce;
+use weir_experiment::compare::chosen;
+use weir_experiment::reproduce;
+use weir_protocol::library::write;
+use weir_protocol::schema::Class;
 
 use crate::output::{print, print_json};
 use crate::{Failure, pages, scenarios};
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         What::Scenarios => (|| lines(&shipped()), || objects(shipped(), "title")),
         What::Loads => (loads, loads_json),
         What::Results => (|| lines(&results()), || objects(results(), "title")),
-        What::Schema => return print_json(&weir_lab::scenario::schema()),
+        What::Schema => return print_json(&weir_experiment::scenario::schema()),
         What::Dashboard => return print_json(&pages::dashboard::json()),
         What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
         What::Drops => (pages::drops::markdown, pages::drops::json),
@@ -167,7 +167,7 @@ fn objects(all: Pairs, what: &str) -> Value {
 
 /// The classes of blocks: ID, name, version and sentence.
 fn blocks() -> String {
-    let classes = weir_lfb::library::classes();
+    let classes = weir_library::classes();
     let width = classes
         .iter()
         .map(|class| class.name.len())
@@ -187,12 +187,12 @@ fn blocks() -> String {
 }
 
 fn blocks_json() -> Value {
-    let classes = weir_lfb::library::classes().into_iter();
+    let classes = weir_library::classes().into_iter();
     let row = |class: Class| json!({ "id": class.id, "name": class.name, "version": class.version, "about": class.about });
     classes.map(row).collect()
 }
 
 fn library() -> String {
     let about = "Blocks of a forwarding element of weir. Those with a number below 65536 are of RFC 5812, RFC 5810 and RFC 6956.";
-    write("Weir", about, &weir_lfb::library::classes())
+    write("Weir", about, &weir_library::classes())
 }

@@ -234,7 +234,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     /// Send or receive traffic: the lab's tools, usable on their own
     #[command(subcommand)]
-    Traffic(weir_lab::traffic::Command),
+    Traffic(weir_experiment::traffic::Command),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),

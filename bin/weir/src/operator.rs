@@ -28,7 +28,7 @@ pub(crate) struct Console {
     live: Live,
     listening: Arc<Listening>,
     /// The forwarding element that the router is, if it is one.
-    fe: Option<(FePlan, weir_live::fe::Handle)>,
+    fe: Option<(FePlan, weir_forces_live::fe::Handle)>,
 }
 
 impl Console {
@@ -37,7 +37,7 @@ impl Console {
         reader: Arc<Reader>,
         live: Live,
         listening: Arc<Listening>,
-        fe: Option<(FePlan, weir_live::fe::Handle)>,
+        fe: Option<(FePlan, weir_forces_live::fe::Handle)>,
     ) -> Self {
         let captures = Captures::new(running.handle.clone());
         let observations = Observations::new(running.handle.clone(), reader.all_samples());

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use weir_lab::reproduce::verdict::Verdict;
-use weir_lab::reproduce::{self, Options};
-use weir_lab::{Habitat, RunOptions};
+use weir_experiment::reproduce::verdict::Verdict;
+use weir_experiment::reproduce::{self, Options};
+use weir_experiment::{Habitat, RunOptions};
 
 use crate::Failure;
 use crate::lab::{check_writable, failure, jobs, written};
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
             jobs: arguments.jobs,
             progress: true,
             keep: arguments.out.clone(),
-            interrupt: weir_lab::interrupt_flag().map_err(failure)?,
+            interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
             ..RunOptions::default()
         },
         quick: arguments.quick,

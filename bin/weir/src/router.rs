@@ -130,7 +130,7 @@ pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<()
 async fn serve(
     config: &Path,
     (plan, facts): (Plan, Facts),
-    (fe, element): (Option<FePlan>, Option<weir_live::fe::Params>),
+    (fe, element): (Option<FePlan>, Option<weir_forces_live::fe::Params>),
     (heart, identity): (Heart, Identity),
 ) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
@@ -161,7 +161,7 @@ async fn serve(
     for doubt in element.iter().flat_map(crate::fe::doubts) {
         tracing::warn!("{doubt}");
     }
-    let (handle, inputs) = weir_live::fe::inputs();
+    let (handle, inputs) = weir_forces_live::fe::inputs();
     let reloads = fe.clone().map(|fe| Reloads {
         fe,
         handle: handle.clone(),
@@ -172,7 +172,7 @@ async fn serve(
     let (end_element, element_ends) = watch::channel(());
     if let Some(element) = element {
         let running = Arc::clone(&running);
-        let run = weir_live::fe::run(running, reader, element, inputs, element_ends);
+        let run = weir_forces_live::fe::run(running, reader, element, inputs, element_ends);
         tasks.spawn(run);
     } else {
         drop(element_ends);
@@ -250,7 +250,7 @@ fn reload(running: &Arc<Running>, config: &Path, fe: Option<Reloads>) {
 #[derive(Clone)]
 struct Reloads {
     fe: FePlan,
-    handle: weir_live::fe::Handle,
+    handle: weir_forces_live::fe::Handle,
     /// The router as its file had it last.
     file: Arc<Mutex<Plan>>,
 }
@@ -288,7 +288,7 @@ fn reloaded(
 fn spawn_readers(
     running: &Arc<Running>,
     reader: &Arc<Reader>,
-    fe: Option<(FePlan, weir_live::fe::Handle)>,
+    fe: Option<(FePlan, weir_forces_live::fe::Handle)>,
     service: Service,
     tasks: &mut JoinSet<String>,
 ) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_base::setting::{did_you_mean, nearest};
-use weir_lab::scenario::source::BUILT_IN;
+use weir_experiment::scenario::source::BUILT_IN;
 
 /// Name and text of each scenario that can be run, ordered by name. Files without a title are parts of others.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

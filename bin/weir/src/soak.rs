@@ -1,7 +1,7 @@
 //! `weir soak`: arguments, and the exit code.
 
 use weir_base::Span;
-use weir_lab::soak::{self, Options};
+use weir_experiment::soak::{self, Options};
 
 use crate::Failure;
 use crate::lab::failure;
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
         routes: arguments.routes,
         executable: None,
         progress: true,
-        interrupt: weir_lab::interrupt_flag().map_err(failure)?,
+        interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
     };
     let report = soak::run(&options).map_err(failure)?;
     match arguments.json {

@@ -10,19 +10,19 @@ use std::time::Duration;
 use common::Bench;
 use tokio::time::timeout;
 use weir_base::Span;
-use weir_forces::schema::Class;
-use weir_forces::session::Heartbeats;
-use weir_forces::session::batch::Batch;
-use weir_forces::session::ce::{self, Ce, Event, LinkId, Manner};
-use weir_forces::value;
-use weir_forces::wire::header::{Ack, Execution};
-use weir_forces::wire::message::{Config, Query, Selects};
-use weir_forces::wire::{
+use weir_forces_live::tml::{Common, Link, Local, Security, Transport};
+use weir_live::clock;
+use weir_model::Value;
+use weir_protocol::schema::Class;
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::batch::Batch;
+use weir_protocol::session::ce::{self, Ce, Event, LinkId, Manner};
+use weir_protocol::value;
+use weir_protocol::wire::header::{Ack, Execution};
+use weir_protocol::wire::message::{Config, Query, Selects};
+use weir_protocol::wire::{
     Body, Content, Id, LfbSelect, Operation, OperationKind, PathData, Selector,
 };
-use weir_live::clock;
-use weir_live::tml::{Common, Link, Local, Security, Transport};
-use weir_model::Value;
 
 const CONFIG: &str = "\
 [port.lan]
@@ -173,7 +173,7 @@ impl Control {
     }
 }
 
-fn on<R: weir_forces::wire::message::Rule>(
+fn on<R: weir_protocol::wire::message::Rule>(
     class: u32,
     instance: u32,
     kind: OperationKind,

@@ -1,161 +1,23 @@
-//! Permitted dependencies between crates: every dependency must be permitted, and every permission must be used.
+//! Permitted dependencies between crates, by their folders; and every dependency is used.
+
+use std::collections::BTreeMap;
 
 use crate::tree::{Tree, has_word};
 
-/// The crates of this workspace that a crate may depend on. A dependency that is not listed is forbidden.
-pub(super) const EDGES: &[(&str, &[&str])] = &[
-    ("base", &[]),
-    ("data/wire", &[]),
-    ("data/packet", &["base"]),
-    ("data/discipline", &["base", "packet"]),
-    ("data/path", &["base", "wire", "packet", "discipline"]),
-    ("data/capture", &["base", "packet"]),
-    ("data/classifier", &["base", "wire", "packet"]),
-    ("control/model", &["base"]),
-    ("control/config", &["base", "model"]),
-    ("control/controller", &["base"]),
-    ("control/forces", &["base", "model"]),
-    (
-        "control/fe",
-        &["base", "wire", "path", "model", "lfb", "forces"],
-    ),
-    (
-        "control/ce",
-        &[
-            "base",
-            "controller",
-            "wire",
-            "packet",
-            "path",
-            "model",
-            "lfb",
-            "forces",
-            "element",
-        ],
-    ),
-    (
-        "control/channel",
-        &["base", "packet", "discipline", "path", "forces"],
-    ),
-    ("control/element", &["base", "model", "lfb", "path"]),
-    (
-        "control/lfb",
-        &[
-            "base",
-            "controller",
-            "model",
-            "wire",
-            "packet",
-            "discipline",
-            "classifier",
-            "path",
-            "forces",
-        ],
-    ),
-    (
-        "habitats/live",
-        &[
-            "base",
-            "wire",
-            "packet",
-            "discipline",
-            "path",
-            "capture",
-            "classifier",
-            "controller",
-            "model",
-            "lfb",
-            "element",
-            "fe",
-            "forces",
-            "ce",
-            "channel",
-        ],
-    ),
-    (
-        "habitats/sim",
-        &["base", "wire", "packet", "discipline", "path", "capture"],
-    ),
-    ("northbound", &["model"]),
-    (
-        "lab",
-        &[
-            "base",
-            "wire",
-            "packet",
-            "benches",
-            "discipline",
-            "path",
-            "channel",
-            "controller",
-            "forces",
-            "ce",
-            "live",
-            "sim",
-            "model",
-            "northbound",
-        ],
-    ),
-    (
-        "benches",
-        &[
-            "base",
-            "wire",
-            "packet",
-            "discipline",
-            "path",
-            "capture",
-            "classifier",
-            "live",
-            "sim",
-        ],
-    ),
-    (
-        "bin/weir",
-        &[
-            "base",
-            "packet",
-            "discipline",
-            "path",
-            "capture",
-            "classifier",
-            "model",
-            "config",
-            "controller",
-            "element",
-            "fe",
-            "forces",
-            "lfb",
-            "live",
-            "northbound",
-            "ce",
-            "forces",
-            "lab",
-            "benches",
-        ],
-    ),
+/// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate decides.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("core/base", &[]),
+    ("core/wire", &[]),
+    ("core/packet", &["core/base"]),
+    ("core/discipline", &["core/base", "core/packet"]),
+    ("core", &["core"]),
+    ("router", &["core", "router"]),
+    ("fpf", &["core", "fpf"]),
+    ("forces", &["core", "router", "fpf", "forces"]),
+    ("lab", &["core", "router", "fpf", "forces", "lab"]),
+    ("bin", &["core", "router", "fpf", "forces", "lab"]),
+    ("fuzz", &["core", "router", "fpf", "forces", "lab"]),
     ("xtask", &[]),
-    (
-        "fuzz/targets",
-        &[
-            "base",
-            "capture",
-            "ce",
-            "classifier",
-            "config",
-            "controller",
-            "discipline",
-            "forces",
-            "lab",
-            "lfb",
-            "live",
-            "model",
-            "northbound",
-            "packet",
-            "path",
-            "wire",
-        ],
-    ),
 ];
 
 /// The manifest tables that name dependencies, each with the sources that may use them.
@@ -165,30 +27,27 @@ const TABLES: &[(&str, &[&str])] = &[
     ("build-dependencies", &["build.rs"]),
 ];
 
-pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
-    check_with(tree, EDGES, faults);
-    workspace(tree, EDGES, faults);
+pub(super) fn check(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
+    check_with(tree, crates, LAYERS, faults);
+    workspace(tree, crates, faults);
 }
 
-fn check_with(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) {
-    for (folder, permitted) in edges {
+fn check_with(tree: &Tree, crates: &[&str], layers: &[(&str, &[&str])], faults: &mut Vec<String>) {
+    let folders = folders(tree);
+    for folder in crates {
         let Some(manifest) = manifest(tree, &format!("{folder}/Cargo.toml")) else {
             faults.push(format!("{folder}/Cargo.toml is missing, or is not TOML"));
             continue;
         };
+        let around = layers.iter().filter(|(layer, _)| is_inside(folder, layer));
+        let layer = around.max_by_key(|(layer, _)| layer.len());
+        let permitted = layer.map_or(&[][..], |(_, permitted)| permitted);
         // Dependencies of tests are not restricted.
-        let used = names(&manifest, "dependencies");
-        let ours: Vec<&str> = used
-            .iter()
-            .filter_map(|d| d.strip_prefix("weir-"))
-            .collect();
-        for dependency in ours.iter().filter(|d| !permitted.contains(d)) {
-            faults.push(format!("{folder} must not depend on {dependency}"));
-        }
-        for dependency in permitted.iter().filter(|d| !ours.contains(d)) {
-            faults.push(format!(
-                "{folder} may depend on {dependency} and does not: remove the permission in xtask"
-            ));
+        for dependency in names(&manifest, "dependencies") {
+            let used = folders.get(&dependency);
+            if used.is_some_and(|used| !permitted.iter().any(|layer| is_inside(used, layer))) {
+                faults.push(format!("{folder} must not depend on {dependency}"));
+            }
         }
         for (table, places) in TABLES {
             for dependency in names(&manifest, table) {
@@ -202,12 +61,29 @@ fn check_with(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) 
     }
 }
 
+fn is_inside(folder: &str, layer: &str) -> bool {
+    let rest = folder.strip_prefix(layer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The folder of each crate of the workspace, by its name.
+fn folders(tree: &Tree) -> BTreeMap<String, String> {
+    let workspace = manifest(tree, "Cargo.toml");
+    let offered = workspace
+        .as_ref()
+        .and_then(|m| m.get("workspace")?.get("dependencies")?.as_table());
+    let path = |(name, value): (&String, &toml::Value)| {
+        Some((name.clone(), value.get("path")?.as_str()?.to_owned()))
+    };
+    offered.into_iter().flatten().filter_map(path).collect()
+}
+
 /// Every dependency in the workspace's manifest is used by a crate.
-fn workspace(tree: &Tree, edges: &[(&str, &[&str])], faults: &mut Vec<String>) {
+fn workspace(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
     let offered = manifest(tree, "Cargo.toml");
     let offered = offered.and_then(|m| m.get("workspace")?.as_table().cloned());
-    let manifests = edges.iter();
-    let manifests = manifests.filter_map(|(f, _)| manifest(tree, &format!("{f}/Cargo.toml")));
+    let manifests = crates.iter();
+    let manifests = manifests.filter_map(|folder| manifest(tree, &format!("{folder}/Cargo.toml")));
     let taken: Vec<String> = manifests
         .flat_map(|m| TABLES.iter().flat_map(move |(table, _)| names(&m, table)))
         .collect();
@@ -245,30 +121,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_and_dependencies_without_use_are_found() {
+    fn forbidden_and_unused_dependencies_are_found() {
         let tree = Tree::of(&[
             (
                 "Cargo.toml",
-                "[workspace.dependencies]\ntoml = \"1\"\nwhy-not = \"2\"\n",
+                "[workspace.dependencies]\ntoml = \"1\"\nwhy-not = \"2\"\nbase = { path = \"core/base\" }\n\
+                 live = { path = \"router/live\" }\n",
             ),
             (
-                "lab/Cargo.toml",
-                "[dependencies]\nweir-base = \"0\"\nweir-live = \"0\"\ntoml = \"1\"\n[dev-dependencies]\nproptest = \"1\"\n",
+                "core/path/Cargo.toml",
+                "[dependencies]\nbase = \"0\"\nlive = \"0\"\ntoml = \"1\"\n[dev-dependencies]\nproptest = \"1\"\n",
             ),
             (
-                "lab/src/lib.rs",
-                "use weir_base::Time;\nuse weir_live;\n// toml\n",
+                "core/path/src/lib.rs",
+                "use base::Time;\nuse live;\n// toml\n",
             ),
-            ("lab/tests/all.rs", "use proptest::prelude::*;\n"),
+            ("core/path/tests/all.rs", "use proptest::prelude::*;\n"),
         ]);
-        let edges: &[(&str, &[&str])] = &[("lab", &["base", "wire"])];
         let mut faults = Vec::new();
-        check_with(&tree, edges, &mut faults);
-        workspace(&tree, edges, &mut faults);
+        let crates = ["core/path"];
+        check_with(
+            &tree,
+            &crates,
+            &[("core", &["core"]), ("core/path/x", &["router"])],
+            &mut faults,
+        );
+        workspace(&tree, &crates, &mut faults);
         let expected = [
-            "lab must not depend on live",
-            "lab may depend on wire and does not: remove the permission in xtask",
-            "lab/Cargo.toml: no source uses toml of [dependencies]",
+            "core/path must not depend on live",
+            "core/path/Cargo.toml: no source uses toml of [dependencies]",
             "Cargo.toml: no crate uses why-not",
         ];
         assert_eq!(faults, expected);

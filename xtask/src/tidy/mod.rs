@@ -17,12 +17,9 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         Ok(tree) => tree,
         Err(error) => return vec![format!("{}: {error}", root.display())],
     };
-    let crates: Vec<&str> = dependencies::EDGES
-        .iter()
-        .map(|(folder, _)| *folder)
-        .collect();
+    let crates: Vec<&str> = tree.crates().collect();
     let mut faults = Vec::new();
-    dependencies::check(&tree, &mut faults);
+    dependencies::check(&tree, &crates, &mut faults);
     source::check(&tree, &crates, &mut faults);
     rooms::check(&tree, &crates, &mut faults);
     unused::check(&tree, &mut faults);

@@ -105,7 +105,7 @@ fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
         let name = name.trim_end_matches(".toml");
         let (room, stem) = name.rsplit_once('/').unwrap_or(("", name));
         let is_named = |(other, text): (&str, &str)| {
-            let is_experiment = other.starts_with("lab/examples/");
+            let is_experiment = other.starts_with("lab/experiment/examples/");
             other != path
                 && (has_word(text, &format!("{stem}.toml"))
                     || !room.is_empty() && has_word(text, name)
@@ -218,7 +218,7 @@ mod tests {
         let files = [
             ("README.md", "`weir run room/shown`\n"),
             (
-                "lab/examples/one.rs",
+                "lab/experiment/examples/one.rs",
                 "folders: &[\"x\", \"attack\"]; scenario: \"case\"",
             ),
             ("scenarios/attack/any.toml", ""),

@@ -9,7 +9,7 @@ use weir_base::setting::{Scalar, did_you_mean, nearest};
 use weir_ce::contract::{self, Answer, Filter, PathCommand, Request, Watch, WatchId};
 use weir_ce::service;
 use weir_ce::tables::TABLES;
-use weir_live::ce::Handle;
+use weir_forces_live::ce::Handle;
 use weir_live::mutex::lock;
 use weir_model::watch::{WatchReport, WatchRequest};
 use weir_model::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_ce::configuration::{CePlan, ListenPlan};
-use weir_live::tml::{
+use weir_forces_live::tml::{
     Common, Faults, HANDSHAKES_MAX, Listener, Local, Pinned, Security, Transport,
 };
 

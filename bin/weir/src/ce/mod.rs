@@ -21,19 +21,18 @@ use weir_ce::desired::{Desired, Wish};
 use weir_ce::network::PathService;
 use weir_ce::path::NetworkPlan;
 use weir_config::Document;
-use weir_forces::schema::Registry;
-use weir_forces::session::Heartbeats;
-use weir_forces::session::ce::Params as SessionParams;
-use weir_lfb::library;
-use weir_live::ce::{Driver, Store};
+use weir_forces_live::ce::{Driver, Store};
+use weir_forces_live::snmp::{Secrets, Target};
+use weir_forces_live::tml::identity::{Certificate, warn_daily, warnings};
+use weir_forces_live::tml::{Faults, Identity, Pinned, Pins};
 use weir_live::device::made;
 use weir_live::file::read_text;
 use weir_live::namespace::raise_file_limit;
-use weir_live::snmp::{Secrets, Target};
-use weir_live::tml::identity::{Certificate, warn_daily, warnings};
-use weir_live::tml::{Faults, Identity, Pinned, Pins};
 use weir_model::{ComponentPath, Fault};
 use weir_northbound::{ControlElement, Page, Service, Token};
+use weir_protocol::schema::Registry;
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::ce::Params as SessionParams;
 
 use self::console::Console;
 use self::listeners::{links_max, open};
@@ -353,7 +352,7 @@ fn network(
 /// Reads the files that a checked configuration names: libraries, certificates, secrets of devices, the token.
 fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
     let mut faults = Vec::new();
-    let mut registry = library::registry();
+    let mut registry = weir_library::registry();
     for (name, file) in &plan.libraries {
         let at = ComponentPath::new(["library", name, "file"]);
         let text = read_text(&beside(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());

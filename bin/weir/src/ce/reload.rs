@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime;
 use weir_ce::configuration::{CePlan, FePlan};
 use weir_ce::path::NetworkPlan;
-use weir_forces::wire::Id;
-use weir_live::ce::{Handle, Store};
+use weir_forces_live::ce::{Handle, Store};
+use weir_forces_live::tml::Pinned;
+use weir_forces_live::tml::identity::Replaced;
 use weir_live::mutex::lock;
-use weir_live::tml::Pinned;
-use weir_live::tml::identity::Replaced;
+use weir_protocol::wire::Id;
 
 use super::console::Names;
 use super::{load, members};

@@ -1,7 +1,7 @@
 //! The page of the drop reasons, and the manual page of each.
 
 use serde_json::{Value, json};
-use weir_lab::reproduce::wrap;
+use weir_experiment::reproduce::wrap;
 use weir_packet::Reason;
 
 const HEAD: &str = "\

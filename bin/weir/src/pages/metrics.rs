@@ -1,7 +1,7 @@
 //! The page that defines the metrics of a run.
 
 use serde_json::{Value, json};
-use weir_lab::metrics::{METRICS, Metric};
+use weir_experiment::metrics::{METRICS, Metric};
 
 use super::cell;
 

@@ -1,7 +1,7 @@
 //! The page of scenario files: eight examples from small to large, and every key with its values, default and meaning.
 
 use serde_json::{Value, json};
-use weir_lab::scenario::parameters::SECTIONS;
+use weir_experiment::scenario::parameters::SECTIONS;
 
 use super::cell;
 use crate::scenarios;

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use weir_ce::path::{NetworkPlan, hex, toml};
 use weir_config::Document;
-use weir_controller::paths::{Paths, Route, Target};
 use weir_model::Fault;
+use weir_paths::{Paths, Route, Target};
 
 use crate::Failure;
 use crate::configuration::{located, read, shown};
@@ -111,7 +111,7 @@ fn between(
     from: &str,
     to: &str,
     number: usize,
-) -> Result<Vec<Route>, weir_controller::paths::PathError> {
+) -> Result<Vec<Route>, weir_paths::PathError> {
     let source = paths.topology().fe_named(from)?;
     let target: Target = weir_ce::path::target(paths, to)?;
     paths.cheapest(source, target, None, number)

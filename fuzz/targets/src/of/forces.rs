@@ -1,8 +1,8 @@
 //! Parses any bytes as a ForCES message: no panic, and a message that was read can be written and read again.
 
-use weir_forces::wire::header::{self, HEADER_LEN};
-use weir_forces::wire::message::packet_redirect;
-use weir_forces::wire::{Body, Message};
+use weir_protocol::wire::header::{self, HEADER_LEN};
+use weir_protocol::wire::message::packet_redirect;
+use weir_protocol::wire::{Body, Message};
 
 /// The target.
 pub(crate) fn target(bytes: &[u8]) {

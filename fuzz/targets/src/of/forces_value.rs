@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use weir_forces::schema::{Kind, Registry};
-use weir_forces::value::{decode, encode};
-use weir_forces::wire::Content;
-use weir_forces::wire::tlv::Ilvs;
+use weir_protocol::schema::{Kind, Registry};
+use weir_protocol::value::{decode, encode};
+use weir_protocol::wire::Content;
+use weir_protocol::wire::tlv::Ilvs;
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let registry = Registry::standard();

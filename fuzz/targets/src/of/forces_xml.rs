@@ -1,7 +1,7 @@
 //! Parses any text as a library of classes: no panic, and the work is bounded.
 
-use weir_forces::schema::Registry;
-use weir_forces::xml::Library;
+use weir_protocol::schema::Registry;
+use weir_protocol::xml::Library;
 
 use crate::seeds::{files, text};
 
@@ -18,7 +18,7 @@ pub(crate) fn target(bytes: &[u8]) {
 
 /// The RFCs' libraries, and those of tests.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let mut all = files("control/forces/src/standard", ".xml");
-    all.extend(files("control/forces/tests", ".xml"));
+    let mut all = files("forces/protocol/src/standard", ".xml");
+    all.extend(files("forces/protocol/tests", ".xml"));
     all
 }

@@ -3,7 +3,7 @@
 //!
 //! Checks besides "no panic": every packet ends once, and all memory is free in the end.
 
-#[path = "../../../../data/path/tests/hostile/router.rs"]
+#[path = "../../../../core/path/tests/hostile/router.rs"]
 #[allow(dead_code, clippy::unwrap_used, missing_docs)]
 // it is a test's, which makes more frames with it
 mod router;

@@ -5,8 +5,8 @@
 
 use weir_ce::path::{NetworkPlan, report, toml};
 use weir_config::Document;
-use weir_controller::paths::Paths;
 use weir_lfb::Plan;
+use weir_paths::Paths;
 
 use crate::seeds::{sections, text};
 

@@ -1,6 +1,6 @@
 //! Takes any bytes as a frame with any work left to hardware; finishes its checksum and cuts it.
 
-#[path = "../../../../data/path/tests/superframes/mod.rs"]
+#[path = "../../../../core/path/tests/superframes/mod.rs"]
 #[allow(missing_docs)] // it is a test's
 mod superframes;
 

@@ -1,7 +1,7 @@
 //! Reads any text as a scenario. Files that it names are those that come with the program.
 
-use weir_lab::scenario::plan::plan;
-use weir_lab::topology::Topology;
+use weir_experiment::scenario::plan::plan;
+use weir_experiment::topology::Topology;
 
 use crate::seeds::{files, text};
 

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::time::Instant as WallInstant;
 
 use weir_base::{Instant, Span};
-use weir_live::tml::sctp::endpoint::{Endpoint, Settings};
-use weir_live::tml::sctp::init::Init;
-use weir_live::tml::sctp::library::Epoch;
-use weir_live::tml::sctp::packet::{Header, Packet, Writer, kind, seal};
+use weir_forces_live::tml::sctp::endpoint::{Endpoint, Settings};
+use weir_forces_live::tml::sctp::init::Init;
+use weir_forces_live::tml::sctp::library::Epoch;
+use weir_forces_live::tml::sctp::packet::{Header, Packet, Writer, kind, seal};
 
 use crate::seeds::parts;
 

@@ -3,7 +3,7 @@
 //! Checks besides "no panic": time goes on, whatever the instant at which the trace is asked.
 
 use weir_base::{Instant, Span};
-use weir_lab::scenario::trace::parse;
+use weir_experiment::scenario::trace::parse;
 
 use crate::seeds::{files, text};
 

@@ -1,0 +1,77 @@
+//! Values as bytes and back, by the classes that the CE knows.
+
+use weir_model::Value;
+use weir_protocol::schema::{Class, Registry};
+use weir_protocol::value;
+use weir_protocol::wire::{Content, PathData};
+
+/// The classes that the CE knows.
+#[derive(Debug)]
+pub(crate) struct Codec {
+    registry: Registry,
+}
+
+impl Codec {
+    pub(crate) const fn new(registry: Registry) -> Self {
+        Self { registry }
+    }
+
+    /// The class that a word names: a name or a number.
+    pub(crate) fn find(&self, word: &str) -> Result<&Class, String> {
+        self.registry.find(word).map_err(|e| e.to_string())
+    }
+
+    /// The class with this ID.
+    pub(crate) fn class(&self, id: u32) -> Option<&Class> {
+        self.registry.get(id)
+    }
+
+    /// The name of a class; its number, if it is not known.
+    pub(crate) fn name(&self, id: u32) -> String {
+        match self.class(id) {
+            Some(class) => class.short_name().to_owned(),
+            None => format!("{id:#010x}"),
+        }
+    }
+
+    fn known(&self, id: u32) -> Result<&Class, String> {
+        let unknown = || format!("the class {id:#010x} is not known here; load its library");
+        self.class(id).ok_or_else(unknown)
+    }
+
+    /// A component with a value.
+    pub(crate) fn path(
+        &self,
+        class: u32,
+        ids: Vec<u32>,
+        value: &Value,
+    ) -> Result<PathData, String> {
+        let target = self
+            .known(class)?
+            .component(&ids)
+            .map_err(|e| e.to_string())?;
+        let content = value::encode(&target.kind, value).map_err(|e| e.to_string())?;
+        PathData::new(ids, None, content).map_err(|e| e.to_string())
+    }
+
+    /// The value of a component.
+    pub(crate) fn value(
+        &self,
+        class: u32,
+        ids: &[u32],
+        content: &Content,
+    ) -> Result<Value, String> {
+        let class = self.known(class)?;
+        let target = class.component(ids).map_err(|e| e.to_string())?;
+        value::decode(&target.kind, content)
+            .map_err(|e| format!("{}.{}: {e}", class.short_name(), class.names(ids)))
+    }
+
+    /// A path in names.
+    pub(crate) fn names(&self, class: u32, ids: &[u32]) -> String {
+        match self.class(class) {
+            Some(class) => class.names(ids),
+            None => ids.iter().map(u32::to_string).collect::<Vec<_>>().join("."),
+        }
+    }
+}

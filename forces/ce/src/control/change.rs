@@ -1,0 +1,467 @@
+//! Changes that operators ask for: kept first, then sent.
+//!
+//! ```text
+//!  request -> checked -> store -> sent to the FEs that are associated -> answer
+//!                                      '-- refused: store as before -> refusal
+//! ```
+//!
+//! An FE that is away gets the change at its next association. Changes of one FE are made one after the other. If an
+//! FE does not answer, the change stays desired, and the CE restores it as soon as it can.
+
+use std::collections::BTreeMap;
+
+use weir_base::Instant;
+use weir_base::setting::Scalar;
+use weir_element::differences;
+use weir_lfb::{Plan, section};
+use weir_model::{Change, ComponentPath, Fault, IdPath, Operation, Step, Value};
+use weir_protocol::schema::Access;
+use weir_protocol::value;
+use weir_protocol::way::Way;
+use weir_protocol::wire::{Content, Id, OperationKind};
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::{Fe, State};
+use super::permitted::{check_deletions, check_names, set_of};
+use super::read::Resolved;
+use super::route::{Updates, check_rows};
+use super::sync::place;
+use crate::contract::{Answer, Output, Place, Records, Refusal, Request, StoreTicket, Ticket};
+use crate::route::{RouteChange, RouteRecord};
+use crate::settings::{self, Edit};
+
+/// A change that is under way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    ticket: Ticket,
+    parts: Vec<Part>,
+    /// The store takes the change back, for this reason.
+    undone: Option<Refusal>,
+}
+
+/// The part of one FE.
+#[derive(Debug)]
+struct Part {
+    fe: Id,
+    records: Records,
+    undo: Records,
+    /// The configuration afterwards.
+    target: Option<Plan>,
+    /// Of its rows of routes.
+    updates: Option<Updates>,
+    edits: Vec<Edit>,
+    /// Whether blocks come or go.
+    renews: bool,
+    lines: Vec<String>,
+}
+
+/// Changes of one FE: of its configuration, and of components of any class.
+#[derive(Debug, Default)]
+struct Wanted {
+    operations: Vec<Operation>,
+    components: Vec<(ComponentPath, Option<String>)>,
+    routes: Vec<RouteChange>,
+}
+
+impl Control {
+    pub(super) fn change(&mut self, ticket: Ticket, request: Request) {
+        let wanted = match self.wanted(&request) {
+            Ok(wanted) => wanted,
+            Err(refusal) => return self.answer(ticket, Err(refusal)),
+        };
+        let is_busy = |id: &Id| self.fes.get(id).is_some_and(|fe| !fe.is_idle());
+        if wanted.keys().any(is_busy) {
+            return self.waiting.push_back((ticket, request));
+        }
+        let parts = wanted.iter().map(|(fe, wanted)| self.part(*fe, wanted));
+        let parts = match parts.collect::<Result<Vec<_>, _>>() {
+            Ok(parts) => parts,
+            Err(refusal) => return self.answer(ticket, Err(refusal)),
+        };
+        let pending = Pending {
+            ticket,
+            parts,
+            undone: None,
+        };
+        for part in &pending.parts {
+            if let Some(fe) = self.fes.get_mut(&part.fe) {
+                fe.busy = true;
+            }
+        }
+        self.keep(pending);
+    }
+
+    /// Asks the store to keep a change, or to take it back.
+    fn keep(&mut self, pending: Pending) {
+        let records = |part: &Part| match pending.undone {
+            None => part.records.clone(),
+            Some(_) => part.undo.clone(),
+        };
+        let records = pending
+            .parts
+            .iter()
+            .map(|part| (self.shown(part.fe), records(part)));
+        let records = records.collect();
+        let ticket = StoreTicket(self.number());
+        self.stores.insert(ticket, pending);
+        self.outputs.push_back(Output::Store(ticket, records));
+    }
+
+    /// The changes of each FE that a request asks for.
+    fn wanted(&self, request: &Request) -> Result<BTreeMap<Id, Wanted>, Refusal> {
+        let mut all: BTreeMap<Id, Wanted> = BTreeMap::new();
+        match request {
+            Request::Change(parts) => {
+                for (name, operations) in parts {
+                    let wanted = all.entry(self.named(name)?.id).or_default();
+                    wanted.operations.extend(operations.iter().cloned());
+                }
+            }
+            Request::Route(parts) => {
+                for (name, changes) in parts {
+                    let wanted = all.entry(self.named(name)?.id).or_default();
+                    wanted.routes.extend(changes.iter().cloned());
+                }
+            }
+            Request::Set(sets) => {
+                for (name, place, text) in sets {
+                    let fe = self.named(name)?;
+                    let resolved = self.resolve(fe, place)?;
+                    let wanted = all.entry(fe.id).or_default();
+                    match (setting(fe, &resolved), text) {
+                        (Some(path), Some(text)) => {
+                            let value = Scalar::Text(text.clone());
+                            let change = Change::new(path, value);
+                            wanted.operations.push(Operation::Set(change));
+                        }
+                        (Some(path), None) => wanted.operations.push(Operation::Delete(path)),
+                        (None, text) => {
+                            check_rows(fe, &resolved)?;
+                            self.component_edit(fe, place, text.as_deref())?; // whether it is permitted
+                            let class = self.codec.name(resolved.block.0);
+                            let head = [class, place.instance.clone()];
+                            let path = head.into_iter().chain(place.path.iter().cloned());
+                            wanted
+                                .components
+                                .push((ComponentPath::new(path), text.clone()));
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        match all.is_empty() {
+            true => Err(Refusal::Wrong("the request names no change".to_owned())),
+            false => Ok(all),
+        }
+    }
+
+    /// Checks the part of one FE, as far as the FE is known.
+    fn part(&self, id: Id, wanted: &Wanted) -> Result<Part, Refusal> {
+        let fe = self.fes.get(&id).ok_or(Refusal::Busy)?;
+        let faults = |faults: Vec<Fault>| Refusal::of_faults(&fe.name, &faults);
+        check_names(fe, &wanted.operations).map_err(|fault| faults(vec![fault]))?;
+        check_deletions(&wanted.operations).map_err(|fault| faults(vec![fault]))?;
+        let records = Records {
+            desired: fe.desired.records(&wanted.operations),
+            components: wanted.components.clone(),
+            routes: fe.route_records(&wanted.routes)?,
+        };
+        let before = fe
+            .desired
+            .iter()
+            .map(|(path, wish)| (path.clone(), wish.clone()));
+        let before: BTreeMap<_, _> = before.collect();
+        let old = |(path, _): &(ComponentPath, _)| (path.clone(), before.get(path).cloned());
+        let old_text =
+            |(path, _): &(ComponentPath, _)| (path.clone(), fe.components.get(path).cloned());
+        let old_hop = |(key, _): &RouteRecord| (*key, fe.routes.get(*key).cloned());
+        let undo = Records {
+            desired: records.desired.iter().map(old).collect(),
+            components: records.components.iter().map(old_text).collect(),
+            routes: records.routes.iter().map(old_hop).collect(),
+        };
+        let mut desired = fe.desired.clone();
+        for (path, wish) in &records.desired {
+            desired.put(path, wish.as_ref());
+        }
+        let mut part = Part {
+            fe: id,
+            records,
+            undo,
+            target: None,
+            updates: None,
+            edits: Vec::new(),
+            renews: false,
+            lines: Vec::new(),
+        };
+        match &fe.in_force {
+            Some(actual) => {
+                let target = desired.target(actual).map_err(faults)?;
+                part.edits = settings::difference(&self.codec, &fe.directory, actual, &target)
+                    .map_err(|why| Refusal::Refused(vec![format!("{}: {why}", fe.name)]))?;
+                part.lines = differences(&actual.shown(), &target.shown());
+                part.target = Some(target);
+            }
+            None => {
+                let sets: Vec<Change> = wanted.operations.iter().filter_map(set_of).collect();
+                Plan::check_part(&sets).map_err(faults)?;
+                part.lines.push(match fe.is_associated() {
+                    true => {
+                        "its configuration is not known: the change is kept, and made when it is"
+                            .to_owned()
+                    }
+                    false => {
+                        "it is not associated: the change is kept, and made when it associates"
+                            .to_owned()
+                    }
+                });
+            }
+        }
+        if fe.is_associated() {
+            for (at, text) in &wanted.components {
+                let (edit, _) = self.component_edit(fe, &place(at), text.as_deref())?;
+                part.edits.push(edit);
+                part.lines.push(match text {
+                    Some(text) => format!("~ {at}: {text}"),
+                    None => format!("- {at}"),
+                });
+            }
+        }
+        let routes = fe.route_updates(&part.records.routes);
+        let refused = |why| Refusal::Refused(vec![format!("{}: {why}", fe.name)]);
+        if let Some((updates, edits)) = routes.map_err(refused)? {
+            part.updates = Some(updates);
+            part.edits.extend(edits);
+        }
+        part.lines.extend(fe.route_lines(&part.records.routes));
+        part.renews = part.edits.iter().any(Edit::renews);
+        part.lines
+            .iter_mut()
+            .for_each(|line| *line = format!("{}: {line}", fe.name));
+        Ok(part)
+    }
+
+    /// A component of any class on the wire, and its value; without a text it is deleted.
+    pub(super) fn component_edit(
+        &self,
+        fe: &Fe,
+        place: &Place,
+        text: Option<&str>,
+    ) -> Result<(Edit, Option<Value>), Refusal> {
+        let Resolved { block, way, range } = self.resolve(fe, place)?;
+        let wrong = |why: String| Refusal::Wrong(format!("{}: {why}", fe.name));
+        let shown = || self.codec.names(block.0, &way.ids);
+        if range.is_some() {
+            return Err(wrong(format!(
+                "{}: a range of rows can be read only",
+                shown()
+            )));
+        }
+        let class = self.codec.class(block.0).ok_or(Refusal::Busy)?;
+        let target = class
+            .component(&whole_ids(&way))
+            .map_err(|e| wrong(e.to_string()))?;
+        if matches!(target.access, Access::ReadOnly) {
+            return Err(wrong(format!("{} can be read, but not set", shown())));
+        }
+        let value = text
+            .map(|text| value::parse(&target.kind, text))
+            .transpose();
+        let value = value.map_err(|e| wrong(format!("{}: {e}", shown())))?;
+        let content = match &value {
+            Some(value) => value::encode(&target.kind, value).map_err(|e| wrong(e.to_string()))?,
+            None => Content::Empty,
+        };
+        let edit = Edit {
+            block,
+            operation: match text {
+                Some(_) => OperationKind::Set,
+                None => OperationKind::Delete,
+            },
+            path: way.path_data(content).map_err(|e| wrong(e.to_string()))?,
+        };
+        Ok((edit, value))
+    }
+
+    /// The store has kept a change, or has failed.
+    pub(super) fn stored(&mut self, now: Instant, pending: Pending, done: Result<(), String>) {
+        let Pending { ticket, undone, .. } = &pending;
+        let ticket = *ticket;
+        match (undone.clone(), done) {
+            (Some(refusal), _) => {
+                self.put(&pending, |part| &part.undo);
+                self.release(now, &pending);
+                self.restore_all(now, &pending);
+                self.answer(ticket, Err(refusal));
+            }
+            (None, Err(why)) => {
+                self.release(now, &pending);
+                let why = format!("the store failed, and nothing has changed: {why}");
+                self.answer(ticket, Err(Refusal::Silent(why)));
+            }
+            (None, Ok(())) => {
+                self.put(&pending, |part| &part.records);
+                self.execute(now, pending);
+            }
+        }
+    }
+
+    fn put(&mut self, pending: &Pending, records: fn(&Part) -> &Records) {
+        for part in &pending.parts {
+            let Some(fe) = self.fes.get_mut(&part.fe) else {
+                continue;
+            };
+            for record in &records(part).desired {
+                fe.put(record);
+            }
+            for (key, hop) in &records(part).routes {
+                fe.routes.put(*key, hop.clone());
+            }
+            for (path, text) in &records(part).components {
+                match text {
+                    Some(text) => fe.components.insert(path.clone(), text.clone()),
+                    None => fe.components.remove(path),
+                };
+            }
+        }
+    }
+
+    /// Sends a change that is kept.
+    fn execute(&mut self, now: Instant, mut pending: Pending) {
+        let has_edits = |part: &&mut Part| {
+            let fe = self.fes.get(&part.fe);
+            !part.edits.is_empty() && fe.is_some_and(Fe::is_associated)
+        };
+        let edits = pending.parts.iter_mut().filter(has_edits);
+        let edits = edits.map(|part| (part.fe, std::mem::take(&mut part.edits)));
+        let mut edits: Vec<_> = edits.collect();
+        match (edits.len(), edits.pop()) {
+            (_, None) => self.changed(now, pending, Ok(Vec::new())),
+            (1, Some((fe, edits))) => self.send(now, fe, edits, Then::Changed(Box::new(pending))),
+            (_, Some(last)) => {
+                edits.push(last);
+                self.transact(now, edits, Then::Changed(Box::new(pending)));
+            }
+        }
+    }
+
+    /// The FEs have answered.
+    pub(super) fn changed(&mut self, now: Instant, mut pending: Pending, answers: Answers) {
+        let first = pending.parts.first().map(|part| part.fe);
+        let done = answers.and_then(|leaves| match first {
+            Some(fe) => self.all_done(fe, &leaves),
+            None => Ok(()),
+        });
+        match done {
+            Ok(()) => {
+                let mut lines = Vec::new();
+                for part in &mut pending.parts {
+                    lines.append(&mut part.lines);
+                    if let Some(fe) = self.fes.get_mut(&part.fe)
+                        && fe.is_associated()
+                    {
+                        fe.in_force = part.target.take();
+                        if let Some(updates) = part.updates.take() {
+                            fe.apply_routes(updates);
+                        }
+                    }
+                }
+                self.release(now, &pending);
+                self.answer(pending.ticket, Ok(Answer::Changed(lines)));
+            }
+            // Nobody knows whether an FE that does not answer has made the change: it stays desired.
+            Err(Refusal::Silent(why)) => {
+                self.release(now, &pending);
+                let why = format!("{why}; the change is kept, and made as soon as the FE can");
+                self.answer(pending.ticket, Err(Refusal::Silent(why)));
+                self.restore_all(now, &pending);
+            }
+            Err(refusal) => {
+                pending.undone = Some(refusal);
+                self.keep(pending);
+            }
+        }
+    }
+
+    /// The FEs of a change take other changes again. Those that have new blocks are read again.
+    fn release(&mut self, now: Instant, pending: &Pending) {
+        for part in &pending.parts {
+            if let Some(fe) = self.fes.get_mut(&part.fe) {
+                fe.busy = false;
+            }
+        }
+        let is_renewed = |part: &&Part| {
+            let fe = self.fes.get(&part.fe);
+            // Its configuration could not be read: now that something has changed, it may be.
+            let is_unread =
+                fe.is_some_and(|fe| fe.in_force.is_none() && matches!(fe.state, State::Refused(_)));
+            // A route that was refused may be among those that have changed.
+            let is_refused = !part.records.routes.is_empty()
+                && fe.is_some_and(|fe| matches!(fe.state, State::Refused(_)));
+            is_unread || is_refused || (pending.undone.is_none() && part.renews)
+        };
+        let renewed = pending.parts.iter().filter(is_renewed);
+        let renewed: Vec<Id> = renewed.map(|part| part.fe).collect();
+        for fe in renewed {
+            self.restore(now, fe);
+        }
+        self.retry(now);
+    }
+
+    fn restore_all(&mut self, now: Instant, pending: &Pending) {
+        for part in &pending.parts {
+            self.restore(now, part.fe);
+        }
+    }
+
+    /// Reads an FE again, and restores what differs.
+    pub(super) fn restore(&mut self, now: Instant, id: Id) {
+        if let Some(fe) = self.fes.get_mut(&id)
+            && fe.is_associated()
+            && fe.state != State::Restoring
+        {
+            fe.begin_restoring();
+            self.describe(now, id);
+        }
+    }
+
+    /// Begins what has waited: first what the configuration wants, then requests.
+    pub(super) fn retry(&mut self, now: Instant) {
+        self.restore_stale(now);
+        for (ticket, request) in std::mem::take(&mut self.waiting) {
+            self.begin(now, ticket, request);
+        }
+    }
+}
+
+/// The IDs of a path, with any row where a key selects one.
+fn whole_ids(way: &Way) -> Vec<u32> {
+    let mut ids = way.ids.clone();
+    if let Some((_, below)) = &way.key {
+        ids.push(0);
+        ids.extend(whole_ids(below));
+    }
+    ids
+}
+
+/// The setting of the configuration that a component is.
+fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
+    let [id] = resolved.way.ids[..] else {
+        return None;
+    };
+    if resolved.way.key.is_some() || !settings::is_router(&fe.directory) {
+        return None;
+    }
+    let (class, name) = (resolved.block.0, fe.directory.name_of(resolved.block));
+    if let Some(kind) = settings::kind_path((class, id), name) {
+        return Some(kind);
+    }
+    let path = IdPath {
+        class,
+        instance: name.cloned().into_iter().collect(),
+        steps: vec![Step::Member(id)],
+    };
+    section::ROUTER.locate(&path).ok()
+}

@@ -1,0 +1,125 @@
+//! Routes that an FE has in its tables, and lacks in its kernel.
+//!
+//! ```text
+//!  all restored -> subscription to the FE's `ce_routes` -> its value -> in sync
+//!                                   | event                               '-> degraded, until the FE reports none
+//!                                   '----------------------------------------'
+//! ```
+//!
+//! The FE finds and restores lost routes itself; the CE reports them. An FE without this class, which is not ours, is in
+//! sync when its tables are.
+
+use weir_base::Instant;
+use weir_lfb::class::ce_routes;
+use weir_model::Value;
+use weir_protocol::wire::{Id, OperationKind};
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::{Fe, State};
+use super::read::Resolved;
+use super::watch::subscription;
+use crate::contract::{Filter, Journal, Place};
+use crate::leaf::Leaf;
+
+/// The events of the class.
+const EVENTS: [&str; 2] = ["missing_changed", "route_lost"];
+
+impl Control {
+    /// An FE has its desired state in its tables: what does its kernel lack?
+    pub(super) fn in_sync(&mut self, now: Instant, id: Id, count: usize) {
+        let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
+            return self.retry(now);
+        };
+        let events = EVENTS.iter().map(|event| {
+            let resolved = self.kernel_of(fe, &[event])?;
+            subscription(&resolved, Some(&Filter::default())).ok()
+        });
+        match events.collect::<Option<Vec<_>>>() {
+            Some(edits) => self.send(now, id, edits, Then::FollowsKernel(id, count)),
+            None => self.settle_in_sync(now, id, count),
+        }
+    }
+
+    /// An FE reports what its kernel lacks, or has refused to.
+    pub(super) fn follows_kernel(&mut self, now: Instant, id: Id, count: usize) {
+        let fe = self.fes.get(&id).filter(|fe| fe.is_associated());
+        let resolved = fe.and_then(|fe| self.kernel_of(fe, &[]));
+        match resolved.and_then(|resolved| Some((resolved.path().ok()?, resolved))) {
+            Some((path, resolved)) => {
+                let paths = vec![(resolved.block, OperationKind::Get, path)];
+                self.query(now, id, paths, Then::Kernel(id, resolved, count));
+            }
+            None => self.settle_in_sync(now, id, count),
+        }
+    }
+
+    /// The answer of an FE: the routes that its kernel lacks, unless it does not know.
+    pub(super) fn kernel_read(
+        &mut self,
+        now: Instant,
+        id: Id,
+        resolved: &Resolved,
+        count: usize,
+        answers: Answers,
+    ) {
+        if let Ok(value) = answers.and_then(|leaves| self.value(resolved, &leaves)) {
+            self.take_report(id, &value);
+        }
+        self.settle_in_sync(now, id, count);
+    }
+
+    fn settle_in_sync(&mut self, now: Instant, id: Id, count: usize) {
+        if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
+            fe.state = State::InSync;
+            let name = fe.name.clone();
+            self.note(Journal::InSync(name, count));
+            self.subscribe_again(now, id);
+        }
+        self.retry(now);
+    }
+
+    /// An FE has reported an event, perhaps one of its kernel.
+    pub(super) fn note_kernel(&mut self, id: Id, leaf: &Leaf) {
+        let is_it = |class: &weir_protocol::schema::Class| class.short_name() == ce_routes::NAME;
+        let class = self.codec.class(leaf.block.0).filter(|class| is_it(class));
+        if let Some(report) = class.and_then(|class| super::watch::reports(class, leaf)) {
+            self.take_report(id, &report);
+        }
+    }
+
+    fn take_report(&mut self, id: Id, report: &Value) {
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
+            return;
+        };
+        let lost = report.whole("lost").unwrap_or_default();
+        let missing = report.whole("missing").unwrap_or_default();
+        let first = report.text("first").unwrap_or("it does not say which");
+        let lacks = match missing {
+            0 => None,
+            1 => Some(first.to_owned()),
+            more => Some(format!("{first}; and {} routes more", more - 1)),
+        };
+        let has_lost = lost > fe.lost;
+        fe.lost = lost;
+        if fe.lacks == lacks && !has_lost {
+            return;
+        }
+        fe.lacks = lacks.clone();
+        let name = fe.name.clone();
+        self.note(match lacks {
+            Some(why) => Journal::Lacks(name, why),
+            None => Journal::Regained(name, lost),
+        });
+    }
+
+    fn kernel_of(&self, fe: &Fe, path: &[&str]) -> Option<Resolved> {
+        let place = Place {
+            class: ce_routes::NAME.to_owned(),
+            instance: "1".to_owned(),
+            path: path.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        let resolved = self.resolve(fe, &place).ok()?;
+        fe.directory.has(resolved.block).then_some(resolved)
+    }
+}

@@ -1,0 +1,118 @@
+//! Sections of FPF that a network wants of its elements: sent at once, and restored after each association.
+//!
+//! They are neither configuration nor wishes of operators. The path service computes them, and computes them again after a
+//! start; so the store does not have them.
+
+use weir_base::Instant;
+use weir_lfb::Plan;
+use weir_protocol::wire::Id;
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::State;
+use crate::contract::{Answer, GivenSection, Refusal, Request, Ticket};
+use crate::settings::{self, Edit};
+
+/// Sections that are under way.
+#[derive(Debug)]
+pub(super) struct Giving {
+    ticket: Ticket,
+    fe: Id,
+    /// The configuration afterwards.
+    target: Plan,
+    /// Whether sections come or go.
+    renews: bool,
+}
+
+impl Control {
+    pub(super) fn give(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        name: String,
+        sections: Vec<GivenSection>,
+    ) {
+        let id = match self.named(&name) {
+            Ok(fe) => fe.id,
+            Err(refusal) => return self.answer(ticket, Err(refusal)),
+        };
+        let Some(fe) = self.fes.get_mut(&id) else {
+            return self.answer(ticket, Err(Refusal::Busy));
+        };
+        fe.give(sections);
+        if fe.is_associated() && !fe.is_idle() {
+            let request = Request::Give(name, Vec::new()); // they are desired already
+            return self.waiting.push_back((ticket, request));
+        }
+        if !fe.is_associated() {
+            let why = format!("{name} is not associated");
+            return self.answer(ticket, Err(Refusal::Silent(why)));
+        }
+        match self.giving(ticket, id) {
+            Ok((_, edits)) if edits.is_empty() => self.answer(ticket, Ok(Answer::Done)),
+            Ok((giving, edits)) => {
+                if let Some(fe) = self.fes.get_mut(&id) {
+                    fe.busy = true;
+                }
+                self.send(now, id, edits, Then::Given(Box::new(giving)));
+            }
+            Err(why) => {
+                let why = vec![format!("{name}: {why}")];
+                self.answer(ticket, Err(Refusal::Refused(why)));
+                self.restore(now, id); // it may be known afterwards
+            }
+        }
+    }
+
+    /// The edits that lead an FE to what is desired.
+    fn giving(&self, ticket: Ticket, id: Id) -> Result<(Giving, Vec<Edit>), String> {
+        let fe = self.fes.get(&id).ok_or("it is gone")?;
+        let actual = match (&fe.in_force, &fe.state) {
+            (Some(actual), _) => actual,
+            (None, State::Refused(why)) => return Err(why.clone()),
+            (None, _) => return Err("its configuration is not known".to_owned()),
+        };
+        let target = fe.wanted(actual).target(actual).map_err(|faults| {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            faults.join("; ")
+        })?;
+        let edits = settings::difference(&self.codec, &fe.directory, actual, &target)?;
+        let giving = Giving {
+            ticket,
+            fe: id,
+            target,
+            renews: edits.iter().any(Edit::renews),
+        };
+        Ok((giving, edits))
+    }
+
+    /// The FE has answered.
+    pub(super) fn given(&mut self, now: Instant, giving: Giving, answers: Answers) {
+        let id = giving.fe;
+        let done = answers.and_then(|leaves| self.all_done(id, &leaves));
+        let mut is_unsure = false;
+        if let Some(fe) = self.fes.get_mut(&id) {
+            fe.busy = false;
+            // An FE that has refused, or has not answered, is compared once more, and that is then in its state.
+            is_unsure = giving.renews || done.is_err() || matches!(fe.state, State::Refused(_));
+            if done.is_ok() && fe.is_associated() {
+                fe.has_now(Some(giving.target));
+            }
+        }
+        self.answer(giving.ticket, done.map(|()| Answer::Done));
+        if is_unsure {
+            self.restore(now, id);
+        }
+        self.retry(now);
+    }
+
+    /// An FE is no element of a network any more: it loses the sections of the network.
+    pub fn leave_network(&mut self, now: Instant, name: &str) {
+        let id = self.names.get(name).copied();
+        if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) {
+            fe.is_stale |= fe.leave_network();
+        }
+        self.retry(now);
+        self.pump(now);
+    }
+}

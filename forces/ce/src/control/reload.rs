@@ -1,0 +1,71 @@
+//! Other FEs, or other wishes for them, while the CE runs.
+//!
+//! Afterwards everything is as if the CE had started with them, but associations that need not end go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_base::Instant;
+use weir_model::Value;
+use weir_protocol::wire::Id;
+
+use super::Control;
+use super::member::Fe;
+use crate::contract::Member;
+
+impl Control {
+    /// Replaces the FEs that may associate. The associations of those that are not among them end, and so do those of
+    /// `ended`, which must prove anew who they are. What operators have set stays: `kept` of a member counts only if
+    /// it is new.
+    pub fn replace_members(&mut self, now: Instant, members: Vec<Member>, ended: &BTreeSet<Id>) {
+        let new: BTreeMap<Id, String> = members.iter().map(|m| (m.id, m.name.clone())).collect();
+        let stays = |fe: &Fe| new.get(&fe.id) == Some(&fe.name);
+        let gone = self.fes.values().filter(|fe| !stays(fe));
+        let gone: BTreeSet<Id> = gone.map(|fe| fe.id).collect();
+        for fe in gone.union(ended) {
+            self.ce.expel(now, *fe);
+        }
+        self.pump(now);
+        self.end_watches(&gone);
+        // An FE with another ID is a new one, but the same element of the network.
+        let layers = self.fes.values_mut().filter(|fe| gone.contains(&fe.id));
+        let mut layers: BTreeMap<String, _> = layers
+            .map(|fe| (fe.name.clone(), fe.network.take()))
+            .collect();
+        self.fes.retain(|id, _| !gone.contains(id));
+        for member in members {
+            match self.fes.get_mut(&member.id) {
+                Some(fe) => {
+                    fe.is_pinned = member.is_pinned;
+                    fe.is_stale |= fe.wish(member.desired);
+                }
+                None => {
+                    let network = layers.remove(&member.name).flatten();
+                    let (id, fe) = (member.id, Fe::new(member));
+                    self.fes.insert(id, fe.of_network(network));
+                }
+            }
+        }
+        self.names = new.into_iter().map(|(id, name)| (name, id)).collect();
+        self.retry(now);
+        self.pump(now);
+    }
+
+    /// Nothing will come of these FEs any more. Their readers learn why.
+    fn end_watches(&mut self, gone: &BTreeSet<Id>) {
+        for watch in self.watches.of(gone) {
+            let why = "the FE is not configured any more";
+            let notice = Value::Struct(vec![("error".into(), why.into())]);
+            self.tell(watch, notice);
+        }
+    }
+
+    /// Restores the desired state of FEs for which the configuration wants something else, when nothing is under way
+    /// there.
+    pub(super) fn restore_stale(&mut self, now: Instant) {
+        let due = |fe: &&Fe| fe.is_stale && fe.is_idle() && fe.is_associated();
+        let stale: Vec<Id> = self.fes.values().filter(due).map(|fe| fe.id).collect();
+        for fe in stale {
+            self.restore(now, fe);
+        }
+    }
+}

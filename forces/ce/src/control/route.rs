@@ -1,0 +1,334 @@
+//! Routes of FEs: changes that operators ask for, and their restoration.
+//!
+//! ```text
+//!  configuration in force -> rows that the FE has -> difference, Config by Config -> in sync
+//!                                   ^                          | some are refused
+//!                                   '--- read again, without --'-> refused, and the others are in force
+//! ```
+//!
+//! A change of operators is all or none. A restoration is not: one route that an FE refuses, because a network is not
+//! there any more, must not keep back a hundred thousand others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ipnet::IpNet;
+use weir_base::Instant;
+use weir_base::setting::{did_you_mean, nearest};
+use weir_lfb::named::Named;
+use weir_model::RouteReport;
+use weir_protocol::wire::{Id, OperationKind};
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::Fe;
+use super::read::Resolved;
+use super::sync::{Paths, ROUNDS_MAX};
+use crate::contract::{Answer, Refusal, Ticket};
+use crate::leaf::Leaf;
+use crate::route::rows::{self, Family, Gate, Rows, Update};
+use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
+use crate::settings::Edit;
+
+/// Changes of both families.
+pub(super) type Updates = [Update; 2];
+
+/// The way that each prefix shall go.
+type Wanted = BTreeMap<IpNet, Option<Gate>>;
+
+impl Fe {
+    /// The changes of the desired routes, if each is permitted.
+    pub(super) fn route_records(
+        &self,
+        changes: &[RouteChange],
+    ) -> Result<Vec<RouteRecord>, Refusal> {
+        let mut lines = Vec::new();
+        for change in changes {
+            if let Verb::Add(hop) | Verb::Replace(hop) = &change.verb
+                && let Err(why) = self.check_port(&hop.port)
+            {
+                lines.push(change.error(why));
+                if lines.len() == LINES_MAX {
+                    break;
+                }
+            }
+        }
+        let records = match lines.is_empty() {
+            true => self.routes.records(changes, LINES_MAX),
+            false => Err(lines),
+        };
+        let named = |line: String| format!("{}: {line}", self.name);
+        records.map_err(|lines| Refusal::Refused(lines.into_iter().map(named).collect()))
+    }
+
+    /// A port that is mistyped is no port that comes later, unless the FE has not associated yet.
+    fn check_port(&self, port: &str) -> Result<(), String> {
+        let known = self.directory.of_kind(Named::Port).map(|(_, name)| name);
+        let known: Vec<&str> = known.collect();
+        if known.is_empty() || known.contains(&port) {
+            return Ok(());
+        }
+        let near = did_you_mean(nearest(port, known.into_iter()));
+        Err(format!("there is no port `{port}`{near}"))
+    }
+
+    /// The change of the rows that follows from these changes of the desired routes; none if the rows are not known.
+    pub(super) fn route_updates(
+        &self,
+        records: &[RouteRecord],
+    ) -> Result<Option<(Updates, Vec<Edit>)>, String> {
+        let Some(rows) = &self.rows else {
+            return Ok(None);
+        };
+        let after: BTreeMap<RouteKey, Option<&Hop>> = records
+            .iter()
+            .map(|(key, hop)| (*key, hop.as_ref()))
+            .collect();
+        let gates = self.gates();
+        let mut wanted = Wanted::new();
+        for (prefix, _) in after.keys() {
+            if wanted.contains_key(prefix) {
+                continue;
+            }
+            let gate = match self.best_after(*prefix, &after) {
+                Some(hop) => Some(gates.gate(hop)?),
+                None => None,
+            };
+            wanted.insert(*prefix, gate);
+        }
+        update(rows, wanted, false).map(Some)
+    }
+
+    /// The best hop of a prefix after a change.
+    fn best_after<'a>(
+        &'a self,
+        prefix: IpNet,
+        after: &BTreeMap<RouteKey, Option<&'a Hop>>,
+    ) -> Option<&'a Hop> {
+        let of_prefix = (prefix, 0)..=(prefix, u32::MAX);
+        let changed = after.range(of_prefix.clone());
+        let changed = changed.filter_map(|(key, hop)| Some((key.1, (*hop)?)));
+        let stays = self.routes.range(of_prefix);
+        let stays = stays.filter(|(key, _)| !after.contains_key(key));
+        let stays = stays.map(|(key, hop)| (key.1, hop));
+        let best = changed.chain(stays).min_by_key(|(metric, _)| *metric);
+        best.map(|(_, hop)| hop)
+    }
+
+    fn gates(&self) -> Gates<'_> {
+        let ports = self.directory.of_kind(Named::Port);
+        Gates(ports.map(|(number, name)| (name, number)).collect())
+    }
+
+    /// A line for each changed route, or one for all.
+    pub(super) fn route_lines(&self, records: &[RouteRecord]) -> Vec<String> {
+        if records.len() > LINES_MAX {
+            return vec![format!("{} routes changed", records.len())];
+        }
+        let line = |(key, hop): &RouteRecord| {
+            let (prefix, metric) = key;
+            match (hop, self.routes.get(*key)) {
+                (Some(hop), None) => format!("+ route {prefix} {hop} metric {metric}"),
+                (Some(hop), Some(_)) => format!("~ route {prefix} {hop} metric {metric}"),
+                (None, _) => format!("- route {prefix} metric {metric}"),
+            }
+        };
+        records.iter().map(line).collect()
+    }
+}
+
+/// The instances of ports by their names.
+struct Gates<'a>(HashMap<&'a str, u32>);
+
+impl Gates<'_> {
+    fn gate(&self, hop: &Hop) -> Result<Gate, String> {
+        match self.0.get(&*hop.port) {
+            Some(port) => Ok((hop.gateway, *port)),
+            None => Err(format!("there is no port `{}`", hop.port)),
+        }
+    }
+}
+
+fn update(rows: &[Rows; 2], wanted: Wanted, clean: bool) -> Result<(Updates, Vec<Edit>), String> {
+    let mut families: [Wanted; 2] = Default::default();
+    for (prefix, gate) in wanted {
+        families[Family::of(&prefix) as usize].insert(prefix, gate);
+    }
+    let [v4, v6] = families;
+    let (v4, mut edits) = rows[0].update(v4, clean)?;
+    let (v6, more) = rows[1].update(v6, clean)?;
+    edits.extend(more);
+    Ok(([v4, v6], edits))
+}
+
+/// An operator may not set rows that the service has.
+pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
+    let of_service = rows::is_of_service(&resolved.way.ids);
+    if !rows::is_table(resolved.block) || !of_service.unwrap_or(!fe.routes.is_empty()) {
+        return Ok(());
+    }
+    let why = "rows from 65536 on, and tables that have some, are changed with `weir route`";
+    Err(Refusal::Wrong(format!("{}: {why}", fe.name)))
+}
+
+impl Control {
+    /// The paths that show which rows an FE has.
+    pub(super) fn route_reads(fe: &Fe) -> Result<Paths, String> {
+        let mut paths = Paths::new();
+        for family in Family::ALL {
+            if family.blocks().iter().all(|block| fe.directory.has(*block)) {
+                paths.extend(Rows::reads(family)?);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Takes over the rows that an FE has.
+    pub(super) fn read_rows(&mut self, id: Id, leaves: &[Leaf]) -> Result<(), String> {
+        let parse = |family| Rows::parse(family, &self.codec, leaves);
+        let rows = [parse(Family::V4)?, parse(Family::V6)?];
+        if let Some(fe) = self.fes.get_mut(&id) {
+            fe.rows = Some(rows);
+        }
+        Ok(())
+    }
+
+    /// Restores the routes of an FE whose other state is the desired one; `count` components were restored before.
+    pub(super) fn sync_routes(&mut self, now: Instant, id: Id, count: usize) {
+        let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
+            return;
+        };
+        match difference(fe) {
+            Err(why) => self.refuse(now, id, &format!("its routes: {why}")),
+            Ok((_, edits)) if edits.is_empty() => self.routes_in_force(now, id, count),
+            Ok((updates, mut edits)) => {
+                let count = count + edits.len();
+                // Next hops come first: a prefix that is refused then keeps back no next hop of others.
+                let is_prefix = |edit: &Edit| {
+                    edit.operation == OperationKind::Set && rows::is_prefix(edit.block)
+                };
+                let at = edits.iter().position(is_prefix).unwrap_or(edits.len());
+                let rest = edits.split_off(at);
+                let then = Then::Routed(id, Box::new(updates), count);
+                self.send_each(now, id, [edits, rest], then);
+            }
+        }
+    }
+
+    /// An FE has answered to the routes that it lacked.
+    pub(super) fn routed(
+        &mut self,
+        now: Instant,
+        id: Id,
+        updates: Updates,
+        count: usize,
+        answers: Answers,
+    ) {
+        let leaves = match answers {
+            Ok(leaves) => leaves,
+            Err(refusal) => return self.refuse(now, id, &refusal.to_string()),
+        };
+        let done = self.all_done(id, &leaves);
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
+            return;
+        };
+        if let Err(refusal) = done {
+            let refused = rows::refused(&updates, &leaves);
+            let is_known = !refused.is_empty();
+            fe.unroutable.extend(refused);
+            fe.rounds += 1;
+            return match is_known && fe.rounds < ROUNDS_MAX {
+                true => self.describe(now, id), // which of the others it has taken
+                false => self.refuse(now, id, &refusal.to_string()),
+            };
+        }
+        fe.apply_routes(updates);
+        self.routes_in_force(now, id, count);
+    }
+
+    /// The FE has all routes that it can have.
+    fn routes_in_force(&mut self, now: Instant, id: Id, count: usize) {
+        let Some(fe) = self.fes.get(&id) else {
+            return;
+        };
+        match missing(fe) {
+            Some(why) => self.refuse(now, id, &why),
+            None => self.in_sync(now, id, count),
+        }
+    }
+
+    /// The routes that FEs shall have.
+    pub(super) fn list_routes(&mut self, ticket: Ticket, fe: Option<&str>) {
+        let listed = match fe {
+            Some(name) => self.named(name).map(|fe| reports(fe).collect()),
+            None => Ok(self.fes.values().flat_map(reports).collect()),
+        };
+        self.answer(ticket, listed.map(Answer::Routes));
+    }
+}
+
+impl Fe {
+    /// The FE has confirmed a change of its rows.
+    pub(super) fn apply_routes(&mut self, updates: Updates) {
+        if let Some(rows) = &mut self.rows {
+            for (rows, update) in rows.iter_mut().zip(updates) {
+                rows.apply(update);
+            }
+        }
+    }
+}
+
+/// The change that gives an FE the routes that it lacks, and takes those away that it must not have.
+fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
+    let Some(rows) = &fe.rows else {
+        return Ok(Default::default());
+    };
+    let there = rows.iter().flat_map(Rows::prefixes);
+    let mut wanted: Wanted = there.map(|prefix| (*prefix, None)).collect();
+    let gates = fe.gates();
+    for (prefix, hop) in fe.routes.bests() {
+        if !fe.unroutable.contains_key(&prefix)
+            && let Ok(gate) = gates.gate(hop)
+        {
+            wanted.insert(prefix, Some(gate));
+        }
+    }
+    update(rows, wanted, true)
+}
+
+/// The routes that an FE cannot have, in a sentence.
+fn missing(fe: &Fe) -> Option<String> {
+    let gates = fe.gates();
+    let bests = fe.routes.bests();
+    let mut missing = bests.filter_map(|(prefix, hop)| {
+        let why = fe.unroutable.get(&prefix).cloned();
+        let why = why.or_else(|| gates.gate(hop).err())?;
+        Some((prefix, why))
+    });
+    let (prefix, why) = missing.next()?;
+    let more = missing.count();
+    let more = Some(more).filter(|more| *more > 0);
+    let more = more.map(|more| format!("; and {more} routes more (`weir route list`)"));
+    Some(format!("route {prefix}: {why}{}", more.unwrap_or_default()))
+}
+
+fn reports(fe: &Fe) -> impl Iterator<Item = RouteReport> {
+    let mut last = None;
+    fe.routes.iter().map(move |((prefix, metric), hop)| {
+        let is_best = last.replace(*prefix) != Some(*prefix);
+        let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
+        let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
+            (false, _) => "standby",
+            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this one or others
+            (true, true) => "installed",
+            (true, false) => "waits",
+        };
+        RouteReport {
+            fe: fe.name.clone(),
+            prefix: prefix.to_string(),
+            via: hop.gateway.map(|gateway| gateway.to_string()),
+            port: hop.port.to_string(),
+            metric: *metric,
+            state: state.to_owned(),
+        }
+    })
+}

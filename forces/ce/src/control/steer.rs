@@ -1,0 +1,46 @@
+//! Changes of controllers: sent at once, and not kept.
+//!
+//! The desired state does not know them. A controller says again what it wants when an FE has come again.
+
+use weir_base::Instant;
+use weir_model::Change;
+use weir_protocol::wire::Id;
+
+use super::Control;
+use super::job::{Answers, Then};
+use crate::contract::{Answer, Refusal, Ticket};
+use crate::settings::{self, Edit};
+
+impl Control {
+    pub(super) fn steer(&mut self, now: Instant, ticket: Ticket, name: &str, changes: &[Change]) {
+        match self.steps(name, changes) {
+            Ok((fe, edits)) => self.send(now, fe, edits, Then::Steered(ticket, fe)),
+            Err(refusal) => self.answer(ticket, Err(refusal)),
+        }
+    }
+
+    /// The FE of this name, and the changes as it takes them. Each is sent, even if the CE believes that it is in
+    /// force: some values last for a time only.
+    fn steps(&self, name: &str, changes: &[Change]) -> Result<(Id, Vec<Edit>), Refusal> {
+        let fe = self.named(name)?;
+        let in_force = fe.in_force.as_ref().filter(|_| fe.is_associated());
+        let Some(in_force) = in_force else {
+            return Err(Refusal::Silent(format!(
+                "{name} is not associated, or not known yet"
+            )));
+        };
+        let instances = settings::instances(&fe.directory);
+        let edit = |change: &Change| settings::edit(&self.codec, &instances, in_force, change);
+        let edits = changes.iter().map(edit).collect::<Result<Vec<_>, _>>();
+        let edits = edits.map_err(|why| Refusal::Refused(vec![format!("{name}: {why}")]))?;
+        match edits.is_empty() {
+            true => Err(Refusal::Wrong("the request names no change".to_owned())),
+            false => Ok((fe.id, edits)),
+        }
+    }
+
+    pub(super) fn steered(&mut self, ticket: Ticket, fe: Id, answers: Answers) {
+        let done = answers.and_then(|leaves| self.all_done(fe, &leaves));
+        self.answer(ticket, done.map(|()| Answer::Done));
+    }
+}

@@ -1,0 +1,305 @@
+//! Restoring the desired state of an FE after each association.
+//!
+//! ```text
+//!  associated -> blocks (LFBSelectors) -> configuration in force -> difference, one Config -> routes -> in sync
+//!                       ^                                             |            '-> refused, with the reason
+//!                       '---- blocks came or went: compare again -----'
+//! ```
+//!
+//! *Decision*: a component that somebody else changes at the FE, while it is associated, stays so until the next
+//! association. The CE then restores the desired value.
+
+use std::collections::HashMap;
+
+use weir_base::{Instant, Span};
+use weir_lfb::Plan;
+use weir_model::{ComponentPath, Value};
+use weir_protocol::session::Heartbeats;
+use weir_protocol::wire::{Content, Id, OperationKind, Outcome, PathData, ResultCode, WireError};
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::{Fe, State};
+use super::read::joined;
+use crate::contract::{Journal, Place, Refusal};
+use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
+use crate::leaf::{Leaf, failure_in_words};
+use crate::settings::{self, BlockId, Edit};
+
+/// How often blocks may come or go before the CE gives up an FE that never has what it confirmed.
+pub(super) const ROUNDS_MAX: u32 = 4;
+
+/// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
+const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
+
+/// A restoration that is under way.
+#[derive(Debug)]
+pub(super) struct Restoring {
+    /// The configuration that the FE has afterwards; none if it has none that is known.
+    target: Option<Plan>,
+    count: usize,
+    /// Whether blocks come or go.
+    renews: bool,
+}
+
+/// Components to read: a block, an operation, a path.
+/// The values that were read, by block and path: there may be a hundred thousand rows.
+type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;
+
+/// Components to read.
+pub(super) type Paths = Vec<(BlockId, OperationKind, PathData)>;
+
+impl Control {
+    /// Asks an FE for its blocks and its heartbeats.
+    pub(super) fn describe(&mut self, now: Instant, id: Id) {
+        let heartbeats = HEARTBEATS.map(|component| (FE_PROTOCOL, component));
+        let wanted = [(FE_OBJECT, SELECTORS)].into_iter().chain(heartbeats);
+        let paths = wanted.map(|(block, component)| {
+            let path = PathData::bare(vec![component])?;
+            Ok((block, OperationKind::Get, path))
+        });
+        match paths.collect::<Result<Vec<_>, WireError>>() {
+            Ok(paths) => self.query(now, id, paths, Then::Describe(id)),
+            Err(error) => self.refuse(now, id, &error.to_string()),
+        }
+    }
+
+    /// Sends heartbeats as the FE expects them. An FE that does not say how has the default ones.
+    fn follow_heartbeats(&mut self, now: Instant, id: Id, leaves: &[Leaf]) {
+        let number = |component: u32| {
+            let is_it = |leaf: &&Leaf| leaf.block == FE_PROTOCOL && leaf.ids == [component];
+            let leaf = leaves.iter().find(is_it)?;
+            match &leaf.content {
+                Content::Full(bytes) => {
+                    let bytes = bytes.iter();
+                    Some(bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+                }
+                _ => None,
+            }
+        };
+        if let [
+            Some(ce_policy),
+            Some(ce_dead),
+            Some(fe_policy),
+            Some(fe_interval),
+        ] = HEARTBEATS.map(number)
+        {
+            let heartbeats = Heartbeats {
+                ce_sends: ce_policy == 0,
+                ce_dead: Span::from_millis(ce_dead),
+                fe_sends: fe_policy == 1,
+                fe_interval: Span::from_millis(fe_interval),
+            };
+            // An FE that asks for times of zero gets the default ones.
+            let _ = self.ce.set_heartbeats(now, id, heartbeats);
+        }
+    }
+
+    pub(super) fn described(&mut self, now: Instant, id: Id, answers: Answers) {
+        let directory = answers.and_then(|leaves| {
+            self.follow_heartbeats(now, id, &leaves);
+            self.directory(&leaves)
+        });
+        let mut directory = match directory {
+            Ok(directory) => directory,
+            Err(why) => return self.refuse(now, id, &format!("its blocks cannot be read: {why}")),
+        };
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
+            return;
+        };
+        directory.keep_names(&fe.directory); // who asks for a port now need not wait
+        fe.directory = directory;
+        let Some(fe) = self.fes.get(&id) else {
+            return;
+        };
+        let paths = self.reads(fe).and_then(|mut paths| {
+            paths.extend(Self::route_reads(fe)?);
+            Ok(paths)
+        });
+        match paths {
+            Ok(paths) if paths.is_empty() => self.in_sync(now, id, 0),
+            Ok(paths) => self.query(now, id, paths, Then::Compare(id)),
+            Err(why) => self.refuse(now, id, &why),
+        }
+    }
+
+    fn directory(&self, leaves: &[Leaf]) -> Result<Directory, Refusal> {
+        let mut values = Vec::new();
+        for leaf in leaves.iter().filter(|leaf| leaf.block == FE_OBJECT) {
+            match &leaf.content {
+                Content::Outcome(outcome) if outcome.is_success() => {}
+                Content::Outcome(outcome) => {
+                    return Err(Refusal::Silent(failure_in_words(outcome)));
+                }
+                content => {
+                    let value = self.codec.value(leaf.block.0, &leaf.ids, content);
+                    values.push(value.map_err(Refusal::Silent)?);
+                }
+            }
+        }
+        let whole = values.into_iter().reduce(joined);
+        let directory = whole.as_ref().and_then(Directory::parse);
+        directory.ok_or_else(|| Refusal::Silent("LFBSelectors is no table of blocks".to_owned()))
+    }
+
+    /// The components that show whether an FE has its desired state.
+    pub(super) fn reads(&self, fe: &Fe) -> Result<Paths, String> {
+        let mut paths = Paths::new();
+        if settings::is_router(&fe.directory) {
+            for (block, ids) in settings::reads(&fe.directory) {
+                for id in ids {
+                    let path = PathData::bare(vec![id]).map_err(|e| e.to_string())?;
+                    paths.push((block, OperationKind::Get, path));
+                }
+            }
+        }
+        for at in fe.components.keys() {
+            // The names of instances are not known before the first answer: such a component is set without comparison.
+            if let Ok(resolved) = self.resolve(fe, &place(at))
+                && let Ok(path) = resolved.way.path_data(Content::Empty)
+            {
+                paths.push((resolved.block, OperationKind::Get, path));
+            }
+        }
+        Ok(paths)
+    }
+
+    /// The configuration in force is known.
+    pub(super) fn compare(&mut self, now: Instant, id: Id, answers: Answers) {
+        let difference = answers
+            .map_err(|refusal| refusal.to_string())
+            .and_then(|leaves| self.difference(id, &leaves));
+        match difference {
+            Ok((edits, restoring)) if edits.is_empty() => {
+                if let Some(fe) = self.fes.get_mut(&id) {
+                    fe.has_now(restoring.target);
+                }
+                self.sync_routes(now, id, 0);
+            }
+            Ok((edits, restoring)) => {
+                let then = Then::Restored(id, Box::new(restoring));
+                self.send(now, id, edits, then);
+            }
+            Err(why) => self.refuse(now, id, &why),
+        }
+    }
+
+    /// The edits that restore the desired state.
+    fn difference(&mut self, id: Id, leaves: &[Leaf]) -> Result<(Vec<Edit>, Restoring), String> {
+        self.read_rows(id, leaves)?;
+        let fe = self.fes.get_mut(&id).ok_or("it is gone")?;
+        let mut edits = Vec::new();
+        let mut target = None;
+        if settings::is_router(&fe.directory) {
+            let ours: Vec<_> = leaves
+                .iter()
+                .filter(|leaf| settings::is_ours(leaf))
+                .cloned()
+                .collect();
+            let actual = settings::in_force(&self.codec, &mut fe.directory, &ours)?;
+            fe.in_force = Some(actual.clone());
+            let wanted = fe.wanted(&actual).target(&actual).map_err(|faults| {
+                let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+                faults.join("; ")
+            })?;
+            edits = settings::difference(&self.codec, &fe.directory, &actual, &wanted)?;
+            target = Some(wanted);
+        }
+        let Some(fe) = self.fes.get(&id) else {
+            return Err("it is gone".to_owned());
+        };
+        let read = leaves.iter().map(|leaf| ((leaf.block, &*leaf.ids), leaf));
+        let read: HashMap<_, _> = read.collect();
+        for (at, text) in &fe.components {
+            let (edit, value) = self
+                .component_edit(fe, &place(at), Some(text))
+                .map_err(|refusal| format!("{at}: {refusal}"))?;
+            if !self.has(&read, &edit, value.as_ref()) {
+                edits.push(edit);
+            }
+        }
+        let restoring = Restoring {
+            target,
+            count: edits.len(),
+            renews: edits.iter().any(Edit::renews),
+        };
+        Ok((edits, restoring))
+    }
+
+    /// Whether a component that was read has the value of an edit already.
+    fn has(&self, leaves: &Read<'_>, edit: &Edit, value: Option<&Value>) -> bool {
+        let leaf = leaves.get(&(edit.block, edit.path.ids()));
+        let read = leaf.and_then(|leaf| {
+            self.codec
+                .value(leaf.block.0, &leaf.ids, &leaf.content)
+                .ok()
+        });
+        edit.path.selector().is_none() && read.is_some() && read.as_ref() == value
+    }
+
+    pub(super) fn restored(&mut self, now: Instant, id: Id, done: Restoring, answers: Answers) {
+        if let Err(refusal) = answers.and_then(|leaves| self.all_done(id, &leaves)) {
+            return self.refuse(now, id, &refusal.to_string());
+        }
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
+            return;
+        };
+        fe.has_now(done.target);
+        fe.rounds += 1;
+        match (done.renews, fe.rounds < ROUNDS_MAX) {
+            (true, true) => self.describe(now, id),
+            (true, false) => self.refuse(now, id, "it has not the blocks that it has confirmed"),
+            (false, _) => self.sync_routes(now, id, done.count),
+        }
+    }
+
+    /// Whether an FE has executed everything; the failures, if not.
+    pub(super) fn all_done(&self, id: Id, leaves: &[Leaf]) -> Result<(), Refusal> {
+        let name = self.shown(id);
+        let failures = leaves
+            .iter()
+            .filter_map(|leaf| Some((leaf, leaf.failure()?)));
+        // A path that was undone because another one failed has no reason of its own.
+        let mut all: Vec<_> = failures.collect();
+        let has_reason = |(_, outcome): &(_, &Outcome)| outcome.code() != ResultCode::Unspecified;
+        if all.iter().any(has_reason) {
+            all.retain(has_reason);
+        }
+        let lines = all.iter().map(|(leaf, outcome)| {
+            let class = self.codec.name(leaf.block.0);
+            let fe = self.fes.get(&id);
+            let section = fe.and_then(|fe| fe.directory.name_of(leaf.block));
+            let instance = section.cloned().unwrap_or_else(|| leaf.block.1.to_string());
+            let names = self.codec.names(leaf.block.0, &leaf.ids);
+            format!(
+                "{name}:{class}.{instance}.{names}: {}",
+                failure_in_words(outcome)
+            )
+        });
+        let lines: Vec<_> = lines.collect();
+        match lines.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::Refused(lines)),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, now: Instant, id: Id, why: &str) {
+        if let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) {
+            fe.state = State::Refused(why.to_owned());
+            let name = fe.name.clone();
+            self.note(Journal::Refused(name, why.to_owned()));
+            self.subscribe_again(now, id);
+        }
+        self.retry(now);
+    }
+}
+
+/// A place that was kept as a path.
+pub(super) fn place(path: &ComponentPath) -> Place {
+    let mut words = path.segments().into_iter().map(str::to_owned);
+    Place {
+        class: words.next().unwrap_or_default(),
+        instance: words.next().unwrap_or_default(),
+        path: words.collect(),
+    }
+}

@@ -1,0 +1,402 @@
+//! Watches: events of FEs that are subscribed, and components that are read at intervals.
+//!
+//! A watch belongs to an operator, not to an association: after a loss the CE subscribes again. A reader that is too
+//! slow loses the oldest notices, which are counted. A watch that nobody fetches from ends.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use weir_base::{Instant, Span};
+use weir_model::Value;
+use weir_protocol::schema::{Class, Component, Step};
+use weir_protocol::value;
+use weir_protocol::wire::message::EventNotification;
+use weir_protocol::wire::{Content, Id, OperationKind, PathData, WireError};
+
+use super::Control;
+use super::job::{Answers, Then};
+use super::member::Fe;
+use super::read::Resolved;
+use crate::contract::{
+    Answer, Filter, NOTICES_MAX, Notices, Output, Refusal, Ticket, WATCHES_MAX, Watch, WatchId,
+};
+use crate::leaf::{Leaf, leaves};
+use crate::settings::Edit;
+
+/// Time between samples, if the operator names none.
+const INTERVAL: Span = Span::from_secs(1);
+/// The shortest time between samples.
+const INTERVAL_MIN: Span = Span::from_millis(10);
+/// A watch that nobody fetches from for this time ends.
+const IDLE_MAX: Span = Span::from_secs(60);
+/// Properties of an event (RFC 5812, 4.8.5).
+const REGISTRATION: u32 = 2;
+
+/// Every watch.
+#[derive(Debug, Default)]
+pub(super) struct Watches(BTreeMap<WatchId, Watching>);
+
+impl Watches {
+    /// The watches of these FEs.
+    pub(super) fn of(&self, fes: &BTreeSet<Id>) -> Vec<WatchId> {
+        let watches = self
+            .0
+            .iter()
+            .filter(|(_, watching)| fes.contains(&watching.fe));
+        watches.map(|(id, _)| *id).collect()
+    }
+}
+
+#[derive(Debug)]
+struct Watching {
+    fe: Id,
+    watch: Watch,
+    resolved: Resolved,
+    /// For a component: when it is read next. None for an event, and while an answer is awaited.
+    next: Option<Instant>,
+    is_event: bool,
+    fetched: Instant,
+    notices: Notices,
+    queue: VecDeque<Value>,
+}
+
+/// A subscription that an FE has not confirmed yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registration {
+    /// The request that waits for it.
+    ticket: Option<Ticket>,
+    watch: WatchId,
+}
+
+impl Watches {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let ends = self.0.values().map(|watch| watch.fetched + IDLE_MAX);
+        let samples = self.0.values().filter_map(|watch| watch.next);
+        ends.chain(samples).min()
+    }
+}
+
+impl Watching {
+    fn notice(&mut self, notice: Value) {
+        if self.queue.len() >= NOTICES_MAX {
+            self.queue.pop_front();
+            self.notices.lost += 1;
+        }
+        self.queue.push_back(notice);
+    }
+
+    /// Whether an event is what is watched: the path of the watch may stand for all rows.
+    fn concerns(&self, fe: Id, leaf: &Leaf) -> bool {
+        let ids = &self.resolved.way.ids;
+        self.is_event
+            && self.fe == fe
+            && self.resolved.block == leaf.block
+            && leaf.ids.starts_with(ids)
+    }
+}
+
+impl Control {
+    pub(super) fn watch(&mut self, now: Instant, ticket: Ticket, watch: Watch) {
+        let watching = match self.watching(now, watch) {
+            Ok(watching) => watching,
+            Err(refusal) => return self.answer(ticket, Err(refusal)),
+        };
+        let id = WatchId(self.number());
+        let (fe, is_event) = (watching.fe, watching.is_event);
+        let edits = subscription(&watching.resolved, Some(&watching.watch.filter));
+        self.watches.0.insert(id, watching);
+        let is_there = self.fes.get(&fe).is_some_and(Fe::is_associated);
+        match (edits, is_event && is_there) {
+            (Ok(edit), true) => {
+                let ticket = Some(ticket);
+                let then = Then::Subscribed(Registration { ticket, watch: id });
+                self.send(now, fe, vec![edit], then);
+            }
+            (Ok(_), false) => self.answer(ticket, Ok(Answer::Watching(id))),
+            (Err(error), _) => {
+                self.watches.0.remove(&id);
+                self.answer(ticket, Err(Refusal::Wrong(error.to_string())));
+            }
+        }
+    }
+
+    fn watching(&self, now: Instant, watch: Watch) -> Result<Watching, Refusal> {
+        if self.watches.0.len() >= WATCHES_MAX {
+            let why = format!("there are {WATCHES_MAX} watches already; end one");
+            return Err(Refusal::Wrong(why));
+        }
+        let fe = self.named(&watch.fe)?;
+        let resolved = self.resolve(fe, &watch.place)?;
+        let class = self.codec.class(resolved.block.0).ok_or(Refusal::Busy)?;
+        let is_event = class.event(&resolved.way.ids).is_some();
+        let Filter {
+            threshold,
+            hysteresis,
+            count,
+            interval,
+        } = watch.filter;
+        if !is_event && (threshold, hysteresis, count) != (None, None, None) {
+            let why = "a component is sampled at intervals; thresholds, hysteresis and counts belong to events";
+            return Err(Refusal::Wrong(why.to_owned()));
+        }
+        if !is_event && interval.is_some_and(|interval| interval < INTERVAL_MIN) {
+            let why = format!("the interval must be at least {INTERVAL_MIN}");
+            return Err(Refusal::Wrong(why));
+        }
+        Ok(Watching {
+            fe: fe.id,
+            watch,
+            resolved,
+            next: (!is_event).then_some(now),
+            is_event,
+            fetched: now,
+            notices: Notices::default(),
+            queue: VecDeque::new(),
+        })
+    }
+
+    /// Subscribes again what an FE has forgotten with its last association. Ports may have other instances than before.
+    pub(super) fn subscribe_again(&mut self, now: Instant, id: Id) {
+        let Some(fe) = self.fes.get(&id) else {
+            return;
+        };
+        let watches = self.watches.0.iter();
+        let of_fe = watches.filter(|(_, watching)| watching.fe == id);
+        let found = of_fe.filter_map(|(watch, watching)| {
+            Some((*watch, self.resolve(fe, &watching.watch.place).ok()?))
+        });
+        for (watch, resolved) in found.collect::<Vec<_>>() {
+            let Some(watching) = self.watches.0.get_mut(&watch) else {
+                continue;
+            };
+            watching.resolved = resolved;
+            if watching.is_event
+                && let Ok(edit) = subscription(&watching.resolved, Some(&watching.watch.filter))
+            {
+                let ticket = None;
+                let then = Then::Subscribed(Registration { ticket, watch });
+                self.send(now, id, vec![edit], then);
+            }
+        }
+    }
+
+    pub(super) fn subscribed(&mut self, registration: Registration, answers: Answers) {
+        let Registration { ticket, watch } = registration;
+        let fe = self.watches.0.get(&watch).map(|watching| watching.fe);
+        let done = answers.and_then(|leaves| match fe {
+            Some(fe) => self.all_done(fe, &leaves),
+            None => Ok(()),
+        });
+        match (done, ticket) {
+            (Ok(()), Some(ticket)) => self.answer(ticket, Ok(Answer::Watching(watch))),
+            (Err(refusal), Some(ticket)) => {
+                self.watches.0.remove(&watch);
+                self.answer(ticket, Err(refusal));
+            }
+            (Err(refusal), None) => {
+                let why = Value::Struct(vec![("error".into(), refusal.to_string().into())]);
+                self.tell(watch, why);
+            }
+            (Ok(()), None) => {}
+        }
+    }
+
+    /// An FE has reported events.
+    pub(super) fn notified(&mut self, fe: Id, event: &EventNotification) {
+        for leaf in leaves(event.selects()) {
+            self.note_kernel(fe, &leaf);
+            let watches = self.watches.0.iter();
+            let watches = watches.filter(|(_, watching)| watching.concerns(fe, &leaf));
+            let watches: Vec<_> = watches.map(|(id, _)| *id).collect();
+            if !watches.is_empty() {
+                let notice = self.notice(fe, &leaf);
+                watches
+                    .into_iter()
+                    .for_each(|watch| self.tell(watch, notice.clone()));
+            }
+        }
+    }
+
+    /// An event as a value.
+    fn notice(&self, fe: Id, leaf: &Leaf) -> Value {
+        let class = self.codec.class(leaf.block.0);
+        let reports = class.and_then(|class| reports(class, leaf));
+        let name = self
+            .fes
+            .get(&fe)
+            .and_then(|fe| fe.directory.name_of(leaf.block));
+        let instance = match name {
+            Some(name) => name.as_str().into(),
+            None => Value::Whole(leaf.block.1.into()),
+        };
+        Value::Struct(vec![
+            ("fe".into(), self.shown(fe).into()),
+            ("class".into(), self.codec.name(leaf.block.0).into()),
+            ("instance".into(), instance),
+            (
+                "event".into(),
+                self.codec.names(leaf.block.0, &leaf.ids).into(),
+            ),
+            ("reports".into(), reports.unwrap_or(Value::Absent)),
+        ])
+    }
+
+    pub(super) fn tell(&mut self, watch: WatchId, notice: Value) {
+        if let Some(watching) = self.watches.0.get_mut(&watch) {
+            watching.notice(notice);
+            self.outputs.push_back(Output::Noticed(watch));
+        }
+    }
+
+    /// Reads the components that are due, and ends the watches that nobody fetches from.
+    pub(super) fn sample(&mut self, now: Instant) {
+        let is_idle = |watching: &Watching| watching.fetched + IDLE_MAX <= now;
+        let idle = self
+            .watches
+            .0
+            .iter()
+            .filter(|(_, watching)| is_idle(watching));
+        for id in idle.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.end_watch(now, id);
+        }
+        let is_due = |watching: &Watching| watching.next.is_some_and(|at| at <= now);
+        let due = self
+            .watches
+            .0
+            .iter()
+            .filter(|(_, watching)| is_due(watching));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.take_sample(now, id);
+        }
+    }
+
+    fn take_sample(&mut self, now: Instant, id: WatchId) {
+        let Some(watching) = self.watches.0.get_mut(&id) else {
+            return;
+        };
+        let interval = watching.watch.filter.interval.unwrap_or(INTERVAL);
+        watching.next = Some(now + interval);
+        let (fe, resolved) = (watching.fe, watching.resolved.clone());
+        if !self.fes.get(&fe).is_some_and(Fe::is_associated) {
+            return; // a sample is missing
+        }
+        if let Ok(path) = resolved.path() {
+            let paths = vec![(resolved.block, OperationKind::Get, path)];
+            self.query(now, fe, paths, Then::Sample(id));
+        }
+    }
+
+    pub(super) fn sampled(&mut self, id: WatchId, answers: Answers) {
+        let Some(watching) = self.watches.0.get(&id) else {
+            return;
+        };
+        let resolved = watching.resolved.clone();
+        let fe = self.shown(watching.fe);
+        let value = answers.and_then(|leaves| self.value(&resolved, &leaves));
+        let value = match value {
+            Ok(value) => ("value".into(), value),
+            Err(refusal) => ("error".into(), refusal.to_string().into()),
+        };
+        self.tell(id, Value::Struct(vec![("fe".into(), fe.into()), value]));
+    }
+
+    pub(super) fn fetch(&mut self, now: Instant, ticket: Ticket, id: WatchId) {
+        let answer = match self.watches.0.get_mut(&id) {
+            Some(watching) => {
+                watching.fetched = now;
+                let lost = std::mem::take(&mut watching.notices.lost);
+                let notices = watching.queue.drain(..).collect();
+                Ok(Answer::Notices(Notices { notices, lost }))
+            }
+            None => Err(no_watch(id)),
+        };
+        self.answer(ticket, answer);
+    }
+
+    pub(super) fn unwatch(&mut self, now: Instant, ticket: Ticket, id: WatchId) {
+        let answer = match self.end_watch(now, id) {
+            true => Ok(Answer::Done),
+            false => Err(no_watch(id)),
+        };
+        self.answer(ticket, answer);
+    }
+
+    /// Ends a watch; the last one of an event ends its subscription.
+    fn end_watch(&mut self, now: Instant, id: WatchId) -> bool {
+        let Some(ended) = self.watches.0.remove(&id) else {
+            return false;
+        };
+        let is_same = |other: &Watching| other.fe == ended.fe && other.resolved == ended.resolved;
+        let is_last = !self.watches.0.values().any(is_same);
+        let is_there = self.fes.get(&ended.fe).is_some_and(Fe::is_associated);
+        if ended.is_event
+            && is_last
+            && is_there
+            && let Ok(edit) = subscription(&ended.resolved, None)
+        {
+            let ticket = None;
+            let then = Then::Subscribed(Registration { ticket, watch: id });
+            self.send(now, ended.fe, vec![edit], then);
+        }
+        true
+    }
+}
+
+fn no_watch(id: WatchId) -> Refusal {
+    let why = format!(
+        "there is no watch {}; one that is not fetched for {IDLE_MAX} ends",
+        id.0
+    );
+    Refusal::NotFound(why)
+}
+
+/// Subscribes to an event with a filter, or ends the subscription: properties of the event, as nested paths.
+pub(super) fn subscription(
+    resolved: &Resolved,
+    filter: Option<&Filter>,
+) -> Result<Edit, WireError> {
+    let millis = |span: Span| u32::try_from(span.as_nanos() / 1_000_000).unwrap_or(u32::MAX);
+    let mut properties = vec![(REGISTRATION, u32::from(filter.is_some()))];
+    if let Some(filter) = filter {
+        let filters = [
+            filter.threshold,
+            filter.hysteresis,
+            filter.count,
+            filter.interval.map(millis),
+        ];
+        let given = (REGISTRATION + 1..).zip(filters);
+        properties.extend(given.filter_map(|(id, value)| Some((id, value?))));
+    }
+    let property = |(id, value): (u32, u32)| PathData::full(vec![id], value.to_be_bytes().to_vec());
+    let properties = properties
+        .into_iter()
+        .map(property)
+        .collect::<Result<_, _>>()?;
+    Ok(Edit {
+        block: resolved.block,
+        operation: OperationKind::SetProperty,
+        path: PathData::new(resolved.way.ids.clone(), None, Content::Nested(properties))?,
+    })
+}
+
+/// The components that an event reports, by name.
+pub(super) fn reports(class: &Class, leaf: &Leaf) -> Option<Value> {
+    let (event, rows) = class.event(&leaf.ids)?;
+    let member = |steps: &Vec<Step>| -> Option<Component> {
+        let mut rows = rows.iter();
+        let ids = steps.iter().map(|step| match step {
+            Step::Member(id) | Step::Row(id) => Some(*id),
+            Step::AnyRow => rows.next().copied(),
+        });
+        let ids = ids.collect::<Option<Vec<u32>>>()?;
+        class.component(&ids).ok()?.component.cloned()
+    };
+    let members = event
+        .reports
+        .iter()
+        .map(member)
+        .collect::<Option<Vec<_>>>()?;
+    match members.is_empty() {
+        true => None,
+        false => value::decode_members(&members, &leaf.content).ok(),
+    }
+}

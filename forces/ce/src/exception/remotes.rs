@@ -1,0 +1,300 @@
+//! The ports that a CE acts for, at a [`Control`]: learns them from the FEs, and takes their packets.
+//!
+//! ```text
+//!  Control --packets--> [Remotes] --> frames, TAPs to make --> driver
+//!          <--answers--            <-- frames of the CE's own kernel
+//! ```
+//!
+//! The FE says what MAC address, MTU and instance a port has. It is asked after each association, and again from time
+//! to time, because an interface may come later, or be another one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_base::{Instant, Span};
+use weir_lfb::mac;
+use weir_model::Value;
+use weir_protocol::wire::Id;
+use weir_protocol::wire::message::PacketRedirect;
+use weir_protocol::wire::redirect::Redirect;
+use weir_wire::ethernet::{self, Mac};
+
+use super::remote::RemotePlan;
+use super::{Answers, Outcome, RemotePort, Stats, to_port};
+use crate::Control;
+use crate::contract::{Answer, Journal, Output, Request, Ticket};
+
+/// Tickets of the requests here have this bit; those of the driver must not.
+const OWN: u64 = 1 << 62;
+/// Time between two questions about the ports of an FE.
+const READ_INTERVAL: Span = Span::from_secs(10);
+/// MTUs that a TAP can have: IPv4 needs 68 bytes (RFC 791).
+const MTUS: std::ops::RangeInclusive<u64> = 68..=65_521;
+
+/// A TAP device that the driver keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapPlan {
+    /// Its name.
+    pub interface: String,
+    /// Its MAC address, that of the remote port.
+    pub mac: Mac,
+    /// Its MTU, that of the remote port, in bytes.
+    pub mtu: u32,
+    /// Its addresses, with the networks of their links.
+    pub addresses: Vec<IpNet>,
+}
+
+/// Work for the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// There shall be this TAP device, from now until the CE ends. Repeated, also when nothing has changed.
+    Tap(TapPlan),
+    /// Hand this frame to the kernel, at the TAP device of this name.
+    Frame(String, Vec<u8>),
+    /// Tell the operator.
+    Trouble(String),
+}
+
+/// The ports that a CE acts for. The driver hands every output of the [`Control`] to
+/// [`handle_output`](Self::handle_output), and calls [`settle`](Self::settle) after every input.
+#[derive(Debug)]
+pub struct Remotes {
+    fes: BTreeMap<Id, Fe>,
+    answers: Answers,
+    open: BTreeMap<Ticket, Id>,
+    effects: VecDeque<Effect>,
+    last_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Fe {
+    name: String,
+    plans: Vec<RemotePlan>,
+    /// All its ports, once they are known.
+    ports: Vec<RemotePort>,
+    /// When to ask for them again; none while it is away.
+    due: Option<Instant>,
+    /// The trouble that the operator knows already.
+    trouble: Option<String>,
+}
+
+impl Remotes {
+    /// For these ports of these FEs. `secret` is for the hashes over addresses, which senders must not be able to guess.
+    pub fn new<'a>(
+        plans: &[RemotePlan],
+        fes: impl IntoIterator<Item = (Id, &'a str)>,
+        secret: (u64, u64),
+    ) -> Self {
+        let fe = |(id, name): (Id, &str)| {
+            let own = plans.iter().filter(|plan| plan.fe == name);
+            let fe = Fe {
+                name: name.to_owned(),
+                plans: own.cloned().collect(),
+                ports: Vec::new(),
+                due: None,
+                trouble: None,
+            };
+            (id, fe)
+        };
+        let fes = fes.into_iter().map(fe);
+        Self {
+            fes: fes.filter(|(_, fe)| !fe.plans.is_empty()).collect(),
+            answers: Answers::new(secret),
+            open: BTreeMap::new(),
+            effects: VecDeque::new(),
+            last_ticket: OWN,
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Stats {
+        self.answers.stats()
+    }
+
+    /// Takes an output of the control element, and returns it if it is for others.
+    pub fn handle_output(
+        &mut self,
+        now: Instant,
+        control: &mut Control,
+        output: Output,
+    ) -> Option<Output> {
+        match output {
+            Output::Redirected(fe, packets) => {
+                self.redirected(now, control, fe, &packets);
+                return None;
+            }
+            Output::Answer(ticket, answer) => match self.open.remove(&ticket) {
+                Some(fe) => {
+                    if let Ok(Answer::Value(rows)) = answer {
+                        self.learn(control, fe, &rows);
+                    }
+                    return None; // without an answer the ports stay as they are known
+                }
+                None => return Some(Output::Answer(ticket, answer)),
+            },
+            // An FE that refuses a part of its desired state has ports all the same.
+            Output::Journal(Journal::InSync(ref fe, _) | Journal::Refused(ref fe, _)) => {
+                if let Some(fe) = self.named(fe) {
+                    fe.due = Some(now);
+                }
+            }
+            Output::Journal(Journal::Lost(ref fe, _)) => {
+                if let Some(fe) = self.named(fe) {
+                    (fe.due, fe.trouble) = (None, None);
+                    fe.ports.clear();
+                }
+            }
+            _ => {}
+        }
+        Some(output)
+    }
+
+    /// The CE's own kernel sends a frame at the TAP device of this name.
+    pub fn handle_frame(
+        &mut self,
+        now: Instant,
+        control: &mut Control,
+        interface: &str,
+        frame: Vec<u8>,
+    ) {
+        let is_it = |plan: &&RemotePlan| plan.interface.as_deref() == Some(interface);
+        let mut all = self.fes.iter();
+        let place = all.find_map(|(id, fe)| Some((*id, &fe.plans.iter().find(is_it)?.port)));
+        let Some((fe, port)) = place else {
+            return;
+        };
+        // Frames for an FE that is away are lost, as on a cable that is not plugged in.
+        if let Some(port) = control.port(fe, port)
+            && let Ok(packet) = to_port(port, frame)
+        {
+            send(now, control, fe, packet);
+        }
+    }
+
+    /// Asks for everything that is due at `now`.
+    pub fn settle(&mut self, now: Instant, control: &mut Control) {
+        for (id, fe) in &mut self.fes {
+            if fe.due.is_some_and(|at| at <= now) {
+                fe.due = Some(now + READ_INTERVAL);
+                self.last_ticket = (self.last_ticket + 1) | OWN;
+                let ticket = Ticket(self.last_ticket);
+                self.open.insert(ticket, *id);
+                let request = Request::Read {
+                    fe: fe.name.clone(),
+                    class: "ports".to_owned(),
+                };
+                control.request(now, ticket, request);
+            }
+        }
+    }
+
+    /// When to call [`settle`](Self::settle), if not earlier.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.fes.values().filter_map(|fe| fe.due).min()
+    }
+
+    /// The next work.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    fn named(&mut self, name: &str) -> Option<&mut Fe> {
+        self.fes.values_mut().find(|fe| fe.name == name)
+    }
+
+    fn redirected(
+        &mut self,
+        now: Instant,
+        control: &mut Control,
+        id: Id,
+        packets: &PacketRedirect,
+    ) {
+        let fe = self.fes.get(&id);
+        let (ports, plans) = match fe {
+            Some(fe) => (&fe.ports[..], &fe.plans[..]),
+            None => (&[][..], &[][..]), // nobody wants packets of this FE: they are counted
+        };
+        for packet in packets.redirects() {
+            match self.answers.handle(packet, ports, now) {
+                Outcome::Kernel { port, frame } => {
+                    let is_it = |plan: &&RemotePlan| control.port(id, &plan.port) == Some(port);
+                    let plan = plans.iter().find(is_it);
+                    if let Some(interface) = plan.and_then(|plan| plan.interface.clone()) {
+                        self.effects.push_back(Effect::Frame(interface, frame));
+                    }
+                }
+                Outcome::Answer(answer) => send(now, control, id, answer),
+                Outcome::Dropped(_) => {} // counted
+            }
+        }
+    }
+
+    /// Takes the rows of the class `ports`.
+    fn learn(&mut self, control: &Control, id: Id, rows: &Value) {
+        let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.due.is_some()) else {
+            return; // it has left meanwhile
+        };
+        let found: Vec<_> = rows.rows().iter().filter_map(Found::read).collect();
+        let port = |found: &Found<'_>| {
+            let plan = fe.plans.iter().find(|plan| plan.port == found.name);
+            let addresses = plan.map_or(&[][..], |plan| &plan.addresses);
+            Some(RemotePort {
+                instance: control.port(id, found.name)?,
+                mac: found.mac,
+                addresses: addresses.iter().map(IpNet::addr).collect::<Vec<IpAddr>>(),
+                tap: plan.is_some_and(|plan| plan.interface.is_some()),
+            })
+        };
+        fe.ports = found.iter().filter_map(port).collect();
+        let mut missing = None;
+        for plan in &fe.plans {
+            let port = found.iter().find(|found| found.name == plan.port);
+            match (port, &plan.interface) {
+                (Some(port), Some(interface)) => self.effects.push_back(Effect::Tap(TapPlan {
+                    interface: interface.clone(),
+                    mac: port.mac,
+                    mtu: port.mtu,
+                    addresses: plan.addresses.clone(),
+                })),
+                (Some(_), None) => {}
+                (None, _) => {
+                    missing = Some(format!(
+                        "the FE `{}` has no port `{}` with an interface, which [remote.{}] names",
+                        fe.name, plan.port, plan.name
+                    ));
+                }
+            }
+        }
+        if missing != fe.trouble {
+            fe.trouble = missing;
+            self.effects.extend(fe.trouble.clone().map(Effect::Trouble));
+        }
+    }
+}
+
+/// A port that has an interface.
+struct Found<'v> {
+    name: &'v str,
+    mac: Mac,
+    mtu: u32,
+}
+
+impl<'v> Found<'v> {
+    fn read(row: &'v Value) -> Option<Self> {
+        let mtu = row.whole("mtu").filter(|mtu| MTUS.contains(mtu))?;
+        let mac = mac::read(row.text("mac")?).filter(|mac| !ethernet::is_group(*mac))?;
+        Some(Self {
+            name: row.text("port")?,
+            mac,
+            mtu: u32::try_from(mtu).ok()?,
+        })
+    }
+}
+
+/// Sends a packet to an FE. What there is no room for is lost, as any packet may be.
+fn send(now: Instant, control: &mut Control, fe: Id, packet: Redirect) {
+    if let Ok(packets) = PacketRedirect::new(vec![packet]) {
+        let _ = control.redirect(now, fe, packets);
+    }
+}

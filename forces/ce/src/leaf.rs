@@ -1,0 +1,76 @@
+//! Responses and notifications as flat lists of paths.
+
+use weir_protocol::wire::{Content, LfbSelect, OperationKind, Outcome, PathData};
+
+/// The end of one path of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    /// Class and instance.
+    pub(crate) block: (u32, u32),
+    /// The operation.
+    pub(crate) operation: OperationKind,
+    /// The whole path.
+    pub(crate) ids: Vec<u32>,
+    /// The data or the result.
+    pub(crate) content: Content,
+}
+
+impl Leaf {
+    /// The failure that it reports.
+    pub(crate) fn failure(&self) -> Option<&Outcome> {
+        match &self.content {
+            Content::Outcome(outcome) if !outcome.is_success() => Some(outcome),
+            _ => None,
+        }
+    }
+}
+
+/// A failure of one path in words: its code, and the sentence of the FE if there is one.
+pub(crate) fn failure_in_words(outcome: &Outcome) -> String {
+    match outcome.cause() {
+        Some(cause) if !cause.is_empty() => {
+            let cause = cause.replace(char::is_control, " "); // a sentence is one line
+            format!("{cause} ({})", outcome.code())
+        }
+        _ => outcome.code().to_string(),
+    }
+}
+
+/// Every leaf of a message, in order.
+pub(crate) fn leaves(selects: &[LfbSelect]) -> Vec<Leaf> {
+    let mut all = Vec::new();
+    for select in selects {
+        let block = (select.class(), select.instance());
+        for operation in select.operations() {
+            let kind = operation.kind();
+            for path in operation.paths() {
+                collect((block, kind), &mut Vec::new(), path, &mut all);
+            }
+        }
+    }
+    all
+}
+
+fn collect(
+    of: ((u32, u32), OperationKind),
+    above: &mut Vec<u32>,
+    path: &PathData,
+    all: &mut Vec<Leaf>,
+) {
+    let len = above.len();
+    above.extend(path.ids());
+    match path.content() {
+        Content::Nested(inner) => {
+            for path in inner {
+                collect(of, above, path, all);
+            }
+        }
+        content => all.push(Leaf {
+            block: of.0,
+            operation: of.1,
+            ids: above.clone(),
+            content: content.clone(),
+        }),
+    }
+    above.truncate(len);
+}

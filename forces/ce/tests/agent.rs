@@ -1,0 +1,1081 @@
+//! A CE and the FE of this repository, without I/O: what one sends the other understands.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use etherparse::PacketBuilder;
+use weir_base::setting::Scalar;
+use weir_base::{Instant, Span};
+use weir_ce::Control;
+use weir_ce::contract::{
+    Answer, Filter, Journal, Member, Output, Params, Place, Refusal, Request, Ticket, Watch,
+};
+use weir_ce::desired::{Desired, Wish};
+use weir_ce::exception::remote::RemotePlan;
+use weir_ce::exception::remotes::{Effect as Act, Remotes, TapPlan};
+use weir_ce::tables::FES;
+use weir_fe::fib::{Prefix, Route, RouteChange};
+use weir_fe::{Agent, Effect, RouteFailure};
+use weir_lfb::class::Block;
+use weir_lfb::{Plan, class};
+use weir_library::owner;
+use weir_model::{
+    Change, ComponentPath, Operation, RouteRequest, RouteVerb, RouteWish, ServiceRequest, Value,
+};
+use weir_path::exception::{Cause, Entry, Exception, Injection};
+use weir_protocol::schema::{Class, Registry};
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::ce::{self, LinkId};
+use weir_protocol::session::fe::{self, Failover, Retry, Standby};
+use weir_protocol::wire::Id;
+use weir_protocol::wire::message::Selects;
+
+const CE: Id = Id(0x4000_0001);
+const FE: Id = Id(2);
+
+struct World {
+    now: Instant,
+    control: Control,
+    agent: Agent,
+    plan: Plan,
+    link: Option<LinkId>,
+    links: u64,
+    answers: BTreeMap<u64, Result<Answer, Refusal>>,
+    tickets: u64,
+    journal: Vec<Journal>,
+    remotes: Remotes,
+    acts: Vec<Act>,
+    injected: Vec<Injection>,
+    /// The routes of the FE's machine; those by this address are refused.
+    routes: BTreeMap<Prefix, Route>,
+    unreachable: Option<IpAddr>,
+    /// No link can be opened.
+    is_cut: bool,
+    /// Routes that the machine lacks, and those that it has lost.
+    kernel: [u64; 2],
+}
+
+fn path(text: &str) -> ComponentPath {
+    ComponentPath::new(text.split('.'))
+}
+
+fn change(at: &str, value: &str) -> Change {
+    Change::new(path(at), Scalar::Text(value.to_owned()))
+}
+
+fn set(at: &str, value: &str) -> Operation {
+    Operation::Set(change(at, value))
+}
+
+fn plan() -> Plan {
+    let changes = [
+        change("port.lan.interface", "eth0"),
+        change("port.wan.rate", "10 Mbit"),
+        change("port.wan.discipline.kind", "red"),
+    ];
+    Plan::check(&changes).unwrap()
+}
+
+/// The CE acts for the port `lan`.
+fn remotes() -> Remotes {
+    let plan = RemotePlan {
+        name: "lan".to_owned(),
+        fe: "edge1".to_owned(),
+        port: "lan".to_owned(),
+        addresses: vec!["192.0.2.7/24".parse().unwrap()],
+        interface: Some("edge1.lan".to_owned()),
+    };
+    Remotes::new(&[plan], [(FE, "edge1")], (1, 2))
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::standard();
+    for class in class::all() {
+        registry.add(Class::of(&class)).unwrap();
+    }
+    registry
+}
+
+fn agent(now: Instant, plan: &Plan) -> Agent {
+    let session = fe::Params {
+        id: FE,
+        setup: Selects::new(vec![]).unwrap(),
+        extended_results: true,
+        groups: vec![],
+        ces: vec![CE],
+        heartbeats: Heartbeats::default(),
+        failover: Failover {
+            keeps: Some(Span::from_secs(300)),
+            standby: Standby::None,
+        },
+        retry: Retry::default(),
+        requests_max: 64,
+        queue_bytes_max: 1 << 20,
+    };
+    let params = weir_fe::Params {
+        session,
+        name: "edge".to_owned(),
+        model: "weir 0".to_owned(),
+        plan: plan.clone(),
+    };
+    Agent::new(now, params).unwrap()
+}
+
+impl World {
+    fn new(wishes: &[(&str, &str)]) -> Self {
+        let now = Instant::from_nanos(1);
+        let mut desired = Desired::default();
+        for (at, value) in wishes {
+            let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+            desired.put(&path(at), Some(&wish));
+        }
+        let session = ce::Params {
+            id: CE,
+            assigns: None,
+            heartbeats: Heartbeats::default(),
+            setup_max: Span::from_secs(5),
+            links_max: 8,
+            window: 16,
+            requests_max: 500,
+            queue_bytes_max: 1 << 20,
+        };
+        let params = Params {
+            session,
+            answer_max: Span::from_secs(5),
+        };
+        let member = Member {
+            name: "edge1".to_owned(),
+            id: FE,
+            is_pinned: true,
+            desired,
+            kept: BTreeMap::new(),
+            components: BTreeMap::new(),
+            routes: Default::default(),
+        };
+        let mut world = Self {
+            now,
+            control: Control::new(params, registry(), vec![member]).unwrap(),
+            agent: agent(now, &plan()),
+            plan: plan(),
+            link: None,
+            kernel: [0; 2],
+            links: 0,
+            answers: BTreeMap::new(),
+            tickets: 0,
+            journal: Vec::new(),
+            remotes: remotes(),
+            acts: Vec::new(),
+            injected: Vec::new(),
+            routes: BTreeMap::new(),
+            unreachable: None,
+            is_cut: false,
+        };
+        world.run(Span::from_millis(100));
+        world
+    }
+
+    fn run(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            while self.step() {}
+            let timeouts = [self.agent.poll_timeout(), self.control.poll_timeout()];
+            match timeouts.into_iter().flatten().min().filter(|at| *at <= end) {
+                Some(at) => self.now = self.now.max(at),
+                None => break,
+            }
+            self.control.handle_timeout(self.now);
+            self.agent.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self) -> bool {
+        let now = self.now;
+        let mut moved = false;
+        self.remotes.settle(now, &mut self.control);
+        while let Some(act) = self.remotes.poll_effect() {
+            self.acts.push(act);
+        }
+        while let Some(output) = self.control.poll_output() {
+            moved = true;
+            let output = self.remotes.handle_output(now, &mut self.control, output);
+            let Some(output) = output else { continue };
+            match output {
+                Output::Answer(ticket, answer) => {
+                    self.answers.insert(ticket.0, answer);
+                }
+                Output::Store(ticket, _) => self.control.handle_stored(now, ticket, Ok(())),
+                Output::Journal(journal) => self.journal.push(journal),
+                Output::Close(_) => self.agent.handle_disconnected(now, CE),
+                Output::Noticed(_) | Output::Redirected(..) => {}
+            }
+        }
+        while let Some(transmit) = self.control.poll_transmit(now) {
+            moved = true;
+            if Some(transmit.link) == self.link {
+                self.agent.handle_message(now, CE, &transmit.message);
+            }
+        }
+        while let Some(effect) = self.agent.poll_effect() {
+            moved = true;
+            self.effect(effect);
+        }
+        while let Some(transmit) = self.agent.poll_transmit(now) {
+            moved = true;
+            if let Some(link) = self.link {
+                self.control.handle_message(now, link, &transmit.message);
+            }
+        }
+        moved
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let now = self.now;
+        match effect {
+            Effect::Connect(_) if self.is_cut => self.agent.handle_disconnected(now, CE),
+            Effect::Connect(_) => {
+                self.links += 1;
+                let link = LinkId(self.links);
+                self.link = Some(link);
+                self.control.handle_connected(now, link, Some(FE), "test");
+                self.agent.handle_connected(now, CE);
+            }
+            Effect::Disconnect(_) => {
+                if let Some(link) = self.link.take() {
+                    self.control.handle_disconnected(now, link);
+                }
+            }
+            Effect::Read(ticket, name) => {
+                let rows = self.rows(name);
+                self.agent.handle_read(now, ticket, Ok(rows));
+            }
+            Effect::Check(ticket, operations) => {
+                let answer = self.plan.after(&operations).map(|_| Vec::new());
+                self.agent.handle_changed(now, ticket, answer);
+            }
+            Effect::Change(ticket, operations) => {
+                let answer = self.plan.after(&operations).map(|plan| self.plan = plan);
+                self.agent.handle_plan(self.plan.clone());
+                let answer = answer.map(|()| Vec::new());
+                self.agent.handle_changed(now, ticket, answer);
+            }
+            Effect::Routes(ticket, changes, _) => {
+                let mut failures = Vec::new();
+                for (place, change) in changes.iter().enumerate() {
+                    match change {
+                        RouteChange::Put(route)
+                            if self.unreachable.is_some_and(|at| route.gateway == Some(at)) =>
+                        {
+                            let why = "Network is unreachable".to_owned();
+                            failures.push(RouteFailure { place, why });
+                        }
+                        RouteChange::Put(route) => drop(self.routes.insert(route.prefix, *route)),
+                        RouteChange::Remove(prefix) => drop(self.routes.remove(prefix)),
+                    }
+                }
+                self.agent.handle_routed(now, ticket, &failures);
+            }
+            Effect::Turn => self.agent.handle_turn(now),
+            Effect::Inject(packets) => self.injected.extend(packets),
+            _ => {}
+        }
+    }
+
+    fn ce_routes(&self, example: Value) -> Value {
+        let Value::Struct(mut members) = example else {
+            panic!("it is a structure");
+        };
+        let [missing, lost] = self.kernel;
+        for (name, value) in &mut members {
+            match &**name {
+                "missing" => *value = missing.into(),
+                "lost" => *value = lost.into(),
+                "first" if missing == 0 => *value = "".into(),
+                _ => {}
+            }
+        }
+        Value::Struct(members)
+    }
+
+    fn rows(&self, name: &str) -> Value {
+        let class = Block::find(name).unwrap().class;
+        let Some(kind) = owner(class.id) else {
+            if name == "ce_routes" {
+                return self.ce_routes(class.example());
+            }
+            return match class.key {
+                [] => class.example(),
+                _ => Value::List(vec![class.example()]),
+            };
+        };
+        let row = |of: &str| {
+            let Value::Struct(mut members) = class.example() else {
+                panic!("a row is a structure");
+            };
+            let port = self.plan.ports.iter().find(|port| port.name == of);
+            for (name, value) in &mut members {
+                match (&**name, port) {
+                    (name, _) if class.key == [name] => *value = of.into(),
+                    ("interface", Some(port)) => *value = port.interface.as_str().into(),
+                    ("discipline", Some(port)) => *value = port.discipline.kind().into(),
+                    _ => {}
+                }
+            }
+            Value::Struct(members)
+        };
+        Value::List(self.plan.names(kind).into_iter().map(row).collect())
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Answer, Refusal> {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.control.request(self.now, Ticket(ticket), request);
+        self.run(Span::from_millis(100));
+        self.answers.remove(&ticket).expect("no answer")
+    }
+
+    fn change(&mut self, operations: Vec<Operation>) -> Result<Answer, Refusal> {
+        self.ask(Request::Change(vec![("edge1".to_owned(), operations)]))
+    }
+
+    /// Changes routes like `10.0.0.0/8 192.0.2.1 wan 0`: prefix, next router (or `-`), port, metric.
+    fn route(&mut self, verb: RouteVerb, routes: &[&str]) -> Result<Answer, Refusal> {
+        let wish = |text: &&str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            RouteWish {
+                prefix: words[0].to_owned(),
+                via: Some(words[1]).filter(|via| *via != "-").map(str::to_owned),
+                port: Some(words[2].to_owned()),
+                metric: words[3].parse().unwrap(),
+                line: None,
+            }
+        };
+        let request = RouteRequest {
+            fes: vec!["edge1".to_owned()],
+            routes: routes.iter().map(wish).collect(),
+        };
+        let service = ServiceRequest::Route(verb, vec![request]);
+        self.ask(weir_ce::service::operations(&service).unwrap())
+    }
+
+    /// The routes that the CE lists: prefix and state.
+    fn listed(&mut self) -> Vec<String> {
+        let Ok(Answer::Routes(routes)) = self.ask(Request::Routes(None)) else {
+            panic!("no routes");
+        };
+        let shown = routes.iter();
+        let shown = shown.map(|r| format!("{} {} {}", r.prefix, r.metric, r.state));
+        shown.collect()
+    }
+
+    /// The routes of the machine: prefix and gateway.
+    fn machine(&self) -> Vec<String> {
+        let shown = self.routes.values().map(|route| {
+            let (address, len) = route.prefix;
+            let gateway = route.gateway.map(|gateway| gateway.to_string());
+            format!("{address}/{len} {}", gateway.unwrap_or_default())
+        });
+        shown.collect()
+    }
+
+    /// The rows of a table at the FE.
+    fn table(&mut self, at: &str) -> usize {
+        match self.get(at) {
+            Ok(Answer::Value(Value::Struct(rows))) => rows.len(),
+            Ok(Answer::Value(Value::List(rows))) => rows.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The link breaks. With `forget` the FE starts again, with nothing but its own configuration.
+    fn lose(&mut self, forget: bool) {
+        if let Some(link) = self.link.take() {
+            self.control.handle_disconnected(self.now, link);
+            self.agent.handle_disconnected(self.now, CE);
+        }
+        self.is_cut = true;
+        if forget {
+            self.agent = agent(self.now, &self.plan);
+        }
+    }
+
+    /// The link can be opened again.
+    fn mend(&mut self) {
+        self.is_cut = false;
+        self.run(Span::from_secs(60));
+    }
+
+    fn get(&mut self, at: &str) -> Result<Answer, Refusal> {
+        self.ask(Request::Get {
+            fe: "edge1".to_owned(),
+            place: place(at),
+        })
+    }
+
+    fn state(&self) -> String {
+        let rows = self.control.table(self.now, &FES);
+        let row = &rows.rows()[0];
+        let why = row.text("why").unwrap_or_default();
+        format!("{} {why}", row.text("state").unwrap())
+            .trim()
+            .to_owned()
+    }
+
+    fn shown(&self, component: &str) -> String {
+        self.plan
+            .shown()
+            .get(component)
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+fn place(text: &str) -> Place {
+    let mut words = text.split('/').map(str::to_owned);
+    Place {
+        class: words.next().unwrap(),
+        instance: words.next().unwrap(),
+        path: words.collect(),
+    }
+}
+
+#[test]
+fn the_desired_configuration_is_restored() {
+    let world = World::new(&[
+        ("port.wan.rate", "5 Mbit"),
+        ("port.wan.discipline.kind", "lru_fq"),
+        ("port.wan.discipline.cache", "77"),
+        ("port.dmz.interface", "eth7"),
+        ("port.dmz.discipline.kind", "fifo"),
+        ("age_max", "2 s"),
+        ("redirect.addresses", "192.0.2.7 2001:db8::7"),
+        ("redirect.neighbours", "true"),
+        ("redirect.bc", "15000"),
+    ]);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    let wanted = [
+        ("port.wan.rate", "5 Mbit"),
+        ("port.wan.discipline.kind", "lru_fq"),
+        ("port.wan.discipline.cache", "77"),
+        ("port.dmz.interface", "eth7"),
+        ("port.dmz.discipline.kind", "fifo"),
+        ("port.lan.interface", "eth0"),
+        ("age_max", "2 s"),
+        ("redirect.addresses", "192.0.2.7 2001:db8::7"),
+        ("redirect.neighbours", "true"),
+        ("redirect.bc", "15000"),
+    ];
+    for (component, value) in wanted {
+        assert_eq!(world.shown(component), value, "{component}");
+    }
+}
+
+#[test]
+fn operators_change_ports_and_disciplines() {
+    let mut world = World::new(&[]);
+    world
+        .change(vec![set("redirect.hop_limit", "true")])
+        .unwrap();
+    assert_eq!(world.shown("redirect.hop_limit"), "true");
+    let hop_limit = world.get("redirect/1/hop_limit");
+    assert_eq!(hop_limit, Ok(Answer::Value(Value::Flag(true))));
+    world.change(vec![set("port.wan.rate", "7 Mbit")]).unwrap();
+    assert_eq!(world.shown("port.wan.rate"), "7 Mbit");
+    let kind = vec![
+        set("port.wan.discipline.kind", "fifo"),
+        set("port.wan.discipline.limit", "33"),
+    ];
+    world.change(kind).unwrap();
+    assert_eq!(world.shown("port.wan.discipline.limit"), "33");
+    world
+        .change(vec![set("port.wan.discipline.limit", "34")])
+        .unwrap();
+    assert_eq!(world.shown("port.wan.discipline.limit"), "34");
+    let deleted = world.change(vec![Operation::Delete(path("port.lan"))]);
+    assert!(deleted.is_ok(), "{deleted:?}");
+    assert_eq!(world.shown("port.lan.interface"), "");
+    world
+        .change(vec![set("port.lan.interface", "eth9")])
+        .unwrap();
+    assert_eq!(world.shown("port.lan.interface"), "eth9");
+    let both = [
+        Operation::Delete(path("port.lan")),
+        Operation::Delete(path("port.wan")),
+    ];
+    let Err(Refusal::Refused(why)) = world.change(both.to_vec()) else {
+        panic!()
+    };
+    assert!(why[0].contains("no port is configured"), "{why:?}");
+    assert_eq!(world.state(), "in sync");
+}
+
+/// A frame of UDP that arrives at a port, and may go no further.
+fn frame() -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
+        .ipv4([192, 0, 2, 9], [198, 51, 100, 1], 1)
+        .udp(5000, 53)
+        .write(&mut frame, &[7; 100])
+        .unwrap();
+    frame
+}
+
+#[test]
+fn the_ce_acts_for_a_port() {
+    let mut world = World::new(&[]);
+    let tap = TapPlan {
+        interface: "edge1.lan".to_owned(),
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+        addresses: vec!["192.0.2.7/24".parse().unwrap()],
+    };
+    assert_eq!(world.acts, [Act::Tap(tap)]);
+    world.acts.clear();
+    let exception = |port: &str, cause| Exception {
+        cause,
+        port: port.to_owned(),
+        at: Instant::ZERO,
+        frame: frame(),
+    };
+    let all = [
+        exception("lan", Cause::Local),
+        exception("lan", Cause::HopLimit),
+        exception("wan", Cause::HopLimit), // it has no address of its own, and takes that of `lan`
+        exception("wan", Cause::Local),    // the CE does not act for it
+    ];
+    world.agent.redirect(world.now, all);
+    world.run(Span::from_millis(1));
+    assert_eq!(world.acts, [Act::Frame("edge1.lan".to_owned(), frame())]);
+    let entries: Vec<_> = world
+        .injected
+        .drain(..)
+        .map(|packet| packet.entry)
+        .collect();
+    assert_eq!(entries, [Entry::Routes, Entry::Routes]);
+    let stats = world.remotes.stats();
+    assert_eq!((stats.kernel, stats.icmp, stats.not_for_us), (1, 2, 1));
+
+    let now = world.now;
+    for interface in ["edge1.lan", "edge1.wan"] {
+        let control = &mut world.control;
+        world.remotes.handle_frame(now, control, interface, frame());
+    }
+    world.run(Span::from_millis(1));
+    let entry = Entry::Frame {
+        port: "lan".to_owned(),
+    };
+    let bytes = frame();
+    assert_eq!(world.injected, [Injection { entry, bytes }]);
+}
+
+#[test]
+fn tables_look_as_at_the_fe_itself() {
+    let mut world = World::new(&[]);
+    for class in class::classes() {
+        let request = Request::Read {
+            fe: "edge1".to_owned(),
+            class: class.name.to_owned(),
+        };
+        let Ok(Answer::Value(value)) = world.ask(request) else {
+            panic!("{}", class.name)
+        };
+        let expected = world.rows(class.name);
+        // An FE knows better than the rows of this test: settings in force.
+        let rows = |value: &Value| value.rows().len();
+        assert_eq!(rows(&value), rows(&expected), "{}", class.name);
+        for (row, expected) in value.rows().iter().zip(expected.rows()) {
+            for component in class.components {
+                let (row, expected) = (row.get(component.name), expected.get(component.name));
+                assert!(component.admits(row.unwrap()), "{} {row:?}", component.name);
+                if !class.parameters.iter().any(|p| p.id == component.id) {
+                    assert_eq!(row, expected, "{} {}", class.name, component.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_component_is_got_set_and_watched() {
+    let mut world = World::new(&[]);
+    let value = |value: Value| Ok(Answer::Value(value));
+    assert_eq!(world.get("ports/wan/rate"), value(Value::from("10 Mbit")));
+    assert_eq!(world.get("FEObject/1/FEName"), value("edge".into()));
+    assert_eq!(world.get("2/1/1"), value(Value::Whole(1)));
+    let set = |at: &str, text: &str| {
+        Request::Set(vec![("edge1".to_owned(), place(at), Some(text.to_owned()))])
+    };
+    world.ask(set("FEObject/1/FEName", "west")).unwrap();
+    assert_eq!(world.get("FEObject/1/FEName"), value("west".into()));
+    world.ask(set("FEPO/1/CEHDI", "20000")).unwrap();
+    world.ask(set("queues/wan/discipline", "fifo")).unwrap();
+    assert_eq!(world.shown("port.wan.discipline.kind"), "fifo");
+    let Err(Refusal::Wrong(why)) = world.ask(set("FEObject/1/FEVendor", "me")) else {
+        panic!()
+    };
+    assert!(why.contains("can be read, but not set"), "{why}");
+    let watch = Request::Watch(Watch {
+        fe: "edge1".to_owned(),
+        place: place("ports/wan/carrier_lost"),
+        filter: Filter::default(),
+    });
+    assert!(matches!(world.ask(watch), Ok(Answer::Watching(_))));
+    let whole = world.get("ports/wan");
+    assert!(
+        matches!(&whole, Ok(Answer::Value(v)) if v.text("port") == Some("wan")),
+        "{whole:?}"
+    );
+    let missing = world.get("routes/1/rows/prefix=192.0.2.0/7");
+    assert!(matches!(missing, Err(Refusal::NotFound(_))), "{missing:?}");
+}
+
+#[test]
+fn heartbeats_follow_what_an_operator_sets() {
+    let mut world = World::new(&[]);
+    let set = Request::Set(vec![(
+        "edge1".to_owned(),
+        place("FEPO/1/CEHDI"),
+        Some("1000".to_owned()),
+    )]);
+    world.ask(set).unwrap();
+    world.run(Span::from_secs(20));
+    let is_lost = |journal: &Journal| matches!(journal, Journal::Lost(..));
+    assert!(!world.journal.iter().any(is_lost), "{:?}", world.journal);
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn a_port_keeps_its_name_while_blocks_are_read_again() {
+    let mut world = World::new(&[]);
+    world.tickets += 1;
+    let ticket = world.tickets;
+    let kind = set("port.wan.discipline.kind", "fifo");
+    let change = Request::Change(vec![("edge1".to_owned(), vec![kind])]);
+    world.control.request(world.now, Ticket(ticket), change);
+    while !world.answers.contains_key(&ticket) {
+        assert!(world.step());
+    }
+    world.get("ports/wan/rate").unwrap();
+}
+
+#[test]
+fn exceptions_belong_to_the_desired_configuration() {
+    let mut world = World::new(&[("redirect.no_route", "true"), ("redirect.ts", "1 s")]);
+    assert_eq!(world.state(), "in sync");
+    let shown = |world: &World| {
+        ["no_route", "hop_limit", "ts"].map(|name| world.shown(&format!("redirect.{name}")))
+    };
+    assert_eq!(shown(&world), ["true", "false", "1 s"]);
+    let changes = vec![
+        set("redirect.hop_limit", "true"),
+        Operation::Delete(path("redirect.no_route")),
+    ];
+    world.change(changes).unwrap();
+    assert_eq!(shown(&world), ["false", "true", "1 s"]);
+}
+
+const PREFIXES: &str = "IPv4UcastLPM/1/IPv4PrefixTable";
+const HOPS: &str = "IPv4NextHop/1/IPv4NextHopTable";
+
+#[test]
+fn routes_become_rows_and_leave_none_behind() {
+    let mut world = World::new(&[]);
+    let routes = [
+        "10.0.0.0/8 192.0.2.1 wan 0",
+        "10.0.0.0/8 192.0.2.9 lan 5",
+        "11.0.0.0/8 192.0.2.1 wan 0",
+        "12.0.0.0/8 - lan 0",
+        "2001:db8::/32 fe80::1 wan 7",
+    ];
+    world.route(RouteVerb::Add, &routes).unwrap();
+    let machine = [
+        "10.0.0.0/8 192.0.2.1",
+        "11.0.0.0/8 192.0.2.1",
+        "12.0.0.0/8 ",
+    ];
+    assert_eq!(world.machine()[..3], machine);
+    assert_eq!(world.machine()[3], "2001:db8::/32 fe80::1");
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (3, 2));
+    assert_eq!(
+        world.listed()[..2],
+        ["10.0.0.0/8 0 installed", "10.0.0.0/8 5 standby"]
+    );
+    // The route with the lowest metric goes: the next one takes its place.
+    world.route(RouteVerb::Delete, &routes[..1]).unwrap();
+    assert_eq!(world.machine()[0], "10.0.0.0/8 192.0.2.9");
+    assert_eq!(world.table(HOPS), 3);
+    world
+        .route(RouteVerb::Replace, &["11.0.0.0/8 - lan 0"])
+        .unwrap();
+    assert_eq!(world.machine()[1], "11.0.0.0/8 ");
+    assert_eq!(world.table(HOPS), 2);
+    world
+        .route(
+            RouteVerb::Delete,
+            &[
+                "10.0.0.0/8 192.0.2.9 lan 5",
+                "11.0.0.0/8 - lan 0",
+                "12.0.0.0/8 - lan 0",
+            ],
+        )
+        .unwrap();
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (0, 0));
+    assert_eq!(world.machine(), ["2001:db8::/32 fe80::1"]);
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn routes_are_restored_and_what_was_deleted_meanwhile_goes() {
+    let mut world = World::new(&[]);
+    world
+        .route(
+            RouteVerb::Add,
+            &["10.0.0.0/8 192.0.2.1 wan 0", "11.0.0.0/8 192.0.2.2 wan 0"],
+        )
+        .unwrap();
+    let rows = world.get(PREFIXES);
+    world.lose(false);
+    world
+        .route(RouteVerb::Delete, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    world
+        .route(RouteVerb::Add, &["12.0.0.0/8 192.0.2.2 wan 0"])
+        .unwrap();
+    assert_eq!(world.listed(), ["11.0.0.0/8 0 waits", "12.0.0.0/8 0 waits"]);
+    world.mend();
+    assert_eq!(world.state(), "in sync");
+    let machine = ["11.0.0.0/8 192.0.2.2", "12.0.0.0/8 192.0.2.2"];
+    assert_eq!(world.machine(), machine);
+    assert_eq!(world.table(HOPS), 1);
+    assert_ne!(world.get(PREFIXES), rows);
+    // The machine keeps its routes when the FE dies; the new one has no rows.
+    world.lose(true);
+    world.mend();
+    assert_eq!(world.machine(), machine);
+    assert_eq!((world.table(PREFIXES), world.table(HOPS)), (2, 1));
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn an_fe_whose_kernel_lacks_routes_is_not_in_sync() {
+    let why = "degraded route 10.0.0.0/8: interface eth1 is down or absent";
+    let mut world = World::new(&[]);
+    assert_eq!(world.state(), "in sync");
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    for [missing, lost] in [[1, 1], [3, 3], [0, 3], [0, 4]] {
+        world.kernel = [missing, lost];
+        world.run(Span::from_secs(1));
+        let expected = match missing {
+            0 => "in sync".to_owned(),
+            1 => why.to_owned(),
+            more => format!("{why}; and {} routes more", more - 1),
+        };
+        assert_eq!(world.state(), expected);
+        let listed = if missing == 0 { "installed" } else { "written" };
+        assert_eq!(world.listed(), [format!("10.0.0.0/8 0 {listed}")]);
+    }
+    // Lost and restored between two samples: the CE hears of it.
+    let regained = |journal: &Journal| matches!(journal, Journal::Regained(_, 4));
+    assert!(world.journal.iter().any(regained), "{:?}", world.journal);
+    // It is known from the first moment of an association.
+    world.lose(false);
+    world.kernel = [1, 5];
+    world.mend();
+    assert_eq!(world.state(), why);
+}
+
+#[test]
+fn a_route_that_the_fe_refuses_changes_nothing_and_keeps_no_other_back() {
+    let mut world = World::new(&[]);
+    world.unreachable = Some("203.0.113.1".parse().unwrap());
+    let both = ["10.0.0.0/8 192.0.2.1 wan 0", "11.0.0.0/8 203.0.113.1 wan 0"];
+    let Err(Refusal::Refused(why)) = world.route(RouteVerb::Add, &both) else {
+        panic!("it is accepted");
+    };
+    assert!(why.concat().contains("Network is unreachable"), "{why:?}");
+    assert!(world.listed().is_empty() && world.machine().is_empty());
+    // While the FE is away nobody can know.
+    world.lose(false);
+    world.route(RouteVerb::Add, &both).unwrap();
+    world.mend();
+    let state = world.state();
+    assert!(
+        state.starts_with("refused route 11.0.0.0/8: Network is unreachable"),
+        "{state}"
+    );
+    assert_eq!(world.machine(), ["10.0.0.0/8 192.0.2.1"]);
+    assert_eq!(
+        world.listed(),
+        ["10.0.0.0/8 0 installed", "11.0.0.0/8 0 waits"]
+    );
+    world.route(RouteVerb::Delete, &both[1..]).unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.state(), "in sync");
+}
+
+#[test]
+fn rows_of_the_service_and_those_of_operators_stay_apart() {
+    let mut world = World::new(&[]);
+    world
+        .route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wan 0"])
+        .unwrap();
+    let at = |row: u32| place(&format!("{PREFIXES}/{row}/HopSelector"));
+    let mut set = |row| {
+        let value = Some("1".to_owned());
+        world.ask(Request::Set(vec![("edge1".to_owned(), at(row), value)]))
+    };
+    let Err(Refusal::Wrong(why)) = set(65536) else {
+        panic!("it is accepted");
+    };
+    assert!(why.contains("`weir route`"), "{why}");
+    // A row of operators needs all of its members: the FE decides.
+    assert!(matches!(set(7), Err(Refusal::Refused(_))));
+    let missing = world.route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wam 0"]);
+    let Err(Refusal::Refused(why)) = missing else {
+        panic!("it is accepted");
+    };
+    assert_eq!(
+        why,
+        ["edge1: route 10.0.0.0/8: there is no port `wam`; did you mean `wan`?"]
+    );
+}
+
+#[test]
+fn a_port_that_comes_and_goes_takes_its_routes_along() {
+    let mut world = World::new(&[]);
+    world
+        .change(vec![set("port.dmz.interface", "eth7")])
+        .unwrap();
+    world
+        .route(
+            RouteVerb::Add,
+            &["10.0.0.0/8 192.0.2.1 dmz 0", "11.0.0.0/8 192.0.2.1 wan 0"],
+        )
+        .unwrap();
+    assert_eq!(world.machine().len(), 2);
+    world
+        .change(vec![Operation::Delete(path("port.dmz"))])
+        .unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.machine(), ["11.0.0.0/8 192.0.2.1"]);
+    assert_eq!(
+        world.state(),
+        "refused route 10.0.0.0/8: there is no port `dmz`"
+    );
+    world
+        .change(vec![set("port.dmz.interface", "eth7")])
+        .unwrap();
+    world.run(Span::from_secs(1));
+    assert_eq!(world.machine().len(), 2);
+    assert_eq!(world.state(), "in sync");
+}
+
+/// A path of flexible packet forwarding at the FE.
+const FPF: &[(&str, &str)] = &[
+    ("fpf.edge_ports", "lan"),
+    ("fpf.interface.core.port", "wan"),
+    ("fpf.rule.to-b.lid", "b1"),
+    ("fpf.rule.to-b.output", "core"),
+    ("fpf.rule.to-b.neighbour", "02:00:00:00:00:0b"),
+    ("fpf.encapsulation.video.destination", "198.51.100.0/24"),
+    ("fpf.encapsulation.video.protocol", "udp"),
+    ("fpf.encapsulation.video.destination_ports", "5000-5999"),
+    ("fpf.encapsulation.video.vectors", "b1a1:3 b1"),
+    ("fpf.encapsulation.video.police", "1 Mbit"),
+];
+
+#[test]
+fn sections_of_fpf_are_restored() {
+    let mut world = World::new(FPF);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    for (component, value) in FPF {
+        assert_eq!(world.shown(component), *value, "{component}");
+    }
+    world.lose(false);
+    let gone = ["fpf.rule.to-b", "fpf.encapsulation.video"].map(|at| Operation::Delete(path(at)));
+    let other = [
+        Operation::Set(Change::block(path("fpf.rule.own"))),
+        set("fpf.rule.own.lid", "c1"),
+        set("fpf.rule.own.action", "drop"),
+    ];
+    world.plan = world.plan.after(&[&gone[..], &other].concat()).unwrap();
+    world.agent.handle_plan(world.plan.clone());
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+    assert_eq!(world.shown("fpf.encapsulation.video.vectors"), "b1a1:3 b1");
+    assert_eq!(world.shown("fpf.rule.own.lid"), "c1", "the FE's own stays");
+    world.plan = plan(); // that of its own file
+    world.lose(true);
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+}
+
+#[test]
+fn operators_add_change_and_remove_sections_of_fpf() {
+    let mut world = World::new(FPF);
+    world
+        .change(vec![
+            set("fpf.rule.to-b.lid", "b2"),
+            set("fpf.no_match", "drop"),
+        ])
+        .unwrap();
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b2");
+    let added = vec![
+        set("fpf.rule.away.lid", "d1"),
+        set("fpf.rule.away.action", "drop"),
+    ];
+    world.change(added).unwrap();
+    assert_eq!(world.shown("fpf.rule.away.action"), "drop");
+    let lid = world.get("fpf_rules/away/lid");
+    assert_eq!(lid, Ok(Answer::Value("d1".into())));
+    let sets = vec![(
+        "edge1".to_owned(),
+        place("fpf_rules/away/lid"),
+        Some("d2".to_owned()),
+    )];
+    world.ask(Request::Set(sets)).unwrap();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "d2");
+    world
+        .change(vec![Operation::Delete(path("fpf.rule.away"))])
+        .unwrap();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "");
+    world.lose(false);
+    world.mend();
+    assert_eq!(world.shown("fpf.rule.away.lid"), "");
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b2");
+
+    let mut refused = |operations: Vec<Operation>, why: &str| {
+        let before = world.plan.clone();
+        let refusal = world.change(operations).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{refusal}");
+        assert_eq!(world.plan, before);
+    };
+    refused(
+        vec![set("fpf.rule.to_b.output", "core")],
+        "did you mean `to-b`",
+    );
+    refused(
+        vec![set("fpf.rule.x.output", "core")],
+        "needs its `lid` or `action`",
+    );
+    refused(
+        vec![set("fpf.encapsulation.vide.police", "2 Mbit")],
+        "there is no FPF encapsulation `vide`; did you mean `video`? (a new FPF encapsulation needs its `vectors`)",
+    );
+    refused(
+        vec![set("fpf.interface.x.vlan", "7")],
+        "needs its `port` or `local`",
+    );
+    refused(
+        vec![Operation::Delete(path("fpf.rule.away"))],
+        "there is no FPF rule `away`",
+    );
+    refused(
+        vec![Operation::Delete(path("fpf.interface.core"))],
+        "there is no FPF interface `core`",
+    );
+    refused(
+        vec![set("fpf.encapsulation.video.vectors", "b")],
+        "is no vector",
+    );
+    refused(vec![set("port.wan.rat", "1 Mbit")], "did you mean");
+    assert_eq!(world.state(), "in sync");
+}
+
+/// With the wishes of another file.
+fn reload(world: &mut World, wishes: &[(&str, &str)]) {
+    let mut desired = Desired::default();
+    for (at, value) in wishes {
+        let wish = Wish::Is(Scalar::Text((*value).to_owned()));
+        desired.put(&path(at), Some(&wish));
+    }
+    let member = Member {
+        name: "edge1".to_owned(),
+        id: FE,
+        is_pinned: true,
+        desired,
+        kept: BTreeMap::new(),
+        components: BTreeMap::new(),
+        routes: Default::default(),
+    };
+    let now = world.now;
+    let ended = Default::default();
+    world.control.replace_members(now, vec![member], &ended);
+    world.run(Span::from_millis(100));
+}
+
+#[test]
+fn a_section_that_is_gone_from_the_file_goes_at_the_fe() {
+    let mut wishes = FPF.to_vec();
+    wishes.push(("port.wan.rate", "7 Mbit"));
+    let mut world = World::new(&wishes);
+    let own = [
+        set("fpf.rule.operator.lid", "c1"),
+        set("fpf.rule.operator.action", "drop"),
+    ];
+    world.change(own.to_vec()).unwrap();
+    let is_kept = |(at, _): &&(&str, &str)| at.starts_with("fpf.interface");
+    let kept: Vec<_> = FPF.iter().filter(is_kept).copied().collect();
+    reload(&mut world, &kept);
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "");
+    assert_eq!(world.shown("fpf.encapsulation.video.vectors"), "");
+    assert_eq!(world.shown("fpf.interface.core.port"), "wan");
+    assert_eq!(world.shown("fpf.rule.operator.lid"), "c1");
+    assert_eq!(world.shown("port.wan.rate"), "7 Mbit", "it stays as it is");
+    reload(&mut world, &wishes);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+
+    // While the FE is away, and once only: what it adds itself later is its own.
+    world.lose(false);
+    reload(&mut world, &kept);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
+    world.mend();
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "");
+    world.lose(false);
+    let again = [
+        Operation::Set(Change::block(path("fpf.rule.to-b"))),
+        set("fpf.rule.to-b.lid", "d1"),
+        set("fpf.rule.to-b.action", "drop"),
+    ];
+    world.plan = world.plan.after(&again).unwrap();
+    world.agent.handle_plan(world.plan.clone());
+    world.mend();
+    assert_eq!(world.shown("fpf.rule.to-b.lid"), "d1");
+}
+
+/// More than one message carries: no section is cut in two, and they come in the order in which they depend on each other.
+#[test]
+fn a_thousand_rules_come_as_one_transaction() {
+    const RULES: u32 = 1000;
+    let mut wishes: Vec<(String, String)> = FPF
+        .iter()
+        .filter(|(at, _)| !at.starts_with("fpf.rule"))
+        .map(|(at, value)| ((*at).to_owned(), (*value).to_owned()))
+        .collect();
+    wishes.retain(|(at, _)| !at.ends_with("vectors"));
+    wishes.push(("fpf.encapsulation.video.vectors".into(), "0001".into()));
+    wishes.push(("fpf.lid_bytes".into(), "2".into()));
+    for rule in 1..=RULES {
+        let component = |name: &str| format!("fpf.rule.r{rule}.{name}");
+        wishes.push((component("lid"), format!("{rule:04x}")));
+        wishes.push((component("output"), "core".into()));
+        wishes.push((component("neighbour"), "02:00:00:00:00:0b".into()));
+    }
+    let pairs: Vec<_> = wishes.iter().map(|(at, value)| (&**at, &**value)).collect();
+    let mut world = World::new(&pairs);
+    world.run(Span::from_secs(10));
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert_eq!(world.shown("fpf.rule.r1000.lid"), "03e8");
+    reload(&mut world, &[]);
+    world.run(Span::from_secs(10));
+    assert_eq!(world.state(), "in sync", "{:?}", world.journal);
+    assert!(world.plan.fpf.built().is_none(), "all are gone");
+}

@@ -1,0 +1,259 @@
+//! Answers a Query: reads the tables of the router that it needs, each once, and then all paths at one time.
+//!
+//! An answer that does not fit one message is sent in parts (RFC 7391, 3.3): each part has one path, and tables are cut
+//! between rows. Parts wait for room in the queue to the CE. A forwarding table with a million rows takes seconds, in
+//! which the FE must do other things too: it is read in slices, and whoever drives the agent has a turn between two of
+//! them. No other request is executed meanwhile, so all parts show the same table.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_base::Instant;
+use weir_model::Value;
+use weir_protocol::session::execute::{self, Answer};
+use weir_protocol::session::fe::Ticket;
+use weir_protocol::wire::message::{Query, QueryResponse, Selects};
+use weir_protocol::wire::{
+    Body, Content, LfbSelect, Operation, OperationKind, Outcome, PathData, ResultCode, WireError,
+};
+
+use super::{Agent, Job};
+use crate::blocks::{Source, TABLE, Tables};
+use crate::contract::{Effect, ReadTicket};
+use crate::request::{Item, Recorded, Step};
+use crate::view::View;
+
+/// The longest answer that is sent whole. With the longest causes it still fits a message.
+const WHOLE_BYTES_MAX: usize = 128_000;
+
+/// Forwarding tables with more rows are read in slices of this length.
+const SLICE_ROWS: usize = 4000;
+
+/// A Query that waits for tables.
+#[derive(Debug)]
+pub(super) struct Reading {
+    ticket: Ticket,
+    query: Query,
+    items: Vec<Item>,
+    tables: Tables,
+    waits: BTreeMap<ReadTicket, &'static str>,
+}
+
+/// A long answer under way.
+#[derive(Debug)]
+pub(super) struct Parts {
+    ticket: Ticket,
+    tables: Tables,
+    /// Paths whose parts are not made yet.
+    items: VecDeque<Item>,
+    made: VecDeque<QueryResponse>,
+    /// The place of the last part made.
+    end: PartPlace,
+    /// The last part of all, which has a result and no data, is made.
+    is_complete: bool,
+    /// The next path waits for [`Agent::handle_turn`].
+    is_paused: bool,
+}
+
+/// The block and the path whose data a part has.
+#[derive(Clone, Debug)]
+struct PartPlace {
+    class: u32,
+    instance: u32,
+    kind: OperationKind,
+    ids: Vec<u32>,
+}
+
+impl PartPlace {
+    fn part(self, content: Content) -> Result<QueryResponse, WireError> {
+        let path = PathData::new(self.ids, None, content)?;
+        let operation = Operation::on(self.kind, vec![path])?;
+        let select = LfbSelect::new(self.class, self.instance, vec![operation])?;
+        Selects::new(vec![select])
+    }
+}
+
+impl Parts {
+    fn new(ticket: Ticket, items: VecDeque<Item>, tables: Tables) -> Self {
+        let end = PartPlace {
+            class: 1,
+            instance: 1,
+            kind: OperationKind::GetResponse,
+            ids: Vec::new(),
+        };
+        Self {
+            ticket,
+            tables,
+            items,
+            made: VecDeque::new(),
+            end,
+            is_complete: false,
+            is_paused: false,
+        }
+    }
+
+    pub(super) const fn go_on(&mut self) {
+        self.is_paused = false;
+    }
+
+    /// Makes the parts of the next path.
+    fn make(&mut self, view: &View<'_>, item: &Item) {
+        let kind = item.operation.response();
+        for (ids, content) in view.pieces(item) {
+            self.end = PartPlace {
+                class: item.class,
+                instance: item.instance,
+                kind: kind.unwrap_or(OperationKind::GetResponse),
+                ids,
+            };
+            self.made.extend(self.end.clone().part(content).ok());
+        }
+    }
+
+    fn complete(&mut self) {
+        let done = Content::Outcome(Outcome::SUCCESS);
+        self.made.extend(self.end.clone().part(done).ok());
+        self.is_complete = true;
+    }
+}
+
+impl Reading {
+    pub(super) fn waits_for(&self, ticket: ReadTicket) -> bool {
+        self.waits.contains_key(&ticket)
+    }
+
+    pub(super) fn take(&mut self, ticket: ReadTicket, rows: Result<Value, String>) {
+        if let Some(name) = self.waits.remove(&ticket) {
+            self.tables.insert(name, rows);
+        }
+    }
+}
+
+impl Agent {
+    pub(super) fn begin_query(&mut self, ticket: Ticket, query: Query) {
+        let items = Item::all(query.selects());
+        let mut waits = BTreeMap::new();
+        let classes = items.iter().map(|item| item.class);
+        for name in self.own.blocks().tables(classes) {
+            let read = ReadTicket(self.ticket());
+            waits.insert(read, name);
+            self.effects.push_back(Effect::Read(read, name));
+        }
+        self.job = Some(Job::Reading(Reading {
+            ticket,
+            query,
+            items,
+            tables: Tables::default(),
+            waits,
+        }));
+    }
+
+    /// Answers once all tables are there; returns whether it waits.
+    pub(super) fn read(&mut self, now: Instant, reading: Reading) -> bool {
+        if !reading.waits.is_empty() {
+            self.job = Some(Job::Reading(reading));
+            return true;
+        }
+        let Reading {
+            ticket,
+            query,
+            items,
+            tables,
+            ..
+        } = reading;
+        let paths = items.len();
+        let slices = items.into_iter().flat_map(|item| self.slices(item));
+        let items: VecDeque<Item> = slices.collect();
+        if items.len() > paths {
+            self.job = Some(Job::Parts(Parts::new(ticket, items, tables)));
+            return false;
+        }
+        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
+        let answers: Vec<Answer> = items.iter().map(|item| view.answer(item)).collect();
+        let response = execute::query(&query, &mut Recorded(answers.iter()));
+        let is_short = |response: &QueryResponse| response.encoded_len() <= WHOLE_BYTES_MAX;
+        match response {
+            Ok(response) if is_short(&response) && !answers.iter().any(is_too_long) => {
+                let response = Some(Body::QueryResponse(response));
+                let _ = self.fe.respond(now, ticket, response); // it fits a message
+            }
+            _ => self.job = Some(Job::Parts(Parts::new(ticket, items, tables))),
+        }
+        false
+    }
+
+    /// A path that reads many rows of a forwarding table as paths that read a slice each; otherwise the path itself.
+    fn slices(&self, item: Item) -> Vec<Item> {
+        let (first, last) = match item.steps[..] {
+            [] | [Step::Id(TABLE)] => (0, u32::MAX),
+            [Step::Id(TABLE), Step::Range { first, last }] => (first, last),
+            _ => return vec![item],
+        };
+        let block = self.own.blocks().get(item.class);
+        let (OperationKind::Get, 1, Ok(Source::Fib(table))) = (
+            item.operation,
+            item.instance,
+            block.map(|block| &block.source),
+        ) else {
+            return vec![item];
+        };
+        let rows = self.fib.rows(*table, first).map(|(row, _)| row);
+        let rows = rows.take_while(|row| *row <= last);
+        let starts: Vec<u32> = rows.step_by(SLICE_ROWS).collect();
+        if starts.len() < 2 {
+            return vec![item];
+        }
+        let ends = starts.iter().skip(1).map(|next| next - 1).chain([last]);
+        let slice = |(first, last): (&u32, u32)| {
+            let first = *first;
+            Item {
+                steps: vec![Step::Id(TABLE), Step::Range { first, last }],
+                ..item.clone()
+            }
+        };
+        starts.iter().zip(ends).map(slice).collect()
+    }
+
+    /// Makes and sends as many parts as there is room for, of one path in a turn; returns whether it waits for more.
+    pub(super) fn send_parts(&mut self, now: Instant, mut parts: Parts) -> bool {
+        while self.fe.awaits(parts.ticket) {
+            let Some(part) = parts.made.front().cloned() else {
+                if parts.is_paused {
+                    self.job = Some(Job::Parts(parts));
+                    return true;
+                }
+                match parts.items.pop_front() {
+                    Some(item) => {
+                        let tables = std::mem::take(&mut parts.tables);
+                        let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, &tables);
+                        parts.make(&view, &item);
+                        parts.tables = tables;
+                        parts.is_paused = true;
+                        self.effects.push_back(Effect::Turn);
+                    }
+                    None if parts.is_complete => return false,
+                    None => parts.complete(),
+                }
+                continue;
+            };
+            let is_last = parts.is_complete && parts.made.len() == 1;
+            match self.fe.respond_part(now, parts.ticket, part, is_last) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.job = Some(Job::Parts(parts));
+                    return true;
+                }
+                Err(error) => unreachable!("a part is short: {error}"),
+            }
+            parts.made.pop_front();
+        }
+        false
+    }
+}
+
+/// Whether the data of a path does not fit a TLV.
+fn is_too_long(answer: &Answer) -> bool {
+    match &answer.content {
+        Content::Outcome(outcome) => outcome.code() == ResultCode::ContentsTooLong,
+        _ => false,
+    }
+}

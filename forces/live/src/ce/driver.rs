@@ -1,0 +1,468 @@
+//! The task that owns a control element.
+//!
+//! ```text
+//!   listeners --accept--> links, a reading task each --+
+//!   Handle --requests----------------------------------+--> inputs --> [Control] --> links, answers, log
+//!   TAP devices --frames-------------------------------+                  |
+//!   store, a thread --confirmations--------------------+                  |
+//!                  <---------------------------- changes -----------------+
+//! ```
+//!
+//! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
+
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::mpsc as threads;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use weir_base::Instant;
+use weir_ce::Control;
+use weir_ce::contract::{Answer, Member, Output, Refusal, Request, StoreTicket, Ticket};
+use weir_ce::controller::{Bridge, CommandId, ControllerPlan, DeviceRequest};
+use weir_ce::exception::remote::RemotePlan;
+use weir_ce::exception::remotes::{Effect, Remotes};
+use weir_ce::network::{Keys, PathService};
+use weir_ce::path::NetworkPlan;
+use weir_model::{Class, Value};
+use weir_protocol::session::ce::LinkId;
+use weir_protocol::wire::Id;
+
+use super::keeper::ToKeep;
+use super::store::Store;
+use super::taps::Taps;
+use super::{device, journal, keeper};
+use crate::snmp::Target;
+use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned};
+use weir_live::clock;
+
+/// Inputs that wait for the control element.
+const INPUTS_MAX: usize = 256;
+/// An answer that has not come by then is not waited for; every request ends sooner.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time for the links to carry the last messages when the control element ends.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
+/// A place where the CE listens, with the word for its transport.
+pub type Listening = (String, Listener);
+
+/// Asks a running control element.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inputs: mpsc::Sender<Input>,
+}
+
+#[derive(Debug)]
+pub(super) enum Input {
+    Request(Request, oneshot::Sender<Result<Answer, Refusal>>),
+    Table(&'static Class, oneshot::Sender<Value>),
+    Members(Vec<Member>, BTreeSet<Id>, Option<NetworkPlan>),
+    Opened(String, Link),
+    Message(LinkId, Vec<u8>),
+    Ended(LinkId),
+    Writable(LinkId),
+    Stored(StoreTicket, Result<(), String>),
+    Sampled(CommandId, device::Samples),
+    /// The kernel sends a frame at the TAP device of this name.
+    Frame(String, Vec<u8>),
+    Deaf(String),
+}
+
+impl Handle {
+    /// Asks, and waits for the answer.
+    pub async fn ask(&self, request: Request) -> Result<Answer, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.inputs.send(Input::Request(request, answer)).await;
+        sent.map_err(|_| ended())?;
+        let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
+        answer.map_err(|_| ended())?.map_err(|_| ended())?
+    }
+
+    /// Replaces the FEs that may associate, ends the associations of `ended`, and replaces the network, which must have been
+    /// checked.
+    pub async fn replace_members(
+        &self,
+        members: Vec<Member>,
+        ended: BTreeSet<Id>,
+        network: Option<NetworkPlan>,
+    ) -> Result<(), Refusal> {
+        let input = Input::Members(members, ended, network);
+        let sent = self.inputs.send(input).await;
+        sent.map_err(|_| self::ended())
+    }
+
+    /// The rows of a table of the CE.
+    pub async fn table(&self, class: &'static Class) -> Result<Value, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.inputs.send(Input::Table(class, answer)).await;
+        sent.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())
+    }
+}
+
+fn ended() -> Refusal {
+    Refusal::Silent("the control element has ended".to_owned())
+}
+
+/// A control element that is ready to run.
+#[derive(Debug)]
+pub struct Driver {
+    control: Control,
+    inputs: mpsc::Receiver<Input>,
+    sender: mpsc::Sender<Input>,
+    /// The controllers.
+    bridge: Bridge,
+    /// Devices that are not weir, each with a task that samples it.
+    devices: BTreeMap<Arc<str>, mpsc::Sender<DeviceRequest>>,
+    /// Ports of FEs that the CE acts for.
+    remotes: Remotes,
+    /// The network and its paths.
+    paths: PathService,
+    taps: Taps,
+    links: BTreeMap<LinkId, Arc<Outgoing>>,
+    /// Counters of faults, of the links of all listeners.
+    faults: Arc<Faults>,
+    /// Its certificate and those of its FEs.
+    pinned: Option<Pinned>,
+    answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
+    store: Arc<Store>,
+    /// Changes for the store.
+    changes: threads::Sender<ToKeep>,
+    tasks: JoinSet<()>,
+    next: u64,
+}
+
+impl Driver {
+    /// A control element with its store, and the handle to ask it; `faults` are the counters of its listeners. Call it
+    /// within a runtime.
+    pub fn new(
+        control: Control,
+        store: Arc<Store>,
+        faults: Arc<Faults>,
+    ) -> std::io::Result<(Self, Handle)> {
+        let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+        let handle = Handle {
+            inputs: sender.clone(),
+        };
+        let driver = Self {
+            control,
+            inputs,
+            changes: keeper::start(Arc::clone(&store), sender.clone())?,
+            store,
+            sender,
+            bridge: Bridge::new(clock::now(), &[]),
+            devices: BTreeMap::new(),
+            remotes: Remotes::new(&[], [], (0, 0)),
+            paths: PathService::default(),
+            taps: Taps::default(),
+            links: BTreeMap::new(),
+            faults,
+            pinned: None,
+            answers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            next: 0,
+        };
+        Ok((driver, handle))
+    }
+
+    /// The same with controllers, and with the devices that they sample. Call it within a runtime.
+    pub fn with_controllers(
+        mut self,
+        controllers: &[ControllerPlan],
+        devices: Vec<(String, Target)>,
+    ) -> Self {
+        self.bridge = Bridge::new(clock::now(), controllers);
+        for (name, target) in devices {
+            let (requests, wanted) = mpsc::channel(1); // a controller has one under way
+            self.tasks
+                .spawn(device::serve(target, wanted, self.sender.clone()));
+            self.devices.insert(name.into(), requests);
+        }
+        self
+    }
+
+    /// The same, which shows how long its certificates are valid.
+    pub fn with_certificates(mut self, pinned: Option<Pinned>) -> Self {
+        self.pinned = pinned;
+        self
+    }
+
+    /// The same, which acts for ports of FEs with these IDs and names.
+    pub fn with_remotes<'a>(
+        mut self,
+        remotes: &[RemotePlan],
+        fes: impl IntoIterator<Item = (Id, &'a str)>,
+    ) -> Self {
+        let secret = || RandomState::new().build_hasher().finish();
+        self.remotes = Remotes::new(remotes, fes, (secret(), secret()));
+        self
+    }
+
+    /// The same with a network that has been checked, and the requests for its paths that the store has.
+    pub fn with_network(mut self, plan: NetworkPlan, kept: BTreeMap<u64, Keys>) -> Self {
+        self.replace_network(clock::now(), Some(plan), kept);
+        self
+    }
+
+    fn replace_network(
+        &mut self,
+        now: Instant,
+        plan: Option<NetworkPlan>,
+        kept: BTreeMap<u64, Keys>,
+    ) {
+        let replaced = self.paths.replace(now, plan, kept, &mut self.control);
+        journal::network(replaced);
+    }
+
+    /// Runs until `end` completes, or until a listener fails; then it returns the reason. At its end it sends each FE
+    /// a teardown, so that none takes it for dead.
+    pub async fn run(
+        mut self,
+        listeners: Vec<Listening>,
+        end: impl Future<Output = ()>,
+    ) -> Result<(), String> {
+        tokio::pin!(end);
+        for (transport, listener) in listeners {
+            self.tasks
+                .spawn(accept(transport, listener, self.sender.clone()));
+        }
+        loop {
+            self.settle();
+            let timeouts = [
+                self.control.poll_timeout(),
+                self.bridge.poll_timeout(),
+                self.remotes.poll_timeout(),
+                self.paths.poll_timeout(),
+            ];
+            let wait = timeouts.into_iter().flatten().min().map(until);
+            let timer = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut end => {
+                    self.leave().await;
+                    return Ok(());
+                }
+                input = self.inputs.recv() => match input {
+                    Some(Input::Deaf(why)) => return Err(why),
+                    Some(input) => self.handle(input),
+                    None => return Err("nobody can ask the control element any more".to_owned()),
+                },
+                () = timer => self.control.handle_timeout(clock::now()),
+                Some(_) = self.tasks.join_next() => {} // a task of a link has ended
+            }
+        }
+    }
+
+    /// Ends all associations, and waits until the links have carried the last messages.
+    async fn leave(&mut self) {
+        let links: Vec<_> = self.links.values().map(|link| link.ending()).collect();
+        let now = clock::now();
+        self.control.leave(now);
+        while let Some(transmit) = self.control.poll_transmit(now) {
+            self.send(transmit.link, transmit.message);
+        }
+        self.links.clear(); // also those without an association
+        let ended = async {
+            for link in links {
+                link.await;
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_MAX, ended).await; // a peer that does not read loses its teardown
+    }
+
+    fn handle(&mut self, input: Input) {
+        let now = clock::now();
+        match input {
+            Input::Request(request, answer) => {
+                let ticket = Ticket(self.number());
+                self.answers.insert(ticket, answer);
+                match request {
+                    Request::Path(command) => self.paths.request(now, ticket, command),
+                    request => self.control.request(now, ticket, request),
+                }
+            }
+            Input::Table(class, answer) => {
+                let _ = answer.send(self.table(now, class)); // the asker may be gone
+            }
+            Input::Members(members, ended, network) => {
+                self.control.replace_members(now, members, &ended);
+                self.replace_network(now, network, BTreeMap::new());
+            }
+            Input::Opened(transport, link) => self.open(now, &transport, link),
+            Input::Message(link, bytes) => self.control.handle_message(now, link, &bytes),
+            Input::Ended(link) => {
+                if self.links.remove(&link).is_some() {
+                    self.control.handle_disconnected(now, link);
+                }
+            }
+            Input::Writable(link) => self.control.handle_writable(link, true),
+            Input::Stored(ticket, done) => {
+                if !self.paths.handle_stored(ticket, &done) {
+                    self.control.handle_stored(now, ticket, done);
+                }
+            }
+            Input::Sampled(id, samples) => self.bridge.handle_device(now, id, samples),
+            Input::Frame(interface, frame) => {
+                self.remotes
+                    .handle_frame(now, &mut self.control, &interface, frame);
+            }
+            Input::Deaf(_) => {} // handled by the caller
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn open(&mut self, now: Instant, transport: &str, link: Link) {
+        let id = LinkId(self.number());
+        let peer = format!("{transport} {}", link.peer);
+        if !self.control.handle_connected(now, id, link.proved, &peer) {
+            tracing::warn!(%peer, "refused: too many links");
+            return; // dropping the link closes it
+        }
+        self.links.insert(id, Arc::new(link.outgoing));
+        self.tasks
+            .spawn(read(id, link.incoming, self.sender.clone()));
+    }
+
+    /// Carries out everything that the control element and its controllers want.
+    fn settle(&mut self) {
+        let now = clock::now();
+        loop {
+            self.bridge.settle(now, &mut self.control);
+            self.remotes.settle(now, &mut self.control);
+            self.paths.settle(now, &mut self.control);
+            // The last message of a link goes before the output that closes it.
+            if let Some(transmit) = self.control.poll_transmit(now) {
+                self.send(transmit.link, transmit.message);
+            } else if let Some(output) = self.control.poll_output() {
+                let output = self.bridge.handle_output(now, output);
+                let output = output.and_then(|output| self.paths.handle_output(now, output));
+                let output = output
+                    .and_then(|output| self.remotes.handle_output(now, &mut self.control, output));
+                if let Some(output) = output {
+                    self.carry_out(output);
+                }
+            } else if let Some((ticket, answer)) = self.paths.poll_answer() {
+                self.carry_out(Output::Answer(ticket, answer));
+            } else if let Some((ticket, record)) = self.paths.poll_store() {
+                let _ = self.changes.send(ToKeep::Path(ticket, record)); // as below
+            } else if let Some(effect) = self.remotes.poll_effect() {
+                self.act(effect);
+            } else if let Some(request) = self.bridge.poll_device() {
+                self.sample(now, request);
+            } else {
+                break;
+            }
+        }
+        while let Some(note) = self.bridge.poll_note() {
+            let (controller, element) = (&note.controller, &note.element);
+            tracing::warn!(controller, %element, why = note.why, "a controller has trouble");
+        }
+        while let Some(note) = self.paths.poll_note() {
+            journal::path(&note);
+        }
+    }
+
+    /// Hands a request to the task of its device.
+    fn sample(&mut self, now: Instant, request: DeviceRequest) {
+        let id = request.id;
+        let sent = match self.devices.get(&request.device) {
+            Some(device) => device.try_send(request).is_ok(),
+            None => false,
+        };
+        if !sent {
+            let why = "another controller samples it now".to_owned();
+            self.bridge.handle_device(now, id, Err(why));
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Close(link) => drop(self.links.remove(&link)), // closes after its queue was sent
+            Output::Answer(ticket, answer) => {
+                if let Some(waits) = self.answers.remove(&ticket) {
+                    let _ = waits.send(answer); // the asker may be gone
+                }
+            }
+            Output::Store(ticket, changes) => {
+                // A thread that has ended answers no more; its end is in the log.
+                let _ = self.changes.send(ToKeep::Records(ticket, changes));
+            }
+            Output::Noticed(_) => {}     // readers fetch
+            Output::Redirected(..) => {} // `remotes` has taken it
+            Output::Journal(journal) => journal::element(&journal),
+        }
+    }
+
+    /// Does what acting for a port needs.
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Tap(plan) => {
+                if let Err(error) = self.taps.put(plan, &self.sender) {
+                    tracing::error!(%error, "the CE does not act for a port");
+                }
+            }
+            Effect::Frame(interface, frame) => self.taps.send(&interface, &frame),
+            Effect::Trouble(why) => tracing::warn!("{why}"),
+        }
+    }
+
+    fn send(&mut self, link: LinkId, message: Vec<u8>) {
+        let Some(outgoing) = self.links.get(&link) else {
+            return;
+        };
+        outgoing.send(message);
+        if !outgoing.has_room() {
+            self.control.handle_writable(link, false);
+            let (outgoing, inputs) = (Arc::clone(outgoing), self.sender.clone());
+            self.tasks.spawn(async move {
+                outgoing.writable().await;
+                drop(outgoing);
+                let _ = inputs.send(Input::Writable(link)).await; // the CE may have ended
+            });
+        }
+    }
+}
+
+/// Time from now until an instant.
+fn until(at: Instant) -> Duration {
+    Duration::from_nanos(at.since(clock::now()).as_nanos())
+}
+
+async fn accept(transport: String, mut listener: Listener, inputs: mpsc::Sender<Input>) {
+    while let Some(link) = listener.accept().await {
+        if inputs
+            .send(Input::Opened(transport.clone(), link))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+    let why = format!(
+        "the socket at {} ({transport}) has failed",
+        listener.address()
+    );
+    let _ = inputs.send(Input::Deaf(why)).await;
+}
+
+async fn read(link: LinkId, mut incoming: Incoming, inputs: mpsc::Sender<Input>) {
+    while let Some(message) = incoming.recv().await {
+        if inputs.send(Input::Message(link, message)).await.is_err() {
+            return;
+        }
+    }
+    let _ = inputs.send(Input::Ended(link)).await;
+}

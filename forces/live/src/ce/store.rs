@@ -1,0 +1,640 @@
+//! The store of a control element: what operators want of each FE.
+//!
+//! | file | content |
+//! |---|---|
+//! | `STORE` | the state at the last rewrite, and every change since (`log`) |
+//! | `STORE.copy` | the same once more: the way back when `STORE` is damaged |
+//! | `STORE.lock` | held by the process that uses the store |
+//!
+//! | key, with tabs between its parts | value |
+//! |---|---|
+//! | `desired`, FE, path in its configuration | `+` exists, `-` default, or type and value |
+//! | `component`, FE, path of class, instance and names | the value as text |
+//! | `route`, FE, prefix, metric | next router (or nothing), tab, port |
+//! | `request`, number of a request for a path | its keys and values as JSON |
+//!
+//! A change is confirmed when both files have it on disk, so it survives `kill -9` and a loss of power. Only the last
+//! line of `STORE` can be torn, and only while the copy does not have it; anything else that is wrong is damage: it is
+//! reported, never repaired by guessing. A change that cannot be written is taken back, and the next one is tried with
+//! files that are opened again. The files are rewritten when the changes outgrow the state.
+
+mod files;
+mod log;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use weir_base::setting::Scalar;
+use weir_ce::contract::{PathRecord, Records};
+use weir_ce::desired::Wish;
+use weir_ce::network::Keys;
+use weir_ce::route::{Hop, RouteKey};
+use weir_model::ComponentPath;
+
+use self::files::Files;
+use self::log::Entry;
+use weir_live::mutex::lock;
+
+/// Between the parts of a key or value. Names are printable.
+const SEPARATOR: char = '\t';
+
+/// The event of a store that has failed.
+const UNWRITABLE: &str =
+    "the store cannot be written: changes of operators are refused until it can";
+
+/// The store.
+#[derive(Debug)]
+pub struct Store {
+    files: Mutex<Files>,
+    health: Mutex<Health>,
+}
+
+/// How a store is.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// The file.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Changes that could not be written.
+    pub failures: u64,
+    /// Why changes cannot be written now; `None` if they can.
+    pub error: Option<String>,
+}
+
+/// Everything that is kept for one FE.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Wishes for its configuration.
+    pub desired: BTreeMap<ComponentPath, Wish>,
+    /// Components of any class.
+    pub components: BTreeMap<ComponentPath, String>,
+    /// Its routes.
+    pub routes: weir_ce::route::Routes,
+}
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has it.
+    #[error("another `weir ce` uses the store {}; give each its own `store`", .0.display())]
+    InUse(PathBuf),
+    /// It does not exist, and another file shows that it did.
+    #[error("the store {} does not exist, but {} does; {remedy}", path.display(), other.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The other file.
+        other: PathBuf,
+        /// How to go on.
+        remedy: String,
+    },
+    /// It cannot be read as a whole.
+    #[error("the store {} cannot be used: {why}; {remedy}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+        /// How to go on.
+        remedy: String,
+    },
+    /// A file cannot be opened, read or written.
+    #[error("`store` {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl Store {
+    /// Opens a store. A store that does not exist is created with mode 0600, and its folder if necessary; a file that is
+    /// empty or damaged is an error.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let mut files = Files::open(path)?;
+        // A full disk must not keep a control element from starting.
+        let error = files.settle().err().map(|error| error.to_string());
+        if let Some(error) = &error {
+            tracing::error!(error, "{UNWRITABLE}");
+        }
+        let health = Health {
+            path: files.main.path.clone(),
+            bytes: files.main.length,
+            failures: 0,
+            error,
+        };
+        Ok(Self {
+            files: Mutex::new(files),
+            health: Mutex::new(health),
+        })
+    }
+
+    /// Everything that is kept, by the names of the FEs.
+    pub fn read(&self) -> Result<BTreeMap<String, Kept>, String> {
+        let mut all: BTreeMap<String, Kept> = BTreeMap::new();
+        for (key, text) in lock(&self.files).state()? {
+            let mut parts = key.split(SEPARATOR);
+            let (Some(table), Some(fe)) = (parts.next(), parts.next()) else {
+                return Err(format!("the store has the key `{}`", key.escape_debug()));
+            };
+            let wrong = || {
+                format!(
+                    "the store has `{}`: `{}`",
+                    key.escape_debug(),
+                    text.escape_debug()
+                )
+            };
+            if table == "request" {
+                continue; // it belongs to the network
+            }
+            let kept = all.entry(fe.to_owned()).or_default();
+            match table {
+                "desired" => {
+                    let wish = wish(&text).ok_or_else(wrong)?;
+                    kept.desired.insert(ComponentPath::new(parts), wish);
+                }
+                "component" => {
+                    kept.components.insert(ComponentPath::new(parts), text);
+                }
+                "route" => {
+                    let (key, hop) = route(parts, &text).ok_or_else(wrong)?;
+                    kept.routes.put(key, Some(hop));
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The requests for paths, by number.
+    pub fn read_requests(&self) -> Result<BTreeMap<u64, Keys>, String> {
+        let state = lock(&self.files).state()?;
+        let requests = state.into_iter().filter_map(|(key, text)| {
+            let number = key.strip_prefix("request")?.strip_prefix(SEPARATOR)?;
+            let wrong = || {
+                format!(
+                    "the store has request `{number}`: `{}`",
+                    text.escape_debug()
+                )
+            };
+            let request = || Some((number.parse().ok()?, serde_json::from_str(&text).ok()?));
+            Some(request().ok_or_else(wrong))
+        });
+        requests.collect()
+    }
+
+    /// Makes a request for a path durable, or its end.
+    pub fn keep_request(&self, (number, keys): &PathRecord) -> Result<(), String> {
+        let text = keys.as_ref().map(serde_json::to_string).transpose();
+        let text = text.map_err(|e| e.to_string())?;
+        self.change(&[(key("request", &number.to_string(), [])?, text)])
+    }
+
+    /// Makes changes durable: all of them or none.
+    pub fn keep(&self, changes: &[(String, Records)]) -> Result<(), String> {
+        let mut entries = Vec::new();
+        for (fe, records) in changes {
+            for (path, wish) in &records.desired {
+                entries.push((
+                    key("desired", fe, path.segments())?,
+                    wish.as_ref().map(text),
+                ));
+            }
+            for (path, text) in &records.components {
+                entries.push((key("component", fe, path.segments())?, text.clone()));
+            }
+            for ((prefix, metric), hop) in &records.routes {
+                let (prefix, metric) = (prefix.to_string(), metric.to_string());
+                let hop = hop.as_ref().map(|hop| {
+                    let gateway = hop.gateway.map(|gateway| gateway.to_string());
+                    format!("{}{SEPARATOR}{}", gateway.unwrap_or_default(), hop.port)
+                });
+                entries.push((key("route", fe, [&prefix[..], &metric[..]])?, hop));
+            }
+        }
+        self.change(&entries)
+    }
+
+    /// How the store is.
+    pub fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    /// If changes could not be written: whether they can again.
+    pub fn try_again(&self) {
+        if lock(&self.health).error.is_some() {
+            let _ = self.change(&[]); // the result is logged and shown
+        }
+    }
+
+    fn change(&self, entries: &[Entry]) -> Result<(), String> {
+        let mut files = lock(&self.files);
+        let done = files.change(entries).map_err(|e| e.to_string());
+        let mut health = lock(&self.health);
+        health.bytes = files.main.length;
+        match &done {
+            Ok(()) if health.error.take().is_some() => {
+                tracing::info!(store = %health.path.display(), "the store can be written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                health.failures += u64::from(!entries.is_empty());
+                if health.error.as_ref() != Some(error) {
+                    tracing::error!(error, "{UNWRITABLE}");
+                }
+                health.error = Some(error.clone());
+            }
+        }
+        done
+    }
+}
+
+fn key<'a>(
+    table: &str,
+    name: &'a str,
+    parts: impl IntoIterator<Item = &'a str>,
+) -> Result<String, String> {
+    let mut key = table.to_owned();
+    for part in std::iter::once(name).chain(parts) {
+        if part.contains(SEPARATOR) {
+            return Err(format!(
+                "`{}`: a name cannot have a tab",
+                part.escape_debug()
+            ));
+        }
+        key.push(SEPARATOR);
+        key.push_str(part);
+    }
+    Ok(key)
+}
+
+fn route<'a>(mut key: impl Iterator<Item = &'a str>, text: &str) -> Option<(RouteKey, Hop)> {
+    let (prefix, metric) = (key.next()?, key.next()?);
+    let (gateway, port) = text.split_once(SEPARATOR)?;
+    let gateway = match gateway {
+        "" => None,
+        gateway => Some(gateway.parse().ok()?),
+    };
+    let port = port.into();
+    Some((
+        (prefix.parse().ok()?, metric.parse().ok()?),
+        Hop { gateway, port },
+    ))
+}
+
+fn text(wish: &Wish) -> String {
+    match wish {
+        Wish::Exists => "+".to_owned(),
+        Wish::Default => "-".to_owned(),
+        Wish::Is(Scalar::Integer(number)) => format!("i{number}"),
+        Wish::Is(Scalar::Real(number)) => format!("r{number}"),
+        Wish::Is(Scalar::Flag(on)) => format!("f{on}"),
+        Wish::Is(Scalar::Text(text)) => format!("t{text}"),
+    }
+}
+
+/// A wish from its text.
+pub fn wish(text: &str) -> Option<Wish> {
+    let mut letters = text.chars();
+    let kind = letters.next()?;
+    let value = letters.as_str();
+    Some(match kind {
+        '+' => Wish::Exists,
+        '-' => Wish::Default,
+        'i' => Wish::Is(Scalar::Integer(value.parse().ok()?)),
+        'r' => Wish::Is(Scalar::Real(value.parse().ok()?)),
+        'f' => Wish::Is(Scalar::Flag(value.parse().ok()?)),
+        't' => Wish::Is(Scalar::Text(value.to_owned())),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::files::{CHANGES_BYTES_MIN, with_suffix};
+    use super::*;
+
+    /// A folder of this test, which goes with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+
+        fn store(&self) -> PathBuf {
+            self.0.join("ce.store")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn path(text: &str) -> ComponentPath {
+        ComponentPath::new(text.split('.'))
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_with_its_type() {
+        let folder = Folder::new("store");
+        let wishes = [
+            Some(Wish::Is(Scalar::Integer(7))),
+            Some(Wish::Is(Scalar::Real(0.5))),
+            Some(Wish::Is(Scalar::Flag(true))),
+            Some(Wish::Is(Scalar::Text("5 Mbit".to_owned()))),
+            Some(Wish::Exists),
+            Some(Wish::Default),
+        ];
+        let desired = wishes
+            .iter()
+            .zip(0..)
+            .map(|(wish, n)| (path(&format!("a.{n}")), wish.clone()));
+        let via = |gateway: Option<&str>| Hop {
+            gateway: gateway.map(|text| text.parse().unwrap()),
+            port: "wan".into(),
+        };
+        let routes = vec![
+            (
+                ("10.0.0.0/8".parse().unwrap(), 0),
+                Some(via(Some("192.0.2.1"))),
+            ),
+            (("10.0.0.0/8".parse().unwrap(), 9), Some(via(None))),
+            (
+                ("2001:db8::/32".parse().unwrap(), 0),
+                Some(via(Some("fe80::1"))),
+            ),
+        ];
+        let records = Records {
+            desired: desired.collect(),
+            components: vec![(path("FEObject.1.FEName"), Some("west".to_owned()))],
+            routes: routes.clone(),
+        };
+        let store = Store::open(&folder.store()).unwrap();
+        store.keep(&[("edge1".to_owned(), records)]).unwrap();
+        drop(store);
+        let store = Store::open(&folder.store()).unwrap();
+        let gone = Records {
+            desired: vec![(path("a.0"), None)],
+            components: Vec::new(),
+            routes: vec![(routes[0].0, None)],
+        };
+        store.keep(&[("edge1".to_owned(), gone)]).unwrap();
+        let kept = &store.read().unwrap()["edge1"];
+        let values: Vec<_> = kept.desired.values().cloned().map(Some).collect();
+        assert_eq!(values, wishes[1..]);
+        assert_eq!(kept.components[&path("FEObject.1.FEName")], "west");
+        let left = kept
+            .routes
+            .iter()
+            .map(|(key, hop)| (*key, Some(hop.clone())));
+        assert_eq!(left.collect::<Vec<_>>(), routes[1..]);
+        let mode = fs::metadata(folder.store()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn requests_for_paths_are_kept_whole_and_end() {
+        let folder = Folder::new("store-paths");
+        let keys =
+            |to: &str| Keys::from([("from", "c1"), ("to", to)].map(|(k, v)| (k.into(), v.into())));
+        let store = Store::open(&folder.store()).unwrap();
+        let other = Keys::from([("through".to_owned(), "c d a".to_owned())]);
+        for (number, keys) in [
+            (1, keys("a")),
+            (2, keys("b")),
+            (3, keys("d")),
+            (2, other.clone()),
+        ] {
+            store.keep_request(&(number, Some(keys))).unwrap();
+        }
+        store.keep_request(&(3, None)).unwrap();
+        drop(store);
+        let store = Store::open(&folder.store()).unwrap();
+        let kept = store.read_requests().unwrap();
+        assert_eq!(kept, BTreeMap::from([(1, keys("a")), (2, other)]));
+    }
+
+    fn wish_of(n: i64) -> Vec<(String, Records)> {
+        let desired = vec![(path("a.b"), Some(Wish::Is(Scalar::Integer(n))))];
+        let records = Records {
+            desired,
+            ..Records::default()
+        };
+        vec![("edge1".to_owned(), records)]
+    }
+
+    fn kept(store: &Store) -> Option<Wish> {
+        let kept = store.read().unwrap();
+        kept.get("edge1")?.desired.get(&path("a.b")).cloned()
+    }
+
+    fn refused(path: &Path) -> String {
+        Store::open(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_one_process_has_a_store_and_only_its_owner_reads_it() {
+        let folder = Folder::new("stores");
+        let store = Store::open(&folder.store()).unwrap();
+        let error = refused(&folder.store());
+        assert!(
+            error.starts_with("another `weir ce` uses the store"),
+            "{error}"
+        );
+        store.keep(&wish_of(1)).unwrap();
+        for name in ["", ".copy", ".lock"] {
+            let metadata = fs::metadata(with_suffix(&folder.store(), name)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn any_damage_is_reported_and_the_copy_is_the_way_back() {
+        let folder = Folder::new("damage");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        (0..8).for_each(|n| store.keep(&wish_of(n)).unwrap());
+        drop(store);
+        let whole = fs::read(&file).unwrap();
+        let check = |bytes: &[u8], what: &str| {
+            fs::write(&file, bytes).unwrap();
+            let error = refused(&file);
+            assert!(error.contains(&*file.to_string_lossy()), "{what}: {error}");
+            assert!(error.contains("cp -p "), "{what}: {error}");
+            assert_eq!(fs::read(&file).unwrap(), bytes, "{what}");
+            fs::copy(&copy, &file).unwrap();
+            let store = Store::open(&file).unwrap();
+            assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(7))), "{what}");
+        };
+        (0..whole.len()).for_each(|length| check(&whole[..length], &format!("cut to {length}")));
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            check(&bytes, &format!("flip at {at}"));
+        }
+        let mut longer = whole.clone();
+        longer.extend_from_slice(&whole[..100]);
+        check(&longer, "two lines more");
+        check(&[0; 4096], "zeros");
+        check(b"redb\x1a\x0a\xa9\x0d\x0a".as_slice(), "redb");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_left_alone() {
+        let folder = Folder::new("kinds");
+        let file = folder.store();
+        fs::create_dir_all(&file).unwrap();
+        assert!(refused(&file).contains("directory"), "{}", refused(&file));
+        fs::remove_dir(&file).unwrap();
+        for (bytes, words) in [
+            (&b""[..], "it is empty"),
+            (
+                b"this is a text and no store",
+                "it is not a store of a control element",
+            ),
+            (b"redb\x1a\x0a\xa9\x0d\x0a", "convert it: `mv "),
+        ] {
+            fs::write(&file, bytes).unwrap();
+            let error = refused(&file);
+            assert!(error.contains(words), "{error}");
+            assert_eq!(fs::read(&file).unwrap(), bytes);
+        }
+        fs::write(&file, newer_header()).unwrap();
+        assert!(
+            refused(&file).contains("has version 3"),
+            "{}",
+            refused(&file)
+        );
+        fs::remove_file(&file).unwrap();
+        fs::write(file.with_extension("redb"), "redb").unwrap();
+        let error = refused(&file.with_extension("other"));
+        assert!(error.contains("ce.redb does"), "{error}");
+    }
+
+    fn newer_header() -> Vec<u8> {
+        super::log::line_of_tests("[\"weir-ce-store\",3]")
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_a_lost_file_is_no_new_store() {
+        let folder = Folder::new("links");
+        let (file, link) = (folder.store(), folder.0.join("link"));
+        drop(Store::open(&file).unwrap());
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let store = Store::open(&link).unwrap();
+        store.keep(&wish_of(7)).unwrap();
+        drop(store);
+        assert!(link.is_symlink());
+        assert_eq!(
+            kept(&Store::open(&file).unwrap()),
+            Some(Wish::Is(Scalar::Integer(7)))
+        );
+        fs::remove_file(&file).unwrap();
+        assert!(
+            refused(&link).contains("symbolic link"),
+            "{}",
+            refused(&link)
+        );
+        let error = refused(&file);
+        assert!(
+            error.contains("does not exist, but") && error.contains("cp -p"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_crash_costs_at_most_the_change_that_was_not_confirmed() {
+        let folder = Folder::new("torn");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        store.keep(&wish_of(1)).unwrap();
+        let confirmed = fs::read(&file).unwrap();
+        store.keep(&wish_of(2)).unwrap();
+        drop(store);
+        let whole = fs::read(&file).unwrap();
+        for length in confirmed.len()..=whole.len() {
+            for in_copy in [confirmed.len(), length] {
+                if in_copy > confirmed.len() && length < whole.len() {
+                    continue; // the copy is written after the store
+                }
+                fs::write(&file, &whole[..length]).unwrap();
+                fs::write(&copy, &whole[..in_copy]).unwrap();
+                let store = Store::open(&file).unwrap();
+                let expected = if length == whole.len() { 2 } else { 1 };
+                assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(expected))));
+                store.keep(&wish_of(3)).unwrap();
+                assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_moved_while_it_is_used_is_put_back_or_the_change_is_refused() {
+        let folder = Folder::new("moved");
+        let (file, copy) = (folder.store(), with_suffix(&folder.store(), ".copy"));
+        let store = Store::open(&file).unwrap();
+        store.keep(&wish_of(1)).unwrap();
+        let old = fs::read(&file).unwrap();
+        store.keep(&wish_of(2)).unwrap();
+        fs::remove_file(&copy).unwrap();
+        store.keep(&wish_of(3)).unwrap();
+        fs::remove_file(&file).unwrap();
+        store.keep(&wish_of(4)).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
+        let aside = folder.0.join("aside");
+        fs::rename(&file, &aside).unwrap();
+        fs::write(&file, &old).unwrap();
+        let error = store.keep(&wish_of(5)).unwrap_err();
+        assert!(
+            error.contains("not the file that this process has written"),
+            "{error}"
+        );
+        assert_eq!(store.health().failures, 1);
+        assert!(store.health().error.is_some());
+        assert_eq!(fs::read(&file).unwrap(), old);
+        fs::rename(&aside, &file).unwrap();
+        store.try_again();
+        assert_eq!(store.health().error, None);
+        store.keep(&wish_of(6)).unwrap();
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(6))));
+    }
+
+    #[test]
+    fn the_files_grow_with_the_state_and_not_with_the_changes() {
+        let folder = Folder::new("grow");
+        let file = folder.store();
+        let store = Store::open(&file).unwrap();
+        let text = "x".repeat(1 << 16);
+        for n in 0..64 {
+            let components = vec![(path("FEObject.1.FEName"), Some(format!("{n}{text}")))];
+            let records = Records {
+                components,
+                ..Records::default()
+            };
+            store.keep(&[("edge1".to_owned(), records)]).unwrap();
+            store.keep(&wish_of(n)).unwrap();
+        }
+        let bytes = fs::metadata(&file).unwrap().len();
+        assert!(bytes < CHANGES_BYTES_MIN + (2 << 16), "{bytes}");
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        drop(store);
+        let store = Store::open(&file).unwrap();
+        assert_eq!(kept(&store), Some(Wish::Is(Scalar::Integer(63))));
+        assert!(
+            store.read().unwrap()["edge1"].components[&path("FEObject.1.FEName")]
+                .starts_with("63x")
+        );
+    }
+}

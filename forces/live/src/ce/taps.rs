@@ -1,0 +1,102 @@
+//! The TAP devices of remote ports, each with a task that reads the frames of the CE's own kernel.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use weir_ce::exception::remotes::TapPlan;
+
+use super::driver::Input;
+use weir_live::device::made::MakeError;
+use weir_live::device::tap::Tap;
+use weir_live::kernel::addresses;
+
+/// Why a TAP device is not as it shall be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error(transparent)]
+    Tap(#[from] MakeError),
+    #[error("the interface `{0}` does not get the address {1}: {2}")]
+    Address(String, ipnet::IpNet, io::Error),
+}
+
+/// Longest frame: an Ethernet header, and the longest packet of an interface.
+const FRAME_BYTES_MAX: usize = 14 + 65_535;
+
+#[derive(Debug)]
+struct Open {
+    tap: Arc<Tap>,
+    plan: TapPlan,
+    reading: AbortHandle,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Taps(BTreeMap<String, Open>);
+
+impl Taps {
+    /// Makes a device, or changes it to what it shall be. One that somebody has removed is made anew.
+    pub(super) fn put(
+        &mut self,
+        plan: TapPlan,
+        inputs: &mpsc::Sender<Input>,
+    ) -> Result<(), Trouble> {
+        self.0.retain(|_, open| !open.reading.is_finished());
+        if let Some(open) = self.0.get_mut(&plan.interface) {
+            if open.plan != plan {
+                open.tap.set_mac(plan.mac)?;
+                open.tap.set_mtu(plan.mtu)?;
+                open.plan = plan;
+            }
+            return Ok(());
+        }
+        let tap = Arc::new(Tap::open(&plan.interface, plan.mac, plan.mtu)?);
+        for address in &plan.addresses {
+            addresses::add(&plan.interface, *address)
+                .map_err(|error| Trouble::Address(plan.interface.clone(), *address, error))?;
+        }
+        let reading = tokio::spawn(read(Arc::clone(&tap), inputs.clone())).abort_handle();
+        tracing::info!(
+            interface = plan.interface,
+            "acts for a port of a forwarding element"
+        );
+        let name = plan.interface.clone();
+        self.0.insert(name, Open { tap, plan, reading });
+        Ok(())
+    }
+
+    /// Hands a frame to the kernel; what it does not take is lost, and counted by the device.
+    pub(super) fn send(&self, interface: &str, frame: &[u8]) {
+        if let Some(open) = self.0.get(interface)
+            && let Err(error) = open.tap.send(frame)
+        {
+            tracing::debug!(interface, %error, "the kernel does not take a frame");
+        }
+    }
+}
+
+/// Hands in frames, each when there is room for it: meanwhile others wait in the device's queue, which is bounded.
+async fn read(tap: Arc<Tap>, inputs: mpsc::Sender<Input>) {
+    let mut buffer = vec![0; FRAME_BYTES_MAX];
+    loop {
+        let frame = match tap.receive(&mut buffer).await {
+            Ok(len) => buffer[..len].to_vec(),
+            Err(error) => {
+                let interface = tap.name();
+                tracing::warn!(interface, %error, "the TAP device is gone; it is made anew");
+                return;
+            }
+        };
+        let name = tap.name().to_owned();
+        if inputs.send(Input::Frame(name, frame)).await.is_err() {
+            return;
+        }
+    }
+}

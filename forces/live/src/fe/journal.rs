@@ -1,0 +1,174 @@
+//! The log of an FE.
+
+use std::collections::BTreeMap;
+
+use weir_base::{Instant, Span};
+use weir_element::UNCHANGED;
+use weir_fe::Notice;
+use weir_protocol::session::Loss;
+use weir_protocol::session::fe::State;
+use weir_protocol::wire::Id;
+
+use weir_live::router::journal::{Sparse, listed};
+
+/// The log of an FE. A controller can change a router many times a second, and a router can refuse as often.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    changed: Sparse,
+    refused: Sparse,
+    inattentive: Sparse,
+    /// Why the last link to a CE ended, until its loss is logged.
+    ended: BTreeMap<Id, String>,
+    /// CEs without an association.
+    absent: BTreeMap<Id, Absence>,
+}
+
+/// A CE that an FE tries to associate with, again and again.
+#[derive(Debug)]
+struct Absence {
+    why: String,
+    logged: Instant,
+    /// Attempts that have failed since, for the same reason.
+    unlogged: u64,
+}
+
+/// While a CE is absent for one and the same reason, this is logged once in this time.
+const ABSENCE_GAP: Span = Span::from_secs(60);
+
+impl Journal {
+    pub(super) fn notice(&mut self, now: Instant, notice: &Notice) {
+        match notice {
+            Notice::Associated(ce, id) => {
+                self.absent.remove(ce);
+                tracing::info!(%ce, %id, "associated with a control element");
+            }
+            Notice::Lost(ce, loss) => {
+                let ended = self.ended.remove(ce).filter(|_| *loss == Loss::LinkLost);
+                let why = ended.unwrap_or_else(|| loss.to_string());
+                if let Some(unlogged) = self.lost(now, *ce, &why) {
+                    let attempts = (unlogged > 0).then_some(unlogged);
+                    tracing::warn!(%ce, why, attempts, "no association with a control element");
+                }
+            }
+            Notice::Master { from, to } => {
+                let from = from.map(|from| from.to_string());
+                tracing::info!(%to, from, "a control element is the master");
+            }
+            Notice::State(State::Associated) => {}
+            Notice::State(State::NotAssociated(_)) => {
+                tracing::warn!(
+                    "no master: what its last one has configured stays in force, for CEFTI"
+                );
+            }
+            Notice::State(State::PreAssociation) => {
+                tracing::warn!("no master, and CEFTI has passed")
+            }
+            Notice::Forwarding(why) if why.is_on() => tracing::info!(%why, "the router forwards"),
+            Notice::Forwarding(why) => tracing::error!(%why, "the router does not forward"),
+            Notice::Refused(why) => tracing::debug!(%why, "a packet of the master is not sent"),
+            Notice::Changed(done) => self.changed(done),
+        }
+    }
+
+    /// A link has ended, or could not be opened; a notice says what that means.
+    pub(super) fn link_ended(&mut self, ce: Id, why: String) {
+        tracing::debug!(%ce, why, "no link to the CE");
+        self.ended.insert(ce, why);
+    }
+
+    /// The master takes exceptions again, or does not answer.
+    pub(super) fn attention(&mut self, ce: Id, is_attentive: bool) {
+        match is_attentive {
+            true => tracing::debug!(%ce, "the master takes exceptions"),
+            false => {
+                if let Some(unlogged) = self.inattentive.admit() {
+                    let text = "the master does not answer: the router treats exceptions itself";
+                    tracing::warn!(%ce, unlogged, "{text}");
+                }
+            }
+        }
+    }
+
+    /// An association has ended, or an attempt at it has failed. Returns whether to log it, with the number of attempts
+    /// since the last entry.
+    fn lost(&mut self, now: Instant, ce: Id, why: &str) -> Option<u64> {
+        let last = self.absent.get_mut(&ce);
+        if let Some(last) = last
+            && last.why == why
+            && now.since(last.logged) < ABSENCE_GAP
+        {
+            last.unlogged += 1;
+            return None;
+        }
+        let absence = Absence {
+            why: why.to_owned(),
+            logged: now,
+            unlogged: 0,
+        };
+        let last = self.absent.insert(ce, absence);
+        Some(last.map_or(0, |last| last.unlogged + 1))
+    }
+
+    fn changed(&mut self, done: &Result<Vec<String>, Vec<String>>) {
+        let how = "ForCES";
+        match done {
+            Ok(changes) if changes[..] == [UNCHANGED] => {
+                tracing::debug!(how, "configuration set again, nothing to change");
+            }
+            Ok(changes) => {
+                let changes = listed(changes);
+                match self.changed.admit() {
+                    None => tracing::debug!(how, changes, "configuration changed"),
+                    Some(0) => tracing::info!(how, changes, "configuration changed"),
+                    Some(unlogged) => {
+                        tracing::info!(how, changes, unlogged, "configuration changed");
+                    }
+                }
+            }
+            Err(why) => {
+                let (why, text) = (listed(why), "configuration refused, nothing changed");
+                match self.refused.admit() {
+                    None => tracing::debug!(how, why, "{text}"),
+                    Some(0) => tracing::warn!(how, why, "{text}"),
+                    Some(unlogged) => tracing::warn!(how, why, unlogged, "{text}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_ce_is_logged_when_the_reason_changes_and_once_a_minute() {
+        let mut journal = Journal::default();
+        let ce = Id(0x4000_0001);
+        let at = |seconds| Instant::ZERO + Span::from_secs(seconds);
+        assert_eq!(journal.lost(at(0), ce, "timed out"), Some(0));
+        for second in 1..60 {
+            assert_eq!(journal.lost(at(second), ce, "timed out"), None);
+        }
+        assert_eq!(journal.lost(at(60), ce, "timed out"), Some(60));
+        assert_eq!(journal.lost(at(61), ce, "timed out"), None);
+        assert_eq!(journal.lost(at(62), ce, "refused"), Some(2));
+        assert_eq!(journal.lost(at(62), Id(0x4000_0002), "refused"), Some(0));
+        let associated = Notice::Associated(ce, Id(2));
+        journal.notice(at(63), &associated);
+        assert_eq!(journal.lost(at(64), ce, "refused"), Some(0));
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_link_only_if_the_link_was_lost() {
+        let mut journal = Journal::default();
+        let ce = Id(0x4000_0001);
+        journal.link_ended(ce, "timed out".to_owned());
+        journal.notice(Instant::ZERO, &Notice::Lost(ce, Loss::LinkLost));
+        assert_eq!(journal.absent[&ce].why, "timed out");
+        journal.link_ended(ce, "closed".to_owned());
+        journal.notice(Instant::ZERO, &Notice::Lost(ce, Loss::Unanswered));
+        assert_eq!(journal.absent[&ce].why, "the CE did not answer");
+        assert!(journal.ended.is_empty());
+    }
+}

@@ -1,0 +1,404 @@
+//! A running router as a forwarding element (FE): one task joins the agent, the links to control elements (CEs) and
+//! the router.
+//!
+//! ```text
+//!  links: a task each --- message ----> +---------+ --- reads, changes ---> threads that may block ---> router
+//!         one message at a time <------ | [Agent] | <-- answers -----------
+//!  router: exceptions ----------------> +---------+ --- injected packets, forwarding on or off ------->
+//! ```
+//!
+//! The forwarding thread never waits for a CE: what asks it runs on other threads, and answers it between two turns.
+//! A link gives its next message when the agent has taken the last one and has room for more, so a CE that floods is
+//! slowed down by its own transport. Injected packets wait in a bounded queue; more are dropped.
+//!
+//! Exceptions are taken only while there is a master that gives signs of life: without one the router must treat these
+//! packets itself, and it does so when nobody takes them. They are handed in when nothing else waits, so that a flood of
+//! them delays no control message.
+//!
+//! - [`links`]: opens, reads and closes links
+//! - [`routes`]: routes of the CE in the kernel, by a thread; [`kept`]: changes of them, and which the kernel lacks;
+//!   [`upkeep`]: when those are installed again
+//! - [`journal`]: the log
+
+mod journal;
+mod kept;
+mod links;
+mod routes;
+mod upkeep;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use weir_element::{Answer, InForce};
+use weir_fe::{
+    Agent, ChangeTicket, Effect, Forwarding, Notice, ReadTicket, RouteFailure, RouteTicket,
+};
+use weir_lfb::class::Block;
+use weir_model::Value;
+use weir_path::exception::{Exception, Injection, LEASE};
+use weir_protocol::wire::Id;
+
+use self::journal::Journal;
+use self::links::{LinkEvent, Links};
+use self::routes::Routes;
+use crate::tml::identity::{left_s, warn_daily};
+use crate::tml::{Pinned, Remote, Transport};
+use weir_live::clock;
+use weir_live::router::reader::Reader;
+use weir_live::router::{INJECTIONS_MAX, Running};
+
+/// Inputs that wait. Whoever gives one waits for room.
+const INPUTS_MAX: usize = 256;
+/// Packets of the CE that wait for the router.
+const INJECTIONS_WAITING_MAX: usize = 16 * INJECTIONS_MAX;
+
+/// Longest time for the links to carry the last messages when the FE ends.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
+/// An input of the task.
+enum Input {
+    Link(LinkEvent),
+    Read(ReadTicket, Result<Value, String>),
+    Changed(ChangeTicket, Answer),
+    Routed(RouteTicket, Vec<RouteFailure>),
+    /// Certificates of this FE and of its CEs. The answer is the changes, a line each.
+    Certificates(
+        BTreeMap<Id, (Transport, Remote)>,
+        oneshot::Sender<Vec<String>>,
+    ),
+    /// An operator wants the router to forward. The answer is why it did not.
+    Enable(oneshot::Sender<Option<Forwarding>>),
+    /// Other inputs and tasks have had their turn.
+    Turn,
+    /// The packets that are left of those that were handed to the router.
+    Injected(Vec<Injection>),
+}
+
+/// Asks a running FE.
+#[derive(Clone)]
+pub struct Handle(mpsc::Sender<Input>);
+
+impl Handle {
+    /// The router forwards, whatever a CE has written and without any CE. Returns why it did not; `None` if it did.
+    /// Blocks.
+    pub fn enable(&self) -> Result<Option<Forwarding>, String> {
+        self.ask(Input::Enable)
+    }
+
+    /// Takes over the certificates of these CEs, and ours, for links that open from now on. A link ends if its CE has kept
+    /// no certificate. Returns the changes, a line each. Blocks.
+    pub fn replace_certificates(
+        &self,
+        ces: BTreeMap<Id, (Transport, Remote)>,
+    ) -> Result<Vec<String>, String> {
+        self.ask(|answer| Input::Certificates(ces, answer))
+    }
+
+    fn ask<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> Result<T, String> {
+        let ended = || "the forwarding element has ended".to_owned();
+        let (answer, answered) = oneshot::channel();
+        let asked = self.0.blocking_send(input(answer));
+        asked.map_err(|_| ended())?;
+        answered.blocking_recv().map_err(|_| ended())
+    }
+}
+
+/// The inputs of an FE that is not running yet.
+pub struct Inputs(mpsc::Sender<Input>, mpsc::Receiver<Input>);
+
+/// A handle, and the inputs behind it for [`run`].
+pub fn inputs() -> (Handle, Inputs) {
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    (Handle(sender.clone()), Inputs(sender, inputs))
+}
+
+/// The parameters of an FE.
+pub struct Params {
+    /// The agent's.
+    pub agent: weir_fe::Params,
+    /// Where each CE is.
+    pub ces: BTreeMap<Id, (Transport, Remote)>,
+}
+
+impl Params {
+    /// The certificates of this FE and of its CEs, for each CE that proves who it is.
+    pub fn pinned(&self) -> Vec<Pinned> {
+        let remotes = self.ces.values();
+        let pinned = remotes.filter_map(|(_, remote)| remote.common.security.pinned.clone());
+        pinned.collect()
+    }
+}
+
+/// Runs the FE until the router must stop, and returns why; or until `end` changes. Then it first sends each CE a
+/// teardown, so that none takes it for dead.
+pub async fn run(
+    running: Arc<Running>,
+    reader: Arc<Reader>,
+    params: Params,
+    Inputs(sender, mut inputs): Inputs,
+    mut end: watch::Receiver<()>,
+) -> String {
+    let pinned = params.pinned();
+    let of_readers = pinned.clone();
+    running.set_certificate_left(Box::new(move || left_s(&of_readers)));
+    tokio::spawn(warn_daily(pinned));
+    let agent = match Agent::new(clock::now(), params.agent) {
+        Ok(agent) => agent,
+        Err(error) => return format!("`[fe]`: {error}"),
+    };
+    let routes = match Routes::start(sender.clone(), Arc::clone(&running)) {
+        Ok(routes) => routes,
+        Err(error) => return format!("routes of a CE cannot be kept: {error}"),
+    };
+    let forwards = agent.forwards();
+    let mut driver = Driver {
+        agent,
+        in_force: running.in_force(),
+        links: Links::new(params.ces, sender.clone()),
+        routes,
+        injections: Vec::new(),
+        is_injecting: false,
+        running,
+        reader,
+        sender,
+        journal: Journal::default(),
+    };
+    driver.forward(forwards);
+    let (takes, watched) = watch::channel(false);
+    let (taken, mut exceptions) = mpsc::channel(1);
+    tokio::spawn(take_exceptions(Arc::clone(&driver.running), watched, taken));
+    loop {
+        driver.carry_on();
+        driver.attend(&takes);
+        let now = clock::now();
+        let due = driver.agent.poll_timeout();
+        if due.is_some_and(|at| at <= now) {
+            driver.agent.handle_timeout(now); // inputs that never end must not hold it up
+            continue;
+        }
+        let wait = due.map(|at| Duration::from_nanos(at.since(now).as_nanos()));
+        let timer = async {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = end.changed() => {
+                driver.leave().await;
+                return "the associations have ended".to_owned();
+            }
+            input = inputs.recv() => match input {
+                Some(input) => driver.hand_in(input),
+                None => return "the agent has lost its inputs".to_owned(),
+            },
+            () = timer => {}
+            Some(exceptions) = exceptions.recv() => driver.agent.redirect(clock::now(), exceptions),
+        }
+    }
+}
+
+/// Passes on what the router has for the CE, while there is a master that takes it. What has waited for longer than [`LEASE`] is of no
+/// use to it.
+async fn take_exceptions(
+    running: Arc<Running>,
+    mut takes: watch::Receiver<bool>,
+    to: mpsc::Sender<VecDeque<Exception>>,
+) {
+    while takes.wait_for(|takes| *takes).await.is_ok() {
+        let router = Arc::clone(&running);
+        let taken = tokio::task::spawn_blocking(move || router.take_exceptions()).await;
+        let Ok(Ok(mut exceptions)) = taken else {
+            return; // the router has ended
+        };
+        let now = clock::now();
+        exceptions.retain(|exception| now.since(exception.at) < LEASE);
+        if to.send(exceptions).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = running.exceptions() => {}
+            _ = takes.changed() => {}
+        }
+    }
+}
+
+struct Driver {
+    agent: Agent,
+    running: Arc<Running>,
+    reader: Arc<Reader>,
+    /// The state in force that the agent knows.
+    in_force: Arc<InForce>,
+    links: Links,
+    routes: Routes,
+    injections: Vec<Injection>,
+    is_injecting: bool,
+    sender: mpsc::Sender<Input>,
+    journal: Journal,
+}
+
+impl Driver {
+    /// Ends all associations, and waits until the links have carried the last messages.
+    async fn leave(&mut self) {
+        let now = clock::now();
+        self.agent.release(now);
+        self.links.send(now, &mut self.agent, &self.running);
+        let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE that does not read loses its teardown
+    }
+
+    /// Lets exceptions be taken while the master takes them.
+    fn attend(&mut self, takes: &watch::Sender<bool>) {
+        let session = self.agent.session();
+        let (master, is_attentive) = (session.master(), session.has_attentive_master());
+        let changed = takes.send_if_modified(|takes| {
+            let before = std::mem::replace(takes, is_attentive);
+            before != is_attentive
+        });
+        if changed && let Some(master) = master {
+            self.journal.attention(master, is_attentive);
+        }
+    }
+
+    fn hand_in(&mut self, input: Input) {
+        let now = clock::now();
+        self.follow_plan();
+        match input {
+            Input::Link(event) => {
+                let ended = self.links.handle(now, event, &mut self.agent);
+                if let Some((ce, why)) = ended {
+                    self.journal.link_ended(ce, why);
+                }
+            }
+            Input::Read(ticket, rows) => self.agent.handle_read(now, ticket, rows),
+            Input::Changed(ticket, answer) => self.agent.handle_changed(now, ticket, answer),
+            Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
+            Input::Certificates(ces, answer) => {
+                let lines = self.links.replace_certificates(now, &ces, &mut self.agent);
+                let _ = answer.send(lines); // the asker may be gone
+            }
+            Input::Enable(answer) => {
+                let before = self.agent.enable(now);
+                let _ = answer.send(before); // the asker may be gone
+            }
+            Input::Turn => self.agent.handle_turn(now),
+            Input::Injected(left) => {
+                self.is_injecting = false;
+                self.injections.splice(0..0, left);
+                self.inject();
+            }
+        }
+    }
+
+    /// Tells the agent of a configuration that anybody has changed.
+    fn follow_plan(&mut self) {
+        let in_force = self.running.in_force();
+        if !Arc::ptr_eq(&in_force, &self.in_force) {
+            if in_force.plan != self.in_force.plan {
+                self.agent.handle_plan(in_force.plan.clone());
+            }
+            self.in_force = in_force;
+        }
+    }
+
+    /// Sends and does everything that the agent wants now.
+    fn carry_on(&mut self) {
+        loop {
+            self.links
+                .send(clock::now(), &mut self.agent, &self.running);
+            let Some(effect) = self.agent.poll_effect() else {
+                break;
+            };
+            self.carry_out(effect);
+        }
+        self.links.grant(&self.agent);
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Connect(ce) => self.links.open(ce),
+            Effect::Disconnect(ce) => self.links.close(ce),
+            Effect::Read(ticket, name) => {
+                let reader = Arc::clone(&self.reader);
+                self.work(move || Input::Read(ticket, read(&reader, name)));
+            }
+            Effect::Check(ticket, operations) => {
+                let running = Arc::clone(&self.running);
+                self.work(move || Input::Changed(ticket, running.check(operations)));
+            }
+            Effect::Change(ticket, operations) => {
+                let running = Arc::clone(&self.running);
+                self.work(move || Input::Changed(ticket, running.change(operations)));
+            }
+            Effect::Routes(ticket, changes, ports) => {
+                self.routes.change(ticket, changes, self.interfaces(ports));
+            }
+            Effect::Sweep => self.routes.sweep(),
+            Effect::Forward(on) => self.forward(on),
+            Effect::Inject(packets) => {
+                let room = INJECTIONS_WAITING_MAX.saturating_sub(self.injections.len());
+                self.injections.extend(packets.into_iter().take(room));
+                self.inject();
+            }
+            Effect::Turn => {
+                let sender = self.sender.clone();
+                tokio::spawn(async move { sender.send(Input::Turn).await }); // behind the inputs that wait
+            }
+            Effect::Notice(notice) => {
+                if let Notice::Forwarding(why) = &notice {
+                    let why = (!why.is_on()).then(|| why.to_string());
+                    self.running.set_stopped(why);
+                }
+                self.journal.notice(clock::now(), &notice);
+            }
+        }
+    }
+
+    /// The interfaces of ports.
+    fn interfaces(&self, ports: BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+        let plans = &self.running.in_force().plan.ports;
+        let interface = |name: String| {
+            let port = plans.iter().find(|port| port.name == name)?;
+            Some(port.interface.clone())
+        };
+        let of_port = |(number, name)| Some((number, interface(name)?));
+        ports.into_iter().filter_map(of_port).collect()
+    }
+
+    /// Does work that may block, on another thread.
+    fn work(&self, work: impl FnOnce() -> Input + Send + 'static) {
+        let sender = self.sender.clone();
+        tokio::task::spawn_blocking(move || drop(sender.blocking_send(work())));
+    }
+
+    fn forward(&self, on: bool) {
+        let running = Arc::clone(&self.running);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = running.set_forwarding(on) {
+                tracing::error!(%error, on, "forwarding stays as it was");
+            }
+        });
+    }
+
+    /// Hands packets of the CE to the router, one burst at a time.
+    fn inject(&mut self) {
+        if self.is_injecting || self.injections.is_empty() {
+            return;
+        }
+        self.is_injecting = true;
+        let running = Arc::clone(&self.running);
+        let mut packets = std::mem::take(&mut self.injections);
+        self.work(move || {
+            let _ = running.inject(&mut packets); // counted by the plane
+            Input::Injected(packets)
+        });
+    }
+}
+
+fn read(reader: &Reader, name: &str) -> Result<Value, String> {
+    let block = Block::find(name).ok_or_else(|| format!("there is no table {name}"))?;
+    let query = block.query([]).map_err(|error| error.to_string())?;
+    reader.read(block, &query)
+}

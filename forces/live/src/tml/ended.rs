@@ -1,0 +1,54 @@
+//! Why a link ended.
+
+use std::fmt;
+use std::time::Duration;
+
+use weir_protocol::wire::WireError;
+
+use super::faults::Fault;
+
+/// Why a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// [`Outgoing`] was closed or dropped.
+    Here,
+    /// The peer closed it, between two messages.
+    ByPeer,
+    /// It broke.
+    Lost(String),
+    /// The peer sent something that is no message.
+    Malformed(WireError),
+    /// The peer began a message and did not complete it within this time.
+    Stalled(Duration),
+    /// The peer does not accept our certificate.
+    Refused(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here => f.write_str("closed here"),
+            Self::ByPeer => f.write_str("closed by the peer"),
+            Self::Lost(why) => write!(f, "lost: {why}"),
+            Self::Malformed(error) => write!(f, "the peer sent no message: {error}"),
+            Self::Stalled(time) => write!(f, "a message was not complete within {time:?}"),
+            Self::Refused(why) => write!(
+                f,
+                "the peer does not accept our certificate ({why}): enter it there under our ID"
+            ),
+        }
+    }
+}
+
+impl Ended {
+    /// The fault that it is, if it is one.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Here | Self::ByPeer => None,
+            Self::Lost(_) => Some(Fault::Lost),
+            Self::Malformed(_) => Some(Fault::Malformed),
+            Self::Stalled(_) => Some(Fault::Stalled),
+            Self::Refused(_) => Some(Fault::Handshake),
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! Certificates, keys, and which certificate belongs to which ID.
+//!
+//! There is no certification authority, and no name in a certificate counts: a peer is who it says it is if it shows
+//! exactly a certificate that the configuration has for its ID, and proves that it has the key (TLS 1.3, RFC 8446,
+//! 4.4.3).
+//!
+//! An ID may have two certificates, so that one can replace the other: first the peers take the new one in addition,
+//! then its owner shows it, then the peers forget the old one. Links that are open stay open meanwhile ([`Pins::replace`],
+//! [`Identity::replace`]).
+//!
+//! *Decision*: a pinned certificate that has expired is accepted, and warned of every day from [`WARN_DAYS`] before its
+//! end on. The pin is the authority, and its removal the revocation; a refusal would take the control element
+//! from all of its routers at the same instant, or by a clock that is wrong, and an FE without a CE stops after CEFTI.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use ring::hmac;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use weir_protocol::wire::Id;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::Pinned;
+use weir_live::file::read_text;
+use weir_live::mutex::lock;
+
+/// The longest file with a certificate or a key, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+/// Certificates that an ID may have, while one replaces the other.
+const PINS_MAX: usize = 2;
+/// Days before the end of a certificate from which it is warned of.
+pub const WARN_DAYS: i64 = 30;
+const DAY_SECONDS: i64 = 86_400;
+
+/// SHA-256 of a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate(CertificateDer<'static>);
+
+impl Certificate {
+    /// Reads the only certificate of a PEM file.
+    pub fn read(path: &Path) -> Result<Self, IdentityError> {
+        let text = text(path)?;
+        Self::from_pem(&text).map_err(|why| IdentityError::new(path, why))
+    }
+
+    /// Reads the only certificate of a text in PEM.
+    pub fn from_pem(text: &str) -> Result<Self, String> {
+        let mut all = Self::all(text)?;
+        match (all.pop(), all.is_empty()) {
+            (Some(only), true) => Ok(only),
+            _ => Err("it has several certificates, but must have one".to_owned()),
+        }
+    }
+
+    /// Reads the certificates of a peer from a PEM file: one, or two while one replaces the other.
+    pub fn read_pins(path: &Path) -> Result<Vec<Self>, IdentityError> {
+        let all = Self::all(&text(path)?).map_err(|why| IdentityError::new(path, why))?;
+        match all.len() <= PINS_MAX {
+            true => Ok(all),
+            false => {
+                let why = format!(
+                    "it has {} certificates, but at most {PINS_MAX}: the old one and the new one of the same peer",
+                    all.len()
+                );
+                Err(IdentityError::new(path, why))
+            }
+        }
+    }
+
+    /// The certificates of a text in PEM: at least one.
+    fn all(text: &str) -> Result<Vec<Self>, String> {
+        let read = |certificate: Result<CertificateDer<'static>, _>| match certificate {
+            Ok(der) => X509Certificate::from_der(&der)
+                .map(|_| Self(der.clone()))
+                .map_err(|e| e.to_string()),
+            Err(error) => Err(rustls::pki_types::pem::Error::to_string(&error)),
+        };
+        let all = CertificateDer::pem_slice_iter(text.as_bytes()).map(read);
+        let all = all.collect::<Result<Vec<_>, _>>();
+        let all = all.map_err(|e| format!("its certificate is damaged: {e}"))?;
+        match all.is_empty() {
+            true => Err("it has no certificate; `weir keys NAME` makes one".to_owned()),
+            false => Ok(all),
+        }
+    }
+
+    /// The end of its validity, in seconds since 1970.
+    fn ends(&self) -> i64 {
+        let read = X509Certificate::from_der(&self.0);
+        read.map_or(i64::MAX, |(_, certificate)| {
+            certificate.validity().not_after.timestamp()
+        })
+    }
+
+    /// Its fingerprint.
+    pub fn fingerprint(&self) -> Fingerprint {
+        fingerprint(&self.0)
+    }
+
+    pub(super) fn der(&self) -> &CertificateDer<'static> {
+        &self.0
+    }
+}
+
+pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    Fingerprint(bytes)
+}
+
+/// Our certificate and its key. They can be replaced while listeners and links use them: each handshake shows those of
+/// its time.
+pub struct Identity(Mutex<Arc<Pair>>);
+
+/// A certificate and its key.
+struct Pair {
+    certificate: Certificate,
+    key: PrivateKeyDer<'static>,
+    /// Both, ready to sign.
+    certified: Arc<CertifiedKey>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.fingerprint())
+    }
+}
+
+impl Identity {
+    /// Reads two PEM files. Nobody but the owner and the group of the key's file may read it.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
+        let mode = std::fs::metadata(key).map_err(|e| IdentityError::new(key, e))?;
+        if mode.permissions().mode() & 0o007 != 0 {
+            let why = format!("everybody may use this key: chmod 600 {}", key.display());
+            return Err(IdentityError::new(key, why));
+        }
+        let (certificate, text) = (Certificate::read(certificate)?, text(key)?);
+        Self::of(certificate, &text).map_err(|why| IdentityError::new(key, why))
+    }
+
+    /// A certificate, and its key in PEM.
+    pub fn of(certificate: Certificate, key: &str) -> Result<Self, String> {
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|e| format!("it has no private key in PEM: {e}"))?;
+        // Finds a key that belongs to another certificate now, not at the first handshake.
+        let certified = super::tls::certified(&certificate, &key)
+            .map_err(|e| format!("it is not the key of this certificate: {e}"))?;
+        let pair = Pair {
+            certificate,
+            key,
+            certified: Arc::new(certified),
+        };
+        Ok(Self(Mutex::new(Arc::new(pair))))
+    }
+
+    /// Takes over another certificate and its key, for handshakes from now on. Returns whether the certificate differs.
+    pub fn replace(&self, new: &Self) -> bool {
+        let new = new.pair();
+        let old = std::mem::replace(&mut *lock(&self.0), Arc::clone(&new));
+        old.certificate != new.certificate
+    }
+
+    fn pair(&self) -> Arc<Pair> {
+        Arc::clone(&lock(&self.0))
+    }
+
+    /// The certificate to show now, and its key.
+    pub(super) fn certified(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.pair().certified)
+    }
+
+    /// Fingerprint of the certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.pair().certificate.fingerprint()
+    }
+
+    /// A secret for the use that the label names: the same whenever the key is.
+    pub(super) fn derived(&self, label: &[u8]) -> [u8; 32] {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.pair().key.secret_der());
+        let mut secret = [0; 32];
+        secret.copy_from_slice(hmac::sign(&key, label).as_ref());
+        secret
+    }
+}
+
+/// Why a certificate or a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+pub struct IdentityError {
+    path: String,
+    why: String,
+}
+
+impl IdentityError {
+    fn new(path: &Path, why: impl fmt::Display) -> Self {
+        Self {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<String, IdentityError> {
+    read_text(path, FILE_BYTES_MAX).map_err(|e| IdentityError::new(path, e))
+}
+
+/// The certificates of the peers, each with the ID of its owner. They can be replaced while listeners use them.
+#[derive(Debug, Default)]
+pub struct Pins(Mutex<Owners>);
+
+/// The owner of each certificate, and the end of its validity in seconds since 1970.
+type Owners = BTreeMap<Fingerprint, (Id, i64)>;
+
+/// The peers whose certificates a replacement has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// All of them.
+    pub changed: BTreeSet<Id>,
+    /// Those that have kept no certificate: what they have proved does not count any more.
+    pub ended: BTreeSet<Id>,
+}
+
+/// Two peers have the same certificate.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{first} and {second} have the same certificate; each needs its own: `weir keys NAME` makes one"
+)]
+pub struct SharedCertificate {
+    /// A peer.
+    pub first: Id,
+    /// Another one.
+    pub second: Id,
+}
+
+impl Pins {
+    /// The certificates of these peers. A peer may have several.
+    pub fn new(
+        peers: impl IntoIterator<Item = (Id, Certificate)>,
+    ) -> Result<Self, SharedCertificate> {
+        let mut pins = BTreeMap::new();
+        for (id, certificate) in peers {
+            let pin = (id, certificate.ends());
+            if let Some((first, _)) = pins.insert(certificate.fingerprint(), pin)
+                && first != id
+            {
+                return Err(SharedCertificate { first, second: id });
+            }
+        }
+        Ok(Self(Mutex::new(pins)))
+    }
+
+    /// The owner of a certificate.
+    pub(super) fn owner(&self, certificate: &CertificateDer<'_>) -> Option<Id> {
+        let owners = lock(&self.0);
+        owners.get(&fingerprint(certificate)).map(|(id, _)| *id)
+    }
+
+    /// Takes over other certificates, for links that open from now on.
+    pub fn replace(&self, new: &Self) -> Replaced {
+        let new = lock(&new.0).clone();
+        let mut owners = lock(&self.0);
+        let pins = |owners: &Owners| owners.iter().map(|(pin, (id, _))| (*pin, *id)).collect();
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) = (pins(&owners), pins(&new));
+        *owners = new;
+        let kept: BTreeSet<_> = before.intersection(&after).map(|(_, id)| *id).collect();
+        let changed = before.symmetric_difference(&after).map(|(_, id)| *id);
+        let changed: BTreeSet<_> = changed.collect();
+        Replaced {
+            ended: changed.difference(&kept).copied().collect(),
+            changed,
+        }
+    }
+}
+
+/// How long a certificate is valid still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The peer that it belongs to; `None` for our own.
+    pub owner: Option<Id>,
+    /// Which certificate it is.
+    pub fingerprint: Fingerprint,
+    /// Whole days that are left; negative after its end.
+    pub days_left: i64,
+}
+
+impl Validity {
+    /// The same in seconds, for metrics.
+    pub fn left_s(&self) -> f64 {
+        self.days_left.saturating_mul(DAY_SECONDS) as f64
+    }
+}
+
+/// The validity of our own certificate and of those of the peers.
+pub fn validities(Pinned { identity, peers }: &Pinned) -> Vec<Validity> {
+    let now = unix_seconds();
+    let validity = |owner, fingerprint, ends: i64| Validity {
+        owner,
+        fingerprint,
+        days_left: ends.saturating_sub(now).div_euclid(DAY_SECONDS),
+    };
+    let own = identity.pair();
+    let own = validity(None, own.certificate.fingerprint(), own.certificate.ends());
+    let owners = lock(&peers.0);
+    let peers = owners
+        .iter()
+        .map(|(pin, (id, ends))| validity(Some(*id), *pin, *ends));
+    [own].into_iter().chain(peers).collect()
+}
+
+/// Seconds until the first of these certificates expires; `None` without certificates.
+pub fn left_s(pinned: &[Pinned]) -> Option<f64> {
+    let all = pinned.iter().flat_map(validities);
+    all.map(|validity| validity.left_s()).reduce(f64::min)
+}
+
+/// Warns of certificates that expire within [`WARN_DAYS`], or have expired: now, and every day.
+pub async fn warn_daily(pinned: Vec<Pinned>) {
+    let mut days = tokio::time::interval(Duration::from_secs(DAY_SECONDS.unsigned_abs()));
+    loop {
+        days.tick().await;
+        for warning in warnings(&pinned) {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// The certificates that expire within [`WARN_DAYS`], or have expired, each with the remedy.
+pub fn warnings(pinned: &[Pinned]) -> BTreeSet<String> {
+    let all = pinned.iter().flat_map(validities);
+    let ending = all.filter(|validity| validity.days_left < WARN_DAYS);
+    let warning = |Validity {
+                       owner,
+                       fingerprint,
+                       days_left,
+                   }: Validity| {
+        let whose = match owner {
+            None => "our certificate".to_owned(),
+            Some(id) => format!("the certificate of {id}"),
+        };
+        let when = match days_left {
+            ..0 => "has EXPIRED".to_owned(),
+            days => format!("expires in {days} days"),
+        };
+        format!(
+            "{whose} {when} (SHA-256 {fingerprint}): make a new one with `weir keys`, and replace it as docs/forces.md shows"
+        )
+    };
+    ending.map(warning).collect()
+}
+
+fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() as i64)
+}
+
+/// A new certificate and its key, as texts in PEM.
+#[derive(Clone)]
+pub struct NewIdentity {
+    /// The certificate. Peers need a copy.
+    pub certificate: String,
+    /// The key, which stays where it is.
+    pub key: String,
+    /// Fingerprint of the certificate.
+    pub fingerprint: Fingerprint,
+    /// The last day of its validity: `2027-11-26`.
+    pub valid_until: String,
+}
+
+impl fmt::Debug for NewIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewIdentity({})", self.fingerprint)
+    }
+}
+
+/// Makes a certificate that signs itself, and its key (ECDSA on the curve P-256). The name is for people only. It is valid
+/// for this number of days, and was a day ago: clocks differ.
+pub fn generate(name: &str, days: u32) -> Result<NewIdentity, String> {
+    let text = |e: rcgen::Error| e.to_string();
+    let key = rcgen::KeyPair::generate().map_err(text)?;
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    let kind = rcgen::DnType::CommonName;
+    params.distinguished_name.push(kind, name);
+    let at = |seconds: i64| {
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds.unsigned_abs())
+    };
+    let now = unix_seconds();
+    params.not_before = at(now - DAY_SECONDS);
+    params.not_after = at(now + i64::from(days) * DAY_SECONDS);
+    let valid_until = params.not_after.date().to_string();
+    let certificate = params.self_signed(&key).map_err(text)?;
+    Ok(NewIdentity {
+        fingerprint: fingerprint(certificate.der()),
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+        valid_until,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(name: &str) -> (Certificate, NewIdentity) {
+        let new = generate(name, 365).unwrap();
+        (Certificate::from_pem(&new.certificate).unwrap(), new)
+    }
+
+    #[test]
+    fn a_certificate_belongs_to_one_id() {
+        let ((one, _), (two, _)) = (new("one"), new("two"));
+        let pins = Pins::new([(Id(1), one.clone()), (Id(2), two.clone())]).unwrap();
+        assert_eq!(pins.owner(one.der()), Some(Id(1)));
+        assert_eq!(pins.owner(new("one").0.der()), None); // the name does not count
+        let shared = Pins::new([(Id(1), one.clone()), (Id(2), one)]).unwrap_err();
+        assert_eq!((shared.first, shared.second), (Id(1), Id(2)));
+    }
+
+    #[test]
+    fn an_id_may_have_two_certificates_while_one_replaces_the_other() {
+        let [(old, _), (new, _), (other, _)] = ["old", "new", "other"].map(new);
+        let pins = |pins: &[&Certificate]| {
+            Pins::new(pins.iter().map(|pin| (Id(1), (*pin).clone()))).unwrap()
+        };
+        let (running, one) = (pins(&[&old]), BTreeSet::from([Id(1)]));
+        let kept = Replaced {
+            changed: one.clone(),
+            ended: BTreeSet::new(),
+        };
+        assert_eq!(running.replace(&pins(&[&old, &new])), kept);
+        assert_eq!(running.owner(new.der()), Some(Id(1)));
+        assert_eq!(running.replace(&pins(&[&new])), kept);
+        assert_eq!(running.owner(old.der()), None);
+        assert_eq!(running.replace(&pins(&[&new])), Replaced::default());
+        let ended = Replaced {
+            changed: one.clone(),
+            ended: one,
+        };
+        assert_eq!(running.replace(&pins(&[&other])), ended);
+        assert_eq!(running.replace(&pins(&[])), ended);
+        assert_eq!(running.replace(&pins(&[&old])), ended);
+    }
+
+    #[test]
+    fn the_days_that_are_left_are_counted() {
+        let made = |days| generate("a", days).unwrap();
+        let [own, peer] = [made(10), made(0)];
+        let certificate = |made: &NewIdentity| Certificate::from_pem(&made.certificate).unwrap();
+        let pinned = Pinned {
+            identity: Arc::new(Identity::of(certificate(&own), &own.key).unwrap()),
+            peers: Arc::new(Pins::new([(Id(7), certificate(&peer))]).unwrap()),
+        };
+        let left = validities(&pinned);
+        let left: Vec<_> = left.iter().map(|v| (v.owner, v.days_left)).collect();
+        assert!(
+            [9, 10].contains(&left[0].1) && left[0].0.is_none(),
+            "{left:?}"
+        );
+        assert!(
+            [0, -1].contains(&left[1].1) && left[1].0 == Some(Id(7)),
+            "{left:?}"
+        );
+        let later = made(20);
+        let later = Identity::of(certificate(&later), &later.key).unwrap();
+        let identity = &pinned.identity;
+        assert_eq!(warnings(&[pinned.clone(), pinned.clone()]).len(), 2);
+        assert!(identity.replace(&later));
+        assert!(!identity.replace(&later));
+        assert_eq!(identity.fingerprint(), later.fingerprint());
+    }
+
+    #[test]
+    fn a_key_must_belong_to_its_certificate() {
+        let ((one, made), (_, other)) = (new("one"), new("two"));
+        assert_eq!(one.fingerprint(), made.fingerprint);
+        assert!(Identity::of(one.clone(), &made.key).is_ok());
+        let error = Identity::of(one.clone(), &other.key).unwrap_err();
+        assert!(error.contains("not the key"), "{error}");
+        assert!(Identity::of(one, "no key").is_err());
+        let both = made.certificate.clone() + &other.certificate;
+        assert!(
+            Certificate::from_pem(&both)
+                .unwrap_err()
+                .contains("several")
+        );
+        assert!(
+            Certificate::from_pem(&made.key)
+                .unwrap_err()
+                .contains("weir keys")
+        );
+    }
+
+    #[test]
+    fn a_key_that_everybody_may_read_is_refused() {
+        let folder = std::env::temp_dir().join(format!("weir-identity-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (certificate, key) = (folder.join("a.crt"), folder.join("a.key"));
+        let made = new("a").1;
+        std::fs::write(&certificate, made.certificate).unwrap();
+        std::fs::write(&key, made.key).unwrap();
+        let mode = |mode| std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
+        mode(0o644);
+        let error = Identity::read(&certificate, &key).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+        mode(0o600);
+        assert!(Identity::read(&certificate, &key).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! A flood of redirects of ten times the channel does not drown control messages.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "tml/flood.rs"]
+mod flood;
+mod tml;
+
+use std::time::Duration;
+
+use weir_forces_live::tml::{Channel, Schedule};
+
+use tml::CASES;
+
+const TIME: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn control_messages_survive_a_flood() {
+    for case in CASES {
+        for schedule in [Schedule::Dppbrb, Schedule::Priorities] {
+            let outcome = flood::flood(*case, schedule, TIME).await;
+            let (share, delay) = (outcome.share(), outcome.delay(0.99));
+            assert!(
+                share >= 0.99,
+                "{case:?} {schedule:?}: {share:.3}, {delay:?}"
+            );
+            assert_eq!(outcome.dropped(Channel::Control), 0);
+            assert!(outcome.dropped(Channel::Redirect) > 10_000);
+            // The rest of the channel is theirs.
+            assert!(outcome.redirects > 100, "{}", outcome.redirects);
+        }
+    }
+}
+
+/// Without a discipline that knows the two channels, credit still saves control messages from loss. But they wait behind
+/// the flood: a full queue of 100 messages takes 80 ms.
+#[tokio::test]
+async fn one_queue_for_both_delays_them() {
+    for case in CASES {
+        let outcome = flood::flood(*case, Schedule::DropTail, TIME).await;
+        let delay = outcome.delay(0.5);
+        assert!(delay > Duration::from_millis(40), "{case:?}: {delay:?}");
+        assert_eq!(outcome.dropped(Channel::Control), 0);
+    }
+}

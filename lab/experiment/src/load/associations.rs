@@ -1,0 +1,274 @@
+//! Tests with real associations: a flood of redirected packets, and many FEs on one CE.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_base::{Rate, Span};
+use weir_forces_live::tml::{Schedule, Transport};
+
+use super::fetml::Cetml;
+use super::lines::Line;
+use super::part::Part;
+use super::sessions::{CeReport, Channel, write_keys};
+use super::{ce, fe};
+use crate::error::Error;
+use crate::folder::Folder;
+
+/// A process must answer within this time; associating a thousand FEs takes a while.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Messages that are on their way at the end arrive within this time.
+const DRAIN: Duration = Duration::from_secs(1);
+/// The CE asks for a heartbeat every second.
+const DEAD: Span = Span::from_secs(3);
+
+/// A group of FEs that are one process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    /// FEs.
+    pub(super) fes: u32,
+    /// Events of each in a second, and their length.
+    pub(super) per_s: f64,
+    pub(super) bytes: u32,
+    /// Redirected packets of each in a second.
+    pub(super) packets_per_s: f64,
+    /// Rate of the channel of each.
+    pub(super) rate: Option<Rate>,
+}
+
+/// The result of a test with associations.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// From the start of the FEs' processes until all FEs were associated.
+    pub(super) associate_s: f64,
+    /// Events and redirected packets that the FEs made.
+    pub(super) sent: [u64; 2],
+    /// The CE before the first FE, when all were associated, and at the end.
+    pub(super) ce: [CeReport; 3],
+}
+
+impl Shown {
+    /// Events that did not arrive at the CE.
+    pub(super) fn events_lost(&self) -> u64 {
+        self.sent[0].saturating_sub(self.ce[2].events)
+    }
+
+    /// Heartbeats that were not answered.
+    pub(super) fn heartbeats_lost(&self) -> u64 {
+        let [sent, answered] = self.ce[2].heartbeats;
+        sent.saturating_sub(answered)
+    }
+
+    /// Processor time of the CE from the moment when all FEs were associated.
+    pub(super) fn busy_s(&self) -> f64 {
+        let [_, before, after] = self.ce.each_ref().map(|ce| {
+            let threads = ce.threads.iter();
+            threads.map(|thread| thread.busy_s).sum::<f64>()
+        });
+        after - before
+    }
+}
+
+/// Runs a CE and groups of FEs, and lets the FEs send for this time.
+pub(super) fn run(
+    executable: &Path,
+    channel: &Channel,
+    groups: &[Group],
+    (duration, round_trips): (Span, u64),
+) -> Result<Shown, Error> {
+    let options = ce::Options {
+        fes: groups.iter().map(|group| group.fes).sum(),
+        dead: DEAD,
+        round_trips,
+        channel: channel.clone(),
+    };
+    let mut server = Part::start(executable, &options.to_args())?;
+    let address = match server.next(ANSWER)? {
+        Line::Listening {
+            control,
+            redirect_port,
+        } => Cetml {
+            control,
+            redirect_port,
+        },
+        line => return Err(server.failed(&format!("said {line:?}"))),
+    };
+    let alone = report(&mut server)?;
+    let began = Instant::now();
+    let mut first = 1;
+    let mut parts = Vec::new();
+    for group in groups {
+        let options = fe::Options {
+            ce: address,
+            first,
+            fes: group.fes,
+            per_s: group.per_s,
+            bytes: group.bytes,
+            packets_per_s: group.packets_per_s,
+            rate: group.rate,
+            schedule: Schedule::default(),
+            duration,
+            dead: DEAD,
+            channel: channel.clone(),
+        };
+        first += group.fes;
+        parts.push(Part::start(executable, &options.to_args())?);
+    }
+    for part in &mut parts {
+        match part.next(ANSWER)? {
+            Line::Connected => {}
+            line => return Err(part.failed(&format!("said {line:?}"))),
+        }
+    }
+    let associate_s = began.elapsed().as_secs_f64();
+    let associated = report(&mut server)?;
+    parts.iter_mut().try_for_each(Part::ask)?;
+    let mut sent = [0, 0];
+    for part in &mut parts {
+        match part.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
+            Line::Sent { events, packets } => sent = [sent[0] + events, sent[1] + packets],
+            line => return Err(part.failed(&format!("said {line:?}"))),
+        }
+    }
+    std::thread::sleep(DRAIN);
+    Ok(Shown {
+        associate_s,
+        sent,
+        ce: [alone, associated, settled(&mut server)?],
+    })
+}
+
+/// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the one that there is.
+fn settled(server: &mut Part) -> Result<CeReport, Error> {
+    let until = Instant::now() + DRAIN;
+    loop {
+        let report = report(server)?;
+        let [sent, answered] = report.heartbeats;
+        if sent == answered || Instant::now() >= until {
+            return Ok(report);
+        }
+        std::thread::sleep(DRAIN / 50);
+    }
+}
+
+fn report(server: &mut Part) -> Result<CeReport, Error> {
+    server.ask()?;
+    match server.next(ANSWER)? {
+        Line::Sessions(report) => Ok(report),
+        line => Err(server.failed(&format!("said {line:?}"))),
+    }
+}
+
+/// Options of [`bench`].
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// FEs on one CE.
+    pub fes: u32,
+    /// For how long each sends ten events a second.
+    pub duration: Span,
+    /// Configs whose round trips are timed.
+    pub round_trips: u64,
+    /// The transports.
+    pub transports: Vec<Transport>,
+}
+
+/// Many FEs on one CE, over one transport.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The transport.
+    pub transport: &'static str,
+    /// FEs.
+    pub fes: u32,
+    /// Until all were associated.
+    pub associate_s: f64,
+    /// Associations at the end, and those that ended before.
+    pub associations: u64,
+    /// Associations that ended.
+    pub associations_lost: u64,
+    /// Events that were sent.
+    pub events: u64,
+    /// Events that did not arrive.
+    pub events_lost: u64,
+    /// Heartbeats that the CE sent.
+    pub heartbeats: u64,
+    /// Heartbeats that were not answered.
+    pub heartbeats_lost: u64,
+    /// 99th percentile of the time from making an event to its arrival.
+    pub event_ms_p99: f64,
+    /// Resident memory of the CE for each FE.
+    pub memory_per_fe_bytes: u64,
+    /// Processors that the CE used.
+    pub processors: f64,
+    /// Round trip of a Config with one FE alone: median.
+    pub round_trip_us_p50: f64,
+    /// Round trip of a Config with one FE alone: 99th percentile.
+    pub round_trip_us_p99: f64,
+}
+
+/// Events of each FE in a second, and their length.
+const PER_S: f64 = 10.0;
+const BYTES: u32 = 100;
+/// Processes of FEs.
+const GROUPS: u32 = 2;
+
+/// Many FEs on one CE, with certificates, over each transport.
+pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
+    let executable = std::env::current_exe();
+    let executable = executable.map_err(Error::io("cannot find the own executable"))?;
+    let folder = Folder::new().map_err(Error::io("cannot make a private folder"))?;
+    let written = write_keys(folder.path(), options.fes);
+    written.map_err(Error::io("cannot write certificates"))?;
+    let transports = options.transports.iter();
+    let rows = transports.map(|transport| bench_one(&executable, *transport, &folder, options));
+    rows.collect()
+}
+
+fn bench_one(
+    executable: &Path,
+    transport: Transport,
+    folder: &Folder,
+    options: &Bench,
+) -> Result<Row, Error> {
+    let has_keys = matches!(transport, Transport::Quic | Transport::TcpUdp);
+    let channel = Channel {
+        transport,
+        keys: has_keys.then(|| folder.path().to_owned()),
+    };
+    let group = |fes, per_s| Group {
+        fes,
+        per_s,
+        bytes: BYTES,
+        packets_per_s: 0.0,
+        rate: None,
+    };
+    let alone = run(
+        executable,
+        &channel,
+        &[group(1, 0.0)],
+        (Span::from_secs(2), options.round_trips),
+    )?;
+    let groups = (0..GROUPS).map(|n| (options.fes + n) / GROUPS);
+    let groups: Vec<Group> = groups
+        .filter(|fes| *fes > 0)
+        .map(|fes| group(fes, PER_S))
+        .collect();
+    let many = run(executable, &channel, &groups, (options.duration, 0))?;
+    let [before, associated, end] = &many.ce;
+    let memory = associated.memory_bytes.saturating_sub(before.memory_bytes);
+    Ok(Row {
+        transport: transport.word(),
+        fes: options.fes,
+        associate_s: many.associate_s,
+        associations: end.associated,
+        associations_lost: end.lost,
+        events: many.sent[0],
+        events_lost: many.events_lost(),
+        heartbeats: end.heartbeats[0],
+        heartbeats_lost: many.heartbeats_lost(),
+        event_ms_p99: end.delay_ms[1],
+        memory_per_fe_bytes: memory / u64::from(options.fes),
+        processors: many.busy_s() / (options.duration.as_secs_f64() + DRAIN.as_secs_f64()),
+        round_trip_us_p50: alone.ce[2].round_trip_us[0],
+        round_trip_us_p99: alone.ce[2].round_trip_us[1],
+    })
+}

@@ -1,0 +1,348 @@
+//! `weir traffic load ce`: a CE with real sessions. It counts the events of its FEs, and configures one of them.
+//!
+//! ```text
+//!   link 1 --+
+//!   link 2 --+--> inputs (bounded) --> session::ce::Ce --> links
+//!   link n --+
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::time;
+use weir_base::{Instant, Span};
+use weir_forces_live::tml::{Common, Link, Local, Outgoing, Sent};
+use weir_live::clock::{self, go_first};
+use weir_live::namespace::raise_file_limit;
+use weir_live::thread_times;
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::ce::{Ce, Event, LinkId, Manner, Params};
+use weir_protocol::wire::Id;
+use weir_protocol::wire::header::{Ack, Execution};
+
+use super::lines::{Line, requests, say};
+use super::message;
+use super::plan::FES_MAX;
+use super::sessions::{CeReport, Channel, memory_bytes};
+use crate::statistics::percentile;
+
+/// Inputs from all links that may wait.
+const INPUTS_MAX: usize = 256;
+/// Delays that are kept; later ones replace none.
+const DELAYS_MAX: usize = 4_000_000;
+/// A Config must be answered within this time.
+const ANSWER_MAX: Span = Span::from_secs(5);
+
+/// Options of a CE.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Options {
+    /// FEs that it knows, with the IDs from 1.
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=FES_MAX as i64))]
+    pub fes: u32,
+    /// An FE gives the CE up after this time without a message; the CE sends a heartbeat in a third of it.
+    #[arg(long, default_value = "3 s")]
+    pub dead: Span,
+    /// When all FEs are associated, send the first one this number of Configs, one after the other.
+    #[arg(long, default_value = "0")]
+    pub round_trips: u64,
+    /// Transport and certificates.
+    #[command(flatten)]
+    pub channel: Channel,
+}
+
+impl Options {
+    /// As arguments of `weir traffic`.
+    pub(super) fn to_args(&self) -> Vec<String> {
+        let mut args = vec![
+            "load".to_owned(),
+            "ce".to_owned(),
+            format!("--fes={}", self.fes),
+            format!("--dead={}", self.dead),
+            format!("--round-trips={}", self.round_trips),
+        ];
+        args.extend(self.channel.to_args());
+        args
+    }
+}
+
+/// The heartbeats of a load test: the CE asks, the FE answers.
+pub(super) fn heartbeats(dead: Span) -> Heartbeats {
+    Heartbeats {
+        ce_sends: true,
+        ce_dead: dead,
+        ..Heartbeats::default()
+    }
+}
+
+/// Serves until standard input ends.
+pub fn run(options: &Options) -> io::Result<()> {
+    raise_file_limit(u64::from(FES_MAX) + 64)?;
+    let _ = go_first(); // without the right to do so, other programs disturb the test
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(options))
+}
+
+/// The inputs of a link for the session.
+enum Input {
+    Message(Vec<u8>),
+    Writable,
+    Ended,
+}
+
+type Inputs = mpsc::Sender<(LinkId, Input)>;
+
+async fn serve(options: &Options) -> io::Result<()> {
+    let local = Local {
+        address: ([127, 0, 0, 1], 0).into(),
+        redirect_port: Some(0),
+        links_max: FES_MAX as usize,
+        handshakes_max: FES_MAX as usize,
+        common: Common {
+            security: options.channel.of_ce(options.fes)?,
+            ..Common::default()
+        },
+    };
+    let listening = options.channel.transport.tml().listen(&local);
+    let mut listener = listening.await.map_err(io::Error::other)?;
+    say(&Line::Listening {
+        control: listener.address(),
+        redirect_port: listener.redirect_port(),
+    })?;
+    let (inputs, mut input) = mpsc::channel(INPUTS_MAX);
+    let mut server = Server::new(options, inputs)?;
+    let mut requests = requests()?;
+    loop {
+        let wait = server.ce.poll_timeout().map(|at| at.since(clock::now()));
+        let wait = wait.map(|span| time::Duration::from_nanos(span.as_nanos()));
+        tokio::select! {
+            request = requests.recv() => match request {
+                Some(()) => say(&Line::Sessions(server.report()?))?,
+                None => return Ok(()),
+            },
+            link = listener.accept() => match link {
+                Some(link) => server.open(link),
+                None => return Err(io::Error::other("the listening socket has failed")),
+            },
+            Some((link, input)) = input.recv() => server.take(link, input),
+            () = time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
+                server.ce.handle_timeout(clock::now());
+            }
+        }
+        server.drive();
+    }
+}
+
+/// An open link.
+struct Open {
+    outgoing: Arc<Outgoing>,
+    /// A message that the session gave although there was no credit.
+    held: VecDeque<Vec<u8>>,
+}
+
+struct Server {
+    ce: Ce,
+    inputs: Inputs,
+    links: BTreeMap<LinkId, Open>,
+    next: u64,
+    fes: u32,
+    report: CeReport,
+    /// Number of the last event of each FE.
+    numbers: BTreeMap<Id, u32>,
+    delays_us: Vec<u32>,
+    /// Configs that are still to be sent, when the last one was, and the times that the others took.
+    to_configure: u64,
+    configured: Instant,
+    round_trips_us: Vec<f64>,
+}
+
+impl Server {
+    fn new(options: &Options, inputs: Inputs) -> io::Result<Self> {
+        let params = Params {
+            id: message::CE,
+            assigns: None,
+            heartbeats: heartbeats(options.dead),
+            setup_max: Span::from_secs(20),
+            links_max: FES_MAX as usize,
+            window: 16,
+            requests_max: 64,
+            queue_bytes_max: 1 << 20,
+        };
+        Ok(Self {
+            ce: Ce::new(params).map_err(io::Error::other)?,
+            inputs,
+            links: BTreeMap::new(),
+            next: 0,
+            fes: options.fes,
+            report: CeReport::default(),
+            numbers: BTreeMap::new(),
+            delays_us: Vec::new(),
+            to_configure: options.round_trips,
+            configured: Instant::ZERO,
+            round_trips_us: Vec::new(),
+        })
+    }
+
+    fn open(&mut self, link: Link) {
+        self.next += 1;
+        let id = LinkId(self.next);
+        if !self.ce.handle_connected(clock::now(), id, link.proved) {
+            return; // too many: it closes
+        }
+        let (inputs, mut incoming) = (self.inputs.clone(), link.incoming);
+        tokio::spawn(async move {
+            while let Some(message) = incoming.recv().await {
+                if inputs.send((id, Input::Message(message))).await.is_err() {
+                    return;
+                }
+            }
+            let _ = inputs.send((id, Input::Ended)).await;
+        });
+        let open = Open {
+            outgoing: Arc::new(link.outgoing),
+            held: VecDeque::new(),
+        };
+        self.links.insert(id, open);
+    }
+
+    fn take(&mut self, link: LinkId, input: Input) {
+        let now = clock::now();
+        match input {
+            Input::Message(bytes) => self.ce.handle_message(now, link, &bytes),
+            Input::Ended => {
+                self.links.remove(&link);
+                self.ce.handle_disconnected(now, link);
+            }
+            Input::Writable => {
+                let held = self
+                    .links
+                    .get_mut(&link)
+                    .map(|open| std::mem::take(&mut open.held));
+                self.ce.handle_writable(link, true);
+                let held = held.into_iter().flatten();
+                held.for_each(|message| self.send(link, message));
+            }
+        }
+    }
+
+    /// Carries out everything that the session wants.
+    fn drive(&mut self) {
+        loop {
+            while let Some(transmit) = self.ce.poll_transmit(clock::now()) {
+                self.send(transmit.link, transmit.message);
+            }
+            let Some(event) = self.ce.poll_event() else {
+                return;
+            };
+            self.heed(event);
+        }
+    }
+
+    fn send(&mut self, link: LinkId, message: Vec<u8>) {
+        let Some(open) = self.links.get_mut(&link) else {
+            return;
+        };
+        if let Sent::NoRoom(message) = open.outgoing.send(message) {
+            open.held.push_back(message);
+        }
+        if !open.outgoing.has_room() {
+            self.ce.handle_writable(link, false);
+            let (inputs, outgoing) = (self.inputs.clone(), open.outgoing.clone());
+            tokio::spawn(async move {
+                outgoing.writable().await;
+                drop(outgoing);
+                let _ = inputs.send((link, Input::Writable)).await;
+            });
+        }
+    }
+
+    fn heed(&mut self, event: Event) {
+        match event {
+            Event::Associated { fe, .. } => {
+                self.numbers.remove(&fe);
+                if self.ce.fes().count() == self.fes as usize {
+                    self.configure();
+                }
+            }
+            Event::Lost(..) => self.report.lost += 1,
+            Event::Close(link) => drop(self.links.remove(&link)),
+            Event::Notified(fe, event) => self.count(fe, message::reported(&event)),
+            Event::Redirected(_, packets) => {
+                self.report.packets += packets.redirects().len() as u64;
+            }
+            Event::Response { .. } => {
+                let took = clock::now().since(self.configured).as_nanos();
+                self.round_trips_us.push(took as f64 / 1e3);
+                self.configure();
+            }
+            Event::Unanswered(..) | Event::Ended(..) => {}
+        }
+    }
+
+    /// Sends the next Config, if there is one.
+    fn configure(&mut self) {
+        if self.to_configure == 0 {
+            return;
+        }
+        self.to_configure -= 1;
+        let now = clock::now();
+        let manner = Manner {
+            execution: Execution::AllOrNone,
+            ack: Ack::Always,
+            deadline: now + ANSWER_MAX,
+        };
+        self.configured = now;
+        if let Ok(config) = message::change() {
+            let _ = self.ce.configure(now, Id(1), config, manner); // a lost FE is counted elsewhere
+        }
+    }
+
+    /// Counts an event: its number, and when it was made.
+    fn count(&mut self, fe: Id, value: Option<Vec<u8>>) {
+        self.report.events += 1;
+        let value = value.unwrap_or_default();
+        let Some((number, rest)) = value.split_first_chunk() else {
+            return;
+        };
+        let number = u32::from_be_bytes(*number);
+        let last = self.numbers.insert(fe, number);
+        let expected = last.map_or(0, |last| last.wrapping_add(1));
+        self.report.missing += u64::from(number.wrapping_sub(expected));
+        if let Some(made) = rest.first_chunk() {
+            let made = u64::from_be_bytes(*made);
+            let delay_us = clock::now().as_nanos().saturating_sub(made) / 1000;
+            if self.delays_us.len() < DELAYS_MAX {
+                self.delays_us
+                    .push(delay_us.min(u64::from(u32::MAX)) as u32);
+            }
+        }
+    }
+
+    fn report(&mut self) -> io::Result<CeReport> {
+        let fes: Vec<Id> = self.ce.fes().map(|(fe, _)| fe).collect();
+        let of_fes = fes.iter().filter_map(|fe| self.ce.statistics(*fe));
+        let heartbeats = of_fes.fold([0, 0], |[sent, received], fe| {
+            [sent + fe.heartbeats_sent, received + fe.heartbeats_received]
+        });
+        self.delays_us.sort_unstable();
+        self.round_trips_us.sort_by(f64::total_cmp);
+        let delays: Vec<f64> = self
+            .delays_us
+            .iter()
+            .map(|us| f64::from(*us) / 1e3)
+            .collect();
+        let of = |values: &[f64], share| percentile(values, share).unwrap_or(0.0);
+        Ok(CeReport {
+            associated: fes.len() as u64,
+            heartbeats,
+            delay_ms: [0.5, 0.99, 1.0].map(|share| of(&delays, share)),
+            round_trip_us: [0.5, 0.99].map(|share| of(&self.round_trips_us, share)),
+            round_trips: self.round_trips_us.len() as u64,
+            memory_bytes: memory_bytes(),
+            threads: thread_times::read()?,
+            ..self.report.clone()
+        })
+    }
+}

@@ -1,0 +1,441 @@
+//! Runs the points of a load test: starts the processes, waits for their reports, computes metrics.
+//!
+//! | metric | meaning |
+//! |---|---|
+//! | `offered_per_s`, `delivered_per_s` | events of all FEs, and those that were answered within a second of the end |
+//! | `loss_ratio` | share of the offered events that were not |
+//! | `delay_ms_mean`, `_p50`, `_p99` | from handing an event to the transport to its answer |
+//! | `growth_ratio` | growth of the number of events on their way in half of the time, by the offered events |
+//! | `busy_s`, `busy_ratio` | processor time of the CE, by itself and divided by the time until the last answer |
+//! | `busy_us_per_event` | the same for each answered event |
+//! | `wait_us_per_event` | time for which the CE's threads were ready but had no processor |
+//! | `setup_s` | processor time of the CE until all FEs had their links, its start included |
+//! | `total_s` | processor time of the CE from its start to the end |
+//! | `redirected_per_s`, `redirected_mbps` | redirected packets that arrived at the CE, and their payload |
+//! | `associations`, `associations_lost` | associations at the end of a flood, and those that ended before |
+//! | `heartbeats`, `heartbeats_lost` | heartbeats of the CE, and those that were not answered |
+//! | `control_delivered_ratio`, `redirect_delivered_ratio` | share of the events and packets that arrived |
+//! | `event_ms_p99`, `event_ms_max` | from making an event to its arrival at the CE's session |
+//! | `capacity_fes`, `capacity_per_s` | the most FEs, or the greatest rate of each FE, without loss |
+//! | `others_ratio` | share of the machine's processors that other programs used meanwhile |
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_base::{Rate, Span};
+use weir_forces_live::tml::Transport;
+
+use super::associations::{self, Group};
+use super::fetml::{Cetml, PATIENCE};
+use super::lines::Line;
+use super::part::Part;
+use super::plan::{Form, Load, Measures, Point};
+use super::sessions::Channel;
+use super::tally::FeReport;
+use super::{cetml, fetml};
+use crate::cpu::Others;
+use crate::error::Error;
+use crate::options::RunOptions;
+use crate::progress::Progress;
+use crate::results::{OneRun, PointResult};
+
+/// A process must answer within this time.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Without loss: at most this share is lost.
+const LOSS_MAX: f64 = 0.001;
+/// Without a queue that grows: in half of the time it grows by at most this share of the offered events.
+const GROWTH_MAX: f64 = 0.005;
+/// The greatest rate without loss is searched down to this part of the greatest that is tried, in steps of this ratio.
+const SEARCH_DOWN: f64 = 16.0;
+const SEARCH_STEP: f64 = 1.04;
+/// The rate at which one thread loses nothing, in the unit of a load with `unit`: the paper's first loss.
+const UNIT_PER_S: f64 = 400.0;
+
+/// The rate that equation 13 leaves a busy FE, B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
+const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
+
+/// The metrics of a run.
+type Metrics = BTreeMap<String, f64>;
+
+/// Runs load tests.
+#[derive(Debug)]
+pub struct Runner<'a> {
+    options: &'a RunOptions,
+    executable: PathBuf,
+    progress: Progress,
+    /// Rates without loss of one thread with one FE, by length of an event and work.
+    units: BTreeMap<(u32, Span), f64>,
+    /// Number of single tests that were run.
+    pub tests: u64,
+}
+
+/// The load that one test offers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Offer {
+    form: Form,
+    fes: u32,
+    bytes: u32,
+    per_s: f64,
+    work: Span,
+    duration: Span,
+    redirect: bool,
+}
+
+/// The result of one test.
+#[derive(Debug)]
+struct Shown {
+    fes: FeReport,
+    /// The CE's counts when all FEs had their links, and at the end.
+    busy: [Busy; 2],
+    /// From the first event until the last answer was there, or was given up.
+    elapsed_s: f64,
+    /// For how long events were offered.
+    duration_s: f64,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner; the tests are processes of this executable, or of the one in `options`.
+    pub fn new(options: &'a RunOptions) -> Result<Self, Error> {
+        let executable = match &options.executable {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
+        };
+        Ok(Self {
+            options,
+            executable,
+            progress: Progress::new(options.progress),
+            units: BTreeMap::new(),
+            tests: 0,
+        })
+    }
+
+    /// Runs all points of a load, one after another. The runs of a point are spread over the whole time, so that a
+    /// disturbance of the machine does not hit one point only. A preview has one run of each.
+    pub fn run(&mut self, load: &Load, is_quick: bool) -> Result<Vec<PointResult>, Error> {
+        let mut points = load.points();
+        if is_quick {
+            points.iter_mut().for_each(Point::preview);
+        }
+        let empty = |point: &Point| PointResult {
+            variant: Some(point.form.to_string()),
+            set: point.place(),
+            ..PointResult::default()
+        };
+        let mut results: Vec<PointResult> = points.iter().map(empty).collect();
+        let runs = match is_quick {
+            true => 1,
+            false => load.runs,
+        };
+        for seed in 1..=runs {
+            for (place, (point, result)) in points.iter().zip(&mut results).enumerate() {
+                let at = format!("{} of {}, run {seed} of {runs}", place + 1, points.len());
+                self.progress.update(&format!("{}: point {at}", load.name));
+                let metrics = undisturbed(|| self.point(point))?;
+                result.runs.push(OneRun {
+                    seed,
+                    metrics,
+                    series: BTreeMap::new(),
+                    distributions: BTreeMap::new(),
+                    routers: serde_json::Map::new(),
+                    flows: Vec::new(),
+                    notes: Vec::new(),
+                    captures: Vec::new(),
+                });
+            }
+        }
+        self.progress.clear();
+        Ok(results)
+    }
+
+    fn point(&mut self, point: &Point) -> Result<Metrics, Error> {
+        let unit = match point.unit {
+            true => self.unit(point)? / UNIT_PER_S,
+            false => 1.0,
+        };
+        let offer = Offer {
+            form: point.form,
+            fes: point.fes,
+            bytes: point.bytes,
+            per_s: point.per_s * unit,
+            work: point.work,
+            duration: point.duration,
+            redirect: point.measures == Measures::Redirects,
+        };
+        match point.measures {
+            Measures::Loss | Measures::Redirects => Ok(self.test(offer)?.metrics()),
+            Measures::Flood => self.flood(point),
+            Measures::Fes => Ok(one("capacity_fes", f64::from(self.most_fes(offer)?))),
+            Measures::Rate => Ok(one("capacity_per_s", self.greatest_rate(offer)?)),
+        }
+    }
+
+    /// Five FEs with associations and a flood, as [`Measures::Flood`] describes it.
+    fn flood(&mut self, point: &Point) -> Result<Metrics, Error> {
+        self.tests += 1;
+        let of_5_mbps = 5e6 / 8.0 / f64::from(point.bytes);
+        let group = |fes, packets_per_s| Group {
+            fes,
+            per_s: of_5_mbps,
+            bytes: point.bytes,
+            packets_per_s,
+            rate: Some(CHANNEL_RATE),
+        };
+        let groups = [group(3, point.per_s), group(2, 5e6 / 8000.0)];
+        let channel = Channel {
+            transport: Transport::TcpUdp,
+            keys: None,
+        };
+        let shown = associations::run(&self.executable, &channel, &groups, (point.duration, 0))?;
+        let end = &shown.ce[2];
+        let [events, packets] = shown.sent.map(|n| n.max(1) as f64);
+        let numbers = [
+            ("associations", end.associated as f64),
+            ("associations_lost", end.lost as f64),
+            ("heartbeats", end.heartbeats[0] as f64),
+            ("heartbeats_lost", shown.heartbeats_lost() as f64),
+            ("control_delivered_ratio", end.events as f64 / events),
+            ("redirect_delivered_ratio", end.packets as f64 / packets),
+            ("event_ms_p99", end.delay_ms[1]),
+            ("event_ms_max", end.delay_ms[2]),
+        ];
+        let numbers = numbers.into_iter();
+        Ok(numbers
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect())
+    }
+
+    /// The rate without loss of one thread with one FE.
+    fn unit(&mut self, point: &Point) -> Result<f64, Error> {
+        let key = (point.bytes, point.work);
+        if let Some(unit) = self.units.get(&key) {
+            return Ok(*unit);
+        }
+        let offer = Offer {
+            form: Form::OneThread,
+            fes: 1,
+            bytes: point.bytes,
+            per_s: match point.work {
+                Span::ZERO => 200_000.0,
+                work => 1.1 / work.as_secs_f64(),
+            },
+            work: point.work,
+            duration: point.duration,
+            redirect: false,
+        };
+        let unit = self.greatest_rate(offer)?;
+        self.units.insert(key, unit);
+        Ok(unit)
+    }
+
+    /// The most FEs, up to those of the offer, that are served without loss; zero if not even one is.
+    fn most_fes(&mut self, offer: Offer) -> Result<u32, Error> {
+        let [mut good, mut bad] = [0, offer.fes + 1];
+        while bad - good > 1 {
+            let fes = good + (bad - good) / 2;
+            match self.is_served(Offer { fes, ..offer })? {
+                true => good = fes,
+                false => bad = fes,
+            }
+        }
+        Ok(good)
+    }
+
+    /// The greatest rate of each FE, up to that of the offer, without loss; zero if it is out of reach.
+    fn greatest_rate(&mut self, offer: Offer) -> Result<f64, Error> {
+        let lowest = offer.per_s / SEARCH_DOWN;
+        if !self.is_served(Offer {
+            per_s: lowest,
+            ..offer
+        })? {
+            return Ok(0.0);
+        }
+        let [mut good, mut bad] = [lowest, offer.per_s * SEARCH_STEP];
+        while bad / good > SEARCH_STEP {
+            let per_s = (good * bad).sqrt();
+            match self.is_served(Offer { per_s, ..offer })? {
+                true => good = per_s,
+                false => bad = per_s,
+            }
+        }
+        Ok(good)
+    }
+
+    /// Whether an offer is served without loss and without a queue that grows. A test that fails is repeated once: other
+    /// programs may have used the processors.
+    fn is_served(&mut self, offer: Offer) -> Result<bool, Error> {
+        for _ in 0..2 {
+            let report = self.test(offer)?.fes;
+            let growth = report.growth / report.offered.max(1) as f64;
+            if report.loss_ratio() <= LOSS_MAX && growth <= GROWTH_MAX {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// One test.
+    fn test(&mut self, offer: Offer) -> Result<Shown, Error> {
+        if self.options.interrupt.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        self.tests += 1;
+        let cetmls = match offer.form {
+            Form::Process => offer.fes,
+            Form::OneThread | Form::TwoThreads => 1,
+        };
+        let cetmls = (0..cetmls).map(|_| start_cetml(&self.executable, &offer));
+        let (mut cetmls, addresses): (Vec<Part>, Vec<Cetml>) =
+            cetmls.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let options = fetml::Options {
+            cetmls: addresses,
+            fes: offer.fes,
+            per_s: offer.per_s,
+            bytes: offer.bytes,
+            duration: offer.duration,
+            redirect: offer.redirect,
+        };
+        let mut fetml = Part::start(&self.executable, &options.to_args())?;
+        match fetml.next(ANSWER)? {
+            Line::Connected => {}
+            line => return Err(fetml.failed(&format!("said {line:?}"))),
+        }
+        let before = busy(&mut cetmls)?;
+        let began = Instant::now();
+        fetml.ask()?;
+        let duration = offer.duration + PATIENCE;
+        let fes = match fetml.next(Duration::from_nanos(duration.as_nanos()) + ANSWER)? {
+            Line::Delivered(report) => report,
+            line => return Err(fetml.failed(&format!("said {line:?}"))),
+        };
+        Ok(Shown {
+            fes,
+            elapsed_s: began.elapsed().as_secs_f64(),
+            busy: [before, busy(&mut cetmls)?],
+            duration_s: offer.duration.as_secs_f64(),
+        })
+    }
+}
+
+/// The share of the machine's processors that other programs, and the host of a virtual machine, used meanwhile. (The
+/// run-queue delay of the tested threads would not do: most of it is their own test's.)
+pub(crate) const OTHERS: &str = "others_ratio";
+/// A measurement is disturbed if others use more than this share.
+pub(crate) const BUSY_MAX: f64 = 0.05;
+/// A measurement that others disturb is made up to this number of times; the last one counts, and has the share.
+const ATTEMPTS: u32 = 3;
+
+/// Measures again if others used the processors.
+pub(crate) fn undisturbed(
+    mut measure: impl FnMut() -> Result<Metrics, Error>,
+) -> Result<Metrics, Error> {
+    let processors = thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    let mut attempt = 1;
+    loop {
+        let (before, began) = (Others::now(), Instant::now());
+        let mut metrics = measure()?;
+        let length = began.elapsed().as_secs_f64();
+        let others = Others::now().processors_of_programs(&before, length) / processors;
+        if others <= BUSY_MAX || attempt == ATTEMPTS {
+            metrics.insert(OTHERS.to_owned(), others);
+            return Ok(metrics);
+        }
+        attempt += 1;
+    }
+}
+
+fn one(name: &str, value: f64) -> Metrics {
+    BTreeMap::from([(name.to_owned(), value)])
+}
+
+/// Starts a CETML and waits until it listens.
+fn start_cetml(executable: &Path, offer: &Offer) -> Result<(Part, Cetml), Error> {
+    let options = cetml::Options {
+        send_apart: offer.form == Form::TwoThreads,
+        work: offer.work,
+    };
+    let mut part = Part::start(executable, &options.to_args())?;
+    match part.next(ANSWER)? {
+        Line::Listening {
+            control,
+            redirect_port,
+        } => Ok((
+            part,
+            Cetml {
+                control,
+                redirect_port,
+            },
+        )),
+        line => Err(part.failed(&format!("said {line:?}"))),
+    }
+}
+
+/// The counts of all CETMLs so far.
+#[derive(Debug, Default)]
+struct Busy {
+    /// Processor time.
+    busy_s: f64,
+    /// Time for which threads waited for a processor.
+    wait_s: f64,
+    /// Redirected packets, and their bytes.
+    redirected: [u64; 2],
+}
+
+fn busy(cetmls: &mut [Part]) -> Result<Busy, Error> {
+    let mut all = Busy::default();
+    for part in cetmls {
+        part.ask()?;
+        match part.next(ANSWER)? {
+            Line::Busy {
+                threads,
+                redirected,
+                ..
+            } => {
+                all.busy_s += threads.iter().map(|thread| thread.busy_s).sum::<f64>();
+                all.wait_s += threads.iter().map(|thread| thread.wait_s).sum::<f64>();
+                let [packets, bytes] = &mut all.redirected;
+                *packets += redirected[0];
+                *bytes += redirected[1];
+            }
+            line => return Err(part.failed(&format!("said {line:?}"))),
+        }
+    }
+    Ok(all)
+}
+
+impl Shown {
+    fn metrics(&self) -> Metrics {
+        let fes = &self.fes;
+        let [before, after] = &self.busy;
+        let busy_s = after.busy_s - before.busy_s;
+        let wait_s = after.wait_s - before.wait_s;
+        let [packets, packet_bytes] = after.redirected.map(|n| n as f64 / self.duration_s);
+        let each = |seconds: f64| seconds * 1e6 / fes.delivered.max(1) as f64;
+        let delays = [
+            ("delay_ms_mean", fes.delay_ms_mean),
+            ("delay_ms_p50", fes.delay_ms_p50),
+            ("delay_ms_p99", fes.delay_ms_p99),
+        ];
+        let numbers = [
+            ("offered_per_s", fes.offered as f64 / self.duration_s),
+            ("delivered_per_s", fes.delivered as f64 / self.duration_s),
+            ("loss_ratio", fes.loss_ratio()),
+            ("growth_ratio", fes.growth / fes.offered.max(1) as f64),
+            ("busy_s", busy_s),
+            ("busy_ratio", busy_s / self.elapsed_s),
+            ("busy_us_per_event", each(busy_s)),
+            ("wait_us_per_event", each(wait_s)),
+            ("setup_s", before.busy_s),
+            ("total_s", after.busy_s),
+            ("redirected_per_s", packets),
+            ("redirected_mbps", packet_bytes * 8.0 / 1e6),
+        ];
+        let delays = delays
+            .into_iter()
+            .filter_map(|(name, delay)| Some((name, delay?)));
+        let all = numbers.into_iter().chain(delays);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! Common parts of both sides of a load test with sessions: transports, certificates, reports.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weir_forces_live::tml::identity::{Certificate, Identity, Pins, generate};
+use weir_forces_live::tml::{Pinned, Security, Transport};
+use weir_live::thread_times::ThreadTimes;
+use weir_protocol::wire::Id;
+
+use super::message::CE;
+
+/// Without certificates, among processes of one load test on loopback.
+pub(super) const OPEN: Security = Security {
+    pinned: None,
+    insecure: true,
+};
+
+/// Where the CE's certificate and key are.
+const CE_NAME: &str = "ce";
+
+/// The transport and the certificates of both sides.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Channel {
+    /// The transport: quic, tcp_udp, sctp, sctp_udp.
+    #[arg(long, default_value = "tcp_udp", value_parser = transport)]
+    pub transport: Transport,
+    /// A folder with certificates and keys of the CE and of all FEs; without it the transport is open.
+    #[arg(long, value_name = "FOLDER")]
+    pub keys: Option<PathBuf>,
+}
+
+fn transport(word: &str) -> Result<Transport, String> {
+    let known = || format!("the transports are {}", Transport::WORDS.join(", "));
+    Transport::from_word(word).ok_or_else(known)
+}
+
+impl Channel {
+    /// As arguments of `weir traffic load`.
+    pub(super) fn to_args(&self) -> Vec<String> {
+        let mut args = vec![format!("--transport={}", self.transport.word())];
+        let keys = self.keys.iter().map(|keys| keys.display());
+        args.extend(keys.map(|keys| format!("--keys={keys}")));
+        args
+    }
+
+    /// The security of the CE, with FEs of these numbers.
+    pub(super) fn of_ce(&self, fes: u32) -> io::Result<Security> {
+        let peers = (1..=fes).map(|fe| (Id(fe), fe_name(fe)));
+        self.security(CE_NAME, peers.collect())
+    }
+
+    /// The security of an FE.
+    pub(super) fn of_fe(&self, fe: u32) -> io::Result<Security> {
+        self.security(&fe_name(fe), vec![(CE, CE_NAME.to_owned())])
+    }
+
+    fn security(&self, own: &str, peers: Vec<(Id, String)>) -> io::Result<Security> {
+        let Some(folder) = &self.keys else {
+            return Ok(OPEN);
+        };
+        let [certificate, key] = paths(folder, own);
+        let identity = Identity::read(&certificate, &key).map_err(io::Error::other)?;
+        let pins = peers.iter().map(|(id, name)| {
+            let [certificate, _] = paths(folder, name);
+            let certificate = Certificate::read(&certificate).map_err(io::Error::other)?;
+            Ok((*id, certificate))
+        });
+        let pins = pins.collect::<io::Result<Vec<_>>>()?;
+        let pinned = Pinned {
+            identity: Arc::new(identity),
+            peers: Arc::new(Pins::new(pins).map_err(io::Error::other)?),
+        };
+        Ok(Security {
+            pinned: Some(pinned),
+            insecure: false,
+        })
+    }
+}
+
+fn fe_name(fe: u32) -> String {
+    format!("fe-{fe}")
+}
+
+fn paths(folder: &Path, name: &str) -> [PathBuf; 2] {
+    ["crt", "key"].map(|end| folder.join(format!("{name}.{end}")))
+}
+
+/// Writes certificates and keys for a CE and for FEs with the numbers from 1 into a private folder.
+pub(super) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let names = (1..=fes).map(fe_name);
+    for name in names.chain([CE_NAME.to_owned()]) {
+        let new = generate(&name, 1).map_err(io::Error::other)?;
+        let [certificate, key] = paths(folder, &name);
+        std::fs::write(certificate, new.certificate)?;
+        std::fs::write(&key, new.key)?;
+        std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+/// The counts of a CE since it began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct CeReport {
+    /// FEs that are associated now.
+    pub(super) associated: u64,
+    /// Associations that ended.
+    pub(super) lost: u64,
+    /// Events that arrived.
+    pub(super) events: u64,
+    /// Events that are missing between two others.
+    pub(super) missing: u64,
+    /// Redirected packets that arrived.
+    pub(super) packets: u64,
+    /// Heartbeats sent to the FEs that are associated now, and their answers.
+    pub(super) heartbeats: [u64; 2],
+    /// Time from making an event to its arrival at the session: median, 99th percentile, maximum.
+    pub(super) delay_ms: [f64; 3],
+    /// Time from a Config to its answer, and how many there were: median, 99th percentile.
+    pub(super) round_trip_us: [f64; 2],
+    /// Configs that were answered.
+    pub(super) round_trips: u64,
+    /// Resident memory.
+    pub(super) memory_bytes: u64,
+    /// Processor time by thread.
+    pub(super) threads: Vec<ThreadTimes>,
+}
+
+/// Resident memory of this process.
+pub(super) fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}

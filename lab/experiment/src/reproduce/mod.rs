@@ -1,0 +1,883 @@
+//! The papers' results, run again: their numbers beside ours, and a verdict on each of their claims.
+//!
+//! ```text
+//!   Paper ─▶ Recipe ─▶ scenarios ─▶ points, each once ─▶ Measured ─┐
+//!                   ─▶ tables (the paper's numbers), figures ◀─────┤
+//!                   ─▶ claims (text, conditions) ◀── Findings ◀────┘
+//! ```
+//!
+//! - [`recipe`]: the parts of a result; each paper has a file with all of its results, `scenarios/PAPER/paper.toml`
+//! - [`condition`]: claims that compare numbers; [`decide`]: a claim with its measurements becomes its report
+//! - [`figure`]: the pictures of a result
+//! - [`quantity`], [`formula`]: the quantities that conditions, tables and pictures name
+//! - [`afan_eccm`], [`fpf`], [`sd_bm`], [`forces_flow_control`]: claims that need their own arithmetic
+//! - [`bench`]: measurements that are neither scenarios nor load tests
+//! - [`measured`]: from scenarios to runs and back
+//! - [`verdict`]: the statistics of all claims
+//! - [`page`], [`markdown`], [`text`]: the output
+//!
+//! A number of a paper is *within* if the difference to ours is at most its tolerance; this decides no verdict. A
+//! verdict follows from the claim's own conditions.
+//!
+//! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some of its
+//! rows. Each claim then has several verdicts: one for the paper as read, with the calibrated values, one for the
+//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows are
+//! shown, but not counted.
+
+mod afan_eccm;
+mod bar;
+pub mod bench;
+pub mod condition;
+mod decide;
+pub mod figure;
+mod forces_flow_control;
+mod formula;
+mod fpf;
+mod markdown;
+mod measured;
+mod met;
+mod page;
+pub mod quantity;
+pub mod recipe;
+mod sd_bm;
+mod text;
+pub mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use weir_base::setting::{did_you_mean, nearest};
+
+use crate::error::Error;
+use crate::options::{Habitat, RunOptions};
+use crate::scenario::Override;
+use bar::Bar;
+use decide::decide;
+use measured::{Measured, Wanted};
+use recipe::{Checks, Column, Line, Paper, Recipe, Table};
+use verdict::Verdict;
+
+pub use decide::Kind;
+pub use text::{text, wrap};
+
+/// Embeds a paper's file.
+macro_rules! paper {
+    ($name:literal) => {
+        include_str!(concat!("../../../../scenarios/", $name, "/paper.toml"))
+    };
+}
+
+/// Every paper's file, with its claims that are decided in Rust.
+const PAPERS: [(&str, &[&Checks]); 5] = [
+    (paper!("lru-fq"), &[]),
+    (paper!("afan-eccm"), &[afan_eccm::CHECKS]),
+    (paper!("sd-bm"), sd_bm::CHECKS),
+    (
+        paper!("forces-flow-control"),
+        &[forces_flow_control::CHECKS],
+    ),
+    (paper!("fpf"), &[fpf::CHECKS]),
+];
+
+/// Every paper. The files are built in, so an unreadable one is our own mistake; a test reads them all.
+pub fn papers() -> &'static [Paper] {
+    static READ: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+        let read = PAPERS.map(|(text, code)| Paper::read(text, code));
+        let read = read.map(|paper| paper.unwrap_or_else(|error| unreachable!("{error}")));
+        read.into()
+    });
+    &READ
+}
+
+/// Number of seeds of each point, in a full and in a quick run; number of runs of each point in the lab.
+const RUNS: u64 = 10;
+const RUNS_QUICK: u64 = 3;
+const RUNS_LAB: u64 = 5;
+
+/// The habitat of measurements that need no network.
+const IN_MEMORY: &str = "memory";
+
+/// Options of a reproduction.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Habitat, concurrency, interruption and progress; the reproduction chooses the scenario and its settings
+    /// itself.
+    pub run: RunOptions,
+    /// Fewer seeds and shorter runs.
+    pub quick: bool,
+    /// Runs load tests and other measurements of this machine too. Without them, claims that need one are not run.
+    pub load: bool,
+    /// A file of relationships between domains, for the measurement of paths; without it graphs are generated.
+    pub graph: Option<PathBuf>,
+    /// Values set at paths of every scenario, after all others.
+    pub overrides: Vec<Override>,
+}
+
+/// The reproduced results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reproduction {
+    /// One for each result.
+    pub results: Vec<ResultReport>,
+    /// The conditions of the run, in a sentence.
+    #[serde(skip)]
+    pub how: String,
+    /// Notes for the reader.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// One result of a paper.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResultReport {
+    /// `PAPER/RESULT`.
+    pub id: &'static str,
+    /// `sim`, `lab`, or `memory`.
+    pub on: &'static str,
+    /// The paper's numbers beside ours.
+    pub rows: Vec<RowReport>,
+    /// The paper's claims.
+    pub claims: Vec<ClaimReport>,
+    /// Its pictures, as SVG.
+    #[serde(skip)]
+    pub pictures: Vec<String>,
+    /// Its title.
+    #[serde(skip)]
+    pub title: &'static str,
+    /// Set-up and readings.
+    #[serde(skip)]
+    pub notes: &'static [String],
+    /// The scenarios that were run.
+    #[serde(skip)]
+    pub files: Vec<&'static str>,
+    /// Names in its numbers and pictures that do not exist, and lines of its tables for which we have no number.
+    #[serde(skip)]
+    pub missing: Vec<String>,
+}
+
+/// A number of the paper beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowReport {
+    /// The values that identify its line.
+    pub set: Map<String, Value>,
+    /// Its column.
+    pub metric: &'static str,
+    /// The paper's number.
+    pub paper: f64,
+    /// Our number, if it was measured.
+    pub ours: Option<f64>,
+    /// Half of the 95 % interval.
+    pub ci95: Option<f64>,
+    /// Whether our number is within the tolerance.
+    pub within: Option<bool>,
+    /// The tolerance, as a share of the paper's number.
+    #[serde(skip)]
+    pub tolerance: f64,
+}
+
+/// A claim and its verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimReport {
+    /// `PAPER/RESULT.n`.
+    pub id: &'static str,
+    /// The claim.
+    pub text: &'static str,
+    /// The verdict, as the paper is read.
+    pub verdict: Verdict,
+    /// The verdict for the values that the paper prints; `None` if no value of the paper was calibrated.
+    pub as_printed: Option<Verdict>,
+    /// The verdicts with other readings, by their names.
+    pub otherwise: Vec<(&'static str, Verdict)>,
+    /// Whether open values were chosen so that it holds: then it is no evidence.
+    pub calibrated: bool,
+    /// The values that its verdict rests on.
+    pub kind: Kind,
+    /// The evidence, for the paper as read.
+    pub evidence: String,
+    /// Whether no measured value could change its verdict, although it rests on some.
+    #[serde(skip)]
+    pub is_fixed: bool,
+    /// Its values beside their limits.
+    #[serde(skip)]
+    pub bars: Vec<Bar>,
+}
+
+/// The named results (`PAPER` or `PAPER/RESULT`), or all of them if there are no names. The error for an unknown name
+/// suggests the nearest known one.
+pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
+    let all = || papers().iter().flat_map(|paper| &paper.results);
+    if names.is_empty() {
+        return Ok(all().collect());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let is_paper = papers().iter().any(|paper| paper.name == *name);
+        let before = chosen.len();
+        let fits = |recipe: &&Recipe| {
+            recipe.id == *name || (is_paper && name_of_paper(&recipe.id) == *name)
+        };
+        chosen.extend(all().filter(fits));
+        if chosen.len() == before {
+            let papers = papers().iter().map(|paper| paper.name.as_str());
+            let known = papers.chain(all().map(|recipe| recipe.id.as_str()));
+            let hint = did_you_mean(nearest(name, known));
+            return Err(format!("there is no result `{name}`{hint}"));
+        }
+    }
+    chosen.sort_by_key(|recipe| all().position(|known| known.id == recipe.id));
+    chosen.dedup_by_key(|recipe| &recipe.id);
+    Ok(chosen)
+}
+
+/// Runs the scenarios of these results and decides their claims.
+pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproduction, Error> {
+    let runs = options
+        .run
+        .runs
+        .unwrap_or(match (options.run.on, options.quick) {
+            (_, true) => RUNS_QUICK,
+            (Habitat::Lab, false) => RUNS_LAB,
+            (Habitat::Sim, false) => RUNS,
+        });
+    let run = RunOptions {
+        runs: Some(runs),
+        seed: Some(options.run.seed.unwrap_or(1)),
+        ..options.run.clone()
+    };
+    let began = std::time::Instant::now();
+    let mut measured = measured::measure(&wanted(recipes), options, &run)?;
+    if options.load {
+        measured::add_of_machine(&mut measured, recipes, options, &run)?;
+    }
+    let mut parts = Vec::new();
+    if measured.runs > 0 || measured.tests + measured.benches == 0 {
+        let place = match run.on {
+            Habitat::Sim => "simulation",
+            Habitat::Lab => "network namespaces with real TCP",
+        };
+        let count = measured.runs;
+        parts.push(format!(
+            "{count} runs in {place}, {runs} seeds for each point"
+        ));
+    }
+    if measured.tests > 0 {
+        parts.push(format!("{} load tests of this machine", measured.tests));
+    }
+    if measured.benches > 0 {
+        parts.push(format!("{} measurements in memory", measured.benches));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let mut how = format!("{}, in {seconds:.0} s.", parts.join(", and "));
+    if options.quick {
+        how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
+    }
+    // A picture that fails is reported, but the other results are kept.
+    let mut notes = measured.notes.clone();
+    Ok(Reproduction {
+        results: recipes
+            .iter()
+            .map(|recipe| report(recipe, &measured, &mut notes))
+            .collect(),
+        how,
+        notes,
+    })
+}
+
+/// The scenarios of these results, without duplicates.
+fn wanted(recipes: &[&'static Recipe]) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut want = |scenario: &'static str, decides: bool| match wanted
+        .iter_mut()
+        .find(|known| known.scenario == scenario)
+    {
+        Some(known) => known.decides |= decides,
+        None => wanted.push(Wanted { scenario, decides }),
+    };
+    for recipe in recipes {
+        recipe.scenarios.iter().for_each(|name| want(name, true));
+        recipe.readings.iter().for_each(|name| want(name, false));
+    }
+    wanted
+}
+
+fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>) -> ResultReport {
+    let paper = paper_of(&recipe.id);
+    let drawn = recipe.figures.iter();
+    let drawn = drawn.map(|figure| figure.html(measured));
+    let (drawn, failed): (Vec<_>, Vec<_>) = drawn.partition(Result::is_ok);
+    notes.extend(failed.into_iter().filter_map(Result::err));
+    let files = recipe.scenarios.iter().chain(&recipe.readings);
+    let tables = recipe.tables.iter();
+    let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
+    let _ = measured.take_needs_load(); // pictures and tables leave it out
+    let missing = match measured.on {
+        Habitat::Sim => {
+            let unknown = measured.take_unknown().into_iter();
+            let empty = rows.iter().filter(|row| row.ours.is_none());
+            unknown.chain(empty.map(RowReport::unmeasured)).collect()
+        }
+        Habitat::Lab => Vec::new(), // the lab does not measure everything that a simulation does
+    };
+    ResultReport {
+        id: &recipe.id,
+        on: match (recipe.loads.is_empty(), recipe.benches.is_empty()) {
+            _ if !recipe.scenarios.is_empty() => measured.on.word(),
+            (false, _) => Habitat::Lab.word(), // real sockets and processes
+            (true, false) => IN_MEMORY,
+            (true, true) => measured.on.word(),
+        },
+        rows,
+        missing,
+        claims: recipe
+            .claims
+            .iter()
+            .map(|claim| decide(paper, claim, measured))
+            .collect(),
+        pictures: drawn.into_iter().flatten().flatten().collect(),
+        title: &recipe.title,
+        notes: &recipe.notes,
+        files: files.map(String::as_str).collect(),
+    }
+}
+
+impl RowReport {
+    /// States that we have no number for this line.
+    fn unmeasured(&self) -> String {
+        let line = self.set.iter().map(|(key, value)| match value.as_str() {
+            Some(text) => format!("{key} {text}"),
+            None => format!("{key} {value}"),
+        });
+        let line = line.collect::<Vec<_>>().join(", ");
+        format!(
+            "the line `{line}` has no number of ours for `{}`",
+            self.metric
+        )
+    }
+}
+
+fn compare(
+    table: &Table,
+    line: &Line,
+    column: &'static Column,
+    paper: f64,
+    measured: &Measured,
+) -> RowReport {
+    let quantity = table.quantity(line, column);
+    let summary = quantity.samples(measured, &line.set).summary();
+    let set = line.set.iter();
+    RowReport {
+        set: set
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        metric: &column.name,
+        paper,
+        ours: summary.map(|s| s.mean),
+        ci95: summary.and_then(|s| s.ci95),
+        within: summary.map(|s| (s.mean / paper - 1.0).abs() <= column.tolerance),
+        tolerance: column.tolerance,
+    }
+}
+
+/// All numbers of a table, line by line.
+fn rows(table: &'static Table, measured: &Measured) -> Vec<RowReport> {
+    let lines = table.lines.iter();
+    let cells = lines.flat_map(|line| {
+        let cells = table.columns.iter().zip(&line.numbers);
+        cells.map(move |(column, paper)| compare(table, line, column, *paper, measured))
+    });
+    cells.collect()
+}
+
+/// The name of the paper of a result or a scenario: `PAPER/..`.
+fn name_of_paper(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(paper, _)| paper)
+}
+
+/// The paper of a result or a scenario.
+fn paper_of(id: &str) -> &'static Paper {
+    let name = name_of_paper(id);
+    let mut papers = papers().iter();
+    let found = papers.find(|paper| paper.name == name);
+    found.unwrap_or_else(|| unreachable!("{id} belongs to no paper"))
+}
+
+impl Reproduction {
+    /// All claims.
+    fn claims(&self) -> impl Iterator<Item = &ClaimReport> {
+        self.results.iter().flat_map(|result| &result.claims)
+    }
+
+    /// Claims that count as evidence and have one of these verdicts, as the papers are read.
+    pub fn with(&self, verdicts: &'static [Verdict]) -> impl Iterator<Item = &ClaimReport> {
+        self.claims()
+            .filter(|claim| !claim.calibrated && verdicts.contains(&claim.verdict))
+    }
+
+    /// Claims and results that are a mistake of ours, with the reason: a name that does not exist, a claim that no
+    /// measurement could refute.
+    pub fn mistakes(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let of_claims = self.claims().filter(|claim| {
+            let others = claim.otherwise.iter().map(|(_, verdict)| *verdict);
+            let mut verdicts = others.chain(claim.as_printed).chain([claim.verdict]);
+            verdicts.any(|verdict| verdict == Verdict::Missing)
+        });
+        let of_claims = of_claims.map(|claim| (claim.id, claim.evidence.clone()));
+        let of_results = self.results.iter().filter(|r| !r.missing.is_empty());
+        let of_results = of_results.map(|result| (result.id, result.missing.join("; ")));
+        let fixed = self.claims().filter(|claim| claim.is_fixed);
+        let why = "none of its measured values could change its verdict";
+        let fixed = fixed.map(move |claim| (claim.id, why.to_owned()));
+        of_claims.chain(of_results).chain(fixed)
+    }
+
+    /// The number of claims of a kind with each verdict.
+    pub fn counts(&self, kind: Kind) -> [(Verdict, usize); 6] {
+        text::counts(self.claims(), kind, |claim| Some(claim.verdict))
+    }
+}
+
+/// Writes `reproduce.html`, `reproduce.md` and `reproduce.json` into `folder`, which is created if necessary.
+pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))?;
+    let json = serde_json::to_string_pretty(reproduction)
+        .map_err(|e| Error::io("cannot write the results as JSON")(e.into()))?;
+    let files = [
+        ("reproduce.html", page::html(reproduction)),
+        ("reproduce.md", markdown::markdown(reproduction)),
+        ("reproduce.json", json),
+    ];
+    let written = files.into_iter();
+    let written =
+        written.map(|(name, content)| crate::report::put(folder, name, content.as_bytes()));
+    written.collect()
+}
+
+/// The names and titles of all results.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let recipes = papers().iter().flat_map(|paper| &paper.results);
+    recipes.map(|recipe| (recipe.id.as_str(), recipe.title.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::recipe::Claim;
+    use super::*;
+
+    fn all_claims() -> Vec<&'static Claim> {
+        let recipes = papers().iter().flat_map(|paper| &paper.results);
+        recipes.flat_map(|recipe| &recipe.claims).collect()
+    }
+
+    /// The only result of a paper with this text.
+    fn result(text: &str) -> &'static Recipe {
+        let head = "name = \"lru-fq\"\nsource = \"s\"\nlab = { duration = \"40 s\", warm_up = \"10 s\" }\n[[result]]\n";
+        let paper = Paper::read(&format!("{head}{text}"), &[]).unwrap();
+        &Box::leak(Box::new(paper)).results[0]
+    }
+
+    #[test]
+    fn results_are_chosen_by_name() {
+        let ids = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let chosen = select(&names)?;
+            Ok::<_, String>(
+                chosen
+                    .iter()
+                    .map(|recipe| recipe.id.as_str())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let all = ids(&[]).unwrap();
+        assert!(all.len() > 8);
+        assert_eq!(ids(&["lru-fq"]), ids(&["lru-fq", "lru-fq/fig6"]));
+        let two = ids(&["lru-fq/fig6", "lru-fq/table1"]).unwrap();
+        assert_eq!(two, ["lru-fq/table1", "lru-fq/fig6"]);
+        assert_eq!(
+            ids(&["lru-fq/fig66"]).unwrap_err(),
+            "there is no result `lru-fq/fig66`; did you mean `lru-fq/fig6`?"
+        );
+    }
+
+    #[test]
+    fn every_paper_is_read() {
+        for (text, code) in PAPERS {
+            Paper::read(text, code).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named() {
+        let text = paper!("lru-fq");
+        let wrong = |old: &str, new: &str| {
+            assert!(text.contains(old), "{old}");
+            Paper::read(&text.replacen(old, new, 1), &[]).unwrap_err()
+        };
+        let error = wrong("calibrated = true", "calibratd = true");
+        assert!(error.contains("unknown field `calibratd`"), "{error}");
+        assert!(error.contains("line "), "{error}");
+        let error = wrong("at_most = 0.4", "at_mots = 0.4");
+        assert!(error.contains("unknown variant `at_mots`"), "{error}");
+        assert_eq!(
+            wrong("id = \"lru-fq/table1.5\"", "id = \"lru-fq/table1.4\""),
+            "lru-fq/table1.4: occurs twice"
+        );
+        assert_eq!(
+            wrong(
+                "than = { variant = \"fifo\" }, factor = 5.0",
+                "than = { variant = \"fifo\" }, factor = \"x\""
+            ),
+            "lru-fq/table1.1: `x` is no number"
+        );
+        assert_eq!(
+            wrong(
+                "\"{floods} floods, fetches a second\"",
+                "\"{flood} floods\""
+            ),
+            "lru-fq/table1.1: `{flood}` is not in `each`"
+        );
+        assert_eq!(
+            wrong(
+                "is = { times = { than = { variant = \"fifo\" }, factor = 5.0",
+                "on = \"sim\"\nis = { times = { than = { variant = \"fifo\" }, factor = 5.0"
+            ),
+            "lru-fq/table1.1: has no condition with on = \"lab\""
+        );
+        let text = paper!("afan-eccm");
+        let text = text.replacen("afan-eccm/fig7.2\"", "afan-eccm/fig7.22\"", 1);
+        assert_eq!(
+            Paper::read(&text, &[afan_eccm::CHECKS]).unwrap_err(),
+            "afan-eccm/fig7.22: has neither a condition nor a check"
+        );
+        let short = wrong("5.883, 0.0617] }", "5.883] }");
+        assert_eq!(short, "lru-fq/table1: a line has 3 numbers for 4 columns");
+    }
+
+    /// Every point that a table, a claim or a picture needs is run.
+    #[test]
+    fn every_place_is_one_point() {
+        let mut counted = BTreeSet::new();
+        for recipe in papers().iter().flat_map(|paper| &paper.results) {
+            let of_claims = recipe.claims.iter().flat_map(|claim| {
+                let conditions = claim.conditions.iter();
+                let conditions = conditions.flat_map(condition::Condition::places);
+                conditions.chain(claim.shown.iter().flat_map(condition::Shown::places))
+            });
+            let of_figures = recipe.figures.iter().flat_map(figure::Figure::places);
+            let of_lines = recipe.tables.iter();
+            let of_lines = of_lines.flat_map(|table| table.lines.iter().map(|line| table.at(line)));
+            for at in of_claims.chain(of_figures).chain(of_lines) {
+                let known = recipe.scenarios.iter().chain(&recipe.readings);
+                let mut known = known.chain(&recipe.loads).chain(&recipe.benches);
+                assert!(
+                    known.any(|name| *name == at.scenario),
+                    "{}: {at}",
+                    recipe.id
+                );
+                // Many claims are about the same place.
+                if counted.insert(at.to_string()) {
+                    assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_frozen_list_is_covered() {
+        // The list is not in the repository. If it exists beside the repository, none of its claims may be missing.
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../shared/reference/claims.md"
+        );
+        let Ok(list) = fs::read_to_string(path) else {
+            eprintln!("skipped: there is no {path}");
+            return;
+        };
+        let ours: BTreeSet<_> = all_claims().iter().map(|claim| claim.id.as_str()).collect();
+        let mut seen = 0;
+        for line in list.lines().filter(|line| line.starts_with("| ")) {
+            let id = line.split('|').nth(1).unwrap_or_default().trim();
+            if papers()
+                .iter()
+                .any(|paper| id.starts_with(&format!("{}/", paper.name)))
+            {
+                assert!(ours.contains(id), "{id} is not decided");
+                seen += 1;
+            }
+        }
+        assert!(seen > 40, "only {seen} claims found in {path}");
+    }
+
+    /// Metrics for which a short run is not enough: those of runs of a mechanism, of a thousand packets, of ten
+    /// seconds.
+    const OF_EVENTS: [&str; 4] = [
+        "sending_flows.bottleneck.elastic",
+        "run_let_in_ratio.bottleneck.stream",
+        "run_growth_flows.bottleneck.elastic",
+        "outage_s_max.elastic",
+    ];
+
+    /// Runs results for a moment, and returns the names in their claims, rows and pictures that do not exist.
+    fn unknown(results: &[&str], set: &[(&str, &str)]) -> Vec<String> {
+        let overrides = set.iter().map(|(path, value)| Override {
+            path: (*path).to_owned(),
+            value: (*value).to_owned(),
+        });
+        let options = Options {
+            run: RunOptions {
+                on: Habitat::Sim,
+                runs: Some(1),
+                ..RunOptions::default()
+            },
+            quick: true,
+            load: false,
+            graph: None,
+            overrides: overrides.collect(),
+        };
+        let names: Vec<String> = results.iter().map(|&name| name.to_owned()).collect();
+        let reproduction = run(&select(&names).unwrap(), &options).unwrap();
+        // A condition may have no value yet; but every name must exist.
+        let unknown = reproduction.mistakes().map(|(id, what)| {
+            let parts = what.split("; ").filter(|part| {
+                let is_name = part.starts_with("there is no ") || part.contains(" names ");
+                is_name && !OF_EVENTS.iter().any(|event| part.contains(event))
+            });
+            (id, parts.map(str::to_owned).collect::<Vec<_>>())
+        });
+        let unknown = unknown.filter(|(_, parts)| !parts.is_empty());
+        unknown
+            .map(|(id, parts)| format!("{id}: {}", parts.join("; ")))
+            .collect()
+    }
+
+    const NONE: Vec<String> = Vec::new();
+
+    #[test]
+    fn every_name_of_lru_fq_exists() {
+        let moment = [("duration", "1 s"), ("warm_up", "0.1 s")];
+        let results = ["table3", "table4", "fig5b", "fig6", "fig7"];
+        let results = results.map(|result| format!("lru-fq/{result}"));
+        assert_eq!(
+            unknown(&results.each_ref().map(String::as_str), &moment),
+            NONE
+        );
+        // Here the web begins after 5 s.
+        let moment = [("duration", "5.3 s"), ("warm_up", "0.1 s")];
+        let results = ["table1", "table2", "fig5a", "text"];
+        let results = results.map(|result| format!("lru-fq/{result}"));
+        assert_eq!(
+            unknown(&results.each_ref().map(String::as_str), &moment),
+            NONE
+        );
+    }
+
+    #[test]
+    fn every_name_of_afan_eccm_exists() {
+        let moment = [
+            ("duration", "1.3 s"),
+            ("warm_up", "0.1 s"),
+            ("traffic.stream.start", "0 s"),
+        ];
+        assert_eq!(unknown(&["afan-eccm"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_sd_bm_exists() {
+        let moment = [("duration", "2 s"), ("warm_up", "0.5 s")];
+        assert_eq!(unknown(&["sd-bm"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_forces_flow_control_exists() {
+        let moment = [("duration", "2.3 s"), ("warm_up", "0 s")];
+        assert_eq!(unknown(&["forces-flow-control"], &moment), NONE);
+    }
+
+    #[test]
+    fn every_name_of_fpf_exists() {
+        let graph = std::env::temp_dir().join(format!("weir-graph-{}.txt", std::process::id()));
+        fs::write(&graph, "1|2|-1\n2|3|0\n3|4|-1\n").unwrap();
+        let options = Options {
+            run: RunOptions {
+                runs: Some(2),
+                ..RunOptions::default()
+            },
+            quick: true,
+            load: true,
+            graph: Some(graph.clone()),
+            overrides: Vec::new(),
+        };
+        let reproduction = run(&select(&["fpf".to_owned()]).unwrap(), &options).unwrap();
+        fs::remove_file(graph).unwrap();
+        let missing: Vec<_> = reproduction.mistakes().collect();
+        assert_eq!(missing, []);
+        let note = &reproduction.notes[0];
+        assert!(note.ends_with("4 domains, 3 links."), "{note}");
+        // Paths of 2, 3 and 4 domains: 3, 2 and 1 in each direction.
+        let fig8 = reproduction.results.iter().find(|r| r.id == "fpf/fig8");
+        let ours: Vec<_> = fig8.unwrap().rows.iter().map(|row| row.ours).collect();
+        assert_eq!(ours, [Some(4.0), Some(16.0 / 6.0), Some(4.0)]);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named_and_is_not_merely_not_run() {
+        let wrong = result(
+            r#"
+            id = "lru-fq/wrong"
+            title = "t"
+            [[result.claim]]
+            id = "lru-fq/wrong.1"
+            text = "t"
+            condition = [{ what = "a", of = { scenario = "no scenario", variant = "x", metric = "tcp_share_ration" }, is = { at_most = 1 } }]
+            "#,
+        );
+        let reproduction = run(&[wrong], &Options::default()).unwrap();
+        let claim = &reproduction.results[0].claims[0];
+        assert_eq!(claim.verdict, Verdict::Missing);
+        let expected =
+            "there is no metric `tcp_share_ration`; there is no point `x` of `no scenario`";
+        assert!(claim.evidence.starts_with(expected), "{}", claim.evidence);
+        let missing: Vec<_> = reproduction.mistakes().map(|(id, _)| id).collect();
+        assert_eq!(
+            (missing, reproduction.with(&[Verdict::Fails]).count()),
+            (vec!["lru-fq/wrong.1"], 0)
+        );
+    }
+
+    #[test]
+    fn a_line_without_a_number_of_ours_is_named() {
+        // Fetches are counted only in scenarios with web traffic: the metric exists, but not at every point.
+        let two = result(
+            r#"
+            id = "lru-fq/two"
+            title = "t"
+            scenarios = ["lru-fq/fig5a", "lru-fq/table1"]
+            [[result.table]]
+            scenario = "lru-fq/table1"
+            columns = [
+                { name = "goodput, Mbit/s", metric = "tcp_goodput_mbps" },
+                { name = "fetches", metric = "web_fetches_per_s" },
+            ]
+            lines = [
+                { set = { flows = 2, web = "none" }, scenario = "lru-fq/fig5a", variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
+                { set = { flows = 2, web = "6 clients" }, variant = "fifo", place = { flows = 2 }, numbers = [1, 1] },
+            ]
+            "#,
+        );
+        let set = |path: &str, value: &str| Override {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
+        let options = Options {
+            run: RunOptions {
+                runs: Some(1),
+                ..RunOptions::default()
+            },
+            overrides: vec![set("duration", "5.5 s"), set("warm_up", "0 s")],
+            ..Options::default()
+        };
+        let reproduction = run(&[two], &options).unwrap();
+        let missing: Vec<_> = reproduction.mistakes().collect();
+        let expected = "the line `flows 2, web none` has no number of ours for `fetches`";
+        assert_eq!(missing, [("lru-fq/two", expected.to_owned())]);
+    }
+
+    #[test]
+    fn what_was_calibrated_on_is_marked() {
+        let marked = all_claims().into_iter().filter(|claim| claim.calibrated);
+        let marked: Vec<_> = marked.map(|claim| claim.id.as_str()).collect();
+        let expected = [
+            "lru-fq/table1.3",
+            "lru-fq/table1.4",
+            "lru-fq/fig5a.1",
+            "lru-fq/fig5a.2",
+            "lru-fq/fig5a.5",
+            "lru-fq/fig5a.6",
+            "lru-fq/text.4",
+            "afan-eccm/basic.1",
+            "afan-eccm/basic.2",
+            "afan-eccm/basic.3",
+            "forces-flow-control/fig7.1",
+            "forces-flow-control/fig7.2",
+        ];
+        assert_eq!(marked, expected);
+    }
+
+    #[test]
+    fn a_small_result_from_end_to_end() {
+        let set = |path: &str, value: &str| Override {
+            path: path.to_owned(),
+            value: value.to_owned(),
+        };
+        let options = Options {
+            run: RunOptions {
+                on: Habitat::Sim,
+                runs: Some(2),
+                ..RunOptions::default()
+            },
+            quick: true,
+            load: false,
+            graph: None,
+            overrides: vec![set("duration", "1 s"), set("warm_up", "0.5 s")],
+        };
+        let recipes = select(&["lru-fq/table4".to_owned()]).unwrap();
+        let reproduction = run(&recipes, &options).unwrap();
+        let json = serde_json::to_value(&reproduction).unwrap();
+        let result = &json["results"][0];
+        assert_eq!(
+            (&result["id"], &result["on"]),
+            (&"lru-fq/table4".into(), &"sim".into())
+        );
+        let keys =
+            |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let row = &result["rows"][0];
+        assert_eq!(keys(result), ["claims", "id", "on", "rows"]);
+        assert_eq!(
+            keys(row),
+            ["ci95", "metric", "ours", "paper", "set", "within"]
+        );
+        assert_eq!(
+            row["set"],
+            serde_json::json!({ "UDP flows": 2, "TCP flows": 18 })
+        );
+        // Two UDP flows of 5 Mbit/s run from the start, independently of the other traffic.
+        assert!((2.0..8.0).contains(&row["ours"].as_f64().unwrap()), "{row}");
+        let claims = result["claims"].as_array().unwrap();
+        assert_eq!(
+            keys(&claims[0]),
+            [
+                "as_printed",
+                "calibrated",
+                "evidence",
+                "id",
+                "kind",
+                "otherwise",
+                "text",
+                "verdict"
+            ]
+        );
+        assert_eq!(claims[2]["as_printed"], Value::from("holds"));
+        // The last one needs no run: it is about the printed numbers.
+        assert_eq!((claims.len(), &claims[2]["verdict"]), (3, &"holds".into()));
+        let text = text(&reproduction);
+        assert!(
+            text.contains("table4.1") && text.contains("mean of a UDP flow"),
+            "{text}"
+        );
+        assert_eq!(
+            reproduction.counts(Kind::Arithmetic)[0],
+            (Verdict::Holds, 1)
+        );
+        // A preview never says that a claim does not hold.
+        let [holds, partly, fails, undecided, ..] = reproduction.counts(Kind::Measured);
+        assert_eq!(
+            (holds.1 + undecided.1, partly.1 + fails.1),
+            (2, 0),
+            "{text}"
+        );
+        assert_eq!(reproduction.mistakes().count(), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! The law for a person who watches it, and a change of what the person wants.
+
+use weir_base::Rate;
+
+use super::{Autorate, LOAD_HIGH, LOAD_IDLE, Params, Phase};
+use crate::reflectors::ReflectorState;
+
+impl Autorate {
+    /// The rate that it holds to be right; the port's own is another one while a queue is emptied.
+    pub fn found(&self) -> Rate {
+        self.within(self.rate)
+    }
+
+    /// Whether no reflector answers.
+    pub fn is_blind(&self) -> bool {
+        self.phase == Phase::Blind
+    }
+
+    /// Why the port's rate is what it is, as a clause.
+    pub fn why(&self) -> &'static str {
+        match (self.phase, &self.drain) {
+            (Phase::Blind, _) if self.reflectors.asks_nobody() => {
+                "no round trip of the traffic is known: at most the base"
+            }
+            (Phase::Blind, _) if self.baseline().is_none() => {
+                "no reflector has answered yet: at most the base"
+            }
+            (Phase::Blind, _) => "no reflector answers: at most the base",
+            (Phase::Suspicion, _) => {
+                "one delay is high: an eighth of the rate until the next answer"
+            }
+            (Phase::Drain, Some(drain)) if drain.hard => {
+                "the delay is high: the queue behind the port is emptied"
+            }
+            (Phase::Drain, _) => {
+                "the delay rises: the rate of the link is reached, and its queue is emptied"
+            }
+            (Phase::Follow, _) => self.why_follow(),
+        }
+    }
+
+    fn why_follow(&self) -> &'static str {
+        let load = self.load.share();
+        if self.now < self.leave_until {
+            "the delay did not fall with the rate, so it is not this port's: left alone for a while"
+        } else if load < LOAD_IDLE {
+            "there is little load: it goes to the base"
+        } else if self.found() == self.params.most {
+            "the delay is low: the greatest rate"
+        } else if load < LOAD_HIGH {
+            "the delay is low, and the load needs no more"
+        } else if self.now < self.hold_until {
+            "just below the rate that the link delivered"
+        } else {
+            "the delay is low under load: it grows"
+        }
+    }
+
+    /// The state of each reflector, in their order.
+    pub fn reflectors(&self) -> impl Iterator<Item = ReflectorState> {
+        self.reflectors.states(self.now)
+    }
+
+    /// The state of the port's own traffic as a reflector.
+    pub fn traffic(&self) -> ReflectorState {
+        self.reflectors.traffic(self.now)
+    }
+
+    /// Puts other wishes in force, for the same reflectors. What it has learnt stays.
+    pub fn set_params(&mut self, params: Params) {
+        debug_assert_eq!(
+            params.reflectors, self.params.reflectors,
+            "others need another law"
+        );
+        self.params = params;
+        self.rate = self.found().as_bps() as f64;
+        self.put_out();
+    }
+}

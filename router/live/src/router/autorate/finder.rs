@@ -1,0 +1,306 @@
+//! The thread that finds the rate of one port.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwapOption;
+use weir_autorate::{Autorate, Probe, Sample};
+use weir_base::{Instant, Rate, Span};
+use weir_lfb::auto_rate::AutoRate;
+use weir_lfb::class::rates::{Finding, State};
+use weir_path::round_trips::RoundTrip;
+
+use super::super::running::Running;
+use super::Wanted;
+use crate::clock::{self, Waiter};
+use crate::echo::Prober;
+use crate::mutex::lock;
+use crate::worker::Steering;
+
+/// Shortest time between two small changes of a port's rate.
+const SMALL_CHANGE_GAP: Span = Span::from_millis(50);
+/// A small change is less than this share of the rate.
+const SMALL_CHANGE: f64 = 0.05;
+/// The limit of the machine's own packets follows a rate that has changed by more than this share.
+const ANNOUNCED_CHANGE: f64 = 0.2;
+/// Without answers, the interface is opened again at intervals of this length: it may be another one with the same name,
+/// or have another address. Longer than the law waits for an answer.
+const REOPEN: Span = Span::from_secs(3);
+/// Time between two questions for a port that is not there.
+const ASK_AGAIN: Span = Span::from_millis(100);
+
+/// Everything known of a port's rate. A reader stops the thread for as long as it holds the lock.
+pub(super) struct Found {
+    law: Autorate,
+    /// The rate that the limit of the machine's own packets goes by.
+    pub(super) announced: Rate,
+    refused: u64,
+    trouble: Option<String>,
+    /// Answers that laws before this one did not know.
+    strange: u64,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub(super) fn new(auto: &AutoRate) -> Self {
+        Self {
+            law: Autorate::new(auto.params.clone(), clock::now(), 0),
+            announced: auto.params.base,
+            refused: 0,
+            trouble: None,
+            strange: 0,
+        }
+    }
+
+    /// Its state, for a person.
+    pub(super) fn report(&self, port: &str, auto: &AutoRate) -> Finding {
+        Finding {
+            port: port.to_owned(),
+            auto: auto.clone(),
+            state: State::of(&self.law),
+            reflectors: self.law.reflectors().collect(),
+            traffic: auto.by_traffic.then(|| self.law.traffic()),
+            strange: self.strange + self.law.strange(),
+            refused: self.refused,
+            trouble: self.trouble.clone(),
+        }
+    }
+
+    /// A law that knows nothing, for other reflectors.
+    fn renew(&mut self, auto: &AutoRate, sent: u64) {
+        self.strange += self.law.strange();
+        self.law = Autorate::new(auto.params.clone(), clock::now(), sent);
+    }
+
+    /// Whether the limit of the machine's own packets should follow now.
+    fn announce(&mut self) -> bool {
+        let (found, announced) = (self.law.found(), self.announced);
+        let change = found.as_bps() as f64 / announced.as_bps() as f64 - 1.0;
+        let follow = change.abs() > ANNOUNCED_CHANGE;
+        if follow {
+            self.announced = found;
+        }
+        follow
+    }
+
+    /// Notes the outcome of sending a probe; the first failure of its kind is logged.
+    fn note(&mut self, port: &str, outcome: io::Result<()>) {
+        let trouble = outcome.err().map(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "{error}; a rule of this machine forbids it: in weir.service, IPAddressAllow= must name the reflectors"
+            ),
+            _ => error.to_string(),
+        });
+        self.refused += u64::from(trouble.is_some());
+        match &trouble {
+            Some(why) if self.trouble != trouble => {
+                tracing::warn!(port, why, "probes of the port's rate cannot be sent");
+            }
+            None if self.trouble.is_some() => {
+                tracing::info!(port, "probes of the port's rate can be sent again");
+            }
+            _ => {}
+        }
+        self.trouble = trouble;
+    }
+}
+
+/// Finds the rate of one port.
+pub(super) struct Finder {
+    wanted: Arc<ArcSwapOption<Wanted>>,
+    found: Arc<Mutex<Found>>,
+    running: Arc<Running>,
+    waiter: Waiter,
+    prober: Option<Prober>,
+    opened: Instant,
+    /// None while there is no such port.
+    steering: Option<Arc<Steering>>,
+    /// Round trips of the port's traffic in this turn.
+    round_trips: Vec<RoundTrip>,
+    asked: Instant,
+    /// The rate that the port has, and since when.
+    set: (Rate, Instant),
+}
+
+impl Finder {
+    /// A finder with nothing open yet.
+    pub(super) fn new(
+        wanted: Arc<ArcSwapOption<Wanted>>,
+        found: Arc<Mutex<Found>>,
+        running: Arc<Running>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            wanted,
+            found,
+            running,
+            waiter: Waiter::new()?,
+            prober: None,
+            opened: Instant::ZERO,
+            steering: None,
+            round_trips: Vec::new(),
+            asked: Instant::ZERO,
+            set: (Rate::default(), Instant::ZERO),
+        })
+    }
+
+    /// Runs until nothing is wanted any more, or the forwarding thread has ended.
+    pub(super) fn run(mut self) {
+        if let Err(error) = clock::precise_sleeps().and_then(|()| clock::go_first()) {
+            tracing::debug!(%error, "the thread of a port's rate has no priority");
+        }
+        let mut current: Option<Arc<Wanted>> = None;
+        loop {
+            let Some(wanted) = self.wanted.load_full() else {
+                return;
+            };
+            let before = current.replace(Arc::clone(&wanted));
+            let is_new = before
+                .as_ref()
+                .is_none_or(|before| !Arc::ptr_eq(before, &wanted));
+            if is_new {
+                self.change(before.as_deref(), &wanted);
+            }
+            if !self.is_steering(&wanted.port) {
+                return;
+            }
+            let next = self.turn(&wanted);
+            let prober = self.prober.as_ref();
+            let sockets = prober.into_iter().flat_map(Prober::wait_on);
+            if let Err(error) = self.waiter.wait(sockets, Some(next)) {
+                return tracing::error!(%error, "the rate of a port stays as it is");
+            }
+        }
+    }
+
+    /// Something else is wanted.
+    fn change(&mut self, before: Option<&Wanted>, wanted: &Wanted) {
+        let is_same = |b: &Wanted| {
+            let (before, now) = (&b.auto, &wanted.auto);
+            before.reflectors == now.reflectors && before.by_traffic == now.by_traffic
+        };
+        let mut found = lock(&self.found);
+        if before.is_some_and(is_same) {
+            found.law.set_params(wanted.auto.params.clone());
+        } else if before.is_some() {
+            let sent = self.steering.as_ref().map_or(0, |steering| steering.sent());
+            found.renew(&wanted.auto, sent);
+        }
+        if before.is_none_or(|b| !is_same(b) || b.interface != wanted.interface) {
+            self.prober = None;
+            self.opened = Instant::ZERO;
+        }
+    }
+
+    /// Whether the port is there, or will be; false if the forwarding thread has ended.
+    fn is_steering(&mut self, port: &str) -> bool {
+        if self.steering.as_ref().is_some_and(|s| !s.has_ended()) {
+            return true;
+        }
+        let now = clock::now();
+        if now < self.asked + ASK_AGAIN {
+            return true;
+        }
+        self.asked = now;
+        let port = port.to_owned();
+        let of_port = move |worker: &mut crate::worker::Worker| {
+            let mut ports = worker.plane.ports().iter();
+            let number = ports.position(|slot| slot.name == port)?;
+            Some(worker.steering(number))
+        };
+        match self.running.handle.call(of_port) {
+            Ok(steering) => {
+                self.steering = steering;
+                self.take_round_trips(); // of a time before
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Takes the round trips of the port's traffic since the last call.
+    fn take_round_trips(&mut self) {
+        if let Some(steering) = &self.steering {
+            steering.take_round_trips(&mut self.round_trips);
+        }
+    }
+
+    /// One turn: answers in, rate and probes out. Returns when the next one is due.
+    fn turn(&mut self, wanted: &Wanted) -> Instant {
+        let found = Arc::clone(&self.found);
+        let mut found = lock(&found);
+        let now = clock::now();
+        let Found { law, .. } = &mut *found;
+        if let Some(prober) = &mut self.prober {
+            prober.receive(&mut |echo| {
+                let probe = Probe {
+                    reflector: echo.reflector,
+                    number: echo.number,
+                };
+                law.handle_answer(echo.at, probe);
+            });
+        }
+        if wanted.auto.by_traffic {
+            self.take_round_trips();
+            for round_trip in &self.round_trips {
+                law.handle_sample(round_trip.at + round_trip.took, &sample(round_trip));
+            }
+        }
+        let sent = self.steering.as_ref().map_or(0, |steering| steering.sent());
+        law.handle_timeout(now, sent);
+        self.set_rate(law.rate(), now);
+        if law.is_blind() && now.since(self.opened) >= REOPEN {
+            self.open(wanted, &mut found, now);
+        }
+        let Found { law, .. } = &mut *found;
+        let probes: Vec<Probe> = std::iter::from_fn(|| law.poll_probe()).collect();
+        for probe in probes {
+            if let Some(prober) = &self.prober {
+                let outcome = prober.send(probe.reflector, probe.number, now);
+                found.note(&wanted.port, outcome);
+            }
+        }
+        if found.announce() {
+            self.running.published.rates_changed.notify_one();
+        }
+        found.law.poll_timeout()
+    }
+
+    /// Opens sockets to the reflectors, if there are any.
+    fn open(&mut self, wanted: &Wanted, found: &mut Found, now: Instant) {
+        self.opened = now;
+        self.prober = None;
+        if wanted.auto.reflectors.is_empty() {
+            return;
+        }
+        match Prober::open(&wanted.interface, &wanted.auto.reflectors) {
+            Ok(prober) => self.prober = Some(prober),
+            Err(error) => found.note(&wanted.port, Err(error)),
+        }
+    }
+
+    /// Gives the port its rate. Small changes are gathered.
+    fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let Some(steering) = &self.steering else {
+            return;
+        };
+        let (before, since) = self.set;
+        let change = rate.as_bps() as f64 / before.as_bps().max(1) as f64 - 1.0;
+        let is_small = change.abs() < SMALL_CHANGE && now.since(since) < SMALL_CHANGE_GAP;
+        if steering.rate() == Some(rate) || is_small {
+            return;
+        }
+        steering.set_rate(rate);
+        self.running.handle.wake();
+        self.set = (rate, now);
+    }
+}
+
+/// A round trip as the law takes it.
+fn sample(round_trip: &RoundTrip) -> Sample {
+    Sample {
+        peer: round_trip.peer,
+        at: round_trip.at,
+        sent: round_trip.sent,
+        round_trip: round_trip.took,
+    }
+}
