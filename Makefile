@@ -3,7 +3,7 @@
 .PHONY: demo test build dist deb static packages clean
 
 demo: packages
-	cargo build --release --locked --package weir
+	cargo build --release --locked --package weir --package weir-lab
 	scripts/demo
 
 test:
@@ -19,10 +19,10 @@ dist:
 	objcopy --only-keep-debug target/profiling/weir target/dist/weir.debug
 	objcopy --strip-all --add-gnu-debuglink=target/dist/weir.debug target/profiling/weir target/dist/weir
 
-# A Debian package of the release build: target/debian/weir_*.deb.
+# Debian packages of the release build: target/debian/weir_*.deb, weir-forces_*.deb, weir-lab_*.deb.
 deb:
-	cargo build --release --locked --package weir
-	scripts/deb target/release/weir target/debian
+	cargo build --release --locked --bins
+	scripts/deb target/release target/debian
 
 # One file without libraries, below 15 MB: target/TARGET/static/weir. TARGET=aarch64-unknown-linux-musl is for 64-bit ARM.
 TARGET ?= x86_64-unknown-linux-musl

@@ -18,7 +18,7 @@ const FETCH_PERIOD: Duration = Duration::from_millis(100);
 
 /// Arguments of `weir capture`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CaptureArguments {
+pub struct CaptureArguments {
     /// A port; may be repeated. All ports, if none is given
     #[arg(long = "port", value_name = "NAME")]
     ports: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct CaptureArguments {
 }
 
 /// Captures until the router ends the capture or the user interrupts it.
-pub(crate) fn run(arguments: CaptureArguments) -> Result<(), Failure> {
+pub fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let failed = |e: ClientError| Failure::Run(e.to_string());
     let out = arguments.out;
     if is_stdout(&out) && io::stdout().is_terminal() {

@@ -6,30 +6,24 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-use clap_complete::engine::{
-    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
-};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use weir_experiment::compare::chosen;
 use weir_lfb::packet_filter;
 use weir_northbound::client;
 
 use crate::output::print_own;
-use crate::{Arguments, Failure, SOCKET_DEFAULT, describe, scenarios as shipped};
+use crate::{Failure, SOCKET_DEFAULT, describe};
 
 /// A shell that asks for completions sets this variable.
 const VARIABLE: &str = "WEIR_COMPLETE";
 
 /// Answers a shell that asks for completions, and exits; otherwise does nothing.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Arguments::command)
-        .var(VARIABLE)
-        .complete();
+pub fn answer(command: fn() -> clap::Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
 /// Prints the code that registers completions in a shell.
-pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
+pub fn register(program: &str, shell: clap_complete::Shell) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Run(error.to_string());
     let name = shell.to_string();
     let shells = Shells::builtins();
@@ -37,18 +31,18 @@ pub(crate) fn register(shell: clap_complete::Shell) -> Result<(), Failure> {
     let completer = completer.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
     let mut script = Vec::new();
     completer
-        .write_registration(VARIABLE, "weir", "weir", "weir", &mut script)
+        .write_registration(VARIABLE, program, program, program, &mut script)
         .map_err(failed)?;
     print_own(&String::from_utf8_lossy(&script))
 }
 
 /// Disciplines, controllers and tables.
-pub(crate) fn mechanisms() -> ArgValueCandidates {
+pub fn mechanisms() -> ArgValueCandidates {
     ArgValueCandidates::new(|| describe::names().map(CompletionCandidate::new).collect())
 }
 
 /// Drop reasons.
-pub(crate) fn reasons() -> ArgValueCandidates {
+pub fn reasons() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         packet_filter::reasons()
             .map(CompletionCandidate::new)
@@ -57,49 +51,26 @@ pub(crate) fn reasons() -> ArgValueCandidates {
 }
 
 /// Protocols with a name.
-pub(crate) fn protocols() -> ArgValueCandidates {
+pub fn protocols() -> ArgValueCandidates {
     let named = || packet_filter::protocol_names().map(CompletionCandidate::new);
     ArgValueCandidates::new(move || named().collect())
 }
 
 /// Disciplines.
-pub(crate) fn disciplines() -> ArgValueCandidates {
+pub fn disciplines() -> ArgValueCandidates {
     let candidate = |manual: &weir_discipline::contract::Manual| {
         CompletionCandidate::new(manual.name).help(Some(manual.purpose.into()))
     };
     ArgValueCandidates::new(move || weir_discipline::manuals().map(candidate).collect())
 }
 
-/// Loads of `weir compare` with a short name.
-pub(crate) fn loads() -> ArgValueCandidates {
-    let candidate = |(name, _, title): (&'static str, &str, &'static str)| {
-        CompletionCandidate::new(name).help(Some(title.into()))
-    };
-    ArgValueCandidates::new(move || chosen::named().map(candidate).collect())
-}
-
-/// Files, and the scenarios built into the program.
-pub(crate) fn scenarios() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let typed = current.to_string_lossy();
-        let names = shipped::all().filter(|(name, _)| name.starts_with(typed.as_ref()));
-        let mut found: Vec<_> = names
-            .map(|(name, text)| {
-                CompletionCandidate::new(name).help(Some(shipped::title(text).to_owned().into()))
-            })
-            .collect();
-        found.extend(PathCompleter::file().complete(current));
-        found
-    })
-}
-
 /// Assignments to components of the running router.
-pub(crate) fn assignments() -> ArgValueCompleter {
+pub fn assignments() -> ArgValueCompleter {
     of_configuration(assignments_of)
 }
 
 /// Ports of the router that runs, and their components.
-pub(crate) fn paths() -> ArgValueCompleter {
+pub fn paths() -> ArgValueCompleter {
     of_configuration(paths_of)
 }
 

@@ -22,7 +22,7 @@ struct CeSocket {
 
 /// Arguments of `weir get`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct GetArguments {
+pub struct GetArguments {
     /// Components, or what they are below: port.wan.rate, port.wan; of a forwarding element its name, and class, instance
     /// and path by names or numbers (a port's name is an instance too): edge1:ports.wan.rate
     #[arg(value_name = "[FE:]PATH", required = true)]
@@ -36,7 +36,7 @@ pub(crate) struct GetArguments {
 
 /// Arguments of `weir watch`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct WatchArguments {
+pub struct WatchArguments {
     /// The event, or the component to sample
     #[arg(value_name = "FE:CLASS.INSTANCE.PATH")]
     path: String,
@@ -70,7 +70,7 @@ fn millis(text: &str) -> Result<u32, String> {
 }
 
 /// `weir get`.
-pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
+pub fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let mut values = Vec::new();
     for path in &arguments.paths {
         values.push(match of_element(path) {
@@ -123,7 +123,7 @@ fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
 }
 
 /// `weir watch`.
-pub(crate) fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
+pub fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
     let request = WatchRequest {
         path: arguments.path.clone(),
         threshold: arguments.threshold,
@@ -161,7 +161,7 @@ fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
 }
 
 /// The path of a component of an FE: the part before the first `=`, if it begins with a name and a colon.
-pub(crate) fn of_element(text: &str) -> Option<&str> {
+pub fn of_element(text: &str) -> Option<&str> {
     let path = text.split_once('=').map_or(text, |(path, _)| path);
     let (fe, _) = path.split_once(':')?;
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -177,7 +177,7 @@ pub(crate) fn of_element(text: &str) -> Option<&str> {
 }
 
 /// A component of an FE with its value.
-pub(crate) fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
+pub fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
     let value = text[path.len()..].trim_start().strip_prefix('=');
     let value =
         value.ok_or_else(|| format!("`{text}` must be like edge1:ports.wan.rate=\"50 Mbit\""))?;
@@ -189,7 +189,7 @@ pub(crate) fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String
 }
 
 /// A text as a value in the query of a path.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b':' => {
             char::from(byte).to_string()

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use weir_base::Span;
 use weir_config::Document;
 use weir_element::{Facts, admit, differences};
-use weir_forces_live::tml::identity::warnings;
 use weir_lfb::Plan;
 use weir_lfb::fe::{self, FePlan};
 use weir_live::file::{decoded, read_text};
 use weir_live::router::survey;
+use weir_live::signals::interrupt_flag;
 use weir_model::{ApplyReport, Change, ChangeRequest, DeleteRequest, Fault};
 use weir_northbound::client::{self, ClientError};
 
@@ -23,13 +23,13 @@ use crate::output::{note, one_line, print, write_file};
 use crate::{Element, Failure, RouterSocket, component};
 
 /// Longest permitted configuration file.
-pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The name of `-` in messages.
 const STANDARD_INPUT: &str = "standard input";
 
 /// The name of a file in messages.
-pub(crate) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     match path.as_os_str() == "-" {
         true => STANDARD_INPUT.to_owned(),
         false => path.display().to_string(),
@@ -37,7 +37,7 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// Reads the whole file; `-` is standard input.
-pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+pub fn read(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
     }
@@ -61,14 +61,14 @@ fn read_input() -> Result<String, Failure> {
 const OF_A_SCENARIO: [&str; 4] = ["host", "link", "traffic", "variant"];
 
 /// Whether this is the text of a scenario.
-pub(crate) fn is_scenario(text: &str) -> bool {
+pub fn is_scenario(text: &str) -> bool {
     let names = weir_config::top_names(text);
     names.iter().any(|name| OF_A_SCENARIO.contains(&&name[..]))
         && !names.iter().any(|n| n == "port")
 }
 
 /// Whether this is the text of a router's configuration.
-pub(crate) fn is_router(text: &str) -> bool {
+pub fn is_router(text: &str) -> bool {
     let names = weir_config::top_names(text);
     names.iter().any(|name| name == "port")
         && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
@@ -78,23 +78,37 @@ pub(crate) fn is_router(text: &str) -> bool {
 const OF_A_CONTROL_ELEMENT: [&str; 3] = ["listen", "library", "store"];
 
 /// Whether this is the text of a control element's configuration.
-pub(crate) fn is_control_element(text: &str) -> bool {
+pub fn is_control_element(text: &str) -> bool {
     let names = weir_config::top_names(text);
     names
         .iter()
         .any(|name| OF_A_CONTROL_ELEMENT.contains(&&name[..]))
 }
 
+/// Top-level keys of a router that is a forwarding element.
+const OF_A_FORWARDING_ELEMENT: [&str; 2] = ["fe", "ce"];
+
+/// Whether this is the text of an element's configuration, which `weir-forces` runs.
+pub fn is_of_forces(text: &str) -> bool {
+    let names = weir_config::top_names(text);
+    let is_fe = names
+        .iter()
+        .any(|name| OF_A_FORWARDING_ELEMENT.contains(&&name[..]));
+    is_fe || is_control_element(text)
+}
+
 /// A checked configuration: a router, which may be a forwarding element.
 #[derive(Debug)]
-pub(crate) struct Configuration {
-    pub(crate) plan: Plan,
-    pub(crate) fe: Option<FePlan>,
+pub struct Configuration {
+    /// The router.
+    pub plan: Plan,
+    /// The forwarding element that it is, if it is one.
+    pub fe: Option<FePlan>,
 }
 
 impl Configuration {
     /// The plan for a running router, which is this forwarding element or none.
-    pub(crate) fn for_running(self, fe: Option<&FePlan>) -> Result<Plan, Vec<String>> {
+    pub fn for_running(self, fe: Option<&FePlan>) -> Result<Plan, Vec<String>> {
         match self.fe.as_ref() == fe {
             true => Ok(self.plan),
             false => Err(vec![
@@ -105,7 +119,7 @@ impl Configuration {
 }
 
 /// Checks a whole configuration and reports every fault with its line.
-pub(crate) fn plan(name: &str, text: &str) -> Result<Configuration, Vec<String>> {
+pub fn plan(name: &str, text: &str) -> Result<Configuration, Vec<String>> {
     checked(name, text).map(|(configuration, _)| configuration)
 }
 
@@ -140,12 +154,12 @@ fn checked(name: &str, text: &str) -> Result<(Configuration, Document), Vec<Stri
 }
 
 /// Faults for a person, each with its place.
-pub(crate) fn sentences(faults: Vec<Fault>) -> Vec<String> {
+pub fn sentences(faults: Vec<Fault>) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 
 /// The faults in the order of the file, each with its line.
-pub(crate) fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
+pub fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
     located.sort_by_key(|error| error.line);
     let mut sentences: Vec<_> = located.iter().map(ToString::to_string).collect();
@@ -154,29 +168,31 @@ pub(crate) fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
 }
 
 /// Reads and checks a configuration file; whether its interfaces exist is not checked.
-pub(crate) fn load(path: &Path) -> Result<Configuration, Failure> {
+pub fn load(path: &Path) -> Result<Configuration, Failure> {
     let text = read(path)?;
     let checked = plan(&shown(path), &text);
     checked.map_err(|faults| Failure::Usage(faults.join("\n")))
 }
 
 /// A plan that can run on this machine.
-pub(crate) struct Admission {
-    pub(crate) plan: Plan,
+pub struct Admission {
+    /// The router.
+    pub plan: Plan,
     /// The forwarding element that it is, if it is one.
-    pub(crate) fe: Option<FePlan>,
-    pub(crate) facts: Facts,
+    pub fe: Option<FePlan>,
+    /// The machine that it was checked against.
+    pub facts: Facts,
     /// Warnings: settings that are permitted, but probably not intended.
-    pub(crate) doubts: Vec<String>,
+    pub doubts: Vec<String>,
 }
 
 /// Reads a configuration file and checks it for a start on this machine.
-pub(crate) fn load_here(path: &Path) -> Result<Admission, Failure> {
+pub fn load_here(path: &Path) -> Result<Admission, Failure> {
     here(path, &read(path)?)
 }
 
 /// The same for a text that this file will have.
-pub(crate) fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
+pub fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
     let (Configuration { plan, fe }, document) = checked(&shown(path), text).map_err(failed)?;
     let facts = survey(&plan);
@@ -196,20 +212,14 @@ pub(crate) fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
 }
 
 /// `weir check`.
-pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    let Admission {
-        plan, doubts, fe, ..
-    } = load_here(path)?;
-    let of_fe = match &fe {
-        Some(fe) => {
-            let params = crate::fe::prepare(path, fe, &plan)?; // with its certificates
-            let mut doubts = crate::fe::doubts(&params);
-            doubts.extend(warnings(&params.pinned()));
-            doubts
-        }
-        None => Vec::new(),
-    };
-    for doubt in doubts.into_iter().chain(of_fe) {
+pub fn check(path: &Path) -> Result<(), Failure> {
+    let Admission { plan, doubts, .. } = load_here(path)?;
+    good(path, &plan, doubts)
+}
+
+/// Prints that a router's configuration is good, after its doubts.
+pub fn good(path: &Path, plan: &Plan, doubts: Vec<String>) -> Result<(), Failure> {
+    for doubt in doubts {
         print(&format!("note: {doubt}\n"))?;
     }
     let ports = plan.ports.len();
@@ -221,7 +231,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 }
 
 /// `weir diff`; like diff(1) it exits with 1 if there is a difference.
-pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
+pub fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
     let plan = load(path)?.plan;
     let in_force = client::configuration(socket, "").map_err(|e| Failure::Usage(e.to_string()))?;
     let differences = differences(&in_force, &plan.shown());
@@ -235,7 +245,7 @@ pub(crate) fn diff(path: &Path, socket: &Path) -> Result<(), Failure> {
 }
 
 /// The components of `weir show config`.
-pub(crate) fn shown_in_force(
+pub fn shown_in_force(
     element: &Element,
     router: &RouterSocket,
 ) -> Result<BTreeMap<String, String>, Failure> {
@@ -245,7 +255,7 @@ pub(crate) fn shown_in_force(
 
 /// `weir apply`. With `confirm` the earlier configuration comes back unless the operator types `yes` in this time: who is
 /// locked out need not do anything.
-pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
+pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
     let text = read(path)?;
     // Checked here too, so that messages with line numbers name this file.
     plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
@@ -259,7 +269,8 @@ pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result
     }
     let before = client::configuration(socket, "").map_err(|e| Failure::Run(e.to_string()))?;
     // From here on a signal, as at the end of an SSH connection, is an answer too.
-    let interrupted = weir_experiment::interrupt_flag().map_err(|e| Failure::Run(e.to_string()))?;
+    let interrupted =
+        interrupt_flag().map_err(|e| Failure::Run(format!("cannot watch for Ctrl-C: {e}")))?;
     report(client::put(socket, "/v1/config", text))?;
     note(&format!(
         "in force; type yes and Enter within {time} to keep it, or the earlier configuration comes back"
@@ -279,7 +290,7 @@ pub(crate) fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result
 }
 
 /// The time of `--confirm`, as configurations write times.
-pub(crate) fn time_to_confirm(text: &str) -> Result<Span, String> {
+pub fn time_to_confirm(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
         Ok(time) if (Span::from_secs(1)..=Span::from_secs(3600)).contains(&time) => Ok(time),
         Ok(_) => Err("must be from \"1 s\" to \"3600 s\"".to_owned()),
@@ -310,7 +321,7 @@ fn is_confirmed(time: Span, interrupted: &AtomicBool) -> bool {
 
 /// Where `weir set` and `weir unset` keep their changes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Save {
+pub struct Save {
     /// Change this configuration file too, so that a restart keeps it; its comments stay
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = CONFIGURATION)]
     save: Option<PathBuf>,
@@ -351,7 +362,7 @@ fn put_and_save(
 }
 
 /// `weir set`.
-pub(crate) fn set(
+pub fn set(
     assignments: &[String],
     element: &Element,
     router: &RouterSocket,
@@ -401,7 +412,7 @@ fn own_changes(
 }
 
 /// `weir unset`.
-pub(crate) fn unset(
+pub fn unset(
     paths: &[String],
     element: &Element,
     router: &RouterSocket,
@@ -426,7 +437,7 @@ pub(crate) fn unset(
 }
 
 /// `weir enable`.
-pub(crate) fn enable(socket: &Path) -> Result<(), Failure> {
+pub fn enable(socket: &Path) -> Result<(), Failure> {
     report(client::post(socket, "/v1/enable", &()))
 }
 
@@ -457,7 +468,7 @@ fn target(
 }
 
 /// Prints a router's answer to a change.
-pub(crate) fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
+pub fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
     let report = answer.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {
         let messages: Vec<_> = report.messages.iter().map(|text| one_line(text)).collect();

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use weir_base::setting::{Parameter, did_you_mean, nearest};
-use weir_controller::spec::KINDS;
 use weir_discipline::spec::SpecError;
 use weir_discipline::{Spec, manuals};
 use weir_lfb::class::{self, classes};
@@ -11,10 +10,17 @@ use weir_model::class::{Access, Gauge, Type};
 use weir_model::{Class, Component, capture};
 use weir_packet::Reason;
 
-use crate::pages;
+use crate::output::print;
+use crate::{Failure, pages};
 
-/// The manual page of the class, discipline, controller or drop reason `name`.
-pub(crate) fn page(name: &str) -> Option<String> {
+/// `weir describe`.
+pub fn run(name: &str) -> Result<(), Failure> {
+    let page = page(name).ok_or_else(|| Failure::Usage(unknown(name, [].into_iter())))?;
+    print(&page)
+}
+
+/// The manual page of the table, discipline or drop reason `name`.
+pub fn page(name: &str) -> Option<String> {
     let tables = classes().into_iter().chain([&capture::CLASS]);
     if let Some(class) = tables.into_iter().find(|class| class.name == name) {
         return Some(of_class(class));
@@ -23,27 +29,12 @@ pub(crate) fn page(name: &str) -> Option<String> {
         let class = class::of_discipline(m);
         return Some(head(&class, m.source, m.text) + &tail(&class));
     }
-    if let Some(page) = pages::drops::manual(name) {
-        return Some(page);
-    }
-    let kind = KINDS.iter().find(|kind| kind.manual.name == name)?;
-    let m = &kind.manual;
-    let class = Class::mechanism((m.id, m.name, m.purpose), m.parameters, m.gauges);
-    let mut page = head(&class, m.source, m.text);
-    let _ = writeln!(page, "QUEUES");
-    for role in m.roles {
-        let _ = writeln!(page, "    {}\n        {}", role.name, role.about);
-        if !role.sets.is_empty() {
-            let _ = writeln!(page, "        sets {}", role.sets.join(", "));
-        }
-    }
-    page.push('\n');
-    Some(page + &tail(&class))
+    pages::drops::manual(name)
 }
 
-/// The error about a name that has no page.
-pub(crate) fn unknown(name: &str) -> String {
-    match (Spec::check(name, []), nearest(name, names())) {
+/// The error about a name that has no page; `others` have one elsewhere.
+pub fn unknown(name: &str, others: impl Iterator<Item = &'static str>) -> String {
+    match (Spec::check(name, []), nearest(name, names().chain(others))) {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
         (_, near) => {
             let hint = did_you_mean(near);
@@ -53,13 +44,12 @@ pub(crate) fn unknown(name: &str) -> String {
 }
 
 /// Every name that has a manual page.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let controllers = KINDS.iter().map(|kind| kind.manual.name);
+pub fn names() -> impl Iterator<Item = &'static str> {
     let tables = classes().into_iter().map(|class| class.name);
     let tables = tables.chain([capture::CLASS.name]);
     let reasons = Reason::ALL.into_iter().map(Reason::name);
-    let mechanisms = manuals().map(|m| m.name).chain(controllers);
-    mechanisms.chain(tables).chain(reasons)
+    let disciplines = manuals().map(|m| m.name);
+    disciplines.chain(tables).chain(reasons)
 }
 
 /// A table: its class, and the fields of its rows.
@@ -125,12 +115,14 @@ fn components(page: &mut String, above: &str, all: &[Component]) {
     }
 }
 
-fn head(class: &Class, source: &str, text: &str) -> String {
+/// The beginning of the manual page of a mechanism: class, source and description.
+pub fn head(class: &Class, source: &str, text: &str) -> String {
     let (title, text) = (title(class), indent(text));
     format!("{title}\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
 }
 
-fn tail(class: &Class) -> String {
+/// Its end: parameters and gauges.
+pub fn tail(class: &Class) -> String {
     let mut page = "PARAMETERS\n".to_owned();
     parameters(&mut page, class.parameters);
     let _ = writeln!(page, "\nGAUGES");

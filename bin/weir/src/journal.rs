@@ -10,7 +10,7 @@ use weir_northbound::Peer;
 static LATEST_SET: Mutex<Option<(Peer, Sparse)>> = Mutex::new(None);
 
 /// Logs a request for another configuration: the changes, or the reasons why nothing changed.
-pub(crate) fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Vec<String>>) {
+pub fn changed(how: &str, by: Option<Peer>, done: &Result<Vec<String>, Vec<String>>) {
     let (uid, pid) = (by.map(|by| by.uid), by.and_then(|by| by.pid));
     let (Ok(messages) | Err(messages)) = done;
     let changes = listed(messages);

@@ -24,16 +24,16 @@ use weir_base::setting::{did_you_mean, nearest};
 use crate::output::one_line;
 
 /// The variable that filters logs.
-pub(crate) const VARIABLE: &str = "WEIR_LOG";
+pub const VARIABLE: &str = "WEIR_LOG";
 
 /// The form of its value, for help and errors.
-pub(crate) const FORM: &str = "a level (error, warn, info, debug, trace, off), or levels by part \
+pub const FORM: &str = "a level (error, warn, info, debug, trace, off), or levels by part \
                                like info,weir_live=debug";
 
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// Starts logging; the default level is `info`.
-pub(crate) fn begin() -> Result<(), String> {
+pub fn begin() -> Result<(), String> {
     let words = match std::env::var(VARIABLE) {
         Ok(words) if !words.trim().is_empty() => words,
         Ok(_) | Err(std::env::VarError::NotPresent) => "info".to_owned(),
@@ -75,7 +75,7 @@ enum Entry {
 }
 
 /// Lets a thread of its own write the log from now on. Lines before a panic are written, too.
-pub(crate) fn aside() -> io::Result<()> {
+pub fn aside() -> io::Result<()> {
     let (queue, entries) = mpsc::sync_channel(LINES_MAX);
     thread::Builder::new()
         .name("weir-log".to_owned())
@@ -90,7 +90,7 @@ pub(crate) fn aside() -> io::Result<()> {
 }
 
 /// Waits until the lines so far are written, unless nobody reads them.
-pub(crate) fn flush() {
+pub fn flush() {
     let (done, is_done) = mpsc::channel();
     if let Some(queue) = QUEUE.get()
         && queue.try_send(Entry::Flush(done)).is_ok()

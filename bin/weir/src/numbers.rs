@@ -1,7 +1,7 @@
 //! Numbers for people: one form for each quantity, wherever a command prints it. Programs read raw ones (`--json`).
 
 /// A count, with commas between its thousands.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// Bytes in a unit in which a person reads them.
-pub(crate) fn bytes(bytes: f64) -> String {
+pub fn bytes(bytes: f64) -> String {
     match bytes {
         ..1e3 => format!("{bytes:.0} B"),
         ..1e6 => format!("{:.1} kB", bytes / 1e3),
@@ -24,7 +24,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
 }
 
 /// A delay: milliseconds, from a second on seconds.
-pub(crate) fn delay(seconds: f64) -> String {
+pub fn delay(seconds: f64) -> String {
     match seconds {
         ..0.09995 => format!("{:.1} ms", seconds * 1e3),
         ..0.9995 => format!("{:.0} ms", seconds * 1e3),
@@ -34,7 +34,7 @@ pub(crate) fn delay(seconds: f64) -> String {
 }
 
 /// A time in its two largest units.
-pub(crate) fn elapsed(seconds: u64) -> String {
+pub fn elapsed(seconds: u64) -> String {
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
     match (days, hours, minutes) {
@@ -46,7 +46,7 @@ pub(crate) fn elapsed(seconds: u64) -> String {
 }
 
 /// The time of day in UTC, like that of the log.
-pub(crate) fn time_of_day(unix_s: f64) -> String {
+pub fn time_of_day(unix_s: f64) -> String {
     let millis = (unix_s * 1e3) as u64 % 86_400_000;
     let (seconds, millis) = (millis / 1000, millis % 1000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

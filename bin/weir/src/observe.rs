@@ -17,7 +17,7 @@ const HEADING: &str = "Filter (values of an option are alternatives; every optio
 
 /// The packets that are wanted.
 #[derive(Debug, clap::Args)]
-pub(crate) struct FilterArguments {
+pub struct FilterArguments {
     /// Packets from or to an address or a prefix; may be repeated, like all of these
     #[arg(long, help_heading = HEADING, value_name = "ADDRESS|PREFIX")]
     host: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct FilterArguments {
 
 impl FilterArguments {
     /// The filter, which has been checked.
-    pub(crate) fn filter(self) -> Result<PacketFilter, Failure> {
+    pub fn filter(self) -> Result<PacketFilter, Failure> {
         let filter = PacketFilter {
             host: self.host,
             src: self.src,
@@ -58,7 +58,7 @@ impl FilterArguments {
 
 /// Arguments of `weir observe`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ObserveArguments {
+pub struct ObserveArguments {
     /// A port of the router; may be repeated. All ports, if none is given
     #[arg(long = "port", value_name = "NAME")]
     ports: Vec<String>,
@@ -84,7 +84,7 @@ pub(crate) struct ObserveArguments {
 }
 
 /// `weir observe`.
-pub(crate) fn run(arguments: ObserveArguments) -> Result<(), Failure> {
+pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     let request = ObserveRequest {
         port: arguments.ports,
         event: arguments.events,

@@ -42,7 +42,7 @@ fn replaced(
 }
 
 /// A text in one line, without characters that a terminal obeys.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+pub fn one_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_printed, |safe, letter| {
         safe.extend(letter.escape_debug());
     })
@@ -67,22 +67,22 @@ fn json(text: &str) -> Cow<'_, str> {
 }
 
 /// Prints to standard output. A reader that has gone away (`| head`) is not a failure; a full disk is.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(|_| ())
 }
 
 /// Prints a text that is wholly ours as it is: a help page with its colours, a script of a shell.
-pub(crate) fn print_own(text: &str) -> Result<(), Failure> {
+pub fn print_own(text: &str) -> Result<(), Failure> {
     put(text).map(|_| ())
 }
 
 /// The same for repeated output; returns whether the reader is still there.
-pub(crate) fn print_to_reader(text: &str) -> Result<bool, Failure> {
+pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
     put(&lines(text))
 }
 
 /// The same for a line of JSON.
-pub(crate) fn print_json_to_reader(text: &str) -> Result<bool, Failure> {
+pub fn print_json_to_reader(text: &str) -> Result<bool, Failure> {
     put(&json(&format!("{text}\n")))
 }
 
@@ -98,7 +98,7 @@ fn put(text: &str) -> Result<bool, Failure> {
 }
 
 /// Ends the program as soon as nobody reads what it prints, or its terminal is gone: for commands that wait without an end.
-pub(crate) fn end_with_reader() {
+pub fn end_with_reader() {
     let watched = || {
         let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
         let mut files = vec![output.as_fd()];
@@ -113,7 +113,7 @@ pub(crate) fn end_with_reader() {
 }
 
 /// Prints one JSON document.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print_json_to_reader(&text).map(|_| ()),
         Err(error) => Err(Failure::Run(format!("cannot write JSON: {error}"))),
@@ -121,12 +121,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Prints a line to standard error. Ignores a failure, because nobody could be told about it.
-pub(crate) fn note(line: &str) {
+pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", lines(line));
 }
 
 /// A help page or the version, with colours for a terminal.
-pub(crate) fn rendered(help: &clap::Error) -> String {
+pub fn rendered(help: &clap::Error) -> String {
     let page = help.render();
     match io::stdout().is_terminal() {
         true => page.ansi().to_string(),
@@ -134,8 +134,18 @@ pub(crate) fn rendered(help: &clap::Error) -> String {
     }
 }
 
+/// Reads the name of a folder. `-` is refused: elsewhere it is standard output.
+pub fn folder(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err(
+            "several files are written: name a folder, or write ./- for one of this name".into(),
+        ),
+        folder => Ok(folder.into()),
+    }
+}
+
 /// Writes a file whole or not at all. Everybody may read a new one: the service has a user of its own.
-pub(crate) fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
+pub fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
     let target = fs::canonicalize(path); // a link stays one
     let target = target.as_deref().unwrap_or(path);
     let mut beside = target.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! `weir router` and `weir fe`: the parts of a router, wired together.
+//! `weir router`: the parts of a router, wired together. `weir-forces fe` runs it, too, with an [`Addition`].
 //!
 //! ```text
 //!  supervisor (parent) <--heartbeat-- child:
@@ -18,9 +18,12 @@
 //! - [`heartbeat`], [`supervisor`]: a router that hangs or crashes is replaced
 //! - [`restarts`]: how often; [`starvation`]: threads that wait for a processor do not hang
 //! - [`service_manager`]: notifies systemd
-//! - [`page`]: samples as lines, and the page on loopback
+//! - [`operator`]: requests of the northbound service
+//! - [`page`]: samples as lines, and the page on loopback; [`listening`]: where
 
 mod heartbeat;
+mod listening;
+mod operator;
 mod page;
 mod restarts;
 mod service_manager;
@@ -47,41 +50,70 @@ use weir_live::worker::Worker;
 use weir_northbound::{LiveLine, Service};
 
 use self::heartbeat::Heart;
+use self::operator::Console;
 use self::page::Viewer;
 use crate::configuration::Admission;
-use crate::operator::Console;
-use crate::{Failure, configuration, journal, release_signals};
+use crate::program::release_signals;
+use crate::{Failure, configuration, journal};
 
 /// The role of a process with a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// A router on its own: `weir router`.
-    Router,
-    /// A forwarding element: `weir fe`.
-    ForwardingElement,
+pub trait Role {
+    /// The subcommand that starts it.
+    fn word(&self) -> &'static str;
+
+    /// Checks that the configuration is for this role, and reads what the role adds to the router.
+    fn prepare(
+        &self,
+        config: &Path,
+        fe: Option<FePlan>,
+        plan: &Plan,
+    ) -> Result<Option<Arc<dyn Addition>>, Failure>;
 }
 
-impl Role {
-    /// The subcommand.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Router => "router",
-            Self::ForwardingElement => "fe",
-        }
+/// The part of a running router that a role adds.
+pub trait Addition: Send + Sync {
+    /// Its sections of the configuration, which cannot change while the router runs.
+    fn plan(&self) -> &FePlan;
+
+    /// Starts its tasks, once. It ends when `ends` has a value, and drops it then.
+    fn start(
+        &self,
+        running: &Arc<Running>,
+        reader: &Arc<Reader>,
+        ends: watch::Receiver<()>,
+        tasks: &mut JoinSet<String>,
+    );
+
+    /// Checks what its configuration has beside the router's plan, and returns how to take it over.
+    fn reload(&self, config: &Path, plan: &Plan) -> Result<TakeOver<'_>, String>;
+
+    /// Lets it forward again; returns why it did not, or `None` if it did.
+    fn enable(&self) -> Result<Option<String>, String>;
+}
+
+/// Takes over what a reload has read; returns what changed, in sentences.
+pub type TakeOver<'a> = Box<dyn FnOnce() -> Result<Vec<String>, String> + 'a>;
+
+/// A router on its own: `weir router`.
+pub struct Alone;
+
+impl Role for Alone {
+    fn word(&self) -> &'static str {
+        "router"
     }
 
-    /// Checks that the configuration is for this role.
-    fn check(self, config: &Path, fe: Option<&FePlan>) -> Result<(), Failure> {
+    fn prepare(
+        &self,
+        config: &Path,
+        fe: Option<FePlan>,
+        _: &Plan,
+    ) -> Result<Option<Arc<dyn Addition>>, Failure> {
         let config = config.display();
-        match (self, fe) {
-            (Self::Router, Some(_)) => Err(Failure::Usage(format!(
+        match fe {
+            Some(_) => Err(Failure::Usage(format!(
                 "{config}: it has a section [fe], so it is a forwarding element: start it with `weir fe {config}`"
             ))),
-            (Self::ForwardingElement, None) => Err(Failure::Usage(format!(
-                "{config}: a forwarding element needs the sections [fe] and [ce.NAME]; `weir router {config}` starts \
-                 a router without control elements"
-            ))),
-            _ => Ok(()),
+            None => Ok(None),
         }
     }
 }
@@ -91,7 +123,7 @@ fn duration(span: Span) -> Duration {
 }
 
 /// Runs a router until a signal ends it. `restarts`: a supervisor started this process after that number of others.
-pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<(), Failure> {
+pub fn run(config: &Path, restarts: Option<u64>, role: &dyn Role) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =
             "a router reads its configuration again on SIGHUP: give it a file, not standard input";
@@ -100,9 +132,7 @@ pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<()
     let Admission {
         plan, facts, fe, ..
     } = configuration::load_here(config)?;
-    role.check(config, fe.as_ref())?;
-    let element = fe.as_ref().map(|fe| crate::fe::prepare(config, fe, &plan));
-    let element = element.transpose()?;
+    let addition = role.prepare(config, fe, &plan)?;
     let heart = match (restarts, plan.router.watchdog) {
         (None, Some(limit)) => return supervisor::supervise(config, limit, role),
         (Some(_), Some(limit)) => Heart::of_child(limit),
@@ -117,12 +147,7 @@ pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<()
         .enable_all()
         .build()
         .map_err(|e| Failure::Run(e.to_string()))?;
-    let result = runtime.block_on(serve(
-        config,
-        (plan, facts),
-        (fe, element),
-        (heart, identity),
-    ));
+    let result = runtime.block_on(serve(config, (plan, facts), addition, (heart, identity)));
     runtime.shutdown_background();
     result
 }
@@ -130,7 +155,7 @@ pub(crate) fn run(config: &Path, restarts: Option<u64>, role: Role) -> Result<()
 async fn serve(
     config: &Path,
     (plan, facts): (Plan, Facts),
-    (fe, element): (Option<FePlan>, Option<weir_forces_live::fe::Params>),
+    addition: Option<Arc<dyn Addition>>,
     (heart, identity): (Heart, Identity),
 ) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
@@ -158,22 +183,14 @@ async fn serve(
     let mut tasks = JoinSet::new();
     router::spawn_tasks(&running, inbox, &mut tasks);
     let reader = Arc::new(Reader::new(Arc::clone(&running), identity));
-    for doubt in element.iter().flat_map(crate::fe::doubts) {
-        tracing::warn!("{doubt}");
-    }
-    let (handle, inputs) = weir_forces_live::fe::inputs();
-    let reloads = fe.clone().map(|fe| Reloads {
-        fe,
-        handle: handle.clone(),
+    let reloads = addition.clone().map(|addition| Reloads {
+        addition,
         file: Arc::new(Mutex::new(file)),
     });
-    let asked = fe.map(|fe| (fe, handle));
-    spawn_readers(&running, &reader, asked, service, &mut tasks);
+    spawn_readers(&running, &reader, addition.clone(), service, &mut tasks);
     let (end_element, element_ends) = watch::channel(());
-    if let Some(element) = element {
-        let running = Arc::clone(&running);
-        let run = weir_forces_live::fe::run(running, reader, element, inputs, element_ends);
-        tasks.spawn(run);
+    if let Some(addition) = addition {
+        addition.start(&running, &reader, element_ends, &mut tasks);
     } else {
         drop(element_ends);
     }
@@ -239,18 +256,17 @@ impl Ending {
 }
 
 /// Reads the configuration again, on a thread that may block.
-fn reload(running: &Arc<Running>, config: &Path, fe: Option<Reloads>) {
+fn reload(running: &Arc<Running>, config: &Path, reloads: Option<Reloads>) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
-        journal::changed("SIGHUP", None, &reloaded(&running, &config, fe));
+        journal::changed("SIGHUP", None, &reloaded(&running, &config, reloads));
     });
 }
 
-/// The parts of a forwarding element that a reload reads.
+/// The state that a reload needs beside the router's own plan.
 #[derive(Clone)]
 struct Reloads {
-    fe: FePlan,
-    handle: weir_forces_live::fe::Handle,
+    addition: Arc<dyn Addition>,
     /// The router as its file had it last.
     file: Arc<Mutex<Plan>>,
 }
@@ -260,27 +276,23 @@ struct Reloads {
 fn reloaded(
     running: &Running,
     config: &Path,
-    fe: Option<Reloads>,
+    reloads: Option<Reloads>,
 ) -> Result<Vec<String>, Vec<String>> {
     let sentence = |failure: Failure| vec![failure.to_string()];
     let apply = |plan: Plan| running.apply(plan).map_err(configuration::sentences);
     let new = configuration::load(config).map_err(sentence)?;
-    let plan = new.for_running(fe.as_ref().map(|element| &element.fe))?;
-    let Some(Reloads { fe, handle, file }) = fe else {
+    let plan = new.for_running(reloads.as_ref().map(|reloads| reloads.addition.plan()))?;
+    let Some(Reloads { addition, file }) = reloads else {
         return apply(plan);
     };
-    let params = crate::fe::prepare(config, &fe, &plan).map_err(sentence)?;
+    let take_over = addition.reload(config, &plan).map_err(|why| vec![why])?;
     let mut file = lock(&file);
     let mut lines = Vec::new();
     if *file != plan {
         lines = apply(plan.clone())?;
         *file = plan;
     }
-    lines.extend(
-        handle
-            .replace_certificates(params.ces)
-            .map_err(|why| vec![why])?,
-    );
+    lines.extend(take_over().map_err(|why| vec![why])?);
     Ok(lines)
 }
 
@@ -288,7 +300,7 @@ fn reloaded(
 fn spawn_readers(
     running: &Arc<Running>,
     reader: &Arc<Reader>,
-    fe: Option<(FePlan, weir_forces_live::fe::Handle)>,
+    addition: Option<Arc<dyn Addition>>,
     service: Service,
     tasks: &mut JoinSet<String>,
 ) {
@@ -306,7 +318,13 @@ fn spawn_readers(
         viewer,
         Arc::clone(&listening),
     ));
-    let console = Console::new(Arc::clone(running), Arc::clone(reader), live, listening, fe);
+    let console = Console::new(
+        Arc::clone(running),
+        Arc::clone(reader),
+        live,
+        listening,
+        addition,
+    );
     tasks.spawn(serve_northbound(console, service));
 }
 

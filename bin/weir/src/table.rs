@@ -12,7 +12,7 @@ const CUT_MIN: usize = 12;
 
 /// A column: its title and its alignment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Column {
+pub enum Column {
     /// Text.
     Left(&'static str),
     /// Numbers, with digits of the same place aligned.
@@ -21,14 +21,14 @@ pub(crate) enum Column {
 
 /// A table: columns as wide as their widest cell, two spaces between them.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these columns.
-    pub(crate) fn new(columns: &[Column]) -> Self {
+    pub fn new(columns: &[Column]) -> Self {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
@@ -36,14 +36,14 @@ impl Table {
     }
 
     /// Adds a row; it has as many cells as the table has columns.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter();
         let safe = |cell: String| one_line(&cell).into_owned();
         self.rows.push(cells.map(safe).collect());
     }
 
     /// Whether it has no row.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
@@ -65,7 +65,7 @@ impl Column {
 impl Table {
     /// Its lines, the head first, none wider than `width`: columns that do not fit are left out from the right. A last
     /// column of text is cut instead, if a part of it fits.
-    pub(crate) fn within(&self, width: usize) -> Vec<String> {
+    pub fn within(&self, width: usize) -> Vec<String> {
         let widths = self.widths();
         let (mut columns, mut end) = (0, 0);
         for column in &widths {

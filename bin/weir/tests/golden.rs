@@ -253,9 +253,11 @@ fn golden_reference_pages() {
         ("configuration", "docs/configuration.md"),
         ("ce-configuration", "docs/ce-configuration.md"),
         ("api", "docs/http-api.md"),
+        ("ce-api", "docs/ce-http-api.md"),
         ("metrics", "docs/metrics.md"),
         ("scenario-keys", "docs/scenarios.md"),
         ("prometheus", "docs/prometheus.md"),
+        ("ce-prometheus", "docs/ce-prometheus.md"),
         ("drops", "docs/drop-reasons.md"),
         ("dashboard", "packaging/grafana/weir.json"),
     ] {

@@ -12,6 +12,7 @@
 //! - [`early`]: the probability of an early drop, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
+//! - [`text`]: text in lines of a width
 //! - [`throughput`]: what passes, and its rate
 //! - [`delays`]: a histogram of times
 //! - [`graph`]: shortest paths through a network
@@ -31,6 +32,7 @@ pub mod random;
 pub mod setting;
 pub mod spacing;
 pub mod tally;
+pub mod text;
 pub mod throughput;
 pub mod time;
 pub mod units;

@@ -1,6 +1,6 @@
 //! Converts a store of earlier versions of weir, a redb database, for this version.
 //!
-//! `cargo run -p weir-live --example convert-store -- OLD.redb NEW.store`, while no `weir ce` runs with either. `OLD` is only
+//! `cargo run -p weir-forces-live --example convert-store -- OLD.redb NEW.store`, while no `weir ce` runs with either. `OLD` is only
 //! read; `NEW` must not exist.
 
 use std::collections::BTreeMap;

@@ -65,20 +65,10 @@ pub use options::{Capture, Habitat, RunOptions};
 pub use results::RunResult;
 pub use run::run;
 pub use traffic_info::TrafficInfo;
+use weir_live::signals;
 
 /// A flag that becomes true when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second
 /// request ends the process at once.
 pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Error> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ] {
-        // The order matters: the second signal must find the flag set by the first.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(Error::io("cannot watch for Ctrl-C"))?;
-    }
-    Ok(flag)
+    signals::interrupt_flag().map_err(Error::io("cannot watch for Ctrl-C"))
 }

@@ -11,6 +11,8 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::sys;
 
@@ -26,6 +28,18 @@ pub fn hold() -> io::Result<()> {
 /// Unblocks them, even if they were blocked when this program started because its parent was starting too.
 pub fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK)
+}
+
+/// A flag that is set when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second request ends the process at
+/// once.
+pub fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in HELD {
+        // The order matters: the second signal must find the flag set by the first.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
 }
 
 fn change(how: libc::c_int) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tree::{Tree, has_word};
+use crate::tree::{Tree, folder as parent, has_word, resolved};
 
 /// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate decides.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -15,7 +15,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fpf", &["core", "fpf"]),
     ("forces", &["core", "router", "fpf", "forces"]),
     ("lab", &["core", "router", "fpf", "forces", "lab"]),
-    ("bin", &["core", "router", "fpf", "forces", "lab"]),
+    ("bin/weir", &["core", "router"]),
+    (
+        "bin",
+        &["core", "router", "fpf", "forces", "lab", "bin/weir"],
+    ),
     ("fuzz", &["core", "router", "fpf", "forces", "lab"]),
     ("xtask", &[]),
 ];
@@ -107,9 +111,18 @@ fn is_used(tree: &Tree, folder: &str, places: &[&str], dependency: &str) -> bool
     let name = dependency.replace('-', "_");
     places.iter().any(|place| {
         let place = format!("{folder}/{place}");
-        let inside = tree.below(&place, ".rs").map(|(_, text)| text);
-        let itself = tree.text(&place);
-        inside.chain(itself).any(|text| {
+        let inside = tree.below(&place, ".rs");
+        let itself = tree.text(&place).map(|text| (&*place, text));
+        // A file of another crate's tests may be a module here.
+        let borrowed = tree.below(&place, ".rs").flat_map(|(path, text)| {
+            let paths = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("#[path = \""));
+            let files = paths.filter_map(|rest| rest.split('"').next());
+            files.filter_map(move |file| tree.text(&resolved(&format!("{}/{file}", parent(path)))))
+        });
+        let texts = inside.chain(itself).map(|(_, text)| text);
+        texts.chain(borrowed).any(|text| {
             let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
             code.into_iter().any(|line| has_word(line, &name))
         })

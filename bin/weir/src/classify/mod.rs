@@ -23,7 +23,7 @@ const LABELS_MAX: u64 = 256 << 20;
 
 /// Arguments of `weir classify`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ClassifyArguments {
+pub struct ClassifyArguments {
     /// Captures, and folders with them (*.pcap, *.pcapng, *.cap); `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -67,7 +67,7 @@ impl ClassifyArguments {
 
 /// Classifies the captures, and prints what was found. A capture that cannot be read to its end makes the
 /// command fail; what came before is printed.
-pub(crate) fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
+pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     let settings = Settings {
         flows: arguments.table as usize,
         ..Settings::default()

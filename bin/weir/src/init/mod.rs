@@ -19,7 +19,7 @@ use crate::{Failure, configuration};
 
 /// Arguments of `weir init`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct InitArguments {
+pub struct InitArguments {
     /// Rate of the uplink, a little less than the line carries: "38 Mbit". Without it, 95 % of the cable's speed
     #[arg(long)]
     rate: Option<Rate>,
@@ -73,7 +73,7 @@ impl InitArguments {
 const DRAFT: &str = "the configuration";
 
 /// Prints or writes a configuration that `weir check` accepts here, and says what comes next.
-pub(crate) fn run(arguments: &InitArguments) -> Result<(), Failure> {
+pub fn run(arguments: &InitArguments) -> Result<(), Failure> {
     if let Some(path) = arguments.out().filter(|_| !arguments.force) {
         // Before anything is decided: a second call is the usual mistake.
         if path.symlink_metadata().is_ok() {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use weir_ce::tables::TABLES;
 use weir_lfb::class::classes;
 use weir_model::class::Access;
 use weir_model::{Class, Component};
-use weir_northbound::api::{CE_ENDPOINTS, Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
+use weir_northbound::api::{Content, ENDPOINTS, ERRORS, Endpoint, Shape, path_of};
 use weir_northbound::openapi::document;
 
 use super::cell;
@@ -49,35 +48,21 @@ status 404 if there is none.
 
 "#;
 
-const HEAD_OF_CE: &str = r#"
-# The HTTP interface of a control element
-
-`weir ce` listens on the Unix socket of its configuration (`socket`, by default `/run/weir-ce/ce.sock`). Statuses, limits
-and answers are as above. `GET /` is a page for a browser. With `page = "127.0.0.1:8080"` the same paths are served
-on that address, too, for those who know its token: that in the file `page_token`, or a new one at each start in the file
-beside the socket that ends in `.token`. It is needed for the same requests as above. A request that another site has sent is answered
-with 403, and one for a host name that is not loopback with 421.
-
-```sh
-curl --unix-socket /run/weir-ce/ce.sock -H 'content-type: application/json' \
-     -d '[{"fe": "edge1", "port": "wan", "rate": "50 Mbit", "kind": "sfq"}]' http://weir/v1/service/queue
-```
-
-"#;
-
-/// The page.
-pub(crate) fn markdown() -> String {
-    let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
-    let mut page = HEAD.to_owned();
-    page += &summary(&classes(), ENDPOINTS);
-    page += "\nEvery request may be answered with\n\n| status | when |\n|---|---|\n";
+/// The page of a router.
+pub fn markdown() -> String {
+    let mut errors =
+        "\nEvery request may be answered with\n\n| status | when |\n|---|---|\n".to_owned();
     for (status, when) in ERRORS {
-        page += &format!("| {status} | {when} |\n");
+        errors += &format!("| {status} | {when} |\n");
     }
-    page += &sections(&classes(), ENDPOINTS, &mut shapes);
-    page += HEAD_OF_CE;
-    page += &summary(TABLES, CE_ENDPOINTS);
-    page += &sections(TABLES, CE_ENDPOINTS, &mut shapes);
+    page(HEAD, &errors, &classes(), ENDPOINTS)
+}
+
+/// A page with these tables and requests; `between` stands after the summary.
+pub fn page(head: &str, between: &str, classes: &[&Class], endpoints: &[Endpoint]) -> String {
+    let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
+    let mut page = format!("{head}{}{between}", summary(classes, endpoints));
+    page += &sections(classes, endpoints, &mut shapes);
     page += "\n# The values\n";
     for shape in shapes.values() {
         page += &of_shape(shape);
@@ -219,6 +204,6 @@ fn type_of(field: &Value) -> String {
 }
 
 /// The same content as an OpenAPI document.
-pub(crate) fn json() -> Value {
+pub fn json() -> Value {
     document(&classes())
 }

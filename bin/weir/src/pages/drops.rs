@@ -1,7 +1,7 @@
 //! The page of the drop reasons, and the manual page of each.
 
 use serde_json::{Value, json};
-use weir_experiment::reproduce::wrap;
+use weir_base::text::wrap;
 use weir_packet::Reason;
 
 const HEAD: &str = "\
@@ -19,7 +19,7 @@ neighbours, the router itself, the queue.
 const WIDTH: usize = 76;
 
 /// The page: a section for each reason.
-pub(crate) fn markdown() -> String {
+pub fn markdown() -> String {
     let section = |reason: Reason| {
         let (name, sentence, loss) = (reason.name(), reason.sentence(), of_loss(reason));
         format!(
@@ -32,7 +32,7 @@ pub(crate) fn markdown() -> String {
 }
 
 /// The same content as JSON.
-pub(crate) fn json() -> Value {
+pub fn json() -> Value {
     let row = |reason: Reason| {
         json!({
             "name": reason.name(),
@@ -45,7 +45,7 @@ pub(crate) fn json() -> Value {
 }
 
 /// The manual page of the reason with this name.
-pub(crate) fn manual(name: &str) -> Option<String> {
+pub fn manual(name: &str) -> Option<String> {
     let reason = Reason::ALL
         .into_iter()
         .find(|reason| reason.name() == name)?;

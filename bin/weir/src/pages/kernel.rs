@@ -7,7 +7,7 @@ use weir_element::kernel::kinds;
 use super::cell;
 
 /// The table: a row for each kind, under its part of the kernel.
-pub(crate) fn markdown() -> String {
+pub fn markdown() -> String {
     let mut text = String::from(
         "| kernel state | what the kernel decides by it | `routed` | `bridged` | how weir reads it |\n|---|---|---|---|---|\n",
     );
@@ -31,7 +31,7 @@ pub(crate) fn markdown() -> String {
 }
 
 /// The same content as JSON.
-pub(crate) fn json() -> Value {
+pub fn json() -> Value {
     let shown = |stance: Stance| json!({ "does": stance.word(), "why": stance.why() });
     let rows = kinds::all().map(|kind| {
         json!({

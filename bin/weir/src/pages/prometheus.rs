@@ -1,7 +1,6 @@
 //! The page of the metrics for Prometheus, of routers and of control elements.
 
 use serde_json::{Value, json};
-use weir_ce::tables::TABLES;
 use weir_lfb::class::all;
 use weir_model::Class;
 use weir_model::metric::INFO;
@@ -53,19 +52,13 @@ fires on it alone. What a flood waits by its own doing is in `weir_queue_heavy_d
 "#;
 
 const COLUMNS: &str = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
-const OF_CE: &str = "\n## Of a control element\n";
 
 /// A metric as the page lists it: name, type, labels, meaning.
 type Row = (String, &'static str, String, &'static str);
 
-/// Those of routers.
-fn rows() -> Vec<Row> {
-    all().flat_map(|class| of_class(&class)).collect()
-}
-
-/// Those of control elements.
-fn rows_of_ce() -> Vec<Row> {
-    TABLES.iter().flat_map(|class| of_class(class)).collect()
+/// The metrics of these classes.
+fn rows<'a>(classes: impl Iterator<Item = &'a Class>) -> impl Iterator<Item = Row> {
+    classes.flat_map(of_class)
 }
 
 fn of_class(class: &Class) -> Vec<Row> {
@@ -88,20 +81,31 @@ fn of_class(class: &Class) -> Vec<Row> {
     info.into_iter().chain(numbers).collect()
 }
 
-/// The page.
-pub(crate) fn markdown() -> String {
+/// The page of a router.
+pub fn markdown() -> String {
+    let all: Vec<_> = all().collect();
+    format!("{HEAD}{}", table(all.iter()))
+}
+
+/// A table of the metrics of these classes.
+pub fn table<'a>(classes: impl Iterator<Item = &'a Class>) -> String {
     let row = |(name, kind, labels, about): Row| {
         format!("| `{name}` | {kind} | {labels} | {} |\n", cell(about))
     };
-    let lines = |rows: Vec<Row>| rows.into_iter().map(row).collect::<String>();
-    let (of_routers, of_ce) = (lines(rows()), lines(rows_of_ce()));
-    format!("{HEAD}{COLUMNS}{of_routers}{OF_CE}{COLUMNS}{of_ce}")
+    let lines: String = rows(classes).map(row).collect();
+    format!("{COLUMNS}{lines}")
 }
 
-/// The same content as JSON.
-pub(crate) fn json() -> Value {
+/// The metrics of a router as JSON.
+pub fn json() -> Value {
+    let all: Vec<_> = all().collect();
+    objects(all.iter())
+}
+
+/// The metrics of these classes as JSON.
+pub fn objects<'a>(classes: impl Iterator<Item = &'a Class>) -> Value {
     let row = |(name, kind, labels, about): Row| json!({ "name": name, "type": kind, "labels": labels, "about": about });
-    rows().into_iter().chain(rows_of_ce()).map(row).collect()
+    rows(classes).map(row).collect()
 }
 
 #[cfg(test)]

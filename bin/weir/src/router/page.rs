@@ -17,8 +17,8 @@ use weir_model::capture::{CaptureRefusal, CaptureReport, CaptureRequest, Capture
 use weir_model::{ApplyReport, ChangeRequest, Class, DeleteRequest, Value};
 use weir_northbound::{Live, LiveLine, Operator, Page, Peer, Refusal, Token};
 
-use crate::listening::Listening;
-use crate::operator::query_of;
+use super::listening::Listening;
+use super::operator::query_of;
 
 /// The tables of a line, each with its query.
 const TABLES: [(&str, &[(&str, &str)]); 8] = [

@@ -49,7 +49,7 @@ const CONTROL_LIMIT_MIN: Span = Span::from_secs(30);
 
 /// Runs the router as a child, kills it if its forwarding thread sends no beat for `limit`, and starts it again if it
 /// was killed or crashed. Returns how it ended.
-pub(super) fn supervise(config: &Path, limit: Span, role: Role) -> Result<(), Failure> {
+pub(super) fn supervise(config: &Path, limit: Span, role: &dyn Role) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -238,7 +238,7 @@ impl Supervisor {
     /// Starts a child, which blocks signals until it has handlers for them.
     fn start(
         config: &Path,
-        (limit, role): (Span, Role),
+        (limit, role): (Span, &dyn Role),
         restarts: u64,
         is_service_ready: bool,
     ) -> io::Result<Self> {
@@ -356,7 +356,7 @@ impl Supervisor {
     }
 }
 
-fn spawn(config: &Path, heart: UnixStream, role: Role, restarts: u64) -> io::Result<Child> {
+fn spawn(config: &Path, heart: UnixStream, role: &dyn Role, restarts: u64) -> io::Result<Child> {
     Command::new("/proc/self/exe") // this very program, also after it was replaced by a newer one
         .arg0("weir")
         .args([role.word(), "--supervised", &restarts.to_string()])

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use weir_base::setting::{Scalar, Settings};
-use weir_ce::tables::TABLES;
 use weir_lfb::class::{Block, classes};
 use weir_model::class::Form;
 use weir_model::{Class, Value};
@@ -29,10 +28,17 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// Arguments of `weir show`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ShowArguments {
+pub struct ShowArguments {
     /// The table
-    #[arg(value_name = "TABLE", value_parser = subjects())]
+    #[arg(value_name = "TABLE", value_parser = subjects(&[]))]
     subject: Subject,
+    #[command(flatten)]
+    how: How,
+}
+
+/// From where a table is read, and how it is shown.
+#[derive(Debug, clap::Args)]
+pub struct How {
     #[command(flatten)]
     element: Element,
     /// Print JSON instead of tables: counters and gauges, units in the names (with --watch a line each time)
@@ -49,21 +55,31 @@ pub(crate) struct ShowArguments {
 
 /// A table, or the configuration.
 #[derive(Clone, Copy, Debug)]
-enum Subject {
+pub enum Subject {
+    /// A table of a router.
     Table(&'static Class),
+    /// A table that a control element has itself.
+    OfControlElement(&'static Class),
+    /// The configuration.
     Config,
 }
 
 /// The name of the configuration, which is no table.
 const CONFIG: &str = "config";
 
-/// The configuration, and every table by its name.
-fn subjects() -> impl TypedValueParser<Value = Subject> {
+/// The name of every table of a router, and of the configuration.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let tables = classes().into_iter().map(|class| class.name);
+    tables.chain([CONFIG])
+}
+
+/// The configuration, and every table by its name: those of routers, and these of control elements.
+pub fn subjects(
+    of_control_elements: &'static [&'static Class],
+) -> impl TypedValueParser<Value = Subject> {
     let named = |class: &&Class| PossibleValue::new(class.name).help(class.about);
-    let all: Vec<&'static Class> = classes()
-        .into_iter()
-        .chain(TABLES.iter().copied())
-        .collect();
+    let own = of_control_elements.iter().copied();
+    let all: Vec<&'static Class> = classes().into_iter().chain(own).collect();
     let about = "The configuration in force, every default spelt out, as `weir apply` takes it";
     let config = PossibleValue::new(CONFIG).help(about);
     let names = PossibleValuesParser::new([config].into_iter().chain(all.iter().map(named)));
@@ -71,15 +87,13 @@ fn subjects() -> impl TypedValueParser<Value = Subject> {
         let found = all.iter().find(|class| class.name == name);
         match (found, name.as_str()) {
             (_, CONFIG) => Ok(Subject::Config),
+            (Some(class), _) if of_control_elements.iter().any(|own| own.id == class.id) => {
+                Ok(Subject::OfControlElement(class))
+            }
             (Some(class), _) => Ok(Subject::Table(class)),
             (None, _) => Err("is no table"),
         }
     })
-}
-
-/// Whether a control element has a table itself.
-fn is_of_control_element(class: &Class) -> bool {
-    TABLES.iter().any(|table| table.id == class.id)
 }
 
 /// A router's answer at one moment.
@@ -103,64 +117,79 @@ fn period(text: &str) -> Result<Duration, String> {
 }
 
 /// `weir show`.
-pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
-    let table = match arguments.subject {
-        Subject::Table(table) => table,
+pub fn run(arguments: &ShowArguments) -> Result<(), Failure> {
+    show(arguments.subject, &arguments.how)
+}
+
+/// Shows a table or the configuration.
+pub fn show(subject: Subject, how: &How) -> Result<(), Failure> {
+    let table = match subject {
+        Subject::Table(class) => Table {
+            class,
+            of_router: true,
+        },
+        Subject::OfControlElement(class) => Table {
+            class,
+            of_router: false,
+        },
         Subject::Config => {
-            let components = configuration::shown_in_force(&arguments.element, &arguments.router)?;
-            return match arguments.json {
+            let components = configuration::shown_in_force(&how.element, &how.router)?;
+            return match how.json {
                 true => print_json(&components),
                 false => print(&weir_config::as_file(&components)),
             };
         }
     };
-    let query = arguments.query.0.iter();
+    let query = how.query.0.iter();
     let query = query.map(|(name, text)| (*name, Scalar::Text(text.clone())));
     let query: Vec<_> = query.collect();
     let query = query.iter().map(|(name, text)| (*name, text));
-    let query = Settings::check(table.query, query)
-        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", table.name)))?;
-    match arguments.watch {
-        Some(period) => watch(arguments, table, &query, period),
-        None => once(arguments, table, &query),
+    let query = Settings::check(table.class.query, query)
+        .map_err(|e| Failure::Usage(format!("weir show {}: {e}", table.class.name)))?;
+    match how.watch {
+        Some(period) => watch(how, table, &query, period),
+        None => once(how, table, &query),
     }
 }
 
-fn once(arguments: &ShowArguments, table: &'static Class, query: &Settings) -> Result<(), Failure> {
-    let first = take(arguments, table)?;
-    if arguments.json {
+/// A table, and who has it.
+#[derive(Clone, Copy)]
+struct Table {
+    class: &'static Class,
+    /// A router, or a control element.
+    of_router: bool,
+}
+
+fn once(how: &How, table: Table, query: &Settings) -> Result<(), Failure> {
+    let first = take(how, table)?;
+    if how.json {
         return print_json(&first.answer);
     }
-    let (before, now) = match has_rates(table, &first) {
+    let (before, now) = match has_rates(table.class, &first) {
         true => {
             std::thread::sleep(RATE_OVER);
-            (Some(first), take(arguments, table)?)
+            (Some(first), take(how, table)?)
         }
         false => (None, first),
     };
-    print(&tables::text(table, &now, before.as_ref(), query))
+    print(&tables::text(table.class, &now, before.as_ref(), query))
 }
 
-fn watch(
-    arguments: &ShowArguments,
-    table: &'static Class,
-    query: &Settings,
-    period: Duration,
-) -> Result<(), Failure> {
-    let redraw = !arguments.json && io::stdout().is_terminal();
+fn watch(how: &How, table: Table, query: &Settings, period: Duration) -> Result<(), Failure> {
+    let redraw = !how.json && io::stdout().is_terminal();
     let mut before: Option<Sample> = None;
     loop {
-        let now = take(arguments, table)?;
+        let now = take(how, table)?;
         if redraw {
             print_own(REDRAW)?;
         }
-        let is_read = match arguments.json {
+        let is_read = match how.json {
             true => {
                 let text = serde_json::to_string(&now.answer).unwrap_or_default(); // plain values
                 print_json_to_reader(&text)?
             }
             false => {
-                let text = tables::text(table, &now, before.as_ref(), query);
+                let text = tables::text(table.class, &now, before.as_ref(), query);
                 print_to_reader(&format!("{text}\n"))?
             }
         };
@@ -188,24 +217,26 @@ fn has_rates(class: &Class, sample: &Sample) -> bool {
 }
 
 /// Queries the router.
-fn take(arguments: &ShowArguments, class: &'static Class) -> Result<Sample, Failure> {
-    let (socket, prefix) = match is_of_control_element(class) {
-        true => (arguments.router.of_control_element(), String::new()),
-        false => arguments.element.target(&arguments.router),
+fn take(how: &How, Table { class, of_router }: Table) -> Result<Sample, Failure> {
+    let (socket, prefix) = if of_router {
+        how.element.target(&how.router)
+    } else {
+        (how.router.of_control_element(), String::new())
     };
     let get = |path: &str| {
         let answer = client::get::<Value>(&socket, &format!("{prefix}{path}"));
         answer.map_err(|e| Failure::Run(e.to_string()))
     };
-    let status = match is_of_control_element(class) {
-        true => Value::Absent,
-        false => get("/v1/status")?,
+    let status = if of_router {
+        get("/v1/status")?
+    } else {
+        Value::Absent
     };
     let beside = match class.layout.beside.and_then(|(name, _)| Block::find(name)) {
         Some(other) => get(&api::path_of(&other.class))?.rows().len(),
         None => 0,
     };
-    let pairs = arguments.query.0.iter();
+    let pairs = how.query.0.iter();
     let query: Vec<_> = pairs.map(|(name, text)| format!("{name}={text}")).collect();
     let at = Instant::now();
     let query = match query.is_empty() {

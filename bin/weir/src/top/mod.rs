@@ -39,7 +39,7 @@ const HEIGHT: usize = 48;
 
 /// Arguments of `weir top`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TopArguments {
+pub struct TopArguments {
     /// Begin with this port
     #[arg(long, value_name = "NAME")]
     port: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct TopArguments {
 }
 
 /// `weir top`.
-pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
+pub fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let socket = &arguments.router.socket;
     if arguments.json {
         let line = first(socket)?;

@@ -130,7 +130,7 @@ impl Hosts {
         config: &str,
         variables: &[(&str, &str)],
     ) -> Router {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut command = Command::new(weir());
         let log = self.folder.join(format!("{name}.log"));
         command
             .envs(variables.iter().copied())
@@ -145,7 +145,7 @@ impl Hosts {
 
     /// A `weir` command for the router with this name, on its host.
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut command = Command::new(weir());
         command.env("WEIR_SOCKET", self.socket(name));
         command
     }
@@ -327,6 +327,13 @@ impl Deref for Bench {
     }
 }
 
+/// The program `weir`, which stands beside the folder of this test.
+pub(crate) fn weir() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    folder.join("weir")
+}
+
 /// Runs the commands of a page, in namespaces that nobody else sees, and returns what they print; none where namespaces are
 /// not permitted. They must succeed.
 pub(crate) fn as_it_stands(page: &str) -> Option<String> {
@@ -336,7 +343,8 @@ pub(crate) fn as_it_stands(page: &str) -> Option<String> {
     }
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let commands = commands(&fs::read_to_string(format!("{root}/{page}")).unwrap());
-    let folder = env!("CARGO_BIN_EXE_weir").strip_suffix("/weir").unwrap();
+    let program = weir();
+    let folder = program.parent().unwrap().display();
     // Own folders: the page uses names that another one on this machine may have, too. The program may be below one of
     // them.
     let script = format!(

@@ -11,16 +11,16 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// Builds a release binary of weir.
+/// Builds the programs; returns the path of `weir`.
 pub(crate) fn build_weir(root: &Path) -> Result<PathBuf, String> {
-    let arguments = ["build", "--release", "--locked", "--bin", "weir"];
+    let arguments = ["build", "--release", "--locked", "--bins"];
     let built = Command::new(env!("CARGO"))
         .args(arguments)
         .current_dir(root)
         .status();
     match built {
         Ok(status) if status.success() => Ok(target(root).join("release/weir")),
-        _ => Err("cargo build --release --bin weir failed".into()),
+        _ => Err("cargo build --release --bins failed".into()),
     }
 }
 

@@ -38,6 +38,18 @@ pub struct Router {
     running: Running,
 }
 
+/// The program with this command: it stands beside `weir-lab`. Any other executable has all commands itself.
+fn program(executable: &Path, subcommand: &str) -> PathBuf {
+    if executable.file_name() != Some("weir-lab".as_ref()) {
+        return executable.to_owned();
+    }
+    executable.with_file_name(if subcommand == "router" {
+        "weir"
+    } else {
+        "weir-forces"
+    })
+}
+
 impl Router {
     /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command, which is not
     /// ready yet.
@@ -52,7 +64,7 @@ impl Router {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
-        let mut command = Command::new(executable);
+        let mut command = Command::new(program(executable, subcommand));
         command.arg(subcommand).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());

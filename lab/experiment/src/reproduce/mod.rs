@@ -61,7 +61,7 @@ use recipe::{Checks, Column, Line, Paper, Recipe, Table};
 use verdict::Verdict;
 
 pub use decide::Kind;
-pub use text::{text, wrap};
+pub use text::text;
 
 /// Embeds a paper's file.
 macro_rules! paper {

@@ -59,7 +59,7 @@ fn number(
 }
 
 /// The dashboard, which Grafana imports.
-pub(crate) fn json() -> Value {
+pub fn json() -> Value {
     let open = [
         ("Health", panels::health()),
         ("Links", panels::links()),

@@ -252,7 +252,7 @@ fn back(copy: &Path, path: &Path) -> String {
 fn convert(old: &Path, new: &Path) -> String {
     let (old, new) = (old.display(), new.display());
     format!(
-        "convert it: `mv {old} {old}.old`, and in weir's sources `cargo run -p weir-live --example convert-store -- {old}.old {new}`"
+        "convert it: `mv {old} {old}.old`, and in weir's sources `cargo run -p weir-forces-live --example convert-store -- {old}.old {new}`"
     )
 }
 

@@ -1,0 +1,487 @@
+//! `weir ce`: a control element, wired.
+
+mod console;
+mod listeners;
+mod reload;
+mod remote;
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir_base::Span;
+use weir_ce::Control;
+use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
+use weir_ce::contract::{Member, Params};
+use weir_ce::desired::{Desired, Wish};
+use weir_ce::network::PathService;
+use weir_ce::path::NetworkPlan;
+use weir_config::Document;
+use weir_forces_live::ce::{Driver, Store};
+use weir_forces_live::snmp::{Secrets, Target};
+use weir_forces_live::tml::identity::{Certificate, warn_daily, warnings};
+use weir_forces_live::tml::{Faults, Identity, Pinned, Pins};
+use weir_live::device::made;
+use weir_live::file::read_text;
+use weir_live::namespace::raise_file_limit;
+use weir_model::{ComponentPath, Fault};
+use weir_northbound::{ControlElement, Page, Service, Token};
+use weir_protocol::schema::Registry;
+use weir_protocol::session::Heartbeats;
+use weir_protocol::session::ce::Params as SessionParams;
+
+use self::console::Console;
+use self::listeners::{links_max, open};
+use self::reload::{Reload, room_of};
+use weir::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
+use weir::output::{note, print};
+use weir::program::release_signals;
+use weir::{Failure, journal};
+
+/// Longest time for an FE to answer a request.
+const ANSWER_MAX: Span = Span::from_secs(10);
+
+/// Longest file with a token.
+const TOKEN_BYTES_MAX: u64 = 1024;
+
+/// A checked configuration with everything that its files contain.
+struct Loaded {
+    plan: CePlan,
+    registry: Registry,
+    security: Option<Pinned>,
+    /// Devices that are not weir.
+    devices: Vec<(String, Target)>,
+    /// The token of the page, if it has a file.
+    token: Option<Token>,
+    /// The network whose elements are its FEs.
+    network: Option<NetworkPlan>,
+}
+
+/// `weir check` of a CE's configuration.
+pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
+    let Loaded { plan, security, .. } = load(path, text)?;
+    let ending = warnings(security.as_slice());
+    for doubt in doubts(&plan).into_iter().chain(ending) {
+        note(&format!("weir: {}: {doubt}", shown(path)));
+    }
+    let (fes, listeners) = (plan.fes.len(), plan.listeners.len());
+    print(&format!(
+        "{}: good, a control element with {} and {}\n",
+        shown(path),
+        counted(fes, "FE"),
+        counted(listeners, "listener"),
+    ))
+}
+
+/// Parts of a configuration that are permitted and cannot work.
+fn doubts(plan: &CePlan) -> Vec<String> {
+    let proves = |listen: &ListenPlan| !listen.transport.starts_with("sctp");
+    let open = plan
+        .listeners
+        .iter()
+        .filter(|listen| !proves(listen) || plan.certificate.is_none());
+    let open = open.map(|listen| {
+        format!(
+            "`insecure = true` at [listen.{}]: nobody proves anything at {} ({}), so whoever reaches it can be any FE \
+             without a `certificate`",
+            listen.name, listen.address, listen.transport
+        )
+    });
+    let pinned = plan.fes.iter().filter(|fe| fe.certificate.is_some());
+    let unheard = pinned.filter(|_| !plan.listeners.iter().any(proves));
+    let unheard = unheard.map(|fe| {
+        format!(
+            "[fe.{}] has a `certificate`, which nobody can show by sctp: it can never associate; add a [listen.NAME] \
+             with `transport = \"quic\"` or \"tcp_udp\", or remove the certificate",
+            fe.name
+        )
+    });
+    open.chain(unheard).collect()
+}
+
+/// A number with its noun: `1 FE`, `2 FEs`.
+fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// Runs a CE until a signal ends it.
+pub(crate) fn run(path: &Path) -> Result<(), Failure> {
+    let text = read(path)?;
+    let loaded = load(path, &text)?;
+    // This thread runs the CE itself, the others run the transports.
+    let mut builder = if loaded.plan.threads == 1 {
+        Builder::new_current_thread()
+    } else {
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(loaded.plan.threads - 1)
+            .thread_name("ce-transport");
+        builder
+    };
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Run(e.to_string()))?;
+    let result = runtime.block_on(serve(path, loaded));
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::Run(format!("signals: {e}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    release_signals()?;
+    let Loaded {
+        plan,
+        registry,
+        security,
+        devices,
+        token,
+        network,
+    } = loaded;
+    let usage = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", shown(path)));
+    let store = Store::open(&beside(path, &plan.store)).map_err(|e| Failure::Run(e.to_string()))?;
+    let store = Arc::new(store);
+    let members = members(&plan, &store).map_err(Failure::Run)?;
+    let params = Params {
+        session: session(&plan),
+        answer_max: ANSWER_MAX,
+    };
+    let control = Control::new(params, registry, members).map_err(|e| usage(&e))?;
+    let service = Service::bind(Path::new(&plan.socket));
+    let service = service.map_err(|e| Failure::Run(format!("`socket` {}: {e}", plan.socket)))?;
+    let faults = Arc::new(Faults::default());
+    let driver = Driver::new(control, Arc::clone(&store), Arc::clone(&faults));
+    let (driver, handle) = driver.map_err(|e| Failure::Run(e.to_string()))?;
+    let fes = plan.fes.iter().map(|fe| (fe.id, &*fe.name));
+    let driver = driver
+        .with_controllers(&plan.controllers, devices)
+        .with_remotes(&plan.remotes, fes)
+        .with_certificates(security.clone());
+    let driver = match &network {
+        Some(network) => {
+            let kept = store.read_requests().map_err(Failure::Run)?;
+            driver.with_network(network.clone(), kept)
+        }
+        None => driver,
+    };
+    let files = raise_file_limit(u64::MAX).map_err(|e| Failure::Run(e.to_string()))?;
+    let mut listeners = Vec::new();
+    for listen in &plan.listeners {
+        listeners.push((
+            listen.transport.to_owned(),
+            open(listen, security.as_ref(), &plan, &faults, files).await?,
+        ));
+    }
+    let page = match plan.page {
+        Some(address) => Some(page(address, token, Path::new(&plan.socket)).await?),
+        None => None,
+    };
+    let names = plan.fes.iter().map(|fe| fe.name.clone()).collect();
+    let names = Arc::new(Mutex::new(names));
+    let runtime = tokio::runtime::Handle::current();
+    let console = Console::new(handle.clone(), runtime.clone(), Arc::clone(&names));
+    let console: Arc<dyn ControlElement> = Arc::new(console);
+    for (transport, listener) in &listeners {
+        tracing::info!(transport, address = %listener.address(), "listens for forwarding elements");
+    }
+    for doubt in doubts(&plan) {
+        tracing::warn!("{doubt}");
+    }
+    tracing::info!(id = %plan.id, fes = plan.fes.len(), "control element runs");
+    let reload = Reload {
+        path: path.to_owned(),
+        room: room_of(&plan),
+        plan: Mutex::new(plan),
+        network: Mutex::new(network),
+        store,
+        security: security.clone(),
+        handle,
+        runtime,
+        names,
+    };
+    let end = async {
+        tokio::select!(_ = terminate.recv() => {}, _ = interrupt.recv() => {});
+    };
+    tokio::select! {
+        ended = driver.run(listeners, end) => ended.map_err(Failure::Run),
+        ended = service.serve_control_element(Arc::clone(&console)) => {
+            Err(northbound("service", ended))
+        }
+        ended = show(page, console) => Err(northbound("page", ended)),
+        () = warn_daily(security.into_iter().collect()) => unreachable!("it never ends"),
+        () = reload_when_asked(hangup, Arc::new(reload)) => Err(Failure::Run("no signals any more".to_owned())),
+    }
+}
+
+/// Reads the configuration again whenever a signal asks for it, on a thread that may block.
+async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
+    while hangup.recv().await.is_some() {
+        let reload = Arc::clone(&reload);
+        let done = tokio::task::spawn_blocking(move || reload.run()).await;
+        let done = done.unwrap_or_else(|error| Err(vec![error.to_string()]));
+        journal::changed("SIGHUP", None, &done);
+    }
+}
+
+/// Listens for browsers. Without a configured token there is a new one beside the socket.
+async fn page(address: SocketAddr, token: Option<Token>, socket: &Path) -> Result<Page, Failure> {
+    let failed = |why: String| Failure::Run(format!("`page` {address}: {why}"));
+    let (token, file) = match token {
+        Some(token) => (token, None),
+        None => {
+            let made = Token::beside(socket).map_err(|e| failed(format!("its token: {e}")))?;
+            (made.0, Some(made.1.display().to_string()))
+        }
+    };
+    let page = Page::bind(address, token).await;
+    let page = page.map_err(|e| failed(format!("{e}; is another program there?")))?;
+    tracing::info!(
+        token = file.as_deref().unwrap_or("page_token"),
+        "page: http://{address}/"
+    );
+    Ok(page)
+}
+
+/// Serves the page, if there is one.
+async fn show(page: Option<Page>, console: Arc<dyn ControlElement>) -> std::io::Result<()> {
+    match page {
+        Some(page) => page.serve(console).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The end of the northbound service, or of its page.
+fn northbound(what: &str, ended: std::io::Result<()>) -> Failure {
+    let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
+    Failure::Run(format!("northbound {what}: {why}"))
+}
+
+fn session(plan: &CePlan) -> SessionParams {
+    SessionParams {
+        id: plan.id,
+        assigns: None,
+        heartbeats: Heartbeats::default(),
+        setup_max: Span::from_secs(5),
+        links_max: links_max(plan),
+        window: 32,
+        requests_max: 1024,
+        queue_bytes_max: 4 << 20,
+    }
+}
+
+/// The FEs, with what the configuration wants of them and what operators have changed since.
+fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
+    let mut kept = store.read()?;
+    let member = |fe: &FePlan| {
+        let mut desired = Desired::default();
+        for change in &fe.desired {
+            let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
+            desired.put(&change.path, Some(&wish));
+        }
+        let kept = kept.remove(&fe.name).unwrap_or_default();
+        Member {
+            name: fe.name.clone(),
+            id: fe.id,
+            is_pinned: fe.certificate.is_some(),
+            desired,
+            kept: kept.desired,
+            components: kept.components,
+            routes: kept.routes,
+        }
+    };
+    Ok(plan.fes.iter().map(member).collect())
+}
+
+/// Reads and checks a configuration and the files that it names.
+fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
+    let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
+    if is_router(text) {
+        let (name, what) = (shown(path), "this is the configuration of a router");
+        let run =
+            format!("run it with `weir fe {name}` if it has [fe], else with `weir router {name}`");
+        return Err(Failure::Usage(format!("{name}: {what}; {run}")));
+    }
+    let document = Document::parse(&shown(path), text).map_err(|e| failed(vec![e.to_string()]))?;
+    let plan = CePlan::check(document.changes());
+    let plan = plan.map_err(|faults| failed(located(&document, &faults)))?;
+    let network = network(path, &plan, &document);
+    let files = files(path, plan).map_err(|faults| located(&document, &faults));
+    match (files, network) {
+        (Ok(loaded), Ok(network)) => Ok(Loaded { network, ..loaded }),
+        (files, network) => {
+            let faults = [files.err(), network.err()].into_iter().flatten().flatten();
+            Err(failed(faults.collect()))
+        }
+    }
+}
+
+/// Reads and checks the network that a configuration names. Faults are sentences, with the line of the file that they are in.
+fn network(
+    path: &Path,
+    plan: &CePlan,
+    document: &Document,
+) -> Result<Option<NetworkPlan>, Vec<String>> {
+    let Some(file) = &plan.network else {
+        return Ok(None);
+    };
+    let file = beside(path, file);
+    let text = read_text(&file, FILE_BYTES_MAX).map_err(|error| {
+        let why = format!("{}: {error}", file.display());
+        let fault = Fault::new(ComponentPath::new(["network"]), why);
+        located(document, &[fault])
+    })?;
+    let name = shown(&file);
+    let network = Document::parse(&name, &text).map_err(|error| vec![error.to_string()])?;
+    let fes = plan
+        .fes
+        .iter()
+        .map(|fe| (&*fe.name, &*fe.desired))
+        .collect();
+    let checked = NetworkPlan::check(network.changes());
+    let checked = checked.and_then(|plan| PathService::check(&plan, &fes).map(|()| plan));
+    checked
+        .map(Some)
+        .map_err(|faults| located(&network, &faults))
+}
+
+/// Reads the files that a checked configuration names: libraries, certificates, secrets of devices, the token.
+fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut registry = weir_library::registry();
+    for (name, file) in &plan.libraries {
+        let at = ComponentPath::new(["library", name, "file"]);
+        let text = read_text(&beside(path, file), FILE_BYTES_MAX).map_err(|e| e.to_string());
+        let loaded = text.and_then(|text| registry.load(&text).map_err(|e| e.to_string()));
+        if let Err(why) = loaded {
+            faults.push(Fault::new(at, format!("{file}: {why}")));
+        }
+    }
+    for remote in &plan.remotes {
+        if let Some(Err(error)) = remote.interface.as_deref().map(made::check_name) {
+            let at = ComponentPath::new(["remote", &remote.name, "interface"]);
+            faults.push(Fault::new(at, error));
+        }
+    }
+    let security = security(path, &plan, &mut faults);
+    let devices = devices(path, &plan, &mut faults);
+    let token = plan.page_token.as_ref().and_then(|file| {
+        let wrong = |why| Fault::new(ComponentPath::new(["page_token"]), format!("{file}: {why}"));
+        token(&beside(path, file))
+            .map_err(|why| faults.push(wrong(why)))
+            .ok()
+    });
+    match faults.is_empty() {
+        true => Ok(Loaded {
+            plan,
+            registry,
+            security,
+            devices,
+            token,
+            network: None, // it has a file of its own
+        }),
+        false => Err(faults),
+    }
+}
+
+/// The token of the page. Nobody but its owner may read it.
+fn token(path: &Path) -> Result<Token, String> {
+    let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if metadata.permissions().mode() & 0o077 != 0 {
+        return Err(format!(
+            "others than its owner may read it: chmod 600 {}",
+            path.display()
+        ));
+    }
+    Token::new(&read_text(path, TOKEN_BYTES_MAX).map_err(|e| e.to_string())?)
+}
+
+/// The devices that are not weir, with their secrets.
+fn devices(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Vec<(String, Target)> {
+    let mut targets = Vec::new();
+    for device in &plan.devices {
+        match Secrets::read(&beside(path, &device.secrets)) {
+            Ok(secrets) => {
+                let target = Target {
+                    address: device.address,
+                    secrets,
+                    timeout: Duration::from_nanos(device.timeout.as_nanos()),
+                };
+                targets.push((device.name.clone(), target));
+            }
+            Err(error) => {
+                let at = ComponentPath::new(["device", &device.name, "secrets"]);
+                faults.push(Fault::new(at, error));
+            }
+        }
+    }
+    targets
+}
+
+/// The certificate of the CE, and those of the FEs.
+fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinned> {
+    let mut pins = Vec::new();
+    for fe in &plan.fes {
+        if let Some(file) = &fe.certificate {
+            match Certificate::read_pins(&beside(path, file)) {
+                Ok(certificates) => pins.extend(certificates.into_iter().map(|c| (fe.id, c))),
+                Err(error) => {
+                    let at = ComponentPath::new(["fe", &fe.name, "certificate"]);
+                    faults.push(Fault::new(at, error));
+                }
+            }
+        }
+    }
+    let root = |name: &str| ComponentPath::new([name]);
+    let identity = match (&plan.certificate, &plan.key) {
+        (Some(certificate), Some(key)) => {
+            let read = Identity::read(&beside(path, certificate), &beside(path, key));
+            read.map_err(|e| faults.push(Fault::new(root("certificate"), e)))
+                .ok()
+        }
+        (Some(_), None) => {
+            let why = "`certificate` needs its `key`: `weir keys NAME` makes both";
+            faults.push(Fault::new(root("certificate"), why));
+            None
+        }
+        (None, _) => None,
+    }?;
+    let pins = Pins::new(pins)
+        .map_err(|e| faults.push(Fault::new(root("fe"), e)))
+        .ok()?;
+    Some(Pinned {
+        identity: Arc::new(identity),
+        peers: Arc::new(pins),
+    })
+}
+
+/// A file that a configuration names; its path is relative to the configuration.
+fn beside(config: &Path, file: &str) -> std::path::PathBuf {
+    config.parent().unwrap_or(Path::new("")).join(file)
+}
+
+/// The place of a component, as an operator writes it: `FE:CLASS.INSTANCE.PATH`.
+fn place(text: &str) -> Result<(String, weir_ce::contract::Place), String> {
+    let wrong = || {
+        format!(
+            "`{text}` must be like edge1:ports.wan.rate: FE:CLASS.INSTANCE.PATH, names or numbers"
+        )
+    };
+    let (fe, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let path = weir_config::path(rest).map_err(|_| wrong())?;
+    let mut words = path.segments().into_iter().map(str::to_owned);
+    let (Some(class), Some(instance)) = (words.next(), words.next()) else {
+        return Err(wrong());
+    };
+    let place = weir_ce::contract::Place {
+        class,
+        instance,
+        path: words.collect(),
+    };
+    Ok((fe.trim().to_owned(), place))
+}

@@ -1,0 +1,149 @@
+//! SIGHUP: a control element reads its configuration again, and takes over all of it or nothing.
+//!
+//! FEs, their certificates, what is desired of them, and the network can change while it runs. Everything else needs a start: what
+//! differs there is refused with its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime;
+use weir_ce::configuration::{CePlan, FePlan};
+use weir_ce::path::NetworkPlan;
+use weir_forces_live::ce::{Handle, Store};
+use weir_forces_live::tml::Pinned;
+use weir_forces_live::tml::identity::Replaced;
+use weir_live::mutex::lock;
+use weir_protocol::wire::Id;
+
+use super::console::Names;
+use super::{load, members};
+use weir::configuration::read;
+
+/// A control element with few FEs has room for this many.
+const FES_MIN: usize = 64;
+
+/// The parts of a running control element that a reload changes.
+pub(super) struct Reload {
+    pub(super) path: PathBuf,
+    pub(super) plan: Mutex<CePlan>,
+    pub(super) network: Mutex<Option<NetworkPlan>>,
+    pub(super) store: Arc<Store>,
+    pub(super) security: Option<Pinned>,
+    pub(super) handle: Handle,
+    pub(super) runtime: runtime::Handle,
+    pub(super) names: Names,
+    /// How many FEs its listeners have links for.
+    pub(super) room: usize,
+}
+
+impl Reload {
+    /// Reads the configuration, and takes it over. Returns the changes, or why nothing has changed. It may block.
+    pub(super) fn run(&self) -> Result<Vec<String>, Vec<String>> {
+        let mut running = lock(&self.plan);
+        let loaded = read(&self.path).and_then(|text| load(&self.path, &text));
+        let loaded = loaded.map_err(|failure| vec![failure.to_string()])?;
+        let new = loaded.plan;
+        let mut refusals = fixed(&running, &new);
+        if new.fes.len() > self.room {
+            refusals.push(format!(
+                "{} FEs: the listeners were opened for {}; start the CE again",
+                new.fes.len(),
+                self.room
+            ));
+        }
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
+        let members = members(&new, &self.store).map_err(|why| vec![why])?;
+        let mut lines = changes(&running, &new);
+        let mut network = lock(&self.network);
+        if *network != loaded.network {
+            lines.push("~ network".to_owned());
+        }
+        let mut ended = BTreeSet::new();
+        if let (Some(pinned), Some(new_pinned)) = (&self.security, &loaded.security) {
+            if pinned.identity.replace(&new_pinned.identity) {
+                lines.push(format!("~ certificate: {}", pinned.identity.fingerprint()));
+            }
+            let replaced = pinned.peers.replace(&new_pinned.peers);
+            let names = new.fes.iter().map(|fe| (fe.id, fe.name.as_str())).collect();
+            lines.extend(certificates(&replaced, &names));
+            ended = replaced.ended;
+        }
+        let names = new.fes.iter().map(|fe| fe.name.clone()).collect();
+        let replaced = self
+            .handle
+            .replace_members(members, ended, loaded.network.clone());
+        let replaced = self.runtime.block_on(replaced);
+        replaced.map_err(|refusal| vec![refusal.to_string()])?;
+        *lock(&self.names) = names;
+        *running = new;
+        *network = loaded.network;
+        Ok(lines)
+    }
+}
+
+/// The changes of certificates of FEs, a line each.
+fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> {
+    let line = |id: &Id| {
+        let name = names.get(id)?;
+        Some(match replaced.ended.contains(id) {
+            true => format!("~ fe.{name}: another certificate, its association ends"),
+            false => format!("~ fe.{name}: certificates, its association goes on"),
+        })
+    };
+    replaced.changed.iter().filter_map(line).collect()
+}
+
+/// How many FEs a control element has room for until it starts again.
+pub(super) fn room_of(plan: &CePlan) -> usize {
+    plan.fes.len().next_power_of_two().max(FES_MIN)
+}
+
+/// The parts that differ although they cannot change while the control element runs.
+fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
+    let parts = [
+        ("id", running.id == new.id),
+        ("socket", running.socket == new.socket),
+        ("store", running.store == new.store),
+        ("certificate", running.certificate == new.certificate),
+        ("key", running.key == new.key),
+        ("page", running.page == new.page),
+        ("page_token", running.page_token == new.page_token),
+        ("threads", running.threads == new.threads),
+        ("[listen]", running.listeners == new.listeners),
+        ("[library]", running.libraries == new.libraries),
+        ("[controller]", running.controllers == new.controllers),
+        ("[device]", running.devices == new.devices),
+        ("[remote]", running.remotes == new.remotes),
+    ];
+    let differing = parts.into_iter().filter(|(_, is_same)| !is_same);
+    differing
+        .map(|(name, _)| {
+            format!("`{name}` cannot change while the CE runs; undo that, or start the CE again")
+        })
+        .collect()
+}
+
+/// The changes of FEs, a line each.
+fn changes(running: &CePlan, new: &CePlan) -> Vec<String> {
+    let by_name = |plan: &'_ CePlan| -> BTreeMap<String, FePlan> {
+        let fes = plan.fes.iter();
+        fes.map(|fe| (fe.name.clone(), fe.clone())).collect()
+    };
+    let (before, after) = (by_name(running), by_name(new));
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    let gone = gone.map(|name| format!("- fe.{name}"));
+    let there = after
+        .iter()
+        .filter_map(|(name, fe)| match before.get(name) {
+            None => Some(format!("+ fe.{name}")),
+            Some(old) if old.id != fe.id => {
+                Some(format!("~ fe.{name}: id {} -> {}", old.id, fe.id))
+            }
+            Some(old) if old.desired != fe.desired => Some(format!("~ fe.{name}")),
+            Some(_) => None,
+        });
+    gone.chain(there).collect()
+}

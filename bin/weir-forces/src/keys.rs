@@ -1,0 +1,107 @@
+//! `weir keys`: a certificate and its key, for a control element or a forwarding element.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use weir_forces_live::tml::identity::generate;
+
+use weir::Failure;
+use weir::output::print;
+
+/// Makes `NAME.crt` and `NAME.key`, and prints the certificate's fingerprint.
+pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
+    let common = common_name(name)?;
+    let (certificate, key) = (with_ending(name, ".crt"), with_ending(name, ".key"));
+    // Before anything is made: a name that was used is the usual mistake.
+    for path in [&certificate, &key] {
+        if path.symlink_metadata().is_ok() {
+            return Err(failed(path, "it exists, and is not overwritten"));
+        }
+    }
+    let made = generate(common, days);
+    let made = made.map_err(|why| Failure::Run(format!("cannot make a key: {why}")))?;
+    write(&key, &made.key, 0o600)?;
+    if let Err(failure) = write(&certificate, &made.certificate, 0o644) {
+        let _ = fs::remove_file(&key); // of no use alone, and it would be in the way of the next try
+        return Err(failure);
+    }
+    let (certificate, key) = (certificate.display(), key.display());
+    print(&format!(
+        "{certificate}: the certificate; copy it to the peers\n{key}: the key; it stays here\nSHA-256 {}\n\
+         valid until {}\n",
+        made.fingerprint, made.valid_until
+    ))
+}
+
+/// The name within the certificate: the last part of the path.
+fn common_name(name: &Path) -> Result<&str, Failure> {
+    let usage = |why: &str| Failure::Usage(format!("{}: {why}", name.display()));
+    let last = name.file_name().and_then(|last| last.to_str());
+    let last = last.ok_or_else(|| usage("this is no name of a file, as in `weir keys edge-1`"))?;
+    match last.strip_suffix(".crt").or(last.strip_suffix(".key")) {
+        Some(bare) => Err(usage(&format!("give the name without its ending: {bare}"))),
+        None => Ok(last),
+    }
+}
+
+fn with_ending(name: &Path, ending: &str) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    let written = options.open(path).and_then(|mut file| {
+        let whole = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all());
+        whole.inspect_err(|_| {
+            let _ = fs::remove_file(path); // half a file helps nobody
+        })
+    });
+    written.map_err(|error: io::Error| failed(path, error))
+}
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
+    Failure::Run(format!("cannot write {}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    use weir_forces_live::tml::Identity;
+
+    fn error(name: &Path) -> String {
+        run(name, 365)
+            .map_err(|failure| failure.to_string())
+            .unwrap_err()
+    }
+
+    #[test]
+    fn keys_are_made_once_and_work() {
+        let folder = std::env::temp_dir().join(format!("weir-keys-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let name = folder.join("edge-1");
+        assert!(run(&name, 365).is_ok());
+        let (certificate, key) = (folder.join("edge-1.crt"), folder.join("edge-1.key"));
+        let mode = fs::metadata(&key).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(Identity::read(&certificate, &key).is_ok());
+
+        let before = fs::read(&key).unwrap();
+        assert!(error(&name).contains("not overwritten"));
+        fs::remove_file(&certificate).unwrap();
+        assert!(error(&name).contains("edge-1.key: it exists"));
+        assert_eq!(fs::read(&key).unwrap(), before);
+        assert!(error(&folder.join("edge-2.crt")).contains("without its ending: edge-2"));
+        assert!(error(&folder.join("nowhere/edge-2")).contains("nowhere/edge-2.key"));
+        assert!(error(Path::new("..")).contains("weir keys edge-1"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

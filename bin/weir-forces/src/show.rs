@@ -1,0 +1,20 @@
+//! `weir-forces show`: tables of a control element, and those of a forwarding element.
+
+use weir::Failure;
+use weir::show::{self, How, Subject, subjects};
+use weir_ce::tables::TABLES;
+
+/// Arguments of `weir-forces show`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArguments {
+    /// The table
+    #[arg(value_name = "TABLE", value_parser = subjects(TABLES))]
+    subject: Subject,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `weir-forces show`.
+pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
+    show::show(arguments.subject, &arguments.how)
+}

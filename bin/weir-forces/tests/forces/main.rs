@@ -1,0 +1,28 @@
+//! `weir ce` and `weir fe` as processes: what happens when one of them, the link, a peer or an operator is at fault.
+//!
+//! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
+#![allow(clippy::unwrap_used)] // helpers of tests fail like tests
+
+#[path = "../../../weir/tests/common/mod.rs"]
+mod common;
+mod disabled;
+mod foreign;
+mod fpf;
+mod hostile;
+mod impostors;
+mod kills;
+mod mistakes;
+mod network;
+mod reload;
+mod rotation;
+mod routes;
+mod services;
+mod stage;
+mod store;
+mod strangers;
+#[allow(dead_code)] // uses a part
+#[path = "../../../weir/tests/lifecycle/stream.rs"]
+mod stream;
+mod texts;
+mod tutorial;
+mod wire;

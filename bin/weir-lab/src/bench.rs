@@ -1,0 +1,459 @@
+//! `weir bench`: measurements of this machine, as tables or JSON.
+
+use weir_base::Span;
+use weir_benches::{
+    classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
+    pacing, simulator,
+};
+use weir_experiment::load::associations::{self, Bench};
+use weir_forces_live::tml::Transport;
+
+use weir::Failure;
+use weir::output::{print, print_json};
+use weir::table::Column::{Left, Right};
+use weir::table::Table;
+
+/// The measurements.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The flow-aware classifier on a capture in memory, by number of flows
+    Classifier {
+        /// A tenth of the packets
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Each discipline in memory, over fifo, by number of flows
+    Discipline {
+        /// Fewer packets: a second instead of ten
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// FPF encapsulation at an edge in memory, by number of flows
+    Encapsulation {
+        /// A tenth of the packets
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// How well the cache of lru_fq knows the largest flows, by size and admission
+    FlowCache {
+        /// A tenth of the packets: ten seconds instead of two minutes
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Routes by the size of the table: the look-up alone, and the whole path in memory
+    Lookup {
+        /// Rounds; each figure is the best of them
+        #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The whole path in memory by discipline, and headers by protocol: FPF, MPLS, IPv4, IPv6
+    Forwarding {
+        /// Packets in each round
+        #[arg(long, default_value = "1000000", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
+        packets: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Many FEs on one CE by ForCES: associations, events, heartbeats, and the round trip of a Config
+    Forces {
+        /// FEs on one CE
+        #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1024))]
+        fes: u32,
+        /// Seconds for which each FE sends ten events a second
+        #[arg(long, default_value = "60.0", value_parser = seconds)]
+        seconds: f64,
+        /// The transports: quic, tcp_udp, sctp, sctp_udp
+        #[arg(long, value_delimiter = ',', default_value = "quic,tcp_udp", value_parser = transport)]
+        transports: Vec<Transport>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forwarding on real interfaces, against a copy loop and the kernel (needs root)
+    Live {
+        /// Rounds; each figure is the median of them
+        #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Seconds for each way and round
+        #[arg(long, default_value = "1.0", value_parser = seconds)]
+        seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Honest traffic beside a flood at the same port and at another, against the kernel (needs root)
+    Overload {
+        /// Rounds; each figure is the median of them
+        #[arg(long, default_value = "5", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Seconds for each way and round
+        #[arg(long, default_value = "2.0", value_parser = seconds)]
+        seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The simulator: packets through the bottleneck in a second of processor time
+    Simulator {
+        /// Rounds; each figure is the best of them
+        #[arg(long, default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
+        rounds: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Pacing at 10 Mbit/s, 100 Mbit/s and 1 Gbit/s on real interfaces (needs root)
+    Pacing {
+        /// Seconds for each rate
+        #[arg(long, default_value = "10.0", value_parser = seconds)]
+        seconds: f64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs a measurement and prints it.
+pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::Run(e.to_string());
+    let wrong = |e: weir_discipline::spec::SpecError| Failure::Run(e.to_string());
+    match *command {
+        BenchCommand::Forces {
+            fes,
+            seconds,
+            ref transports,
+            json,
+        } => {
+            let options = Bench {
+                fes,
+                duration: Span::from_secs_f64(seconds),
+                round_trips: ROUND_TRIPS,
+                transports: transports.clone(),
+            };
+            let rows = associations::bench(&options).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&forces_table(&rows)),
+            }
+        }
+        BenchCommand::Classifier { quick, json } => {
+            const ROUNDS: usize = 5;
+            let rows = classifier::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&classifier::table(&rows)),
+            }
+        }
+        BenchCommand::Discipline { quick, json } => {
+            let rows = discipline::run(quick).map_err(wrong)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&discipline::table(&rows)),
+            }
+        }
+        BenchCommand::Encapsulation { quick, json } => {
+            const ROUNDS: usize = 5;
+            let rows =
+                encapsulation::run(ROUNDS, quick).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&encapsulation::table(&rows)),
+            }
+        }
+        BenchCommand::FlowCache { quick, json } => {
+            let rows = flow_cache::run(quick).map_err(wrong)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&flow_cache::table(&rows)),
+            }
+        }
+        BenchCommand::Forwarding { packets, json } => {
+            const ROUNDS: usize = 5;
+            let disciplines = ["fifo", "lru_fq", "fq_codel"];
+            let report = ForwardingReport {
+                path: forwarding::run(&disciplines, ROUNDS, packets as usize).map_err(wrong)?,
+                headers: headers::run(ROUNDS).map_err(|e| Failure::Run(e.to_string()))?,
+            };
+            match json {
+                true => print_json(&report),
+                false => print(&forwarding_table(&report)),
+            }
+        }
+        BenchCommand::Lookup { rounds, json } => {
+            let rows = lookup::run(rounds as usize).map_err(wrong)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&lookup_table(&rows)),
+            }
+        }
+        BenchCommand::Simulator { rounds, json } => {
+            let rows = simulator::run(rounds as usize).map_err(|e| Failure::Run(e.to_string()))?;
+            match json {
+                true => print_json(&rows),
+                false => print(&simulator_table(&rows)),
+            }
+        }
+        BenchCommand::Live {
+            rounds,
+            seconds,
+            json,
+        } => {
+            let report = live::run(rounds as usize, seconds).map_err(failed)?;
+            match json {
+                true => print_json(&report),
+                false => print(&live_table(&report)),
+            }
+        }
+        BenchCommand::Overload {
+            rounds,
+            seconds,
+            json,
+        } => {
+            let rows = overload::run(rounds as usize, seconds).map_err(failed)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&overload_table(&rows)),
+            }
+        }
+        BenchCommand::Pacing { seconds, json } => {
+            let rows = pacing::run(seconds).map_err(failed)?;
+            match json {
+                true => print_json(&rows),
+                false => print(&pacing_table(&rows)),
+            }
+        }
+    }
+}
+
+/// Configs whose round trips `weir bench forces` times.
+const ROUND_TRIPS: u64 = 2000;
+
+fn transport(word: &str) -> Result<Transport, String> {
+    let known = || format!("the transports are {}", Transport::WORDS.join(", "));
+    Transport::from_word(word).ok_or_else(known)
+}
+
+fn forces_table(rows: &[associations::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("TRANSPORT"),
+        Right("FES"),
+        Right("ASSOCIATED IN"),
+        Right("LOST"),
+        Right("EVENTS"),
+        Right("LOST"),
+        Right("HEARTBEATS"),
+        Right("LOST"),
+        Right("EVENT P99"),
+        Right("MEMORY/FE"),
+        Right("CPU"),
+        Right("CONFIG P50"),
+        Right("CONFIG P99"),
+    ]);
+    for row in rows {
+        table.row([
+            row.transport.to_owned(),
+            row.associations.to_string(),
+            format!("{:.1} s", row.associate_s),
+            row.associations_lost.to_string(),
+            row.events.to_string(),
+            row.events_lost.to_string(),
+            row.heartbeats.to_string(),
+            row.heartbeats_lost.to_string(),
+            format!("{:.1} ms", row.event_ms_p99),
+            format!("{} kB", row.memory_per_fe_bytes / 1000),
+            format!("{:.0} %", row.processors * 100.0),
+            format!("{:.0} us", row.round_trip_us_p50),
+            format!("{:.0} us", row.round_trip_us_p99),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The rows of `weir bench forwarding`.
+#[derive(serde::Serialize)]
+struct ForwardingReport {
+    /// The whole path.
+    path: Vec<forwarding::Row>,
+    /// Parse, look-up, rewrite.
+    headers: Vec<headers::Row>,
+}
+
+fn forwarding_table(report: &ForwardingReport) -> String {
+    let mut path = Table::new(&[Left("64-BYTE FRAMES THROUGH"), Right("NS A PACKET")]);
+    for row in &report.path {
+        path.row([row.discipline.clone(), format!("{:.0}", row.ns)]);
+    }
+    let mut table = Table::new(&[
+        Left("HEADERS IN 78-BYTE FRAMES"),
+        Right("ENTRIES"),
+        Right("TABLE BYTES"),
+        Right("16K HEADERS NS"),
+        Right("OVER FPF"),
+        Right("64K HEADERS NS"),
+        Right("OVER FPF"),
+        Right("SCATTERED NS"),
+        Right("DEPENDENT NS"),
+    ]);
+    for row in &report.headers {
+        let ns = |ns: f64| format!("{ns:.1}");
+        table.row([
+            row.protocol.to_owned(),
+            row.entries.to_string(),
+            row.table_bytes.to_string(),
+            ns(row.burst_ns[0]),
+            format!("{:.2}", row.over_fpf[0]),
+            ns(row.burst_ns[1]),
+            format!("{:.2}", row.over_fpf[1]),
+            row.scattered_ns.map(ns).join(" / "),
+            row.dependent_ns.map(ns).join(" / "),
+        ]);
+    }
+    format!("{path}\n{table}")
+}
+
+fn lookup_table(rows: &[lookup::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("TABLE"),
+        Right("BYTES"),
+        Right("INSERT NS"),
+        Right("UPDATE NS"),
+        Right("UNIFORM NS"),
+        Right("HIT NS"),
+        Right("SKEWED NS"),
+        Right("DEPENDENT NS"),
+        Right("PATH, 16K HEADERS NS"),
+        Right("64K NS"),
+    ]);
+    for row in rows {
+        let [uniform, hit, skewed] = row.independent_ns;
+        let ns = |ns: f64| format!("{ns:.1}");
+        table.row([
+            row.table.clone(),
+            row.bytes.to_string(),
+            ns(row.insert_ns),
+            ns(row.update_ns),
+            ns(uniform),
+            ns(hit),
+            ns(skewed),
+            row.dependent_ns.map(ns).join(" / "),
+            ns(row.path_ns[0]),
+            ns(row.path_ns[1]),
+        ]);
+    }
+    table.to_string()
+}
+
+fn simulator_table(rows: &[simulator::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("WORKLOAD"),
+        Right("SIMULATED S"),
+        Right("CPU S"),
+        Right("KPACKETS A CPU S"),
+        Right("MEVENTS A CPU S"),
+    ]);
+    for row in rows {
+        table.row([
+            row.workload.clone(),
+            format!("{:.0}", row.simulated_s),
+            format!("{:.2}", row.cpu_s),
+            format!("{:.0}", row.packets_per_cpu_s / 1e3),
+            format!("{:.1}", row.events_per_cpu_s / 1e6),
+        ]);
+    }
+    table.to_string()
+}
+
+fn live_table(report: &live::Report) -> String {
+    let mut table = Table::new(&[
+        Left("64-BYTE FRAMES BY"),
+        Right("CPU NS"),
+        Right("OVER COPY LOOP"),
+        Right("KPACKETS/S"),
+    ]);
+    for row in &report.forwarding {
+        table.row([
+            row.way.clone(),
+            format!("{:.0}", row.cpu_ns),
+            format!("{:+.0}", row.over_copy_ns),
+            format!("{:.0}", row.packets_per_s / 1000.0),
+        ]);
+    }
+    let forwarding = table;
+    let mut table = Table::new(&[Left("IDLE ROUND TRIP BY"), Right("P50 US"), Right("P99 US")]);
+    for row in &report.round_trip {
+        table.row([
+            row.way.clone(),
+            format!("{:.1}", row.p50_us),
+            format!("{:.1}", row.p99_us),
+        ]);
+    }
+    format!("{forwarding}\n{table}")
+}
+
+fn overload_table(rows: &[overload::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("FORWARDED BY"),
+        Left("FLOOD"),
+        Right("KPACKETS/S"),
+        Right("RING LOST"),
+        Right("TCP MBIT/S"),
+        Right("PINGS LOST"),
+    ]);
+    for row in rows {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        table.row([
+            row.way.clone(),
+            row.flood.clone(),
+            format!("{:.0}", row.flood_packets_per_s / 1000.0),
+            row.missed.map_or_else(|| "-".to_owned(), percent),
+            format!("{:.0}", row.tcp_mbps),
+            percent(row.ping_loss),
+        ]);
+    }
+    table.to_string()
+}
+
+fn pacing_table(rows: &[pacing::Row]) -> String {
+    let mut table = Table::new(&[
+        Left("RATE"),
+        Right("MEASURED"),
+        Right("ERROR"),
+        Right("BURST"),
+        Right("PERMITTED"),
+        Right("CPU"),
+    ]);
+    for row in rows {
+        table.row([
+            format!("{} Mbit", row.rate_mbps),
+            format!("{:.3} Mbit", row.measured_mbps),
+            format!("{:+.3} %", row.error_percent),
+            format!("{} B", row.burst_bytes),
+            format!("{} B", row.burst_bytes_max),
+            format!("{:.1} %", row.cpu_percent),
+        ]);
+    }
+    table.to_string()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 600".to_owned()),
+    }
+}

@@ -1,0 +1,121 @@
+//! `weir compare`: disciplines side by side under the same loads.
+
+use std::path::{Path, PathBuf};
+
+use weir_base::Rate;
+use weir_experiment::RunOptions;
+use weir_experiment::compare::{self, Candidate, Chosen, Options, candidate, chosen};
+
+use crate::complete;
+use crate::run::{On, RunsArguments, check_writable, failure, source, written};
+use crate::scenarios::Source;
+use weir::Failure;
+use weir::output::{print, print_json};
+
+/// Fewest disciplines that can be compared.
+const DISCIPLINES_MIN: usize = 2;
+/// Most disciplines of one command.
+const DISCIPLINES_MAX: usize = 64;
+
+/// Arguments of `weir compare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareArguments {
+    /// Disciplines, each with other settings if need be: lru_fq:cache=128,key=source; all of them if none is given
+    #[arg(value_name = "DISCIPLINE", add = weir::complete::disciplines())]
+    disciplines: Vec<Candidate>,
+    /// A load that `weir list loads` has, or a scenario with a link `bottleneck`; may be given several times. If
+    /// none is given: rrul, mix, floods and hogs in simulation; rrul, mix and demo in the lab
+    #[arg(long, value_name = "LOAD", add = complete::loads())]
+    load: Vec<String>,
+    /// Rate of the bottleneck, instead of each load's own: "50 Mbit"
+    #[arg(long)]
+    rate: Option<Rate>,
+    #[command(flatten)]
+    runs: RunsArguments,
+    /// Write a page with pictures (compare.html) and the tables (compare.json) to this folder; until
+    /// then it has the finished runs, and the same command goes on with the others
+    #[arg(long, value_name = "DIR", value_parser = weir::output::folder)]
+    out: Option<PathBuf>,
+    /// Print the tables as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `weir compare`.
+pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    let loads = arguments.load.iter().map(|word| load(word));
+    let loads = loads.collect::<Result<Vec<Chosen>, Failure>>()?;
+    let options = Options {
+        candidates: disciplines(&arguments.disciplines)?,
+        loads: match loads.is_empty() {
+            true => chosen::defaults(arguments.runs.on != On::Sim),
+            false => loads,
+        },
+        rate: arguments.rate,
+        both: arguments.runs.on == On::Both,
+        run: RunOptions {
+            keep: arguments.out.clone(),
+            ..arguments.runs.options()?
+        },
+    };
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
+    let comparison = compare::run(&options).map_err(failure)?;
+    match arguments.json {
+        true => print_json(&comparison)?,
+        false => print(&compare::text(&comparison))?,
+    }
+    if let Some(folder) = &arguments.out {
+        let files = compare::write(&comparison, folder).map_err(failure)?;
+        written(&files, folder)?;
+    }
+    Ok(())
+}
+
+/// The disciplines to compare: those that are given, or all.
+fn disciplines(given: &[Candidate]) -> Result<Vec<Candidate>, Failure> {
+    let mut names: Vec<&str> = given
+        .iter()
+        .map(|candidate| candidate.name.as_str())
+        .collect();
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    match given.len() {
+        0 => Ok(candidate::all()),
+        DISCIPLINES_MIN..=DISCIPLINES_MAX if twice.is_none() => Ok(given.to_vec()),
+        DISCIPLINES_MIN..=DISCIPLINES_MAX => {
+            let name = twice.map_or("", |pair| pair[0]);
+            Err(Failure::Usage(format!("`{name}` is given twice")))
+        }
+        count => Err(Failure::Usage(format!(
+            "{count} discipline{} cannot be compared: give {DISCIPLINES_MIN} to {DISCIPLINES_MAX}, or none for all",
+            if count == 1 { "" } else { "s" }
+        ))),
+    }
+}
+
+/// A load by its short name, or a scenario as `weir run` finds it.
+fn load(word: &str) -> Result<Chosen, Failure> {
+    if let Some(load) = chosen::find(word) {
+        return Ok(load);
+    }
+    let path = Path::new(word);
+    let Source { file, text } = source(path).map_err(|why| match (why, chosen::near(word)) {
+        (why, _) if path.exists() => why,
+        (Failure::Usage(why), near) if near.is_empty() => {
+            Failure::Usage(format!("{why}; `weir list loads` has the loads"))
+        }
+        (_, near) => Failure::Usage(format!("there is no load `{word}`{near}")),
+    })?;
+    // A file of one's own needs no path in the tables.
+    let name = match text {
+        None => file.file_stem().unwrap_or_default().to_string_lossy(),
+        Some(_) => word.into(),
+    };
+    Ok(Chosen {
+        name: name.into_owned(),
+        file,
+        text,
+    })
+}

@@ -1,0 +1,97 @@
+//! `weir reproduce`: arguments, and the verdicts that count as failures.
+
+use std::path::PathBuf;
+
+use weir_experiment::reproduce::verdict::Verdict;
+use weir_experiment::reproduce::{self, Options};
+use weir_experiment::{Habitat, RunOptions};
+
+use crate::run::{check_writable, failure, jobs, written};
+use weir::Failure;
+use weir::output::{note, print, print_json};
+
+/// Arguments of `weir reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReproduceArguments {
+    /// PAPER or PAPER/RESULT, as `weir list results` has them; all if none is given
+    #[arg(value_name = "PAPER[/RESULT]")]
+    results: Vec<String>,
+    /// Where
+    #[arg(long, default_value = "sim")]
+    on: Habitat,
+    /// Three seeds and shorter runs: a look, not a verdict
+    #[arg(long)]
+    quick: bool,
+    /// Runs of each point: 10 in simulation, 5 in the lab, 3 with --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
+    /// Simulations side by side; as many as there are processors if not given
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<usize>,
+    /// Relationships of autonomous systems (CAIDA serial-1; plain, .bz2 or .gz) for fpf; generated graphs if not given
+    #[arg(long, value_name = "FILE")]
+    graph: Option<PathBuf>,
+    /// Write a report (reproduce.html, reproduce.md) and the results (reproduce.json) to this folder;
+    /// until then it has the finished runs, and the same command goes on with the others
+    #[arg(long, value_name = "DIR", value_parser = weir::output::folder)]
+    out: Option<PathBuf>,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// `weir reproduce`. It fails if a claim does not hold, needs a value that was not measured, or could not fail.
+pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Failure> {
+    let recipes = reproduce::select(&arguments.results).map_err(Failure::Usage)?;
+    let options = Options {
+        run: RunOptions {
+            on: arguments.on,
+            runs: arguments.runs,
+            jobs: arguments.jobs,
+            progress: true,
+            keep: arguments.out.clone(),
+            interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
+            ..RunOptions::default()
+        },
+        quick: arguments.quick,
+        load: true,
+        graph: arguments.graph.clone(),
+        overrides: Vec::new(),
+    };
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
+    let reproduction = reproduce::run(&recipes, &options).map_err(failure)?;
+    if let Some(folder) = &arguments.out {
+        let files = reproduce::write(&reproduction, folder).map_err(failure)?;
+        written(&files, folder)?;
+    }
+    match arguments.json {
+        true => print_json(&reproduction)?,
+        false => print(&reproduce::text(&reproduction))?,
+    }
+    let mistakes = reproduction.mistakes();
+    let mistakes: Vec<String> = mistakes
+        .map(|(id, what)| format!("{id} ({what})"))
+        .collect();
+    let named = |verdicts| -> Vec<&str> {
+        let claims = reproduction.with(verdicts);
+        claims.map(|claim| claim.id).collect()
+    };
+    let undecided = named(&[Verdict::Undecided]);
+    if !undecided.is_empty() {
+        note(&format!("undecided: {}", undecided.join(", ")));
+    }
+    let bad = named(&[Verdict::Partly, Verdict::Fails]);
+    let mut why = Vec::new();
+    if !mistakes.is_empty() {
+        why.push(format!("mistakes of ours: {}", mistakes.join(", ")));
+    }
+    if !bad.is_empty() {
+        why.push(format!("these claims do not hold: {}", bad.join(", ")));
+    }
+    match why.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Run(why.join("; "))),
+    }
+}

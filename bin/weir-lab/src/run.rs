@@ -1,0 +1,199 @@
+//! `weir run` and `weir traffic`: arguments of the lab.
+
+use std::path::{Path, PathBuf};
+
+use weir_experiment::scenario::{Override, Reading, Sweep};
+use weir_experiment::{Capture, Habitat, Ran, RunOptions, report};
+use weir_live::file::read_text;
+
+use crate::complete;
+use crate::scenarios::{self, Source};
+use weir::output::folder;
+use weir::output::{note, print, print_json};
+use weir::{Failure, configuration};
+
+/// Arguments of `weir run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArguments {
+    /// The scenario's file, or the name of one that `weir list scenarios` has; several make one report
+    #[arg(required = true, add = complete::scenarios())]
+    scenarios: Vec<PathBuf>,
+    #[command(flatten)]
+    runs: RunsArguments,
+    /// The values that a paper prints, where the scenario has calibrated ones beside them
+    #[arg(long)]
+    as_printed: bool,
+    /// Only this variant; may be given several times
+    #[arg(long)]
+    variant: Vec<String>,
+    /// Put a value at a path of the scenario: duration="20 s"
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<Override>,
+    /// Run every value at a path of the scenario, as a `[sweep]` in the file does:
+    /// link.out.rate="10 Mbit","20 Mbit"; may be given several times
+    #[arg(long, value_name = "PATH=VALUE,VALUE..")]
+    sweep: Vec<Sweep>,
+    /// Write down the first packets (10000 if no number is given) that leave a link's queue or end
+    /// there, for each point; in simulation, into the folder of `--out`
+    #[arg(long, value_name = "LINK[=PACKETS]", requires = "out")]
+    capture: Vec<Capture>,
+    /// Write a report (report.html), the results (results.json), sheets (CSV), plots (SVG, PNG) and
+    /// Flent files to this folder; until then it has the finished runs, and the same command goes on
+    /// with the others if it was interrupted
+    #[arg(long, value_name = "DIR", value_parser = folder)]
+    out: Option<PathBuf>,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where and how often: what `weir run` and `weir compare` share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArguments {
+    /// Where
+    #[arg(long, default_value = "sim")]
+    pub(crate) on: On,
+    /// Seed of the first run, instead of the scenario's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Runs of each point, instead of the scenario's; `compare` makes 5 in simulation, 3 in the lab and with --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: Option<u64>,
+    /// Simulations side by side; as many as there are processors if not given
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<usize>,
+    /// Runs as short as the scenario's `[quick]` says: a look, not a result
+    #[arg(long)]
+    quick: bool,
+}
+
+impl RunsArguments {
+    /// As options of the lab, which shows progress and ends at a signal.
+    pub(crate) fn options(&self) -> Result<RunOptions, Failure> {
+        Ok(RunOptions {
+            on: match self.on {
+                On::Lab => Habitat::Lab,
+                On::Sim | On::Both => Habitat::Sim,
+            },
+            quick: self.quick,
+            seed: self.seed,
+            runs: self.runs,
+            jobs: self.jobs,
+            progress: true,
+            interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
+            ..RunOptions::default()
+        })
+    }
+}
+
+/// Where a scenario is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum On {
+    /// Virtual time, modelled TCP and UDP; the same seed gives the same run
+    Sim,
+    /// Network namespaces, real TCP stacks, real packets
+    Lab,
+    /// One after the other, and a comparison
+    Both,
+}
+
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=1024) => Ok(n),
+        _ => Err("must be a whole number from 1 to 1024".into()),
+    }
+}
+
+/// `weir run`.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let common = arguments.runs.options()?;
+    let sources = arguments.scenarios.iter().map(|given| source(given));
+    let sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    if let Some(folder) = &arguments.out {
+        check_writable(folder)?;
+    }
+    let mut results = Vec::new();
+    for Source { file, text } in sources {
+        let options = RunOptions {
+            scenario: file,
+            text: text.map(str::to_owned),
+            reading: match arguments.as_printed {
+                true => Reading::Printed,
+                false => Reading::Calibrated,
+            },
+            overrides: arguments.set.clone(),
+            sweeps: arguments.sweep.clone(),
+            variants: arguments.variant.clone(),
+            captures: arguments.capture.clone(),
+            keep: arguments.out.clone(),
+            ..common.clone()
+        };
+        let ran = match arguments.runs.on {
+            On::Both => weir_experiment::run_both(&options).map(|both| Ran::Both(Box::new(both))),
+            On::Sim | On::Lab => weir_experiment::run(&options).map(Ran::from),
+        };
+        let ran = ran.map_err(failure)?;
+        if !arguments.json {
+            print(&report::text_of(&ran))?;
+        }
+        results.push(ran);
+    }
+    if let Some(folder) = &arguments.out {
+        written(&report::write(&results, folder).map_err(failure)?, folder)?;
+    }
+    match &results[..] {
+        _ if !arguments.json => Ok(()),
+        [one] => print_json(one),
+        many => print_json(&many),
+    }
+}
+
+/// The scenario to run. A router's configuration is refused, with the command that would run it.
+pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
+    let source = scenarios::find(given).map_err(Failure::Usage)?;
+    let text = read_text(given, configuration::FILE_BYTES_MAX);
+    if !text.is_ok_and(|text| configuration::is_router(&text)) {
+        return Ok(source); // the lab says why it cannot be read
+    }
+    let file = given.display();
+    Err(Failure::Usage(format!(
+        "{file}: this is a router's configuration, not a scenario; check it with `weir check {file}`, \
+         start it with `weir router {file}`"
+    )))
+}
+
+/// Creates the folder for a report. Fails before the run if the folder is not writable.
+pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let folder = folder.display();
+        Failure::Usage(format!(
+            "--out {folder}: nothing can be written there: {error}"
+        ))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let probe = folder.join(format!(".weir-{}", std::process::id()));
+    std::fs::write(&probe, b"x").map_err(failed)?;
+    std::fs::remove_file(&probe).map_err(failed)
+}
+
+/// Names the files of a report, and removes the finished runs in its folder, which it has now.
+pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
+    for file in files {
+        note(&format!("written: {}", file.display()));
+    }
+    weir_experiment::forget(folder).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// `weir traffic`.
+pub(crate) fn traffic(command: &weir_experiment::traffic::Command) -> Result<(), Failure> {
+    weir_experiment::traffic::run(command).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// A wrong scenario is a usage error; any other error is a failed run.
+pub(crate) fn failure(error: weir_experiment::Error) -> Failure {
+    if error.is_usage() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Run(error.to_string())
+    }
+}

@@ -1,0 +1,59 @@
+//! `weir soak`: arguments, and the exit code.
+
+use weir_base::Span;
+use weir_experiment::soak::{self, Options};
+
+use crate::run::failure;
+use weir::Failure;
+use weir::output::{print, print_json};
+
+/// Shortest and longest run, in seconds.
+const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
+
+/// Arguments of `weir soak`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SoakArguments {
+    /// How long the router is under fire
+    #[arg(long, default_value = "600 s", value_parser = duration)]
+    duration: Span,
+    /// Chooses what happens, and in which order
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// IPv4 networks in the table of routes; every eighth one has a route in IPv6, too
+    #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1000..=900_000))]
+    routes: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let (first, last) = (DURATION_S.start(), DURATION_S.end());
+    let permitted = Span::from_secs(*first)..=Span::from_secs(*last);
+    match permitted.contains(&span) {
+        true => Ok(span),
+        false => Err(format!("it must be from {first} s to {last} s")),
+    }
+}
+
+/// `weir soak`. It fails if something does not hold.
+pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
+    let options = Options {
+        duration: arguments.duration,
+        seed: arguments.seed,
+        routes: arguments.routes,
+        executable: None,
+        progress: true,
+        interrupt: weir_experiment::interrupt_flag().map_err(failure)?,
+    };
+    let report = soak::run(&options).map_err(failure)?;
+    match arguments.json {
+        true => print_json(&report)?,
+        false => print(&report.text())?,
+    }
+    match report.holds() {
+        true => Ok(()),
+        false => Err(Failure::Reported(1)),
+    }
+}

@@ -1,0 +1,75 @@
+//! The router as a program: everything of `weir` but its arguments, and what `weir-forces` and `weir-lab` share with it.
+//!
+//! - [`router`]: runs a router until a signal ends it, with its supervisor
+//! - [`configuration`], [`component`]: files, and components of a running router
+//! - [`init`], [`show`], [`top`], [`observe`], [`capture`], [`classify`], [`describe`]: the other commands of an operator
+//! - [`pages`]: reference pages in Markdown
+//! - [`program`]: the beginning and the end of a program; [`complete`], [`manpage`]: completions and manual pages
+//! - [`output`], [`log`], [`journal`], [`table`], [`numbers`]: text for people
+
+pub mod capture;
+pub mod classify;
+pub mod complete;
+pub mod component;
+pub mod configuration;
+pub mod describe;
+pub mod init;
+pub mod journal;
+pub mod list;
+pub mod log;
+pub mod manpage;
+pub mod numbers;
+pub mod observe;
+pub mod output;
+pub mod pages;
+pub mod program;
+pub mod router;
+pub mod show;
+pub mod table;
+pub mod top;
+
+use std::path::PathBuf;
+
+pub use program::Failure;
+
+/// The default socket of a router.
+pub const SOCKET_DEFAULT: &str = "/run/weir/weir.sock";
+
+/// The default socket of a control element.
+pub const CE_SOCKET_DEFAULT: &str = "/run/weir-ce/ce.sock";
+
+/// The socket of a router.
+#[derive(Debug, clap::Args)]
+pub struct RouterSocket {
+    /// The router's `socket`
+    #[arg(long, env = "WEIR_SOCKET", default_value = SOCKET_DEFAULT)]
+    pub socket: PathBuf,
+}
+
+/// An FE that is reached through its control element.
+#[derive(Debug, clap::Args)]
+pub struct Element {
+    /// Ask the control element for this forwarding element [default socket: /run/weir-ce/ce.sock]
+    #[arg(long, value_name = "NAME")]
+    pub fe: Option<String>,
+}
+
+impl Element {
+    /// The socket to ask, and what its paths begin with.
+    fn target(&self, router: &RouterSocket) -> (PathBuf, String) {
+        match &self.fe {
+            Some(fe) => (router.of_control_element(), format!("/v1/fe/{fe}")),
+            None => (router.socket.clone(), String::new()),
+        }
+    }
+}
+
+impl RouterSocket {
+    /// The socket of the control element: the default one, unless another one is given.
+    fn of_control_element(&self) -> PathBuf {
+        match self.socket.as_os_str() == SOCKET_DEFAULT {
+            true => CE_SOCKET_DEFAULT.into(),
+            false => self.socket.clone(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The beginning and the end of a program: arguments, signals, log, exit code; and the programs beside this one.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::FromArgMatches;
+use weir_live::signals;
+
+use crate::output::{note, print_own, rendered};
+use crate::{complete, log, output};
+
+/// Help text common to all programs.
+pub const AFTER_HELP: &str = "\
+Environment:
+  WEIR_LOG     What is logged to standard error: a level (error, warn, info, debug, trace, off), or
+               levels by part like info,weir_live=debug [default: info]
+  WEIR_SOCKET  The socket of the router that is asked [default: /run/weir/weir.sock]
+
+Exit codes: 0 good, 1 it failed (diff: there are differences), 2 wrong usage or configuration";
+
+/// Reason why a program fails.
+#[derive(Debug)]
+pub enum Failure {
+    /// Wrong usage or configuration.
+    Usage(String),
+    /// The command failed.
+    Run(String),
+    /// A child process has reported the error and exited with this code.
+    Reported(u8),
+    /// `weir diff` has found a difference, and printed it.
+    Different,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(why) | Self::Run(why) => f.write_str(why),
+            Self::Reported(code) => write!(f, "a child ended with exit code {code}"),
+            Self::Different => f.write_str("there are differences"),
+        }
+    }
+}
+
+/// The main function of a program: answers a shell that completes commands, reads the arguments, begins the log, runs,
+/// and returns the exit code.
+pub fn main<A: FromArgMatches>(
+    command: fn() -> clap::Command,
+    run: impl FnOnce(A) -> Result<(), Failure>,
+) -> ExitCode {
+    complete::answer(command);
+    // This comes first, so that a router that gets a signal while it starts stops in an orderly way.
+    if let Err(error) = signals::hold() {
+        return fail(1, &format!("cannot hold signals: {error}"));
+    }
+    let matches = command().try_get_matches();
+    let arguments = match matches.and_then(|matches| A::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            note(error.render().to_string().trim_end());
+            return ExitCode::from(2);
+        }
+        Err(help) => return end(print_own(&rendered(&help))),
+    };
+    if let Err(why) = log::begin() {
+        return fail(2, &why);
+    }
+    let result = run(arguments);
+    log::flush();
+    end(result)
+}
+
+/// Prepares a command that runs until a signal ends it: the log must not hold it up, and signals wait until it takes them.
+pub fn serves() -> Result<(), Failure> {
+    log::aside().map_err(|e| Failure::Run(format!("log: {e}")))
+}
+
+/// Prepares a command that waits for events without an end: it ends with its reader.
+pub fn waits() -> Result<(), Failure> {
+    release_signals()?;
+    output::end_with_reader();
+    Ok(())
+}
+
+/// Unblocks the signals that have been pending since the program started.
+pub fn release_signals() -> Result<(), Failure> {
+    signals::release().map_err(|e| Failure::Run(format!("cannot release signals: {e}")))
+}
+
+/// The exit code of a result, whose error is printed.
+pub fn end(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => fail(2, &message),
+        Err(Failure::Run(message)) => fail(1, &message),
+        Err(Failure::Reported(code)) => ExitCode::from(code),
+        Err(Failure::Different) => ExitCode::from(1),
+    }
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    note(&format!("weir: {message}"));
+    ExitCode::from(code)
+}
+
+/// The program with control and forwarding elements.
+pub const FORCES: &str = "weir-forces";
+/// The program with simulations and measurements.
+pub const LAB: &str = "weir-lab";
+
+/// The file of another program of weir: beside this program's own file, or else in PATH.
+fn file_of(program: &str) -> Option<PathBuf> {
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|own| own.with_file_name(program));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&path).map(|folder| folder.join(program));
+    beside
+        .into_iter()
+        .chain(in_path)
+        .find(|file| file.is_file())
+}
+
+/// Whether another program of weir is there.
+pub fn is_installed(program: &str) -> bool {
+    file_of(program).is_some()
+}
+
+/// Replaces this process by another program of weir with these arguments. Returns only if that fails.
+pub fn replace(program: &str, arguments: impl IntoIterator<Item = OsString>) -> Failure {
+    let Some(file) = file_of(program) else {
+        return Failure::Usage(format!(
+            "this is a command of `{program}`, which is not installed: the package {program} has it"
+        ));
+    };
+    let _ = release_signals(); // they would stay blocked
+    let error = Command::new(&file).args(arguments).exec();
+    Failure::Run(format!("cannot start {}: {error}", file.display()))
+}
