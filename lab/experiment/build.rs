@@ -1,12 +1,12 @@
-//! Embeds the scenarios of this repository, so that every program has them wherever it is run.
+//! Embeds the scenarios of this repository, so that every program has them wherever it runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// A paper's results; the file is in the folder of its scenarios, but is not a scenario.
+/// A paper's results; the file is in the folder of the paper's scenarios, but is not a scenario.
 const PAPER: &str = "paper.toml";
-/// The ending of a trace of a link.
+/// The extension of a trace of a link.
 const TRACE: &str = "trace";
 
 fn main() -> io::Result<()> {
@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("traces.rs"), table(&root, &traces)?)
 }
 
-/// The names of files with their texts, as a Rust expression; of a scenario, the name has no ending.
+/// The names of files with their texts, as a Rust expression; the name of a scenario has no extension.
 fn table(root: &Path, files: &[&PathBuf]) -> io::Result<String> {
     let mut table = String::from("&[\n");
     for file in files {

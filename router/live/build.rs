@@ -1,11 +1,11 @@
-//! Compiles the shim to nDPI, if the feature `ndpi` asks for it.
+//! Compiles the shim to nDPI if the feature `ndpi` is enabled.
 
 fn main() {
     #[cfg(feature = "ndpi")]
     {
         println!("cargo:rerun-if-changed=src/ndpi/shim.c");
         println!("cargo:rerun-if-env-changed=WEIR_NDPI_INCLUDE");
-        // Debian's libndpi-dev; the variable is for a copy that is elsewhere.
+        // Debian's libndpi-dev; the variable names the folder of another copy.
         let folder = std::env::var("WEIR_NDPI_INCLUDE");
         let folder = folder.unwrap_or_else(|_| "/usr/include/ndpi".to_owned());
         cc::Build::new()

@@ -1,4 +1,4 @@
-//! Lines by room: a row for each crate, and for each folder at the root that is not a crate.
+//! Counts lines by module: a row for each crate, and for each folder at the root that is not a crate.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn room<'a>(tree: &Tree, path: &'a str) -> &'a str {
     crates.next().unwrap_or(first)
 }
 
-/// Lines of a file: code without comments and blank lines, tests, docs, data. Files of other kinds are not counted.
+/// Lines of a file: code without comments and blank lines, tests, docs, data. Files of other kinds do not count.
 fn lines(path: &str, text: &str) -> [usize; COLUMNS.len()] {
     let all = text.lines().count();
     let ending = path.rsplit('.').next().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! - `cargo xtask ci`: everything that CI does, in its order
 //! - `cargo xtask tidy`: checks the rules of ARCHITECTURE.md (`tidy`)
 //! - `cargo xtask golden [--update]`: compares recorded outputs, or records them again
-//! - `cargo xtask lines [FOLDER]`: lines by room, of this repository or of another checkout
+//! - `cargo xtask lines [FOLDER]`: counts lines by crate, of this repository or of another checkout
 //! - `cargo xtask compare | attacks | everyday | hostile | peers [ARGUMENT...]`: an experiment of the lab
 //!   (`lab/experiment/examples/experiments`)
 //! - `cargo xtask search [ROUNDS] [SEED]`: searches for the loads that harm honest traffic most behind the default discipline
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
 
-/// The beginning of each command for tests: features, and so what is compiled, are those of the whole workspace.
+/// The beginning of each test command: the features, which decide what is compiled, are those of the whole workspace.
 const TEST: &str = "test --workspace --locked --no-fail-fast";
 
 fn main() -> ExitCode {
@@ -49,8 +49,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs formatting, lints, tidy and dependencies, then every test, so that the test runner prints the last lines.
-/// System packages, which only the tests use, come from the network while the processors compile.
+/// Runs formatting, lints, tidy and dependencies, then every test, so that the last lines come from the test runner.
+/// System packages, which only the tests use, are downloaded while the processors compile.
 fn ci() -> bool {
     thread::scope(|scope| {
         let mut install = Command::new(root().join("scripts/install-packages"));
@@ -65,8 +65,8 @@ fn ci() -> bool {
     })
 }
 
-/// Runs every test. One is a virtual machine that keeps one processor busy for minutes. Beside it run tests that measure
-/// no time, on the other one.
+/// Runs every test. One test is a virtual machine that keeps one processor busy for minutes. Meanwhile the other
+/// processor runs tests that do not measure time.
 fn tests() -> bool {
     let (machine, fuzz) = (
         "a_stranger_has_a_protected_uplink_in_minutes",
@@ -164,8 +164,8 @@ fn words(text: &str) -> Vec<&str> {
 fn command(arguments: &[&str]) -> Command {
     eprintln!("+ cargo {}", arguments.join(" "));
     let mut command = Command::new(env!("CARGO"));
-    // Build scripts that watch these variables would see those of xtask: all that is above them would be built again for
-    // each change between `cargo xtask` and `cargo`.
+    // Build scripts that watch these variables would see xtask's values: every crate that depends on them would be
+    // rebuilt at each change between `cargo xtask` and `cargo`.
     let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);

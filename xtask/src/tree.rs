@@ -43,10 +43,10 @@ impl Tree {
         let manifests = self
             .files()
             .filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
-        manifests.filter(|folder| *folder != "fuzz") // a workspace of its own
+        manifests.filter(|folder| *folder != "fuzz") // it is a separate workspace
     }
 
-    /// The files below a folder whose names have this ending.
+    /// The files below a folder whose names have this extension.
     pub(crate) fn below<'a>(
         &'a self,
         folder: &'a str,

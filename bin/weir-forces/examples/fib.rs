@@ -1,13 +1,13 @@
-//! Routes a second from a control element over a link to a forwarding element and into its kernel, by batches.
+//! Measures routes per second from a control element over a link to a forwarding element and into its kernel, by batch.
 //!
 //! ```text
 //! cargo build --release -p weir-forces --bins --example fib
 //! unshare --net target/release/examples/fib target/release/weir-forces 100000 quic tcp_udp sctp
 //! ```
 //!
-//! Run it as root in a network namespace of its own, as above: it makes an interface there, and routes. The forwarding
-//! element is a process, and this is the control element. The time is that from the first message to the last answer;
-//! an answer comes when the kernel has the routes.
+//! Run it as root in a separate network namespace, as above: it creates an interface there, and routes. The forwarding
+//! element is a process, and this program is the control element. The time is from the first message to the last
+//! answer; an answer comes when the kernel has the routes.
 
 #![allow(clippy::unwrap_used)] // an error ends the measurement
 
@@ -32,7 +32,7 @@ use weir_protocol::wire::{Id, OperationKind, PathData};
 const FE: Id = Id(2);
 const CE: Id = Id(0x4000_0001);
 const LINK: LinkId = LinkId(1);
-/// Longest message.
+/// Maximum length of a message.
 const MESSAGE_BYTES: usize = 60_000;
 
 fn main() {
@@ -66,7 +66,7 @@ fn run(command: &str) {
     assert!(status.unwrap().success(), "{command}");
 }
 
-/// A process that ends with this value.
+/// A process, which ends when this value is dropped.
 struct Process(Child);
 
 impl Drop for Process {

@@ -1,4 +1,4 @@
-//! `weir-forces describe`: the manual pages of controllers, beside those of the router.
+//! `weir-forces describe`: the manual pages of controllers, in addition to those of the router.
 
 use std::fmt::Write as _;
 

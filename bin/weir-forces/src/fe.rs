@@ -1,5 +1,5 @@
-//! `weir-forces fe`: a router that control elements steer. [`weir::router`] runs it; this is what a forwarding element has
-//! in addition: its certificates and its associations.
+//! `weir-forces fe`: a router under the control of control elements. [`weir::router`] runs it; this module adds the
+//! parts of a forwarding element: its certificates and its associations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ use weir_protocol::session::fe::{self, Failover, Retry, Standby};
 use weir_protocol::wire::Id;
 use weir_protocol::wire::message::Selects;
 
-/// Unanswered requests of all CEs together.
+/// Maximum number of unanswered requests of all CEs together.
 const REQUESTS_MAX: usize = 256;
-/// Bytes in the queue of the session to one CE; the transport has its own.
+/// Maximum bytes in the queue of the session with one CE; the transport has its own queue.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
 /// A forwarding element: `weir-forces fe`.
@@ -121,7 +121,7 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     configuration::good(path, &plan, doubts)
 }
 
-/// Reads the certificates, and puts together what the FE needs to run.
+/// Reads the certificates, and collects the parameters of the FE.
 fn prepare(config: &Path, fe: &FePlan, plan: &Plan) -> Result<Params, Failure> {
     let identity = match (&*fe.certificate, &*fe.key) {
         ("", "") => None,
@@ -205,7 +205,7 @@ fn session(fe: &FePlan, setup: weir_protocol::wire::message::AssociationSetup) -
     }
 }
 
-/// Where a CE is, and who it must be.
+/// The address of a CE, and the certificate that it must prove.
 fn remote(
     config: &Path,
     ce: &CePlan,
@@ -223,7 +223,7 @@ fn remote(
                 peers: Arc::new(peers),
             })
         }
-        _ => None, // `FePlan::check` permits it where it is meant
+        _ => None, // `FePlan::check` permits this only with `insecure`
     };
     let transport = Transport::from_word(ce.transport).unwrap_or_default();
     let discipline = Schedule::from_word(ce.schedule).unwrap_or_default().spec();

@@ -5,16 +5,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use weir_forces_live::tml::identity::generate;
-
 use weir::Failure;
 use weir::output::print;
+use weir_forces_live::tml::identity::generate;
 
-/// Makes `NAME.crt` and `NAME.key`, and prints the certificate's fingerprint.
+/// Generates `NAME.crt` and `NAME.key`, and prints the certificate's fingerprint.
 pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     let common = common_name(name)?;
     let (certificate, key) = (with_ending(name, ".crt"), with_ending(name, ".key"));
-    // Before anything is made: a name that was used is the usual mistake.
+    // Check before generating anything: a name that is already in use is the usual mistake.
     for path in [&certificate, &key] {
         if path.symlink_metadata().is_ok() {
             return Err(failed(path, "it exists, and is not overwritten"));
@@ -24,7 +23,7 @@ pub(crate) fn run(name: &Path, days: u32) -> Result<(), Failure> {
     let made = made.map_err(|why| Failure::Run(format!("cannot make a key: {why}")))?;
     write(&key, &made.key, 0o600)?;
     if let Err(failure) = write(&certificate, &made.certificate, 0o644) {
-        let _ = fs::remove_file(&key); // of no use alone, and it would be in the way of the next try
+        let _ = fs::remove_file(&key); // useless alone, and it would block the next attempt
         return Err(failure);
     }
     let (certificate, key) = (certificate.display(), key.display());
@@ -60,7 +59,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all());
         whole.inspect_err(|_| {
-            let _ = fs::remove_file(path); // half a file helps nobody
+            let _ = fs::remove_file(path); // an incomplete file is useless
         })
     });
     written.map_err(|error: io::Error| failed(path, error))

@@ -66,7 +66,7 @@ fn controllers() -> Pairs {
     manuals.map(|m| (m.name, m.purpose)).collect()
 }
 
-/// The classes of blocks: ID, name, version and sentence.
+/// The LFB classes: ID, name, version and description.
 fn blocks() -> String {
     let classes = weir_library::classes();
     let width = classes

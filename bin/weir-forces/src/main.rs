@@ -1,7 +1,7 @@
-//! `weir-forces`: control and forwarding elements (ForCES), and paths of flexible packet forwarding. This file has arguments
-//! and wiring only.
+//! `weir-forces`: control and forwarding elements (ForCES), and paths of flexible packet forwarding. This file contains
+//! only arguments and wiring.
 //!
-//! Exit codes are those of `weir`.
+//! The exit codes are the same as those of `weir`.
 
 mod ce;
 mod describe;
@@ -30,54 +30,53 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a control element until SIGTERM: it steers the forwarding elements of its configuration
+    /// Run a control element until SIGTERM
     Ce {
         /// The configuration
         config: PathBuf,
     },
-    /// Run a router that control elements steer (ForCES) until SIGTERM: a forwarding element
+    /// Run a forwarding element until SIGTERM: a router that control elements steer
     Fe {
         /// The configuration: that of a router, with [fe] and [ce.NAME]
         config: PathBuf,
-        /// A supervisor has started this process, after as many others, and holds the other end of its standard input
+        /// Set by the supervisor: the number of restarts; standard input is its heartbeat socket
         #[arg(long, hide = true, value_name = "RESTARTS")]
         supervised: Option<u64>,
     },
-    /// Say what is wrong with a configuration of an element, and start nothing
+    /// Validate a configuration without starting anything
     Check {
         /// The configuration
         config: PathBuf,
     },
-    /// Show what a control element knows, or what a forwarding element does
+    /// Print tables of a control element or of a forwarding element
     Show(show::ShowArguments),
-    /// Print components of a forwarding element through its control element (edge1:ports.wan.rate)
+    /// Print components of a forwarding element: edge1:ports.wan.rate
     Get(component::GetArguments),
-    /// Change or list routes of forwarding elements, through their control element
+    /// Add, delete or list routes of forwarding elements
     ///
-    /// A route is `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`, as `ip route` writes it. A file has one
-    /// on each line. All routes of a command are changed, at all of its forwarding elements, or none
-    /// is. The control element keeps them, and restores them after a restart of either side.
+    /// A route is `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`, as in `ip route`; a file has one route a line. A
+    /// command changes all of its routes at all of its forwarding elements, or none. The control element stores
+    /// the routes and restores them after a restart of either side.
     #[command(subcommand)]
     Route(route::RouteCommand),
-    /// Print events of a forwarding element, or samples of a component, as they come
+    /// Print events of a forwarding element, or samples of a component, as they arrive
     Watch(component::WatchArguments),
-    /// Let a forwarding element forward that a control element has stopped
+    /// Resume forwarding at a forwarding element that was stopped
     ///
-    /// A control element can stop an element (FEState AdminDisable), and that lasts when the control element is gone. An
-    /// element that has no control element for CEFTI stops, too. Either ends with this command; a control element
-    /// may stop the element again.
+    /// A control element can stop a forwarding element (FEState AdminDisable); the stop persists when the control element
+    /// disconnects. A forwarding element also stops when it has had no control element for CEFTI. This command ends
+    /// both; a control element may stop the element again.
     Enable {
         #[command(flatten)]
         router: RouterSocket,
     },
-    /// Show the paths of a network with flexible packet forwarding, and what its elements need for them
+    /// Compute the paths of a network with flexible packet forwarding, and the rules of its elements
     ///
-    /// The file has the domains, the elements, the links, and the packets whose paths are chosen: docs/fpf.md.
+    /// The file defines domains, elements, links, and the flows whose paths are chosen: docs/fpf.md.
     Paths(paths::PathsArguments),
-    /// Make a certificate and its key, for a control element or a forwarding element
+    /// Generate a certificate and its key for an element
     ///
-    /// The files are NAME.crt and NAME.key; existing ones are not overwritten. Peers need a copy of the
-    /// certificate. The key stays where it is.
+    /// Writes NAME.crt and NAME.key, and never overwrites a file. Copy the certificate to the peers; keep the key here.
     Keys {
         /// Name of both files without their endings, and the name in the certificate: edge-1
         name: PathBuf,
@@ -85,19 +84,19 @@ enum Command {
         #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: u32,
     },
-    /// Print the manual page of a controller, a discipline, a table or a drop reason
+    /// Print the manual page of a controller, discipline, table or drop reason
     Describe {
         /// Its name
         name: String,
     },
-    /// List controllers, classes of blocks (LFBs), and the pages of a control element
+    /// List controllers or LFB classes, or print a reference page
     List(list::ListArguments),
-    /// Print what makes a shell complete commands
+    /// Print a shell completion script
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual pages of this program and its sub-commands
+    /// Print the manual pages of this program
     Manpage(manpage::ManpageArguments),
 }
 
@@ -131,7 +130,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Checks the configuration of a control element, or that of a forwarding element.
+/// Checks the configuration of a control element or of a forwarding element.
 fn check(config: &Path) -> Result<(), Failure> {
     let text = configuration::read(config)?;
     if configuration::is_control_element(&text) {

@@ -60,7 +60,7 @@ pub(crate) fn configuration() -> String {
     page
 }
 
-/// The same content as JSON: a list of keys.
+/// The content of [`configuration`] as JSON: a list of keys.
 pub(crate) fn configuration_json() -> Value {
     let mut keys = Vec::new();
     add_own_keys(&mut keys, "", &CE);
@@ -75,7 +75,7 @@ pub(crate) fn api() -> String {
     weir::pages::api::page(API, "", TABLES, CE_ENDPOINTS)
 }
 
-/// The same as an OpenAPI document.
+/// The content of [`api`] as an OpenAPI document.
 pub(crate) fn api_json() -> Value {
     weir_northbound::openapi::of_control_element(TABLES)
 }

@@ -1,23 +1,22 @@
 //! `weir route`: routes of forwarding elements, through their control element.
 //!
-//! A route is written as `ip route` writes it: `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`. A file has one on each
+//! A route has the form of `ip route`: `PREFIX [via ADDRESS] dev PORT [metric NUMBER]`. A file has one on each
 //! line; `#` begins a comment.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use weir_live::file::decoded;
-use weir_model::{RouteReport, RouteRequest, RouteVerb, RouteWish};
-use weir_northbound::client;
-
 use weir::configuration;
 use weir::output::{print, print_json};
 use weir::table::{Column, Table};
 use weir::{CE_SOCKET_DEFAULT, Failure};
+use weir_live::file::decoded;
+use weir_model::{RouteReport, RouteRequest, RouteVerb, RouteWish};
+use weir_northbound::client;
 
-/// Longest file of routes.
+/// Maximum length of a file of routes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// The most errors of a file that are printed.
+/// Maximum number of printed errors of a file.
 const ERRORS_MAX: usize = 20;
 
 #[derive(Debug, clap::Subcommand)]
@@ -85,7 +84,7 @@ fn change(verb: RouteVerb, arguments: &ChangeArguments) -> Result<(), Failure> {
             Failure::Usage(errors.collect::<Vec<_>>().join("\n"))
         })?,
         None => {
-            // One argument may have a whole route.
+            // A single argument may contain a whole route.
             let words = arguments
                 .route
                 .iter()
@@ -138,7 +137,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The routes of a file, each with its line, or what is wrong with it.
+/// The routes of a file, each with its line, or its errors.
 fn of_file(text: &str) -> Result<Vec<RouteWish>, Vec<String>> {
     let (mut routes, mut errors) = (Vec::new(), Vec::new());
     for (line, number) in text.lines().zip(1..) {
@@ -167,8 +166,9 @@ fn of_file(text: &str) -> Result<Vec<RouteWish>, Vec<String>> {
     }
 }
 
-/// A route as `ip route` writes it. What a route of the CE cannot have is an error, so that a list of another program
-/// is not taken for less than it says; `proto` and `scope` say where a route is from, and are skipped.
+/// A route in the form of `ip route`. An attribute that a route of the CE cannot have is an error, because dropping it
+/// silently would change the meaning of another program's list; `proto` and `scope` only give the origin of a route,
+/// and are skipped.
 fn of_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<RouteWish, String> {
     let mut words = words.into_iter();
     let prefix = words.next().ok_or("name the prefix")?;

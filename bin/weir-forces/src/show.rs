@@ -1,4 +1,4 @@
-//! `weir-forces show`: tables of a control element, and those of a forwarding element.
+//! `weir-forces show`: tables of a control element and of a forwarding element.
 
 use weir::Failure;
 use weir::show::{self, How, Subject, subjects};

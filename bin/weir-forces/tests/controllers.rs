@@ -1,4 +1,4 @@
-//! A control element whose controller steers two forwarding elements, all of them processes. Where network namespaces
+//! A control element whose controller controls two forwarding elements, all of them processes. Where network namespaces
 //! are not permitted, the tests print that and skip.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use serde_json::Value;
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_northbound::client;
 
-/// Longest time until the others have their new rates when an FE goes.
+/// Maximum time until the other FEs have their new rates after an FE has disconnected.
 const GONE_MAX: Duration = Duration::from_secs(1);
 
 /// The uplinks: a queue of each FE.
@@ -41,7 +41,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// None where namespaces are not permitted.
+    /// `None` where namespaces are not permitted.
     fn new(transport: &'static str) -> Option<Self> {
         let hosts = Hosts::new()?;
         hosts.ip("link set lo up");
@@ -192,7 +192,7 @@ fn what_an_fe_redirects_comes_by_subscription() {
     }
     let [more_out, more_answers] = domain.messages("edge1");
     let reports = (more_answers - answers).saturating_sub(more_out - out);
-    // 25 a second, and fewer on a machine that is busy. Each other message answers one of the CE.
+    // 25 per second, and fewer on a busy machine. Each other message answers a message of the CE.
     assert!(
         reports >= 8,
         "{reports} reports, {} requests",
@@ -260,7 +260,7 @@ impl Domain {
         sender
     }
 
-    /// The token buckets of an FE's exceptions, as rates: B_c / T_s and B_e, in Mbit/s; none without flow control.
+    /// The token buckets of an FE's exceptions, as rates: B_c / T_s and B_e, in Mbit/s; `None` without flow control.
     fn rates(&self, fe: &str) -> Option<[f64; 2]> {
         let config: Value = client::get(&self.hosts.socket(fe), "/v1/config").unwrap();
         let text = |name: &str| {
@@ -273,7 +273,7 @@ impl Domain {
             .then(|| ["bc", "be"].map(|name| text(name).parse::<f64>().unwrap() / 1.5e6))
     }
 
-    /// The exceptions of an FE: bytes that came, bytes that were policed, and the rate of those that come in Mbit/s.
+    /// The exceptions of an FE: bytes received, bytes policed, and the rate of the received ones in Mbit/s.
     fn exceptions(&self, fe: &str) -> [f64; 3] {
         let row: Value = client::get(&self.hosts.socket(fe), "/v1/redirect").unwrap();
         let stats = ["bytes", "dropped_bytes"].map(|name| row["stats"][name].as_f64().unwrap());
@@ -303,8 +303,8 @@ impl Domain {
     }
 }
 
-/// Both FEs hand packets over, and one of them is flooded: it has what the other one leaves (equation 13). An FE that
-/// goes leaves its share to the other one.
+/// Both FEs redirect packets, and one is flooded: it gets the rate that the other leaves (equation 13). The share of an
+/// FE that disconnects goes to the other.
 #[test]
 fn exceptions_are_shared_out_among_the_fes() {
     let Some(domain) = Domain::new("tcp_udp") else {
@@ -313,13 +313,13 @@ fn exceptions_are_shared_out_among_the_fes() {
     let _ce = domain.ce("edge1, edge2");
     let (_edge1, mut edge2) = (domain.fe(0), domain.fe(1));
     let both = ["edge1", "edge2"];
-    // B_c = (10 - 2) / 2 Mbit/s; nobody redirects, so one may have 1.01 times all of it.
+    // B_c = (10 - 2) / 2 Mbit/s; nobody redirects, so one FE may have 1.01 times the whole excess rate.
     domain.until_rates(&both, || [4.0, 8.08]);
     let _quiet = Flood::new(domain.sender(1), 2e6);
     eventually("edge2 shows its rate", || {
         domain.exceptions("edge2")[2] > 1.8
     });
-    domain.until_rates(&both, || [4.0, 8.08]); // as the other one redirects nothing
+    domain.until_rates(&both, || [4.0, 8.08]); // because the other FE redirects nothing
     let flood = Flood::new(domain.sender(0), 20e6);
     let passed = domain.until_rates(&both, || [4.0, 8.08 - domain.exceptions("edge2")[2]]);
     assert!(passed < GONE_MAX, "{passed:?}");

@@ -1,5 +1,5 @@
 //! `weir ce` acts for the ports of a `weir fe` in another namespace: packets that the FE cannot handle itself go to the
-//! CE, and its kernel answers by TAP devices.
+//! CE, and its kernel answers through TAP devices.
 //!
 //! ```text
 //!  source a0 ---- r0 weir fe r1 ---- b0 sink
@@ -65,7 +65,7 @@ certificate = \"ce.crt\"
 rate = \"10 Mbit\"
 ";
 
-/// An FE and its CE, which end with this value.
+/// An FE and its CE, which end when this value is dropped.
 struct Elements {
     hosts: Hosts,
     control: Namespace,
@@ -82,7 +82,7 @@ impl Drop for Elements {
 }
 
 impl Elements {
-    /// They run, and the CE acts for the ports. None where namespaces are not permitted.
+    /// Starts both, and waits until the CE acts for the ports. `None` where namespaces are not permitted.
     fn new() -> Option<Self> {
         let hosts = Hosts::new()?;
         let control = Namespace::new().unwrap();
@@ -154,7 +154,7 @@ impl Elements {
         client::get(&self.socket(), &format!("/v1/fe/edge1/v1/{table}")).unwrap()
     }
 
-    /// The line of a ping of the source that says who answered.
+    /// The line with the responder in the output of a ping from the source.
     fn ping(&self, arguments: &str) -> String {
         let said = run(&self.hosts.bed.source, "ping", arguments);
         let said = said.unwrap_or_else(|error| error.to_string());
@@ -195,7 +195,7 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
         .to_owned();
     assert!(neighbours.contains(&mac), "{neighbours} {mac}");
 
-    // A traceroute sees the FE by the address that the CE has there, and the sink behind it.
+    // A traceroute shows the FE with the address that the CE has there, and the sink behind it.
     let hop = elements.ping("-c 1 -W 10 -t 1 10.77.2.2");
     assert!(
         hop.contains("From 10.77.1.8") && hop.contains("Time to live exceeded"),
@@ -212,7 +212,7 @@ fn the_kernel_of_the_control_element_answers_at_the_ports() {
     );
     assert_eq!(packets("overflowed"), 0, "{counts}");
 
-    // The CE counts what it has done with them, for operators and for Prometheus.
+    // The CE counts its actions on exceptions, for operators and for Prometheus.
     let fates = elements.ask("exceptions");
     let fates = fates.as_array().unwrap().iter();
     // A frame that a host's kernel sends by itself may come before the CE acts for the port. It belongs to none then.
@@ -287,7 +287,7 @@ fn a_master_that_stops_before_the_first_exception_is_noticed_too() {
     let Some(elements) = Elements::new() else {
         return;
     };
-    thread::sleep(Duration::from_secs(1)); // nothing is on its way any more
+    thread::sleep(Duration::from_secs(1)); // no packet is in flight
     kill(elements.processes[0].id(), "STOP");
     elements.answered_by("10.77.1.1");
     kill(elements.processes[0].id(), "CONT");

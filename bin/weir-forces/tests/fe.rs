@@ -88,7 +88,7 @@ impl Control {
         control
     }
 
-    /// Sends and receives until such an event comes.
+    /// Sends and receives until such an event occurs.
     async fn wait_for(&mut self, is_it: impl Fn(&Event) -> bool) -> Event {
         let wait = async {
             loop {
@@ -137,7 +137,7 @@ impl Control {
             .await;
     }
 
-    /// The first cause in the answer to a Config that is refused.
+    /// The first cause in the answer to a refused Config.
     async fn refused(&mut self, config: Config) -> String {
         let answer = self.change(config).await;
         let paths = answer.iter().flat_map(LfbSelect::operations);
@@ -187,7 +187,7 @@ fn on<R: weir_protocol::wire::message::Rule>(
     .unwrap()
 }
 
-/// A CE steers the FE, in the network namespace of the router.
+/// Uses the FE as a CE would, in the network namespace of the router.
 async fn steer(bench: &Bench) {
     let class = |name: &str| {
         let class = weir_lfb::class::all().find(|class| class.name == name);

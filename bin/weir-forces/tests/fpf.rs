@@ -33,7 +33,7 @@ use weir_benches::testbed::run;
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
 
-/// Links: the two nodes, and the network 10.0.N.0/24, in which the first one is .1 and the second one .2.
+/// Links: the two nodes, and the network 10.0.N.0/24, in which the first node is .1 and the second .2.
 const LINKS: [(&str, &str, u8); 6] = [
     ("s", "c", 1),
     ("c", "b", 2),
@@ -43,7 +43,7 @@ const LINKS: [(&str, &str, u8); 6] = [
     ("a", "t", 6),
 ];
 
-/// Routes of IP: to the host t by d, and back.
+/// IP routes: to the host t through d, and back.
 const ROUTES: [(&str, &str); 10] = [
     ("s", "default via 10.0.1.2"),
     ("t", "default via 10.0.6.1"),
@@ -62,7 +62,7 @@ const PACKETS: u64 = 200;
 /// The port whose packets take the path of FPF.
 const VIDEO: u16 = 5000;
 
-/// The MAC address of a node's interface to another one.
+/// The MAC address of a node's interface to another node.
 fn mac(node: &str, to: &str) -> String {
     let byte = |name: &str| name.as_bytes()[0];
     format!("02:00:00:00:{:02x}:{:02x}", byte(node), byte(to))
@@ -72,12 +72,12 @@ struct Network {
     nodes: BTreeMap<&'static str, Namespace>,
     routers: BTreeMap<&'static str, Router>,
     folder: PathBuf,
-    /// Everything that it starts ends with it.
+    /// Ends everything that it started when dropped.
     spawner: Spawner,
 }
 
 impl Network {
-    /// None where namespaces are not permitted.
+    /// `None` where namespaces are not permitted.
     fn new(name: &str) -> Option<Self> {
         if let Err(error) = Namespace::new() {
             println!("skipped: no network namespaces here ({error})");
@@ -129,8 +129,8 @@ impl Network {
         self.folder.join(format!("{node}.sock"))
     }
 
-    /// Starts a router with its ports and this configuration of FPF. Each port has an interface of its name, unless the
-    /// configuration has one.
+    /// Starts a router with its ports and this configuration of FPF. Each port has an interface with the port's name,
+    /// unless the configuration has one.
     fn start(&mut self, node: &'static str, fpf: &str) {
         let neighbours = LINKS.iter().filter_map(|(first, second, _)| match node {
             n if n == *first => Some(*second),
@@ -199,7 +199,7 @@ impl Network {
         fpf[name]["packets"].as_u64().unwrap()
     }
 
-    /// Packets that a router has sent by its port to another one, in all.
+    /// Total number of packets that a router has sent through its port to another router.
     fn sent(&self, node: &str, to: &str) -> u64 {
         let ports: serde_json::Value = client::get(&self.socket(node), "/v1/ports").unwrap();
         let port = ports
@@ -210,7 +210,7 @@ impl Network {
         port.unwrap()["sent"]["packets"].as_u64().unwrap()
     }
 
-    /// Sends packets from s to a port of t, one after the other, and returns those that came, in their order.
+    /// Sends packets from s to a port of t, one after the other, and returns the packets that arrived, in order.
     fn flow(&self, port: u16, bytes: usize) -> Vec<Vec<u8>> {
         let receiver = self.nodes["t"]
             .enter(|| UdpSocket::bind(("10.0.6.2", port)))
@@ -236,7 +236,7 @@ impl Network {
         came
     }
 
-    /// Sends packets from s to a port of t as fast as it can, and returns when each came.
+    /// Sends packets from s to a port of t as fast as it can, and returns the arrival times.
     fn burst(&self, port: u16, bytes: usize) -> Vec<Instant> {
         let receiver = self.nodes["t"]
             .enter(|| UdpSocket::bind(("10.0.6.2", port)))
@@ -293,7 +293,7 @@ fn whole(came: &[Vec<u8>], bytes: usize) {
     assert!(came == expected, "in order, byte for byte");
 }
 
-/// The IP address of a node on its link to another one.
+/// The IP address of a node on its link to another node.
 fn address(node: &str, to: &str) -> String {
     let own = |(first, second, net): &(&str, &str, u8)| match () {
         () if (*first, *second) == (node, to) => Some(format!("10.0.{net}.1")),
@@ -303,7 +303,7 @@ fn address(node: &str, to: &str) -> String {
     LINKS.iter().find_map(own).unwrap()
 }
 
-/// The rule of a router: its LID for the next one leads there, and on into the next domain.
+/// The rule of a router: its LID for the next router leads there, and on into the next domain.
 fn rule(node: &str, to: &str) -> String {
     rule_by(&address(to, node), to)
 }
@@ -326,14 +326,14 @@ fn video() -> String {
          destination_ports = \"{VIDEO}\"\nvectors = \"0b0a\"\n"
     )
 }
-/// The same network with this configuration at c.
+/// The network of Figure 1 with this configuration at c.
 fn figure_1_with(name: &str, at_c: &str) -> Option<Network> {
     let mut network = Network::new(name)?;
     network.start("a", "");
     network.start("b", &rule("b", "a"));
     network.start("d", &rule_by(&mac("a", "d"), "a"));
     network.start("c", at_c);
-    // So that no first packet waits for an address on the way.
+    // So that no first packet waits for neighbour resolution on the path.
     let answers = || run(&network.nodes["s"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
     eventually("the hosts reach each other", answers);
     let answers = || run(&network.nodes["b"], "ping", "-c 1 -W 1 10.0.6.2").is_ok();
@@ -366,7 +366,7 @@ fn a_vector_sets_a_path_other_than_that_of_ip_and_the_edge_changes_it() {
         "C-D-A"
     );
 
-    // The path is changed at the edge alone, while packets flow.
+    // The path is changed only at the edge, while packets flow.
     let flow = std::thread::scope(|scope| {
         let flow = scope.spawn(|| network.flow(VIDEO, 1000));
         network.weir("c", &["set", "fpf.encapsulation.video.vectors=0d0a"]);
@@ -425,7 +425,7 @@ fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
     let Some(network) = figure_1("shape") else {
         return;
     };
-    // 1042 B a packet: 480 packets a second. All of them may wait, and the last one leaves 415 ms after the first.
+    // 1042 B per packet: 480 packets per second. All of them may wait, and the last one leaves 415 ms after the first.
     const RATE: f64 = 4e6;
     let [frame, last] = [1042.0, PACKETS as f64 - 1.0];
     let shape = |limit| {
@@ -443,7 +443,7 @@ fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
         "{seconds} of {expected}"
     );
 
-    // Only 20 may wait: the rest ends there, and every packet is in one column.
+    // Only 20 may wait: the rest is dropped, and every packet is counted in one column.
     shape(20);
     let sent = network.of_video("count");
     let came = network.burst(VIDEO, 1000).len() as u64;
@@ -458,7 +458,7 @@ fn a_shaped_path_sends_at_its_rate_and_counts_what_its_queue_does_not_hold() {
     assert!(drops.contains("fpf-queue-full"), "{drops}");
 }
 
-/// Two LIDs of c lead to b, by two queues of the port.
+/// Two LIDs of c lead to b, through two queues of the port.
 #[test]
 fn a_rule_names_a_queue_of_its_port_and_the_queues_share_the_link_by_weight() {
     let slow = format!(
@@ -485,7 +485,7 @@ fn a_rule_names_a_queue_of_its_port_and_the_queues_share_the_link_by_weight() {
         ],
     );
     let network = &network;
-    // Both send all their packets at once. When the fast ones have passed, a third as many of the slow ones have.
+    // Both send all their packets at once. When the fast flow has passed, a third as many packets of the slow one have.
     let [fast, slow] = std::thread::scope(|scope| {
         let flows = [VIDEO, 6000].map(|port| scope.spawn(move || network.burst(port, 1000)));
         flows.map(|flow| flow.join().unwrap())
@@ -507,7 +507,7 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
         let neighbours: serde_json::Value = client::get(&network.socket("c"), path).unwrap();
         neighbours.to_string().contains(mac)
     };
-    // Nobody has asked for b's address: the first packets wait for it.
+    // b's address is not resolved yet: the first packets wait for it.
     network.ip("c", "neighbour flush dev c-b");
     eventually("c has heard that b's entry is gone", || {
         !knows(&mac("b", "c"))
@@ -524,7 +524,7 @@ fn a_neighbour_by_its_ip_address_is_resolved_and_followed_to_another_mac_address
     eventually("c follows b to another MAC address", || knows(other));
     whole(&network.flow(VIDEO, 1000), 1000);
 
-    // A neighbour that does not answer: the packets end with the reason of IP.
+    // A neighbour that does not answer: the packets are dropped with the reason of IP.
     network.ip("b", "link set b-c down");
     network.ip("c", "neighbour flush dev c-b");
     let send = || UdpSocket::bind("10.0.1.1:4000")?.send_to(&[7; 100], ("10.0.6.2", VIDEO));
@@ -545,7 +545,7 @@ fn coding_over_two_paths_repairs_what_one_of_them_loses() {
             "[fpf.rule.{name}]\nlid = \"{lid}\"\naction = \"{action}\"\nleaves = \"{leaves}\"\n"
         )
     };
-    // The first of each pair and the parity go by b, the second by d, which has no rule for it.
+    // The first packet of each pair and the parity go through b, the second through d, which has no rule for it.
     let encode = section("encode", "e0", "xor-encode", "0b0adc 0d0adc 0b0adc");
     let decode = section("decode", "dc", "xor-decode", "ff");
     let video = format!(
@@ -589,7 +589,7 @@ fn vlan_and_tunnel(name: &str, ends: [&str; 2]) -> Option<Network> {
         if end.contains(':') {
             network.ip(node, &format!("addr add {end}/64 dev {node}-{other} nodad"));
         }
-        // The header, GRE and the longest outer header: what the link before carries fits in here.
+        // The header, GRE and the longest outer header: a packet of the link before fits in here.
         network.ip(node, &format!("link set {node}-{other} mtu 1544"));
     }
     let vlan = |other: &str| format!("[fpf.interface.{other}]\nport = \"{other}\"\nvlan = 7\n");
@@ -690,7 +690,8 @@ fn the_tutorial_does_what_it_says() {
     let Some(said) = as_it_stands("docs/fpf-tutorial.md") else {
         return;
     };
-    // The vectors by b and by d; what c has encapsulated; what b and then d have forwarded.
+    // The vectors through b and through d; the packets that c has encapsulated; the packets that b and then d have
+    // forwarded.
     for line in [
         "video  0000       2  c b a",
         "c to a  0101       2  c d a",

@@ -1,5 +1,9 @@
 //! `weir bench`: measurements of this machine, as tables or JSON.
 
+use weir::Failure;
+use weir::output::{print, print_json};
+use weir::table::Column::{Left, Right};
+use weir::table::Table;
 use weir_base::Span;
 use weir_benches::{
     classifier, discipline, encapsulation, flow_cache, forwarding, headers, live, lookup, overload,
@@ -7,11 +11,6 @@ use weir_benches::{
 };
 use weir_experiment::load::associations::{self, Bench};
 use weir_forces_live::tml::Transport;
-
-use weir::Failure;
-use weir::output::{print, print_json};
-use weir::table::Column::{Left, Right};
-use weir::table::Table;
 
 /// The measurements.
 #[derive(Debug, clap::Subcommand)]
@@ -241,7 +240,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     }
 }
 
-/// Configs whose round trips `weir bench forces` times.
+/// Number of Configs whose round trips `weir bench forces` measures.
 const ROUND_TRIPS: u64 = 2000;
 
 fn transport(word: &str) -> Result<Transport, String> {
@@ -288,9 +287,9 @@ fn forces_table(rows: &[associations::Row]) -> String {
 /// The rows of `weir bench forwarding`.
 #[derive(serde::Serialize)]
 struct ForwardingReport {
-    /// The whole path.
+    /// Rows of the whole path.
     path: Vec<forwarding::Row>,
-    /// Parse, look-up, rewrite.
+    /// Rows of parsing, lookup and rewriting.
     headers: Vec<headers::Row>,
 }
 

@@ -1,7 +1,9 @@
-//! `weir compare`: disciplines side by side under the same loads.
+//! `weir compare`: compares disciplines under the same loads.
 
 use std::path::{Path, PathBuf};
 
+use weir::Failure;
+use weir::output::{print, print_json};
 use weir_base::Rate;
 use weir_experiment::RunOptions;
 use weir_experiment::compare::{self, Candidate, Chosen, Options, candidate, chosen};
@@ -9,12 +11,10 @@ use weir_experiment::compare::{self, Candidate, Chosen, Options, candidate, chos
 use crate::complete;
 use crate::run::{On, RunsArguments, check_writable, failure, source, written};
 use crate::scenarios::Source;
-use weir::Failure;
-use weir::output::{print, print_json};
 
-/// Fewest disciplines that can be compared.
+/// Minimum number of disciplines of a comparison.
 const DISCIPLINES_MIN: usize = 2;
-/// Most disciplines of one command.
+/// Maximum number of disciplines of a comparison.
 const DISCIPLINES_MAX: usize = 64;
 
 /// Arguments of `weir compare`.
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The disciplines to compare: those that are given, or all.
+/// The disciplines to compare: `given`, or all disciplines if it is empty.
 fn disciplines(given: &[Candidate]) -> Result<Vec<Candidate>, Failure> {
     let mut names: Vec<&str> = given
         .iter()
@@ -108,7 +108,7 @@ fn load(word: &str) -> Result<Chosen, Failure> {
         }
         (_, near) => Failure::Usage(format!("there is no load `{word}`{near}")),
     })?;
-    // A file of one's own needs no path in the tables.
+    // The path of a user's own file is not part of its name in the tables.
     let name = match text {
         None => file.file_stem().unwrap_or_default().to_string_lossy(),
         Some(_) => word.into(),

@@ -1,7 +1,7 @@
-//! `weir-lab`: scenarios in simulation and on real packets, the papers' results, benchmarks. This file has arguments and
-//! wiring only.
+//! `weir-lab`: scenarios in simulation and on real packets, the papers' results, benchmarks. This file contains only
+//! arguments and wiring.
 //!
-//! Exit codes are those of `weir`.
+//! The exit codes are the same as those of `weir`.
 
 mod bench;
 mod compare;
@@ -29,36 +29,36 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario
+    /// Run scenarios in simulation or on real packets
     Run(run::RunArguments),
-    /// Compare disciplines under the same loads: which one for my link?
+    /// Compare queue disciplines under the same loads
     ///
-    /// Without arguments every discipline runs under four loads in simulation, in less than two minutes. A star marks
-    /// the best, and what chance may have put behind it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate "50 Mbit"`
-    /// compares two at the rate of a link. docs/comparison.md says how to read it.
+    /// Without arguments, simulates every discipline under four loads in less than two minutes. A star marks the best
+    /// result and those that chance alone may separate from it. `weir compare fq_codel lru_fq:cache=128 --load rrul --rate
+    /// "50 Mbit"` compares two at the rate of a link. docs/comparison.md explains the tables.
     Compare(compare::CompareArguments),
-    /// Run the papers' results again: their numbers beside ours, a verdict on each claim
+    /// Reproduce the results of the papers, with a verdict on each claim
     Reproduce(reproduce::ReproduceArguments),
     /// Soak-test a router in the lab and verify its final state
     ///
-    /// Traffic, floods, hostile frames, a full table of routes that come and go, changes of the configuration, captures,
-    /// and links that go down and up. At the end every packet must be in the books, memory must be flat, and the
-    /// kernel's tables must be gone with the router. Needs network namespaces.
+    /// Traffic, floods, hostile frames, churn in a full routing table, configuration changes, captures, and link failures.
+    /// At the end the counters must account for every packet, memory must not have grown, and the router's kernel tables
+    /// must be deleted. Needs network namespaces.
     Soak(soak::SoakArguments),
-    /// Send or receive traffic: the lab's tools, usable on their own
+    /// Send or receive traffic: the tools of the lab
     #[command(subcommand)]
     Traffic(weir_experiment::traffic::Command),
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// List scenarios, loads, results of papers, and pages about them
+    /// List scenarios, loads and results of papers, or print a reference page
     List(list::ListArguments),
     /// Print a shell completion script
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual pages of this program and its sub-commands
+    /// Print the manual pages of this program
     Manpage(manpage::ManpageArguments),
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use weir::Failure;
+use weir::output::{note, print, print_json};
 use weir_experiment::reproduce::verdict::Verdict;
 use weir_experiment::reproduce::{self, Options};
 use weir_experiment::{Habitat, RunOptions};
 
 use crate::run::{check_writable, failure, jobs, written};
-use weir::Failure;
-use weir::output::{note, print, print_json};
 
 /// Arguments of `weir reproduce`.
 #[derive(Debug, clap::Args)]

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use weir::output::{folder, note, print, print_json};
+use weir::{Failure, configuration};
 use weir_experiment::scenario::{Override, Reading, Sweep};
 use weir_experiment::{Capture, Habitat, Ran, RunOptions, report};
 use weir_live::file::read_text;
 
 use crate::complete;
 use crate::scenarios::{self, Source};
-use weir::output::folder;
-use weir::output::{note, print, print_json};
-use weir::{Failure, configuration};
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ pub(crate) struct RunsArguments {
 }
 
 impl RunsArguments {
-    /// As options of the lab, which shows progress and ends at a signal.
+    /// The arguments as options of the lab, which shows progress and ends at a signal.
     pub(crate) fn options(&self) -> Result<RunOptions, Failure> {
         Ok(RunOptions {
             on: match self.on {
@@ -153,7 +152,7 @@ pub(crate) fn source(given: &Path) -> Result<Source, Failure> {
     let source = scenarios::find(given).map_err(Failure::Usage)?;
     let text = read_text(given, configuration::FILE_BYTES_MAX);
     if !text.is_ok_and(|text| configuration::is_router(&text)) {
-        return Ok(source); // the lab says why it cannot be read
+        return Ok(source); // the lab reports why it cannot be read
     }
     let file = given.display();
     Err(Failure::Usage(format!(
@@ -176,7 +175,7 @@ pub(crate) fn check_writable(folder: &Path) -> Result<(), Failure> {
     std::fs::remove_file(&probe).map_err(failed)
 }
 
-/// Names the files of a report, and removes the finished runs in its folder, which it has now.
+/// Prints the names of a report's files, and removes the finished runs in its folder, because the report contains them.
 pub(crate) fn written(files: &[PathBuf], folder: &Path) -> Result<(), Failure> {
     for file in files {
         note(&format!("written: {}", file.display()));

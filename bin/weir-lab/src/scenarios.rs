@@ -14,9 +14,9 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// A scenario to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Its file name in results.
+    /// The scenario's file name in results.
     pub(crate) file: PathBuf,
-    /// Its text, if it is built into the program.
+    /// The scenario's text, if it is built into the program.
     pub(crate) text: Option<&'static str>,
 }
 

@@ -1,13 +1,13 @@
 //! `weir soak`: arguments, and the exit code.
 
+use weir::Failure;
+use weir::output::{print, print_json};
 use weir_base::Span;
 use weir_experiment::soak::{self, Options};
 
 use crate::run::failure;
-use weir::Failure;
-use weir::output::{print, print_json};
 
-/// Shortest and longest run, in seconds.
+/// Minimum and maximum length of a run, in seconds.
 const DURATION_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 
 /// Arguments of `weir soak`.
@@ -37,7 +37,7 @@ fn duration(text: &str) -> Result<Span, String> {
     }
 }
 
-/// `weir soak`. It fails if something does not hold.
+/// `weir soak`. It fails if a check does not hold.
 pub(crate) fn run(arguments: &SoakArguments) -> Result<(), Failure> {
     let options = Options {
         duration: arguments.duration,

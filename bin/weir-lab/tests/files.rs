@@ -1,4 +1,4 @@
-//! Paths that are not files, full disks, readers that have gone away.
+//! Paths that are not files, full disks, closed pipes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -116,7 +116,7 @@ fn only_files_with_an_end_are_read() {
     }
 }
 
-/// The runs that are kept in a folder, each as its line.
+/// The runs stored in a folder, each as its line.
 fn kept(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let kept = entries.filter(|e| e.file_name().to_string_lossy().starts_with("unfinished-"));
@@ -128,7 +128,7 @@ fn kept(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// How many of these runs have a seed up to this one.
+/// Number of these runs with a seed up to this one.
 fn up_to(kept: &[String], last: u64) -> usize {
     let seed = |line: &&String| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -178,7 +178,7 @@ fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
         command.arg("--out").arg(out).stdout(Stdio::null());
         command
     };
-    // Killed ten times, whenever there is one more run than before, and at any moment after that; of more runs than a busy
+    // Killed ten times, whenever another run has been stored, and at any moment after that; with more runs than a busy
     // machine could finish meanwhile.
     let out = place.join("killed");
     let mut before = Vec::new();
@@ -205,7 +205,7 @@ fn a_sweep_that_is_killed_goes_on_where_it_stopped() {
         );
         before = now;
     }
-    // A line that was cut, as by a full disk.
+    // A truncated line, as after a full disk.
     let name = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&name).unwrap();
     fs::write(&name, [&whole[..], &whole[..99]].concat()).unwrap();
@@ -265,7 +265,7 @@ fn other_reports_of_runs_that_are_killed_go_on_too() {
 
 #[test]
 fn a_command_that_waits_ends_with_its_reader() {
-    // A router that accepts and says nothing.
+    // A router that accepts and never answers.
     let place = folder("silent");
     let socket = place.join("silent.sock");
     let router = UnixListener::bind(&socket).unwrap();
@@ -306,7 +306,7 @@ fn a_command_that_waits_ends_with_its_reader() {
     drop(answered); // it has up to four connections, which end with the test
 }
 
-/// The commands of the researcher's first hour, as they stand on the page.
+/// The commands of the researcher's first hour, as on the page.
 #[test]
 fn the_first_hour_of_a_researcher() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/research.md");
@@ -329,7 +329,7 @@ fn the_first_hour_of_a_researcher() {
         return;
     }
     assert!(output.status.success(), "{:?}", output.status);
-    // The greatest load is the last line of the first table.
+    // The maximum load is the last line of the first table.
     let line = said.lines().find(|line| line.starts_with("16 ")).unwrap();
     let delays: Vec<f64> = line
         .split_whitespace()

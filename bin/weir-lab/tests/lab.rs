@@ -1,10 +1,11 @@
 //! The papers' mechanisms on real packets, one scenario each, with asserts: `weir run` builds the network and runs
 //! `weir router` in it, and the paper's main claim must hold.
 //!
-//! Real time passes, on a machine that others may use. So a scenario that loads the machine runs alone, those with few
-//! packets run two at a time, and a claim that fails in one run is tried in more runs. It fails with the third one that
-//! misses it while the machine was the lab's own; where the lab found that other programs, or the host of a virtual
-//! machine, took the processors, the run decides nothing. Every miss is reported with the lab's notes about the machine.
+//! Real time passes, on a machine that others may use. So a scenario that loads the machine runs alone, scenarios with
+//! few packets run two at a time, and a claim that fails in one run is tried in more runs. It fails with the third run
+//! that misses it while the machine was the lab's own; where the lab found that other programs, or the host of a
+//! virtual machine, took the processors, the run decides nothing. Every miss is reported with the lab's notes about the
+//! machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -34,11 +35,11 @@ const RUNS_MAX: usize = 5;
 /// Pause after a run on a machine that others kept busy.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Held alone by a scenario that would disturb another's measurements, and together by those that load a small part of
-/// the machine.
+/// Locked exclusively by a scenario that would disturb another's measurements, and shared by scenarios that load a
+/// small part of the machine.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs a scenario of the repository, and no other beside it, until a result satisfies `claim`.
+/// Runs a scenario of the repository, without any other at the same time, until a result satisfies `claim`.
 fn shows(
     scenario: &str,
     length: &[&str],
@@ -93,7 +94,7 @@ fn repeat_until(
     );
 }
 
-/// The result of a scenario of the repository; none where namespaces are not permitted.
+/// The result of a scenario of the repository; `None` where namespaces are not permitted.
 fn run(scenario: &str, length: &[&str], arguments: &[&str]) -> Option<Value> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../scenarios")
@@ -210,7 +211,7 @@ fn a_link_that_slows_down_delays_where_its_port_does_not_know_it() {
     shows_with_few_packets("varying/step.toml", &length, &arguments, |result| {
         let upload = variants.map(|v| metric(result, v, "goodput_mbps.upload"));
         ensure(upload.iter().all(|mbps| (3.0..4.0).contains(mbps)), upload)?;
-        // There and back take 20 ms. What is sent into the modem's 300 kB waits there for up to 0.6 s.
+        // Both directions take 20 ms. Packets to the modem's buffer of 300 kB wait there for up to 0.6 s.
         let [known, above] = variants.map(|v| metric(result, v, "web_connect_s_p50"));
         ensure((0.020..0.060).contains(&known), known)?;
         ensure((0.150..0.900).contains(&above), above)?;
@@ -302,7 +303,7 @@ fn eccm_lets_streams_in_while_tcp_fills_the_link() {
     });
 }
 
-/// The packets that both paths of Figure 1 carried in a variant: by B, and by D.
+/// The packets that both paths of Figure 1 carried in a variant: through B, and through D.
 fn by_both_paths(result: &Value, variant: &str) -> Result<[f64; 2], String> {
     let sent = |link: &str| metric(result, variant, &format!("packets_sent.{link}"));
     let (by_b, by_d) = (["c_b", "b_b", "b_a"].map(sent), ["c_d", "d_a"].map(sent));
@@ -345,7 +346,8 @@ fn a_link_that_fails_is_avoided() {
         let (sent, lost) = (of("fpf_encapsulated_packets.video"), of("lost_packets"));
         ensure(ends[0] + ends[1] + lost == sent, (ends, lost, sent))?;
         ensure(ends.iter().all(|packets| *packets >= 3000.0), ends)?;
-        // A packet a millisecond: what was on the link, and what came before the edge had another vector.
+        // One packet per millisecond: packets in flight on the link, and packets sent before the edge had another
+        // vector.
         ensure((1.0..=200.0).contains(&lost), lost)?;
         ensure(of("fpf_table_changes") == 0.0, of("fpf_table_changes"))
     });
@@ -382,7 +384,7 @@ fn a_parity_repairs_what_a_path_loses_while_it_works_and_while_it_does_not() {
             of("fpf_encapsulated_packets.video"),
             of("fpf_repaired_packets.a"),
         );
-        // Half of the packets go by D, which is away for a quarter of the time and loses a tenth otherwise.
+        // Half of the packets go through D, which is down for a quarter of the time and loses a tenth otherwise.
         ensure((0.14..=0.22).contains(&(repaired / sent)), (repaired, sent))?;
         ensure(sent >= 7000.0, sent)?;
         ensure(of("lost_packets") == 0.0, of("lost_packets"))
@@ -409,7 +411,7 @@ fn fpf_and_ip_mix_on_links_of_three_kinds() {
         ensure(headed.iter().all(|packets| *packets >= 1500.0), headed)?;
         let [c_b, b_b, b_a, c_d, d_a] =
             ["c_b", "b_b", "b_a", "c_d", "d_a"].map(|link| of(&format!("packets_sent.{link}")));
-        // Over the tunnel goes what has a header, and nothing else.
+        // The tunnel carries only packets with a header.
         ensure(b_a == headed[0] + headed[1], (b_a, headed))?;
         ensure(c_b == b_b && c_b > b_a, (c_b, b_b, b_a))?;
         ensure(c_d == d_a && c_d >= 3000.0, (c_d, d_a))?;
@@ -438,7 +440,7 @@ fn throughput_is_found_between_the_interfaces_of_an_edge() {
         println!("skipped: {said}");
         return;
     }
-    // Whether claims hold, which its exit status says, is a matter of this machine.
+    // The exit status, which depends on the claims, depends on this machine.
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
     let claims = report["results"][0]["claims"].as_array().unwrap();
     let claim = claims.iter().find(|claim| claim["id"] == "fpf/fig6.2");

@@ -13,7 +13,7 @@ use crate::observe::FilterArguments;
 use crate::output::note;
 use crate::{Failure, RouterSocket};
 
-/// Time between two requests for more.
+/// Interval of the requests for more packets.
 const FETCH_PERIOD: Duration = Duration::from_millis(100);
 
 /// Arguments of `weir capture`.
@@ -68,14 +68,14 @@ pub fn run(arguments: CaptureArguments) -> Result<(), Failure> {
     let CaptureTicket { id } = begun.map_err(failed)?;
     let path = format!("/v1/capture/{id}");
     let copied = copy(&socket, &path, &out);
-    let ended = client::delete(&socket, &path); // even after an error, the router must not wait for us
+    let ended = client::delete(&socket, &path); // even after an error, so that the router does not wait for this client
     copied?;
     let report: CaptureReport = ended.map_err(failed)?;
     note(&summary(report));
     Ok(())
 }
 
-/// Copies what the router captures to a file, a chunk at a time.
+/// Copies the packets that the router captures to a file, chunk by chunk.
 fn copy(socket: &Path, path: &str, out: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("{}: {e}", out.display()));
     let mut waiting = Waiting::new().map_err(failed)?;
@@ -132,7 +132,7 @@ impl Waiting {
         Ok(Self { runtime, interrupt })
     }
 
-    /// Whether the user has interrupted since the last call, or interrupts within `time`.
+    /// Waits for `time`. Whether the user has interrupted since the last call, or interrupts during the wait.
     fn interrupted(&mut self, time: Duration) -> bool {
         let Self { runtime, interrupt } = self;
         runtime.block_on(async { tokio::time::timeout(time, interrupt.recv()).await.is_ok() })

@@ -15,9 +15,9 @@ use crate::output::print_own;
 use crate::{Failure, SOCKET_DEFAULT, describe};
 
 /// A shell that asks for completions sets this variable.
-const VARIABLE: &str = "WEIR_COMPLETE";
+pub const VARIABLE: &str = "WEIR_COMPLETE";
 
-/// Answers a shell that asks for completions, and exits; otherwise does nothing.
+/// If a shell requests completions, prints them and exits; otherwise does nothing.
 pub fn answer(command: fn() -> clap::Command) {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
@@ -69,12 +69,12 @@ pub fn assignments() -> ArgValueCompleter {
     of_configuration(assignments_of)
 }
 
-/// Ports of the router that runs, and their components.
+/// Ports of the running router, and their components.
 pub fn paths() -> ArgValueCompleter {
     of_configuration(paths_of)
 }
 
-/// Completes by the configuration of the router that runs.
+/// Completes with the configuration of the running router.
 fn of_configuration(
     complete: fn(&BTreeMap<String, String>, &str) -> Vec<String>,
 ) -> ArgValueCompleter {

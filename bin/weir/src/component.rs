@@ -94,7 +94,7 @@ pub fn get(arguments: &GetArguments) -> Result<(), Failure> {
     }
 }
 
-/// The components of a router's configuration at or below a path; a single one is its value.
+/// The components of a router's configuration at or below a path. If there is only one, the value itself.
 fn of_router(path: &str, socket: &Path) -> Result<Value, Failure> {
     let path = weir_config::path(path).map_err(Failure::Usage)?.to_string();
     let in_force = client::configuration(socket, "").map_err(|e| {
@@ -144,7 +144,7 @@ pub fn watch(arguments: &WatchArguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line of a watch. Returns whether somebody reads it.
+/// Prints a line of a watch. Returns whether standard output still has a reader.
 fn show_notice(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     let notice: Value = serde_json::from_slice(bytes)
         .map_err(|error| Failure::Run(format!("a notice cannot be read: {error}")))?;
@@ -166,7 +166,7 @@ pub fn of_element(text: &str) -> Option<&str> {
     let (fe, _) = path.split_once(':')?;
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_name = !fe.is_empty() && fe.chars().all(is_letter);
-    // A key of a table may have `=` in it, within quotes: the value follows the last quote then.
+    // A key of a table may contain `=` within quotes; then the value follows the last quote.
     let whole = match path.matches('"').count() % 2 {
         0 => path,
         _ => &text[..text[path.len()..].find('"').map(|at| path.len() + at + 1)?],
@@ -188,7 +188,7 @@ pub fn assignment(path: &str, text: &str) -> Result<ChangeRequest, String> {
     })
 }
 
-/// A text as a value in the query of a path.
+/// A string, escaped for the query of a path.
 pub fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b':' => {
@@ -199,7 +199,7 @@ pub fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// A value for a person: a member on each line, rows on one line each.
+/// A value as text: one member per line, one row per line.
 fn lines(value: &Value) -> String {
     let lines: Vec<_> = match value {
         Value::Struct(members) => {

@@ -1,4 +1,5 @@
-//! Configurations: reading files, `weir check`, `weir diff`, `weir apply`, `weir set`, `weir unset`; and saving what is set.
+//! Configurations: reads files, implements `weir check`, `weir diff`, `weir apply`, `weir set` and `weir unset`, and
+//! saves changes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -22,7 +23,7 @@ use weir_northbound::client::{self, ClientError};
 use crate::output::{note, one_line, print, write_file};
 use crate::{Element, Failure, RouterSocket, component};
 
-/// Longest permitted configuration file.
+/// Maximum length of a configuration file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The name of `-` in messages.
@@ -57,7 +58,7 @@ fn read_input() -> Result<String, Failure> {
     }
 }
 
-/// Top-level keys of a scenario that no router configuration has.
+/// Top-level keys of a scenario that do not occur in a router configuration.
 const OF_A_SCENARIO: [&str; 4] = ["host", "link", "traffic", "variant"];
 
 /// Whether this is the text of a scenario.
@@ -74,7 +75,7 @@ pub fn is_router(text: &str) -> bool {
         && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
 }
 
-/// Top-level keys that only the configuration of a control element has.
+/// Top-level keys that occur only in the configuration of a control element.
 const OF_A_CONTROL_ELEMENT: [&str; 3] = ["listen", "library", "store"];
 
 /// Whether this is the text of a control element's configuration.
@@ -102,12 +103,13 @@ pub fn is_of_forces(text: &str) -> bool {
 pub struct Configuration {
     /// The router.
     pub plan: Plan,
-    /// The forwarding element that it is, if it is one.
+    /// The forwarding element; `None` for a router on its own.
     pub fe: Option<FePlan>,
 }
 
 impl Configuration {
-    /// The plan for a running router, which is this forwarding element or none.
+    /// The plan for a running router. Refuses a configuration whose forwarding element differs from `fe`, the running
+    /// one.
     pub fn for_running(self, fe: Option<&FePlan>) -> Result<Plan, Vec<String>> {
         match self.fe.as_ref() == fe {
             true => Ok(self.plan),
@@ -153,7 +155,7 @@ fn checked(name: &str, text: &str) -> Result<(Configuration, Document), Vec<Stri
     }
 }
 
-/// Faults for a person, each with its place.
+/// Faults as text, each with its position.
 pub fn sentences(faults: Vec<Fault>) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
@@ -163,11 +165,11 @@ pub fn located(document: &Document, faults: &[Fault]) -> Vec<String> {
     let mut located: Vec<_> = faults.iter().map(|f| document.locate(f)).collect();
     located.sort_by_key(|error| error.line);
     let mut sentences: Vec<_> = located.iter().map(ToString::to_string).collect();
-    sentences.dedup(); // an unknown section has a fault for each of its keys
+    sentences.dedup(); // an unknown section has one fault per key
     sentences
 }
 
-/// Reads and checks a configuration file; whether its interfaces exist is not checked.
+/// Reads and checks a configuration file. Does not check whether its interfaces exist.
 pub fn load(path: &Path) -> Result<Configuration, Failure> {
     let text = read(path)?;
     let checked = plan(&shown(path), &text);
@@ -178,9 +180,9 @@ pub fn load(path: &Path) -> Result<Configuration, Failure> {
 pub struct Admission {
     /// The router.
     pub plan: Plan,
-    /// The forwarding element that it is, if it is one.
+    /// The forwarding element; `None` for a router on its own.
     pub fe: Option<FePlan>,
-    /// The machine that it was checked against.
+    /// The facts about this machine that the check used.
     pub facts: Facts,
     /// Warnings: settings that are permitted, but probably not intended.
     pub doubts: Vec<String>,
@@ -191,7 +193,7 @@ pub fn load_here(path: &Path) -> Result<Admission, Failure> {
     here(path, &read(path)?)
 }
 
-/// The same for a text that this file will have.
+/// Like [`load_here`], for a text that will be written to this file.
 pub fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
     let failed = |faults: Vec<String>| Failure::Usage(faults.join("\n"));
     let (Configuration { plan, fe }, document) = checked(&shown(path), text).map_err(failed)?;
@@ -217,7 +219,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     good(path, &plan, doubts)
 }
 
-/// Prints that a router's configuration is good, after its doubts.
+/// Prints the warnings about a router's configuration, and that it is valid.
 pub fn good(path: &Path, plan: &Plan, doubts: Vec<String>) -> Result<(), Failure> {
     for doubt in doubts {
         print(&format!("note: {doubt}\n"))?;
@@ -253,11 +255,11 @@ pub fn shown_in_force(
     client::configuration(&socket, &prefix).map_err(|e| Failure::Run(e.to_string()))
 }
 
-/// `weir apply`. With `confirm` the earlier configuration comes back unless the operator types `yes` in this time: who is
-/// locked out need not do anything.
+/// `weir apply`. With `confirm`, the router rolls back to the earlier configuration unless the operator types `yes`
+/// within this time, so an operator who has lost the connection need not do anything.
 pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Failure> {
     let text = read(path)?;
-    // Checked here too, so that messages with line numbers name this file.
+    // Checked here as well, so that messages with line numbers name this file.
     plan(&shown(path), &text).map_err(|faults| Failure::Usage(faults.join("\n")))?;
     let Some(time) = confirm else {
         return report(client::put(socket, "/v1/config", text));
@@ -289,7 +291,7 @@ pub fn apply(path: &Path, socket: &Path, confirm: Option<Span>) -> Result<(), Fa
     ))
 }
 
-/// The time of `--confirm`, as configurations write times.
+/// The time of `--confirm`, written as in a configuration.
 pub fn time_to_confirm(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
         Ok(time) if (Span::from_secs(1)..=Span::from_secs(3600)).contains(&time) => Ok(time),
@@ -298,7 +300,7 @@ pub fn time_to_confirm(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Whether a line on standard input says yes in this time. Its end is a no.
+/// Whether a line on standard input is `yes` within this time. The end of standard input counts as no.
 fn is_confirmed(time: Span, interrupted: &AtomicBool) -> bool {
     let (send, answers) = mpsc::channel();
     thread::spawn(move || {
@@ -331,7 +333,7 @@ pub struct Save {
 const CONFIGURATION: &str = "/etc/weir/weir.toml";
 
 impl Save {
-    /// The file with these changes; it must be good. None if nothing is to be saved.
+    /// The edited file with these changes, which must be valid. `None` without `--save`.
     fn edited(&self, changes: &[Change]) -> Result<Option<(&Path, String)>, Failure> {
         let Some(path) = &self.save else {
             return Ok(None);
@@ -343,7 +345,7 @@ impl Save {
     }
 }
 
-/// Puts changes in force, and then into the file.
+/// Applies changes, and then writes them to the file.
 fn put_and_save(
     answer: impl FnOnce() -> Result<ApplyReport, ClientError>,
     file: Option<(&Path, String)>,
@@ -389,7 +391,7 @@ pub fn set(
     put_and_save(|| client::patch(&socket, &path, &requests), file)
 }
 
-/// The changes of a router's own configuration that are to be saved.
+/// The changes of a router's own configuration to save.
 fn own_changes(
     texts: &[String],
     element: &Element,
@@ -441,7 +443,7 @@ pub fn enable(socket: &Path) -> Result<(), Failure> {
     report(client::post(socket, "/v1/enable", &()))
 }
 
-/// The socket and the path for changes: components of FEs, or of the configuration of a router.
+/// The socket and the path for changes of an FE's components, or of a router's configuration.
 fn target(
     texts: &[String],
     element: &Element,
@@ -467,7 +469,7 @@ fn target(
     }
 }
 
-/// Prints a router's answer to a change.
+/// Prints a router's response to a change.
 pub fn report(answer: Result<ApplyReport, ClientError>) -> Result<(), Failure> {
     let report = answer.map_err(|e| Failure::Run(e.to_string()))?;
     if !report.applied {

@@ -32,7 +32,7 @@ pub fn page(name: &str) -> Option<String> {
     pages::drops::manual(name)
 }
 
-/// The error about a name that has no page; `others` have one elsewhere.
+/// The error about a name without a manual page; `others` have their page in another program.
 pub fn unknown(name: &str, others: impl Iterator<Item = &'static str>) -> String {
     match (Spec::check(name, []), nearest(name, names().chain(others))) {
         (Err(error @ SpecError::UnknownKind { nearest: None, .. }), _) => error.to_string(),
@@ -43,7 +43,7 @@ pub fn unknown(name: &str, others: impl Iterator<Item = &'static str>) -> String
     }
 }
 
-/// Every name that has a manual page.
+/// Every name with a manual page.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let tables = classes().into_iter().map(|class| class.name);
     let tables = tables.chain([capture::CLASS.name]);
@@ -60,7 +60,7 @@ fn of_class(class: &Class) -> String {
     }
     page.push_str("\nCOMPONENTS\n");
     let mut all = class.all();
-    all.retain(|component| !matches!(component.kind, Type::Setting(_))); // these are below
+    all.retain(|component| !matches!(component.kind, Type::Setting(_))); // settings follow below
     let is_capability = |component: &Component| component.access == Access::Capability;
     let (capabilities, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_capability);
     components(&mut page, "", &others);
@@ -121,7 +121,7 @@ pub fn head(class: &Class, source: &str, text: &str) -> String {
     format!("{title}\nSOURCE\n    {source}\n\nDESCRIPTION\n{text}\n\n")
 }
 
-/// Its end: parameters and gauges.
+/// The end of the manual page of a mechanism: parameters and gauges.
 pub fn tail(class: &Class) -> String {
     let mut page = "PARAMETERS\n".to_owned();
     parameters(&mut page, class.parameters);

@@ -1,4 +1,5 @@
-//! The router as a program: everything of `weir` but its arguments, and what `weir-forces` and `weir-lab` share with it.
+//! The router as a program: everything of `weir` except its arguments, and the code that `weir-forces` and `weir-lab`
+//! share.
 //!
 //! - [`router`]: runs a router until a signal ends it, with its supervisor
 //! - [`configuration`], [`component`]: files, and components of a running router
@@ -55,7 +56,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// The socket to ask, and what its paths begin with.
+    /// The socket to query, and the prefix of its paths.
     fn target(&self, router: &RouterSocket) -> (PathBuf, String) {
         match &self.fe {
             Some(fe) => (router.of_control_element(), format!("/v1/fe/{fe}")),
@@ -65,7 +66,8 @@ impl Element {
 }
 
 impl RouterSocket {
-    /// The socket of the control element: the default one, unless another one is given.
+    /// The socket of the control element: the given socket unless it is the router's default, otherwise the CE's
+    /// default.
     fn of_control_element(&self) -> PathBuf {
         match self.socket.as_os_str() == SOCKET_DEFAULT {
             true => CE_SOCKET_DEFAULT.into(),

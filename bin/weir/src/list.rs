@@ -1,4 +1,4 @@
-//! The lists that the `list` commands of all programs share.
+//! The code of the `list` commands of all programs.
 
 use serde_json::{Value, json};
 
@@ -17,17 +17,17 @@ pub fn print_list((text, rows): Printers, as_json: bool) -> Result<(), Failure> 
     }
 }
 
-/// Names, each with a sentence or a title.
+/// Names, each with a description or a title.
 pub type Pairs = Vec<(&'static str, &'static str)>;
 
-/// A line for each name.
+/// One line for each name.
 pub fn lines(all: &Pairs) -> String {
     let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, what): &(&str, &str)| format!("{name:<width$} {what}\n");
     all.iter().map(line).collect()
 }
 
-/// An object for each name; `what` is the key of the sentence.
+/// One object for each name; `what` is the key of the description.
 pub fn objects(all: Pairs, what: &str) -> Value {
     let object = |(name, words): (&str, &str)| json!({ "name": name, what: words });
     all.into_iter().map(object).collect()

@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     print_list(printers, arguments.json)
 }
 
-/// Starts the program that has this list, with the same arguments.
+/// Starts the program that contains this list, with the same arguments.
 fn elsewhere(program: &str) -> Result<(), Failure> {
     let words = std::env::args_os().skip(1);
     Err(program::replace(program, words.collect::<Vec<OsString>>()))

@@ -1,11 +1,11 @@
-//! Logs: to standard error, filtered by `WEIR_LOG`. An event is one line, whatever its texts have.
+//! Logs: to standard error, filtered by `WEIR_LOG`. An event is one line, whatever characters its fields contain.
 //!
 //! ```text
 //!  any thread --> [LINES_MAX lines] --> weir-log --> standard error
 //! ```
 //!
-//! In a router a thread of its own writes them ([`aside`]): a reader of standard error that stands still (a blocked
-//! service manager, a full pipe) must hold up no other thread. Lines without room are lost and counted.
+//! In a router a separate thread writes them ([`aside`]): if the reader of standard error blocks (a blocked
+//! service manager, a full pipe), no other thread may wait. Lines that do not fit in the queue are lost and counted.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -26,7 +26,7 @@ use crate::output::one_line;
 /// The variable that filters logs.
 pub const VARIABLE: &str = "WEIR_LOG";
 
-/// The form of its value, for help and errors.
+/// The permitted values of the variable, for help and errors.
 pub const FORM: &str = "a level (error, warn, info, debug, trace, off), or levels by part \
                                like info,weir_live=debug";
 
@@ -44,7 +44,7 @@ pub fn begin() -> Result<(), String> {
         .with_writer(|| Lines)
         .with_ansi(io::stderr().is_terminal())
         .fmt_fields(debug_fn(put).delimited(" "))
-        .log_internal_errors(false) // it would panic where nobody reads standard error any more
+        .log_internal_errors(false) // it would panic if standard error has no reader
         .init();
     Ok(())
 }
@@ -58,23 +58,23 @@ fn put(out: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Resu
     }
 }
 
-/// Maximum lines that wait for the reader of standard error.
+/// Maximum number of lines that wait for the reader of standard error.
 const LINES_MAX: usize = 4096;
-/// Longest time for which [`flush`] waits.
+/// Maximum time for which [`flush`] waits.
 const FLUSH_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// The queue of the thread that writes, if there is one.
+/// The queue of the writing thread; empty if there is no such thread.
 static QUEUE: OnceLock<mpsc::SyncSender<Entry>> = OnceLock::new();
-/// Lines without room in the queue, since the last one that was written.
+/// Number of lines that did not fit in the queue, since the last written line.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 enum Entry {
     Line(Vec<u8>),
-    /// Everything before it was written once the sender is dropped.
+    /// A request to drop the sender once all earlier lines have been written.
     Flush(mpsc::Sender<()>),
 }
 
-/// Lets a thread of its own write the log from now on. Lines before a panic are written, too.
+/// Starts a thread that writes the log from then on. Lines before a panic are written as well.
 pub fn aside() -> io::Result<()> {
     let (queue, entries) = mpsc::sync_channel(LINES_MAX);
     thread::Builder::new()
@@ -89,7 +89,7 @@ pub fn aside() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the lines so far are written, unless nobody reads them.
+/// Waits until all earlier lines are written, at most `FLUSH_TIME_MAX`.
 pub fn flush() {
     let (done, is_done) = mpsc::channel();
     if let Some(queue) = QUEUE.get()
@@ -105,7 +105,7 @@ fn write(entry: Entry) {
         Entry::Flush(done) => return drop(done),
     };
     let mut stderr = io::stderr();
-    let _ = stderr.write_all(&line); // if nobody reads it, nobody can be told
+    let _ = stderr.write_all(&line); // without a reader the error cannot be reported either
     let lost = LOST.swap(0, Ordering::Relaxed);
     if lost > 0 {
         let _ = writeln!(
@@ -115,7 +115,7 @@ fn write(entry: Entry) {
     }
 }
 
-/// Takes one line of the log at a time.
+/// Receives one line of the log at a time.
 struct Lines;
 
 impl Write for Lines {
@@ -136,7 +136,7 @@ impl Write for Lines {
     }
 }
 
-/// Reads a filter. A single word must be a level: the library would take `debgu` for the name of a module and log
+/// Parses a filter. A single word must be a level: the library would interpret `debgu` as the name of a module and log
 /// nothing.
 fn filter(words: &str) -> Result<EnvFilter, String> {
     let wrong = |hint: String| format!("{VARIABLE} is \"{words}\", but must be {FORM}{hint}");

@@ -1,4 +1,4 @@
-//! `weir`: a flow-aware edge router. This file has arguments and wiring only; the library has the rest.
+//! `weir`: a flow-aware edge router. This file contains only arguments and wiring; the library contains the rest.
 //!
 //! Exit codes: 0 success, 1 a run failed or `weir diff` found a difference, 2 wrong usage or configuration.
 
@@ -26,26 +26,26 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a stand-alone router until SIGTERM; SIGHUP reads the configuration again
+    /// Run a router until SIGTERM; SIGHUP reloads the configuration
     Router {
         /// The configuration
         config: PathBuf,
-        /// A supervisor has started this process, after as many others, and holds the other end of its standard input
+        /// Set by the supervisor: the number of restarts; standard input is its heartbeat socket
         #[arg(long, hide = true, value_name = "RESTARTS")]
         supervised: Option<u64>,
     },
-    /// Write a configuration for this machine, from what its kernel says, and start nothing
+    /// Draft a configuration for this machine from its interfaces and routes
     ///
-    /// The interface of the default route is the uplink, and gets the rate; every other Ethernet interface with an
-    /// address is a network behind weir. Everything else is left out, with the reason. Needs no privileges, but
-    /// without them netfilter rules cannot be read.
+    /// The interface of the default route becomes the uplink and gets the rate. Every other Ethernet interface with an
+    /// address becomes a network behind weir. The draft names each interface that it omits, with the reason. No
+    /// privileges are needed, but only root can read netfilter rules.
     Init(init::InitArguments),
-    /// Say what is wrong with a configuration, and start nothing
+    /// Validate a configuration without starting anything
     Check {
         /// The configuration; `-` is standard input
         config: PathBuf,
     },
-    /// Show how a configuration differs from what a running router has in force
+    /// Compare a configuration with that of a running router
     ///
     /// Exit codes: 0 no difference, 1 differences, 2 an error.
     Diff {
@@ -54,24 +54,23 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
-    /// Put a configuration in force in a running router, without losing a packet
+    /// Apply a configuration to a running router without losing a packet
     Apply {
         /// The configuration; `-` is standard input
         config: PathBuf,
-        /// Take the earlier configuration back after this time, unless `yes` is typed
+        /// Roll back after this time unless `yes` is typed
         #[arg(long, value_name = "TIME", value_parser = configuration::time_to_confirm)]
         confirm: Option<weir_base::Span>,
         #[command(flatten)]
         router: RouterSocket,
     },
-    /// Change single components of a running router: port.wan.rate="50 Mbit"
+    /// Change components of a running router: port.wan.rate="50 Mbit"
     ///
     /// Through a control element: edge1:ports.wan.rate="50 Mbit" changes a component of any class of
     /// a forwarding element, and --fe edge1 a component of its configuration.
     ///
-    /// All of them are put in force at once, between two packets, or none is. Disciplines keep
-    /// their state. The configuration file stays as it is, and a restart, `weir apply` or SIGHUP takes the file
-    /// again, unless --save changes it too.
+    /// The router applies all changes between two packets, or none. Disciplines keep their state. A restart,
+    /// `weir apply` or SIGHUP returns to the configuration file, unless --save changes the file too.
     Set {
         /// Components and their values; `weir diff` prints the paths
         #[arg(value_name = "PATH=VALUE", required = true, add = complete::assignments())]
@@ -83,11 +82,10 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
-    /// Delete a port of a running router, or give a component its default again
+    /// Delete a port of a running router, or reset a component to its default
     ///
-    /// A port goes as with `weir apply`: the kernel forwards its traffic before it is closed. A
-    /// discipline becomes the default one. All of it happens, or nothing. The configuration file
-    /// stays as it is, unless --save changes it too.
+    /// The kernel takes over the traffic of a port before weir closes the port, as with `weir apply`. The router applies
+    /// all changes, or none. The configuration file stays unchanged unless --save is given.
     Unset {
         /// Ports and components: port.guest, port.wan.discipline, port.wan.rate
         #[arg(value_name = "PATH", required = true, add = complete::paths())]
@@ -99,49 +97,50 @@ enum Command {
         #[command(flatten)]
         router: RouterSocket,
     },
-    /// Print components of a running router (port.wan.rate), or through a control element those of a forwarding element
-    /// (edge1:ports.wan.rate)
+    /// Print components of a running router: port.wan.rate
+    ///
+    /// edge1:ports.wan.rate is a component of a forwarding element, read through its control element.
     Get(component::GetArguments),
-    /// Show what a running router does
+    /// Print tables of a running router
     Show(show::ShowArguments),
-    /// Capture what passes a running router's ports, and why packets are lost, as pcapng
+    /// Capture packets at the ports of a running router as pcapng, with drop reasons
     Capture(capture::CaptureArguments),
-    /// Watch a running router in the terminal: ports, queues, who waits, what is dropped; ? lists the keys
+    /// Monitor a running router: ports, queues, top talkers, drops; ? lists the keys
     Top(top::TopArguments),
-    /// Print what a running router drops and whom it holds back, as it happens: which flow, where, why
+    /// Print drops and backlogged flows of a running router as they happen
     ///
-    /// The drops of a flow for one reason at one port within a quarter of a second are one line, which says how many
-    /// they are. So a flood is readable, and no drop is missing. Another line says when packets of a flow or a host
-    /// begin to be held back in a queue, and when that ends. docs/observe.md has examples.
+    /// One line reports all drops of a flow for one reason at one port within a quarter of a second, with their number:
+    /// a flood stays readable, and no drop is missing. Other lines report when packets of a flow or host begin to wait in
+    /// a queue, and when that ends. docs/observe.md has examples.
     Observe(observe::ObserveArguments),
-    /// Say which protocol each flow of a capture carries: RTP, TLS, QUIC, DNS, HTTP, STUN, ..
+    /// Identify the protocol of each flow in a capture: RTP, TLS, QUIC, DNS, HTTP, STUN, ..
     ///
-    /// Captures are pcap or pcapng. The class of a flow is the protocol that sets it up; it CARRIES what is found in
-    /// it later, like RTP after STUN. AFTER is the number of packets with payload until the class was found.
+    /// Captures are pcap or pcapng. The class of a flow is the protocol that sets it up; CARRIES is a protocol found
+    /// later, like RTP after STUN. AFTER is the number of packets with payload until the class was found.
     Classify(classify::ClassifyArguments),
-    /// Print the manual page of a discipline, a table of `weir show` or a drop reason
+    /// Print the manual page of a discipline, table or drop reason
     Describe {
         /// Its name; `weir list disciplines` and `tables` have them all
         #[arg(add = complete::mechanisms())]
         name: String,
     },
-    /// List disciplines, tables and other parts
+    /// List built-in disciplines and tables, or print a reference page
     List(lists::ListArguments),
-    /// Print what makes a shell complete commands, disciplines, scenarios and components
+    /// Print a shell completion script
     ///
     /// For bash: weir completions bash > ~/.local/share/bash-completion/completions/weir
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual pages of this program and its sub-commands
+    /// Print the manual pages of this program
     Manpage(manpage::ManpageArguments),
     /// A command of another program
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
 
-/// The commands of this program, by what they are for.
+/// The commands of this program, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Set up and run", &["init", "check", "router"]),
     (
@@ -158,7 +157,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The commands of the other programs: `weir` starts these programs.
+/// The commands of the other programs, which `weir` starts.
 const OTHERS: &[(&str, &str, &[&str])] = &[
     (
         "weir-lab",
@@ -178,10 +177,30 @@ fn main() -> ExitCode {
     if is_elsewhere(&names) && program::is_installed(program::FORCES) {
         return program::end(Err(program::replace(program::FORCES, words)));
     }
+    if let Some(program) = completing(&names) {
+        let rest = words.into_iter().skip(2);
+        let words = ["--".into(), program.into()].into_iter().chain(rest);
+        return program::end(Err(program::replace(program, words)));
+    }
     program::main::<Arguments>(command, run)
 }
 
-/// Whether a table or a manual page is none of the router's.
+/// The program whose arguments a shell completes: the shell runs `weir -- weir COMMAND ..` with a variable set.
+fn completing(words: &[impl AsRef<str>]) -> Option<&'static str> {
+    std::env::var_os(complete::VARIABLE)?;
+    match words {
+        [dashes, _, command, _, ..] if dashes.as_ref() == "--" => program_of(command.as_ref()),
+        _ => None,
+    }
+}
+
+/// The other program that has this command.
+fn program_of(command: &str) -> Option<&'static str> {
+    let found = OTHERS.iter().find(|(_, _, names)| names.contains(&command));
+    found.map(|(program, ..)| *program)
+}
+
+/// Whether a table or a manual page belongs to another program.
 fn is_elsewhere(words: &[impl AsRef<str>]) -> bool {
     let mut words = words.iter().map(AsRef::as_ref);
     let command = words.next();
@@ -269,7 +288,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Checks a router's configuration here, and that of an element by the program that runs it.
+/// Checks a router's configuration; the configuration of an element is checked by the program that runs it.
 fn check(config: &Path) -> Result<(), Failure> {
     if config.as_os_str() != "-" && configuration::is_of_forces(&configuration::read(config)?) {
         let words = ["check".into(), config.into()];
@@ -284,8 +303,7 @@ fn other(words: Vec<OsString>) -> Result<(), Failure> {
         .first()
         .map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
-    let found = OTHERS.iter().find(|(_, _, names)| names.contains(&&*name));
-    let Some((program, ..)) = found else {
+    let Some(program) = program_of(&name) else {
         let own = GROUPS.iter().flat_map(|(_, names)| *names);
         let all = OTHERS.iter().flat_map(|(_, _, names)| *names).chain(own);
         let hint = did_you_mean(nearest(&name, all.copied()));

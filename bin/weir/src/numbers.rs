@@ -1,4 +1,4 @@
-//! Numbers for people: one form for each quantity, wherever a command prints it. Programs read raw ones (`--json`).
+//! Numbers as text for people: one form for each quantity in all commands. Programs read raw numbers (`--json`).
 
 /// A count, with commas between its thousands.
 pub fn count(number: u64) -> String {
@@ -13,7 +13,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// Bytes in a unit in which a person reads them.
+/// Bytes in a suitable unit.
 pub fn bytes(bytes: f64) -> String {
     match bytes {
         ..1e3 => format!("{bytes:.0} B"),
@@ -23,7 +23,7 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A delay: milliseconds, from a second on seconds.
+/// A delay: in milliseconds, or in seconds from one second.
 pub fn delay(seconds: f64) -> String {
     match seconds {
         ..0.09995 => format!("{:.1} ms", seconds * 1e3),

@@ -1,5 +1,5 @@
-//! `weir observe`: prints what a running router drops and whom it holds back, as it happens. Its filter is that of
-//! `weir capture`, too.
+//! `weir observe`: prints drops and backlogged flows of a running router as they happen. `weir capture` uses the same
+//! filter.
 
 use std::io::{self, IsTerminal};
 
@@ -39,7 +39,7 @@ pub struct FilterArguments {
 }
 
 impl FilterArguments {
-    /// The filter, which has been checked.
+    /// The checked filter.
     pub fn filter(self) -> Result<PacketFilter, Failure> {
         let filter = PacketFilter {
             host: self.host,
@@ -117,7 +117,7 @@ pub fn run(arguments: ObserveArguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line of the answer. Returns whether somebody reads it.
+/// Prints a line of the response. Returns whether standard output still has a reader.
 fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     if let Ok(event) = serde_json::from_slice::<Observed>(bytes) {
         return match json {
@@ -139,7 +139,7 @@ fn show(bytes: &[u8], json: bool) -> Result<bool, Failure> {
     }
 }
 
-/// An event for a person.
+/// An event as text.
 fn line(event: &Observed) -> String {
     let time = time_of_day(event.unix_s);
     let reason = event.reason.as_deref().unwrap_or_default();
@@ -167,7 +167,7 @@ fn line(event: &Observed) -> String {
     line
 }
 
-/// Who is held back and why, or has been for how long.
+/// The backlogged flow or host with the reason, or with the length of its backlog.
 fn held_back(event: &Observed, flow: &ObservedFlow, phase: &str) -> String {
     let mut text = format!("{} {phase}  {}", event.event, flow.text);
     if let Some(flows) = event.flows.filter(|flows| *flows > 1) {
@@ -240,7 +240,7 @@ mod tests {
             line(&event),
             "14:40:00.250Z  queue-full  1,000,000 more, of other flows, 18.7 MB in 0.24 s"
         );
-        // The same flow is held back.
+        // The same flow is backlogged.
         event = Observed {
             event: "held-back".to_owned(),
             over_s: 7.0,

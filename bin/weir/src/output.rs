@@ -1,8 +1,8 @@
-//! Printing to a standard output that may be full, or whose reader may have gone away.
+//! Printing to a standard output that may be full, or whose reader may have closed it.
 //!
-//! A terminal obeys escape sequences, and a text of somebody else may have them: the name of a forwarding element, of an
-//! interface or of a file. So every text passes here, where characters that are not printed are written as `\u{1b}`. Line
-//! breaks are ours; where a text of somebody else has to stay in its line, [`one_line`] takes its own.
+//! A terminal obeys escape sequences, and external strings may contain them: the name of a forwarding element, of an
+//! interface or of a file. So all output passes through this module, which writes non-printable characters as `\u{1b}`.
+//! Line breaks are kept; where an external string must stay in its line, [`one_line`] removes its line breaks.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use weir_live::hangup;
 
 use crate::Failure;
 
-/// Whether a terminal prints a character, instead of doing something else or nothing.
+/// Whether a terminal prints a character, instead of obeying or ignoring it.
 fn is_printed(letter: char) -> bool {
     matches!(letter, '"' | '\'' | '\\' | '\u{a0}') || letter.escape_debug().len() == 1
 }
 
-/// A text in which each other character is written by `escape`.
+/// A string in which `escape` writes each non-printable character.
 fn replaced(
     text: &str,
     is_plain: impl Fn(char) -> bool,
@@ -41,14 +41,14 @@ fn replaced(
     safe.into()
 }
 
-/// A text in one line, without characters that a terminal obeys.
+/// A string in one line, without characters that a terminal obeys.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_printed, |safe, letter| {
         safe.extend(letter.escape_debug());
     })
 }
 
-/// The same with its line breaks and tabs.
+/// A string without characters that a terminal obeys, except line breaks and tabs.
 fn lines(text: &str) -> Cow<'_, str> {
     let is_plain = |letter| matches!(letter, '\n' | '\t') || is_printed(letter);
     replaced(text, is_plain, |safe, letter| {
@@ -56,32 +56,32 @@ fn lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// JSON with the same value, whose texts have no such characters either.
+/// JSON with the same value, whose strings contain no such characters either.
 fn json(text: &str) -> Cow<'_, str> {
     let is_plain = |letter| letter == '\n' || is_printed(letter);
     replaced(text, is_plain, |safe, letter| {
         for unit in letter.encode_utf16(&mut [0; 2]) {
-            let _ = write!(safe, "\\u{unit:04x}"); // a text takes everything
+            let _ = write!(safe, "\\u{unit:04x}"); // writing to a string cannot fail
         }
     })
 }
 
-/// Prints to standard output. A reader that has gone away (`| head`) is not a failure; a full disk is.
+/// Prints to standard output. A closed pipe (`| head`) is not a failure; a full disk is.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_to_reader(text).map(|_| ())
 }
 
-/// Prints a text that is wholly ours as it is: a help page with its colours, a script of a shell.
+/// Prints our own text unchanged: a help page with its colours, a shell script.
 pub fn print_own(text: &str) -> Result<(), Failure> {
     put(text).map(|_| ())
 }
 
-/// The same for repeated output; returns whether the reader is still there.
+/// Like [`print()`], for repeated output; returns whether the reader still exists.
 pub fn print_to_reader(text: &str) -> Result<bool, Failure> {
     put(&lines(text))
 }
 
-/// The same for a line of JSON.
+/// Like [`print_to_reader`], for a line of JSON.
 pub fn print_json_to_reader(text: &str) -> Result<bool, Failure> {
     put(&json(&format!("{text}\n")))
 }
@@ -97,7 +97,8 @@ fn put(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Ends the program as soon as nobody reads what it prints, or its terminal is gone: for commands that wait without an end.
+/// Ends the program as soon as its standard output has no reader, or its terminal is closed: for commands that wait
+/// forever.
 pub fn end_with_reader() {
     let watched = || {
         let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
@@ -108,7 +109,7 @@ pub fn end_with_reader() {
             std::process::exit(0);
         }
     };
-    // Without the thread the next line that cannot be written ends the program.
+    // Without the thread, the next failed write ends the program.
     let _ = std::thread::Builder::new().spawn(watched);
 }
 
@@ -120,7 +121,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard error. Ignores a failure, because nobody could be told about it.
+/// Prints a line to standard error. Ignores a failure, because it could not be reported.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", lines(line));
 }
@@ -134,7 +135,7 @@ pub fn rendered(help: &clap::Error) -> String {
     }
 }
 
-/// Reads the name of a folder. `-` is refused: elsewhere it is standard output.
+/// Parses the name of a folder. Refuses `-`, which elsewhere means standard output.
 pub fn folder(text: &str) -> Result<PathBuf, String> {
     match text {
         "-" => Err(
@@ -144,9 +145,9 @@ pub fn folder(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Writes a file whole or not at all. Everybody may read a new one: the service has a user of its own.
+/// Writes a complete file, or no file. A new file is readable for all users, because the service has its own user.
 pub fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
-    let target = fs::canonicalize(path); // a link stays one
+    let target = fs::canonicalize(path); // a symbolic link stays a link
     let target = target.as_deref().unwrap_or(path);
     let mut beside = target.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
@@ -176,7 +177,8 @@ pub fn write_file(path: &Path, text: &str, overwrite: bool) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Escape sequences of seven and eight bits, a bell, a line, a mark that turns the direction of text, one without width.
+    /// Escape sequences of seven and eight bits, a bell, a line break, a bidirectional override, a zero-width space,
+    /// and a tag.
     const HOSTILE: &str = "a\u{1b}[2J\u{9b}1m\u{7}b\r\nc\u{202e}d\u{200b}e\u{e0041}";
 
     #[test]

@@ -1,4 +1,4 @@
-//! The beginning and the end of a program: arguments, signals, log, exit code; and the programs beside this one.
+//! The start and the end of a program: arguments, signals, log, exit code; and the other programs in its folder.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -44,14 +44,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The main function of a program: answers a shell that completes commands, reads the arguments, begins the log, runs,
+/// The main function of a program: answers a shell that completes commands, reads the arguments, starts the log, runs,
 /// and returns the exit code.
 pub fn main<A: FromArgMatches>(
     command: fn() -> clap::Command,
     run: impl FnOnce(A) -> Result<(), Failure>,
 ) -> ExitCode {
     complete::answer(command);
-    // This comes first, so that a router that gets a signal while it starts stops in an orderly way.
+    // This comes first, so that a router that receives a signal while it starts stops in an orderly way.
     if let Err(error) = signals::hold() {
         return fail(1, &format!("cannot hold signals: {error}"));
     }
@@ -72,12 +72,13 @@ pub fn main<A: FromArgMatches>(
     end(result)
 }
 
-/// Prepares a command that runs until a signal ends it: the log must not hold it up, and signals wait until it takes them.
+/// Prepares a command that runs until a signal ends it: the log must not block it, and signals stay pending until it
+/// reads them.
 pub fn serves() -> Result<(), Failure> {
     log::aside().map_err(|e| Failure::Run(format!("log: {e}")))
 }
 
-/// Prepares a command that waits for events without an end: it ends with its reader.
+/// Prepares a command that waits for events forever: it ends when its output has no reader.
 pub fn waits() -> Result<(), Failure> {
     release_signals()?;
     output::end_with_reader();
@@ -89,7 +90,7 @@ pub fn release_signals() -> Result<(), Failure> {
     signals::release().map_err(|e| Failure::Run(format!("cannot release signals: {e}")))
 }
 
-/// The exit code of a result, whose error is printed.
+/// Prints the error of a result, and returns its exit code.
 pub fn end(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,7 +111,7 @@ pub const FORCES: &str = "weir-forces";
 /// The program with simulations and measurements.
 pub const LAB: &str = "weir-lab";
 
-/// The file of another program of weir: beside this program's own file, or else in PATH.
+/// The file of another program of weir: in the folder of this program, or else in PATH.
 fn file_of(program: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe()
         .ok()
@@ -123,7 +124,7 @@ fn file_of(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Whether another program of weir is there.
+/// Whether another program of weir is installed.
 pub fn is_installed(program: &str) -> bool {
     file_of(program).is_some()
 }

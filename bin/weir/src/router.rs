@@ -1,4 +1,4 @@
-//! `weir router`: the parts of a router, wired together. `weir-forces fe` runs it, too, with an [`Addition`].
+//! `weir router`: the parts of a router, wired together. `weir-forces fe` runs it as well, with an [`Addition`].
 //!
 //! ```text
 //!  supervisor (parent) <--heartbeat-- child:
@@ -12,14 +12,14 @@
 //!
 //! The control side is one asynchronous thread. Forwarding has its own thread and never waits for the control side.
 //!
-//! `weir_live::router` starts, changes and stops the running router. The supervisor stays here: it starts this same
-//! program with its own arguments and passes on its exit code.
+//! `weir_live::router` starts, changes and stops the running router. The supervisor is here, because it starts this
+//! same program with its own arguments and returns its exit code.
 //!
-//! - [`heartbeat`], [`supervisor`]: a router that hangs or crashes is replaced
-//! - [`restarts`]: how often; [`starvation`]: threads that wait for a processor do not hang
+//! - [`heartbeat`], [`supervisor`]: replace a router that hangs or crashes
+//! - [`restarts`]: limits the restarts; [`starvation`]: threads that wait for a processor do not hang
 //! - [`service_manager`]: notifies systemd
 //! - [`operator`]: requests of the northbound service
-//! - [`page`]: samples as lines, and the page on loopback; [`listening`]: where
+//! - [`page`]: samples as lines, and the page on loopback; [`listening`]: the page's address
 
 mod heartbeat;
 mod listening;
@@ -58,10 +58,10 @@ use crate::{Failure, configuration, journal};
 
 /// The role of a process with a router.
 pub trait Role {
-    /// The subcommand that starts it.
+    /// The subcommand that starts the role.
     fn word(&self) -> &'static str;
 
-    /// Checks that the configuration is for this role, and reads what the role adds to the router.
+    /// Checks that the configuration is for this role, and reads the part that the role adds to the router.
     fn prepare(
         &self,
         config: &Path,
@@ -72,10 +72,10 @@ pub trait Role {
 
 /// The part of a running router that a role adds.
 pub trait Addition: Send + Sync {
-    /// Its sections of the configuration, which cannot change while the router runs.
+    /// The sections of the configuration for this part, which cannot change while the router runs.
     fn plan(&self) -> &FePlan;
 
-    /// Starts its tasks, once. It ends when `ends` has a value, and drops it then.
+    /// Starts the tasks of this part, once. They end when `ends` has a value, and drop it then.
     fn start(
         &self,
         running: &Arc<Running>,
@@ -84,14 +84,14 @@ pub trait Addition: Send + Sync {
         tasks: &mut JoinSet<String>,
     );
 
-    /// Checks what its configuration has beside the router's plan, and returns how to take it over.
+    /// Checks the parts of the configuration that the router's plan does not contain, and returns how to apply them.
     fn reload(&self, config: &Path, plan: &Plan) -> Result<TakeOver<'_>, String>;
 
-    /// Lets it forward again; returns why it did not, or `None` if it did.
+    /// Resumes forwarding; returns the reason why it did not, or `None` if it did.
     fn enable(&self) -> Result<Option<String>, String>;
 }
 
-/// Takes over what a reload has read; returns what changed, in sentences.
+/// Applies the parts that a reload has read; returns the changes, in sentences.
 pub type TakeOver<'a> = Box<dyn FnOnce() -> Result<Vec<String>, String> + 'a>;
 
 /// A router on its own: `weir router`.
@@ -122,7 +122,7 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// Runs a router until a signal ends it. `restarts`: a supervisor started this process after that number of others.
+/// Runs a router until a signal ends it. `restarts`: the number of earlier processes if a supervisor started this one.
 pub fn run(config: &Path, restarts: Option<u64>, role: &dyn Role) -> Result<(), Failure> {
     if config.as_os_str() == "-" {
         let why =
@@ -222,14 +222,14 @@ async fn serve(
         let _ = thread.join();
     }
     router::journal::stopped(totals, started);
-    result // dropping the last `running` ends the control thread, which gives everything left back to the kernel
+    result // dropping the last `running` ends the control thread, which hands the rest back to the kernel
 }
 
 /// Ends the associations with control elements, hands the traffic over to the kernel, and waits for the queues.
 async fn stop(running: Arc<Running>, element: watch::Sender<()>) {
     element.send_replace(());
-    element.closed().await; // the control elements know
-    let _ = tokio::task::spawn_blocking(move || running.stop()).await; // it panics with the router only
+    element.closed().await; // the associations have ended
+    let _ = tokio::task::spawn_blocking(move || running.stop()).await; // it panics only with the router
 }
 
 /// The signals that stop the router.
@@ -246,7 +246,7 @@ impl Ending {
         })
     }
 
-    /// Waits for one of them.
+    /// Waits for one of these signals.
     async fn asked(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -255,7 +255,7 @@ impl Ending {
     }
 }
 
-/// Reads the configuration again, on a thread that may block.
+/// Reloads the configuration, on a thread that may block.
 fn reload(running: &Arc<Running>, config: &Path, reloads: Option<Reloads>) {
     let (running, config) = (Arc::clone(running), config.to_owned());
     tokio::task::spawn_blocking(move || {
@@ -263,16 +263,16 @@ fn reload(running: &Arc<Running>, config: &Path, reloads: Option<Reloads>) {
     });
 }
 
-/// The state that a reload needs beside the router's own plan.
+/// The state that a reload needs in addition to the router's own plan.
 #[derive(Clone)]
 struct Reloads {
     addition: Arc<dyn Addition>,
-    /// The router as its file had it last.
+    /// The plan of the router in the last file that was read.
     file: Arc<Mutex<Plan>>,
 }
 
-/// Takes over a configuration, with the certificates of a forwarding element: all of it or nothing. What control elements
-/// have set at a forwarding element stays while its file says the same about the router as before.
+/// Applies a configuration, with the certificates of a forwarding element: all of it or nothing. Changes that control
+/// elements have made at a forwarding element stay as long as the file's plan of the router does not change.
 fn reloaded(
     running: &Running,
     config: &Path,
@@ -296,7 +296,7 @@ fn reloaded(
     Ok(lines)
 }
 
-/// Starts the tasks that show the router: samples, the page, and the northbound service.
+/// Starts the tasks that report the router's state: samples, the page, and the northbound service.
 fn spawn_readers(
     running: &Arc<Running>,
     reader: &Arc<Reader>,

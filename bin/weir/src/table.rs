@@ -5,9 +5,9 @@ use std::fmt;
 
 use crate::output::one_line;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
-/// The least that is left of a column that is cut.
+/// Minimum width of a column that is cut.
 const CUT_MIN: usize = 12;
 
 /// A column: its title and its alignment.
@@ -35,7 +35,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; it has as many cells as the table has columns.
+    /// Adds a row; it must have as many cells as the table has columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = cells.into_iter();
         let safe = |cell: String| one_line(&cell).into_owned();
@@ -63,8 +63,8 @@ impl Column {
 }
 
 impl Table {
-    /// Its lines, the head first, none wider than `width`: columns that do not fit are left out from the right. A last
-    /// column of text is cut instead, if a part of it fits.
+    /// The lines of the table, the head first, none wider than `width`: columns that do not fit are left out from the
+    /// right. A last column of text is cut instead, if a part of it fits.
     pub fn within(&self, width: usize) -> Vec<String> {
         let widths = self.widths();
         let (mut columns, mut end) = (0, 0);
@@ -110,7 +110,7 @@ impl Table {
     }
 }
 
-/// A cell of at most this many letters, with a sign that there were more.
+/// A cell of at most this many letters, with a mark if it was longer.
 fn cut(cell: &str, width: usize) -> Cow<'_, str> {
     match cell.chars().count() > width {
         true => {

@@ -34,7 +34,7 @@ rate = \"auto\"
 rate_base = \"40 Mbit\"
 reflectors = \"10.77.1.2\"
 ";
-/// Without its reflectors.
+/// Its configuration without the reflectors.
 const WAN: &str = "\
 [port.wan]
 interface = \"r2\"
@@ -54,7 +54,7 @@ discipline = { kind = \"impair\", delay = \"2 ms\", rate = \"12 Mbit\", buffer =
 /// Time in which a rate must be found, on a busy machine.
 const FOUND_WITHIN: Duration = Duration::from_secs(25);
 
-/// The router, its modem, and the load. The load ends first: its connections need the way.
+/// The router, its modem, and the load. The load ends first, because its connections need the path.
 struct Bench {
     load: Load,
     hosts: Hosts,
@@ -63,7 +63,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With datagrams as load; the port to the modem measures by `reflectors`.
+    /// A bench with datagrams as load; the port to the modem measures by `reflectors`.
     fn new(reflectors: &str) -> Option<Self> {
         Self::with(reflectors, Load::datagrams)
     }
@@ -122,7 +122,7 @@ impl Bench {
         client::get(&self.hosts.socket(EDGE), path).unwrap()
     }
 
-    /// The port as whoever finds its rate knows it.
+    /// The port's row in the table of found rates.
     fn finding(&self) -> Value {
         let rates = self.get("/v1/rates");
         let wan = |finding: &&Value| finding["port"] == "wan";
@@ -130,7 +130,7 @@ impl Bench {
         found.cloned().unwrap_or_default()
     }
 
-    /// The rate that is held to be the link's, in Mbit/s.
+    /// The estimated rate of the link, in Mbit/s.
     fn found(&self) -> f64 {
         self.finding()["found_bps"].as_f64().unwrap() / 1e6
     }
@@ -177,7 +177,7 @@ impl Load {
         }
     }
 
-    /// Calls this until the end, with whether the load is on.
+    /// Calls `part` repeatedly until the end, with whether the load is on.
     fn repeat(&mut self, mut part: impl FnMut(bool) + Send + 'static) {
         let (on, ended) = (Arc::clone(&self.on), Arc::clone(&self.ended));
         self.threads.push(thread::spawn(move || {
@@ -201,7 +201,7 @@ impl Load {
         load
     }
 
-    /// An upload in IPv4 and one in IPv6, of a host that leaves it to others to cut its segments.
+    /// An IPv4 and an IPv6 upload from a host that leaves segmentation to others.
     fn uploads(hosts: &Hosts) -> Self {
         for arguments in ["-K a0 tx on", "-K a0 tso on gso on"] {
             run(&hosts.bed.source, "ethtool", arguments).unwrap();
@@ -274,7 +274,7 @@ impl Liar {
             self.due.push_back((at, answer.clone()));
         }
         if self.asked.is_multiple_of(5) {
-            answer.swap(51, 57); // its number is another one, with the same sum
+            answer.swap(51, 57); // another sequence number with the same checksum
         }
         self.due.push_back((at, answer));
     }
@@ -289,7 +289,7 @@ impl Liar {
 }
 
 impl Bench {
-    /// Lets the sink's pings be answered by a liar as long as `lies`.
+    /// Answers the sink's pings by a liar as long as `lies`.
     fn lie(&mut self, lies: &Arc<AtomicBool>) {
         let lies = Arc::clone(lies);
         let mut device = Testbed::open(&self.hosts.bed.sink, "c0").unwrap();
@@ -324,7 +324,7 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
     let Some(bench) = Bench::new("[\"10.78.0.2\", \"fd78::3\"]") else {
         return;
     };
-    // Without load it stays where it begins.
+    // Without load the rate stays at its initial value.
     bench.within("all reflectors answer", FOUND_WITHIN, || {
         let reflectors = bench.get("/v1/reflectors");
         let all = reflectors.as_array().unwrap();
@@ -336,7 +336,7 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
         bench.found() > 7.0
     });
 
-    // A change of something else leaves what was found, and so does a reload of limits.
+    // A change elsewhere keeps the found rate, and so does a reload of limits.
     bench.set(EDGE, "port.wan.local_share=0.4");
     bench.set(EDGE, "port.wan.rate_most=\"40 Mbit\"");
     assert!(
@@ -350,7 +350,7 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
         bench.found() < 4.0
     });
 
-    // A person decides, and lets it decide again.
+    // An operator sets the rate, and then returns to the automatic rate.
     bench.set(EDGE, "port.wan.rate=\"5 Mbit\"");
     assert_eq!(bench.paced_to(), 5.0);
     thread::sleep(Duration::from_millis(50));
@@ -378,7 +378,7 @@ fn a_port_finds_the_rate_of_its_modem_and_loses_it_with_its_reflectors() {
         Duration::from_secs(1),
         || bench.paced_to() <= 2.0,
     );
-    // The other port has reflectors of its own.
+    // The other port has its own reflectors.
     let lan = &bench.get("/v1/rates")[0];
     assert_eq!(
         (&lan["port"], &lan["phase"]),
@@ -417,7 +417,7 @@ fn a_port_finds_the_rate_by_the_connections_that_pass_it() {
     bench.within("the fall to 3 Mbit/s is followed", FOUND_WITHIN, || {
         bench.found() < 4.0
     });
-    // Another reflector beside it begins anew, and the traffic goes on to count.
+    // An additional reflector starts from scratch, and the traffic continues to count.
     bench.set("modem", "port.m1.discipline.rate=\"12 Mbit\"");
     bench.set(EDGE, "port.wan.reflectors=\"10.78.0.2 traffic\"");
     bench.within("both are seen", FOUND_WITHIN, || {
@@ -442,7 +442,7 @@ fn a_reflector_that_lies_and_an_interface_that_goes_leave_the_rate_within_its_li
     bench.within("most of 12 Mbit/s is found", FOUND_WITHIN, || {
         bench.found() > 7.0
     });
-    // It is the only one, so it is believed.
+    // It is the only reflector, so it is believed.
     let lies = Arc::new(AtomicBool::new(true));
     bench.answer_pings(false);
     bench.lie(&lies);

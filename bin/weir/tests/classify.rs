@@ -1,4 +1,4 @@
-//! `weir classify` on captures that the test makes: tables, JSON, labels, pipes, and files that are cut.
+//! `weir classify` on captures that the test creates: tables, JSON, labels, pipes, and truncated files.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 

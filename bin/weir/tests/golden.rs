@@ -265,7 +265,7 @@ fn golden_reference_pages() {
     }
 }
 
-/// The table of kernel state in docs/router.md is that of the declaration from which the router derives what it does.
+/// The table of kernel state in docs/router.md matches the declaration from which the router derives its actions.
 #[test]
 fn golden_kernel_state() {
     const BEGIN: &str = "<!-- weir list kernel -->\n";
@@ -388,7 +388,7 @@ fn scenarios_come_with_the_program() {
     assert!(output.stdout.is_empty() && stderr(&output).contains("--out /proc/weir"));
 }
 
-/// README recommends a queue with figures; they must be those that its scenario gives today.
+/// README recommends a queue with figures; the figures must match the current results of its scenario.
 #[test]
 fn golden_readme() {
     const END: &str = "\n<!-- end of the table -->";
@@ -473,6 +473,49 @@ fn golden_compare() {
 #[test]
 fn golden_help() {
     check("bin/weir/tests/golden/help.txt", &weir(&["--help"]).stdout);
+}
+
+/// The manual pages of all three programs, and a shell's completions of each.
+#[test]
+fn every_manual_page_that_a_page_refers_to_exists() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("manpages");
+    let _ = fs::remove_dir_all(&folder);
+    for program in ["weir", "weir-forces", "weir-lab"] {
+        let file = Path::new(env!("CARGO_BIN_EXE_weir")).with_file_name(program);
+        let written = Command::new(&file)
+            .args(["manpage", "--out"])
+            .arg(&folder)
+            .status();
+        assert!(written.unwrap().success(), "{program}");
+        let script = Command::new(&file).args(["completions", "bash"]).output();
+        let script = String::from_utf8(script.unwrap().stdout).unwrap();
+        let name = program.replace('-', "_");
+        assert!(
+            script.contains(&format!("_clap_complete_{name} {program}\n")),
+            "{script}"
+        );
+    }
+    let files = fs::read_dir(&folder).unwrap().flatten();
+    let pages: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    let mut references = 0;
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap().replace("\\-", "-");
+        for word in text.split_whitespace().filter(|word| word.ends_with("(1)")) {
+            let word = word.trim_start_matches("\\fB").replace("\\fR", "");
+            let name = word.replace("(1)", ".1");
+            references += 1;
+            assert!(
+                pages.contains(&folder.join(name)),
+                "{}: {word}",
+                page.display()
+            );
+        }
+    }
+    assert!(
+        pages.len() > 30 && references > 30,
+        "{} pages, {references} references",
+        pages.len()
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ const INSIDE: &str = "WEIR_TEST_GUEST";
 const WORK: &str = "in_the_guest";
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Programs that the guest needs beside ours.
+/// Programs that the guest needs in addition to ours.
 const PROGRAMS: [&str; 3] = ["ip", "ethtool", "nft"];
 
 #[test]
@@ -186,7 +186,7 @@ fn in_the_guest() {
         came.contains_key(&0),
         "transit without a tag goes through weir"
     );
-    // One priority tag may stand before the address, not before another tag.
+    // One priority tag may precede the address, but not another tag.
     let expected = |n: &usize| {
         let stack = &stacks[*n];
         let last = stack.iter().rposition(|tag| tag.1 == 0);
@@ -199,7 +199,7 @@ fn in_the_guest() {
     };
     let to_the_box = delivered(&bench, &stacks);
     assert_eq!(show(&to_the_box), show(&expected), "delivered beside weir");
-    // When a device goes, its rule goes too.
+    // When a device is deleted, its rule is deleted too.
     run(&bench.bed.router, "ip", "link del r0.5").unwrap();
     eventually("a device that goes is followed", || {
         let rules = run(&bench.bed.router, "nft", "list ruleset").unwrap();
@@ -248,7 +248,7 @@ fn vrfs_are_refused(bench: &Bench) {
     bench.eventually("weir forwards again", || why().is_empty());
 }
 
-/// Sends one datagram with each stack of tags to the box itself. Returns those that a program there receives.
+/// Sends one datagram with each stack of tags to the box itself. Returns the datagrams that a program there receives.
 fn delivered(bench: &Bench, stacks: &[Vec<Tag>]) -> BTreeSet<usize> {
     let bind = || UdpSocket::bind(("10.77.1.1", 9)).unwrap();
     let receiver = bench.bed.router.enter(bind).unwrap();

@@ -48,7 +48,7 @@ fn the_kernel_says_enough_for_a_configuration() {
     assert_eq!(init(&[&other[..], &["--force"]].concat()).0, Some(0));
     assert_ne!(fs::read_to_string(&file).unwrap(), written);
 
-    // A machine that translates addresses: forwarded packets would bypass that.
+    // A machine with NAT: forwarded packets would bypass it.
     for rule in [
         "add table ip nat",
         "add chain ip nat post { type nat hook postrouting priority 100 ; }",

@@ -90,7 +90,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
     assert!(bench.ask(&["show", "netfilter"]).contains("closed"));
     let ports = bench.ask(&["show", "ports"]);
     assert!(ports.contains("that transit bypasses: 1"), "{ports}");
-    // It still forwards, but refuses to put a configuration in force as if nothing had happened.
+    // The router still forwards, but refuses configuration changes.
     assert!(bench.ping(ANSWERED));
     let path = bench.configure(&config.replace("20 Mbit", "30 Mbit"));
     let refused = bench.weir(&["apply", path.to_str().unwrap()]);
@@ -105,7 +105,7 @@ fn rules_that_appear_later_are_seen_and_refuse_a_new_configuration() {
         bench.log().contains("configuration refused")
     });
     assert!(bench.ask(&["show", "ports"]).contains("20 Mbit"));
-    // When the rules have gone, configurations are accepted again.
+    // When the rules are deleted, configurations are accepted again.
     run(&bench.bed.router, "nft", "delete table inet late").unwrap();
     eventually("the chain has gone", || bypassed(&bench).is_empty());
     let applied = bench.weir(&["apply", path.to_str().unwrap()]);
@@ -142,7 +142,7 @@ fn a_router_may_stop_when_rules_appear() {
     let Some(mut bench) = Bench::without_router() else {
         return;
     };
-    // By the key's old name.
+    // Also with the old name of the key.
     bench.start(&format!("netfilter_change = \"stop\"\n{CONFIG}"));
     assert!(
         bench.log().contains("write `kernel_change = \"stop\"`"),
@@ -350,7 +350,7 @@ fn transit_does_not_count_as_the_boxs_own() {
     assert_eq!(wan(&bench, "local_dropped.packets"), 0);
 }
 
-/// Packets that the kernel forwards or not by its settings.
+/// Packets that the kernel forwards or not, depending on its settings.
 const FORWARDING: &[Case] = &[
     Case {
         name: "nothing is changed",
@@ -483,7 +483,7 @@ const MTUS: &[Case] = &[
     },
 ];
 
-/// Another host behind the source, and one that is a neighbour of the router there.
+/// A host behind the source, and another that is a neighbour of the router there.
 const FAR: Probe = V4.from("198.51.100.7").expiring();
 const FAR_V6: Probe = V6.from("2001:db8:7::7").expiring();
 const SOURCES: &[Case] = &[
@@ -618,7 +618,7 @@ const SOURCES: &[Case] = &[
     },
 ];
 
-/// A host behind the sink, and one of IPv6.
+/// A host behind the sink, and an IPv6 host there.
 const THERE: Probe = V4.to("192.0.2.1");
 const THERE_V6: Probe = V6.to("2001:db8::1");
 const ROUTES: &[Case] = &[

@@ -212,8 +212,8 @@ fn tiny_segments() -> (Vec<u8>, Offload) {
     (frame, offload)
 }
 
-/// The median of the round trips between the source and the sink, and of 40 how many came, while a host beside the source
-/// sends as many of these superframes a second; and how many were sent.
+/// The median of the round trips between the source and the sink, and the number of answers of 40, while a second host
+/// at the source sends this number of superframes per second; and the number of superframes sent.
 fn round_trips(bench: &Bench, superframes_a_second: u32) -> (Duration, usize, u32) {
     let ends = AtomicBool::new(false);
     let raw = bench.bed.source.enter(|| Injector::open("a0"));
@@ -255,7 +255,8 @@ fn superframes_of_tiny_segments_delay_their_sender_only() {
     let (idle, _, _) = round_trips(&bench, 0);
     let (busy, came, sent) = round_trips(&bench, RATE);
     bench.eventually("everything is cut or dropped", || {
-        // In packets, or in whole superframes that found no room; or as many as there was no room for before the router.
+        // In packets, or in whole superframes without room in the queue; or the number that found no room before the
+        // router.
         let ports = bench.ports();
         let missed = ports[0]["missed"].as_u64().unwrap();
         let received = ports[0]["received"]["bytes"].as_u64().unwrap();
@@ -271,7 +272,7 @@ fn superframes_of_tiny_segments_delay_their_sender_only() {
          by the kernel, beside {kernel_sent}: {kernel:?}, {kernel_came} of 40"
     );
     assert!(came >= 36, "{came} of 40 pings were answered");
-    // Before, they were a hundred times as long.
+    // Before the fix, they were a hundred times as long.
     let most = 20 * idle.max(Duration::from_millis(1));
     assert!(busy < most, "{busy:?}, {idle:?} without the superframes");
 }
@@ -320,7 +321,7 @@ fn a_port_counts_short_frames_as_the_wire_does() {
             let packets = received() - before;
             packets as f64 * 84.0 * 8e-6 / begin.elapsed().as_secs_f64()
         };
-        // More than the rate is wrong on any machine. A router that gets no processor sends less: until it gets one.
+        // A higher rate is wrong on any machine. A router that gets no processor sends less until it gets one.
         let long = rate(Duration::from_secs(5));
         assert!(long <= 1.01, "{long} Mbit/s");
         bench.eventually("the port keeps its rate for a while", || {

@@ -161,7 +161,7 @@ fn tables_say_how_fast_how_long_and_why() {
         has("weir_lru_fq_hits_packets_total{port=\"wan\"} "),
         "{metrics}"
     );
-    // A counter is there before its first event, so that a rate sees this event.
+    // A counter exists before its first event, so that a rate includes this event.
     assert!(
         has("weir_dropped_packets_total{reason=\"pool-exhausted\"} 0"),
         "{metrics}"
@@ -198,7 +198,7 @@ fn a_table_is_drawn_again_until_nobody_reads() {
         uptimes.is_sorted() && uptimes[0] < uptimes[2],
         "{uptimes:?}"
     );
-    // The reader has gone: the program exits by itself, successfully.
+    // The pipe is closed: the program exits by itself, successfully.
     bench.eventually("it ends", || watch.try_wait().unwrap().is_some());
     assert!(watch.wait().unwrap().success());
 }
@@ -348,7 +348,7 @@ fn a_bridge_without_a_bridge_of_the_kernel_warns() {
     assert!(ask(&bench, &["show", "routes"]).len() > 1);
 }
 
-/// Runs `weir apply --confirm` on this configuration with this answer, and returns its exit code and what it said.
+/// Runs `weir apply --confirm` on this configuration with this answer, and returns its exit code and its output.
 fn confirm(bench: &Bench, config: &str, time: &str, answer: &str) -> (Option<i32>, String) {
     let file = bench.folder.join("confirmed.toml");
     fs::write(&file, config).unwrap();

@@ -20,7 +20,7 @@ use common::guest::{self, DONE};
 
 /// The guest is emulated, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(1200);
-/// A stranger has a protected uplink within this time, in seconds.
+/// A new user must have a protected uplink within this time, in seconds.
 const INSTALLED_MAX: f64 = 300.0;
 /// Runs the steps on the console, then ends the machine.
 const UNIT: &str = "\
@@ -97,7 +97,7 @@ fn a_stranger_has_a_protected_uplink_in_minutes() {
     assert!(took < INSTALLED_MAX);
 }
 
-/// Packs the programs that are tested, and keeps the package of the router.
+/// Packs the tested programs, and keeps only the package of the router.
 fn pack(folder: &Path, revision: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/deb");
     let status = Command::new(script)
@@ -107,7 +107,7 @@ fn pack(folder: &Path, revision: &str) {
         .args([revision, "none"])
         .status();
     assert!(status.unwrap().success());
-    // The guest's memory holds its disk, and the router is what it installs.
+    // The guest's disk is in its memory, and the guest installs only the router.
     for other in ["weir-forces", "weir-lab"] {
         let files = fs::read_dir(folder).unwrap().flatten();
         let name = format!("{other}_");

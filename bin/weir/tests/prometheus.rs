@@ -1,5 +1,5 @@
-//! The dashboard and the alerts ask for metrics that exist, in queries that Prometheus understands; and every metric is
-//! named by Prometheus' conventions.
+//! The dashboard and the alerts use metrics that exist, in queries that Prometheus understands; and every metric
+//! follows Prometheus' naming conventions.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod promtool;
@@ -13,6 +13,16 @@ use promtool::{check_metrics, promtool};
 use serde_json::Value;
 
 const RULES: &str = "packaging/prometheus/weir.rules.yml";
+
+/// The metrics of routers and of control elements.
+fn metrics() -> Vec<Value> {
+    let lists = ["prometheus", "ce-prometheus"].map(list);
+    lists
+        .iter()
+        .flat_map(|list| list.as_array().unwrap())
+        .cloned()
+        .collect()
+}
 
 fn list(what: &str) -> Value {
     let program = env!("CARGO_BIN_EXE_weir");
@@ -31,8 +41,6 @@ fn file(path: &str) -> PathBuf {
 
 /// The names of all declared metrics; a histogram has several.
 fn declared() -> BTreeSet<String> {
-    let listed = list("prometheus");
-    let rows = listed.as_array().unwrap().iter();
     let of_row = |row: &Value| {
         let name = row["name"].as_str().unwrap();
         let ends: &[&str] = match row["type"] == "histogram" {
@@ -43,10 +51,10 @@ fn declared() -> BTreeSet<String> {
             .map(|end| format!("{name}{end}"))
             .collect::<Vec<_>>()
     };
-    rows.flat_map(of_row).collect()
+    metrics().iter().flat_map(of_row).collect()
 }
 
-/// Every query of the dashboard, those of its variables aside.
+/// Every query of the dashboard, except the queries of its variables.
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -77,7 +85,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     for name in names(&text) {
         assert!(declared.contains(name), "{name} is no metric");
     }
-    // Prometheus has no command that only parses queries in all versions, but it checks rules that record them.
+    // Prometheus has no command that only parses queries in all versions, but it checks recording rules.
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
     for (number, query) in all.iter().enumerate() {
         let query = query.replace("$__rate_interval", "5m");
@@ -121,12 +129,11 @@ fn alerts_fire_when_they_should() {
     promtool(&["test", "rules", tests.to_str().unwrap()], "");
 }
 
-/// Those of a running router and of a control element are checked where one runs: `operator`, `exceptions`.
+/// The metrics of a running router and of a control element are checked where one runs: `operator`, `exceptions`.
 #[test]
 fn every_declared_metric_is_named_by_the_conventions() {
-    let listed = list("prometheus");
     let mut text = String::new();
-    for row in listed.as_array().unwrap() {
+    for row in metrics() {
         let cell = |column: &str| row[column].as_str().unwrap();
         let (name, kind, about) = (cell("name"), cell("type"), cell("about"));
         text += &format!("# HELP {name} {about}\n# TYPE {name} {kind}\n");

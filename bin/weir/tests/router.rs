@@ -422,7 +422,7 @@ fn a_port_may_disappear_and_come_back() {
     )
     .unwrap();
     eventually("it forwards again", || bench.ping("-c 1 -W 1 10.77.2.2"));
-    // The same for the whole interface.
+    // The whole interface is deleted and recreated.
     run(&bench.bed.router, "ip", "link del r1").unwrap();
     eventually("the port is gone", || {
         bench.ask(&["show", "ports"]).contains("down")
@@ -498,7 +498,7 @@ fn hostile_frames_end_with_a_reason() {
         return;
     };
     let mut device = Testbed::open(&bench.bed.source, "a0").unwrap();
-    // A good datagram, then the same one cut at every length and with every header byte corrupted.
+    // A valid datagram, then the same datagram truncated at every length and with every header byte corrupted.
     let good = weir_benches::live::frame(0);
     let mut frames = vec![good.clone()];
     frames.extend((14..good.len()).map(|len| good[..len].to_vec()));
@@ -700,8 +700,8 @@ fn observe_says_who_is_held_back_and_when_that_ends() {
     let other = observe("--seconds 8 --event held-back --port-number 5001");
     let drops = observe("--seconds 8 --event drop --port-number 5000");
     thread::sleep(Duration::from_millis(300)); // the observers begin
-    // 8 Mbit/s through 5 Mbit/s for three seconds: the queue fills, and is empty 0.8 s after the end. A busy machine changes
-    // nothing: what is late is sent at once.
+    // 8 Mbit/s through 5 Mbit/s for three seconds: the queue fills, and is empty 0.8 s after the end. A busy machine
+    // does not change this, because late datagrams are sent at once.
     let (began, mut sent) = (Instant::now(), 0);
     while sent < 3000 {
         let due = began.elapsed().as_millis().min(3000);
@@ -815,7 +815,7 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
     );
     assert_eq!(events(&nothing), []);
 
-    // The past has every drop.
+    // The history has every drop.
     let past = events(
         &start("observe --json --event drop --last 4096")
             .wait_with_output()
@@ -838,7 +838,7 @@ fn a_filter_of_observe_and_capture_keeps_its_own_packets_and_no_others() {
         "{printed}"
     );
 
-    // A wrong filter is refused before anything is asked.
+    // A wrong filter is refused before any request is sent.
     for (wrong, expected) in [
         ("observe --reason queue-ful", "did you mean `queue-full`?"),
         ("capture --proto tcpp --out -", "did you mean `tcp`?"),

@@ -1,5 +1,5 @@
 //! Kernel state that decides about packets: refused by name before a start, and while a router runs the kernel forwards
-//! until it is gone. The kernel alone is the oracle: with the same state, the same packets arrive.
+//! until the state is removed. The kernel alone is the oracle: with the same state, the same packets arrive.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod common;
@@ -16,13 +16,13 @@ use gateway::{CONFIG, wan};
 use weir_benches::testbed::{SINK, SOURCE, run};
 use weir_model::Value;
 
-/// State of the kernel, and what weir says of it.
+/// State of the kernel, and the finding of weir about it.
 struct Case {
     /// Kind, as docs/router.md names it.
     kind: &'static str,
     /// Commands of a shell on the box.
     set: &'static str,
-    /// Commands that take it back.
+    /// Commands that undo it.
     undo: &'static str,
     /// Text in the finding.
     what: &'static str,
@@ -55,7 +55,7 @@ const fn case(
     }
 }
 
-/// State that this kernel has. `tun0` is an interface that is no port.
+/// State that this kernel supports. `tun0` is an interface that is not a port.
 const CASES: &[Case] = &[
     case(
         "policy rules",
@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
         RULES,
         false,
     ),
-    // As wg-quick does for a tunnel that takes everything.
+    // As wg-quick does for a tunnel that carries all traffic.
     case(
         "policy rules",
         "ip route add 10.0.0.0/8 dev tun0 table 51820; ip rule add not fwmark 0xca6c lookup 51820 pref 93; \
@@ -213,7 +213,7 @@ fn sh(bench: &Bench, commands: &str) {
     assert!(output.status.success(), "{commands}: {output:?}");
 }
 
-/// The hosts, with an interface on the box that is no port, an IFB, and a bridge.
+/// The hosts, with an interface on the box that is not a port, an IFB, and a bridge.
 fn bench() -> Option<Bench> {
     let bench = Bench::without_router()?;
     sh(
@@ -385,7 +385,7 @@ fn nothing_leaves_in_clear_text_once_the_kernel_has_a_policy_or_a_tunnel_for_eve
             println!("{count} datagrams, the last {last:?} after: {}", case.set);
             assert!(is_handed_back(&bench));
             sh(&bench, case.undo);
-            // No datagram comes twice, and the order stays.
+            // No datagram arrives twice, and the order stays.
             let mut before = None;
             bench.eventually("weir forwards again", || {
                 let number = arrives(sink);
@@ -404,7 +404,7 @@ fn nothing_leaves_in_clear_text_once_the_kernel_has_a_policy_or_a_tunnel_for_eve
 fn a_handover_loses_and_doubles_nothing() {
     let Some(mut bench) = bench() else { return };
     bench.start(UNPACED);
-    // The kernel forwards as weir does: only who forwards changes.
+    // The kernel forwards as weir does: only the forwarder changes.
     let harmless = [
         "ip rule add to 192.0.2.0/24 unreachable pref 95",
         "ip rule del pref 95",
@@ -461,7 +461,7 @@ fn the_key_permits_it_while_the_router_runs_and_a_reload_is_refused() {
     bench.eventually("handed back again", || {
         is_handed_back(&bench) && !bench.ping(PING)
     });
-    // It ends in order while the kernel forwards.
+    // The router ends in order while the kernel forwards.
     assert_eq!(bench.stop("TERM").code(), Some(0));
     sh(&bench, "ip rule del pref 90");
     assert!(bench.ping(ANSWERED), "the kernel alone");
@@ -511,7 +511,7 @@ fn a_bridge_hands_back_to_the_bridge_of_the_kernel_and_to_nobody_else() {
                 nft add rule netdev late early meta length 1 drop";
     bench.start(config);
     bench.eventually("the bridge passes", || bench.ping(PING));
-    // Nobody but weir joins the interfaces: it goes on, and says so.
+    // Only weir connects the interfaces: it continues, and reports the rule.
     sh(&bench, rule);
     bench.eventually("found", || {
         bench.ask(&["show", "kernel"]).contains("chain early")

@@ -5,16 +5,16 @@
 //!   from     0    4    8   12   16 .. 28   32 .. 56    64 .. 112    ..    7.5 s       (rounded, microseconds)
 //! ```
 //!
-//! So a bucket is at most a quarter wider than its beginning. What is longer than the last bucket's beginning is in the
-//! last one. The histogram only counts; what happened in some time is the difference of two of them.
+//! From bucket 4 on, a bucket is at most a quarter wider than its lower bound. The last bucket also holds all longer
+//! times. The histogram only counts; the times of an interval are the difference of two histograms ([`Delays::since`]).
 
 use crate::Span;
 
-/// The first buckets have this width: 2 to this power, in nanoseconds.
+/// Width of the first buckets: 2 to this power, in nanoseconds.
 const UNIT_BITS: u32 = 12;
-/// Buckets of a doubling: 2 to this power.
+/// Buckets per doubling: 2 to this power.
 const PART_BITS: u32 = 2;
-/// Buckets.
+/// Number of buckets.
 pub const BUCKETS: usize = 80;
 
 /// Times, counted by their length.
@@ -34,19 +34,19 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// One more time.
+    /// Counts one time.
     #[inline]
     pub fn count(&mut self, span: Span) {
         self.counts[bucket(span.as_nanos())] += 1;
         self.nanos = self.nanos.wrapping_add(span.as_nanos());
     }
 
-    /// Times of zero length that were not counted one by one.
+    /// Counts `zeros` times of zero length at once.
     pub fn count_zeros(&mut self, zeros: u64) {
         self.counts[0] += zeros;
     }
 
-    /// Adds the times that another one has counted.
+    /// Adds the times that `other` has counted.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -54,7 +54,7 @@ impl Delays {
         self.nanos = self.nanos.wrapping_add(other.nanos);
     }
 
-    /// How many were counted.
+    /// Number of counted times.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -64,7 +64,8 @@ impl Delays {
         Span::from_nanos(self.nanos)
     }
 
-    /// The times that were counted since `earlier`; everything, if that counted more than this one.
+    /// The times counted since `earlier`. All times if a bucket of `earlier` holds more, because then this is a new
+    /// histogram.
     pub fn since(&self, earlier: &Self) -> Self {
         if self.counts.iter().zip(&earlier.counts).any(|(a, b)| a < b) {
             return *self; // a new histogram has begun
@@ -77,8 +78,8 @@ impl Delays {
         since
     }
 
-    /// The time below which this share (0 to 1) of the counted ones lies, evenly spread within its bucket; none if
-    /// nothing was counted.
+    /// The time below which this share (0 to 1) of the counted times lies, if times are evenly spread within their
+    /// bucket; `None` if nothing was counted.
     pub fn quantile(&self, share: f64) -> Option<Span> {
         let total = self.total();
         if total == 0 {
@@ -97,8 +98,8 @@ impl Delays {
         Some(Span::from_nanos(beginning(BUCKETS)))
     }
 
-    /// For each doubling from the first bucket on: a length, and how many of the counted times are shorter. What is
-    /// longer than the last one is only in [`Self::total`].
+    /// For each doubling from the first bucket on: its upper bound, and the number of counted times below it. Times
+    /// beyond the last bound are only in [`Self::total`].
     pub fn cumulative(&self) -> impl Iterator<Item = (Span, u64)> {
         const STEP: usize = 1 << PART_BITS;
         let mut below = 0;
@@ -114,7 +115,7 @@ impl Delays {
 #[inline]
 const fn bucket(nanos: u64) -> usize {
     let units = nanos >> UNIT_BITS;
-    // The first doubling has as many buckets as the ones before it together have units.
+    // Below eight units, buckets are one unit wide and `doublings` is zero.
     let doublings = (units | 1 << PART_BITS).ilog2() - PART_BITS;
     let at = ((doublings as u64) << PART_BITS) + (units >> doublings);
     if at < BUCKETS as u64 {
@@ -124,7 +125,7 @@ const fn bucket(nanos: u64) -> usize {
     }
 }
 
-/// Where a bucket begins.
+/// The lower bound of a bucket, in nanoseconds.
 const fn beginning(bucket: usize) -> u64 {
     let parts = 1_u64 << PART_BITS;
     let bucket = bucket as u64;
@@ -186,7 +187,7 @@ mod tests {
         delays.count_zeros(2);
         let since = delays.since(&before);
         assert_eq!((since.total(), since.sum()), (3, Span::from_millis(30)));
-        assert_eq!(before.since(&delays), before); // it has begun anew
+        assert_eq!(before.since(&delays), before); // it has restarted
     }
 
     #[test]

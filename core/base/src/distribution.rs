@@ -46,7 +46,7 @@ pub enum Distribution {
         shape: f64,
         /// The mean of the unbounded distribution.
         mean: f64,
-        /// Larger values are left out (not cut down to this one).
+        /// The bound: larger values are excluded, not reduced to it.
         max: Option<f64>,
     },
     /// These values, each with its weight.
@@ -129,7 +129,7 @@ impl Distribution {
         }
     }
 
-    /// Reads a value, as `value` reads it, alone or in one of the written forms.
+    /// Reads one of the written forms; `value` reads a single value.
     fn read(text: &str, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -183,7 +183,7 @@ impl Distribution {
 
 /// Beyond this shape a Pareto distribution is a fixed value.
 const SHAPE_MAX: f64 = 1000.0;
-/// Weights are below this.
+/// Weights are less than this.
 const WEIGHT_MAX: f64 = 1e9;
 
 /// The smallest value of a Pareto distribution.

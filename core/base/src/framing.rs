@@ -1,4 +1,4 @@
-//! The bytes that a frame takes of a link: the headers that are added on the way, a minimum, and cells.
+//! The bytes that a frame occupies on a link: added headers, a minimum length, and cells.
 //!
 //! ```text
 //!  length + overhead --> at least `least` --> cells: ATM 53 B for each 48 B, PTM 65 B for each 64 B
@@ -7,39 +7,40 @@
 //! Source: `cake_calc_overhead` of Linux' sch_cake.c, and the keywords of tc-cake(8) with the values of iproute2's
 //! q_cake.c. Both count from the IP packet.
 //!
-//! Deviations: `via-ethernet` has no effect, as in today's CAKE. `raw` counts Ethernet's header, because CAKE then counts
-//! what the interface counts. Two keywords for the same thing (`docsis ethernet`) are refused; tc adds them up.
+//! Deviations: `via-ethernet` has no effect, as in today's CAKE. `raw` counts Ethernet's header, because CAKE then
+//! counts the length that the interface counts. Two keywords for the same thing (`docsis ethernet`) are refused; tc
+//! adds them up.
 
 use std::fmt;
 
 /// Bytes of an Ethernet header.
 const ETHERNET_HEADER: i32 = 14;
-/// Bytes of a frame on an Ethernet interface, at least: shorter ones are padded.
+/// Minimum bytes of a frame on an Ethernet interface, which pads shorter frames.
 const ETHERNET_FRAME_MIN: u32 = 60;
 /// Payload and length of an ATM cell.
 const ATM_CELL: (u64, u64) = (48, 53);
-/// Bytes after which PTM inserts one (64b/65b encoding).
+/// Bytes after which PTM inserts one byte (64b/65b encoding).
 const PTM_BLOCK: u64 = 64;
 
-/// The way from a frame's length to the bytes that it takes of a link.
+/// Converts the length of a frame to the bytes that it occupies on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes beyond the length; negative if the length includes headers that are not on the link.
     pub overhead: i32,
-    /// Bytes that a frame takes at least, `overhead` included.
+    /// Minimum bytes of a frame, `overhead` included.
     pub least: u32,
-    /// The cells that carry it.
+    /// The cells that carry the frame.
     pub cells: Cells,
 }
 
 /// How a link carries the bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cells {
-    /// As they are.
+    /// No cells: the bytes as they are.
     None,
-    /// In whole ATM cells (ADSL).
+    /// Whole ATM cells (ADSL).
     Atm,
-    /// With one byte more for each 64 or part of them (VDSL2): CAKE's slight overestimate.
+    /// One more byte for each 64 bytes or part of them (VDSL2): CAKE's slight overestimate.
     Ptm,
 }
 
@@ -76,7 +77,7 @@ const PRESETS: [Preset; 14] = [
     preset("ipoa-vcmux", 8, 0, Cells::Atm),
     preset("ipoa-llcsnap", 16, 0, Cells::Atm),
 ];
-/// Keywords beside a preset: a VLAN tag, and one without effect.
+/// Keywords that accompany a preset: a VLAN tag, and a keyword without effect.
 const VLAN: &str = "ether-vlan";
 const VLAN_TAG: i32 = 4;
 const NO_EFFECT: &str = "via-ethernet";
@@ -115,7 +116,8 @@ impl Framing {
         }
     }
 
-    /// The framing that keywords name, from the IP packet on. The error says which of them cannot be.
+    /// The framing that keywords name, for lengths from the IP packet on. The error names the unknown, contradictory or
+    /// missing keyword.
     pub fn of_words(text: &str) -> Result<Self, String> {
         let mut found: Option<&Preset> = None;
         let mut tags = 0;
@@ -151,7 +153,7 @@ impl Framing {
         }
     }
 
-    /// Bytes that a frame of `len` bytes takes of the link.
+    /// Bytes that a frame of `len` bytes occupies on the link.
     #[inline]
     pub const fn wire_bytes(&self, len: u64) -> u64 {
         let len = len as i64 + self.overhead as i64; // no frame is that long
@@ -243,7 +245,8 @@ mod tests {
 
     #[test]
     fn charges_by_hand() {
-        // A TCP acknowledgment of 40 B by PPPoE over ATM with LLC: 80 B, two cells. RFC 2684's example of a full packet.
+        // A TCP acknowledgment of 40 B via PPPoE over ATM with LLC: 80 B, two cells. RFC 2684's example of a full
+        // packet.
         let adsl = Framing::of_words("pppoe-llcsnap").unwrap();
         assert_eq!((adsl.wire_bytes(40), adsl.wire_bytes(1492)), (106, 32 * 53));
         // 1500 + 22 B and a byte for each of 24 blocks.

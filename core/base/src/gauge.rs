@@ -1,7 +1,7 @@
 //! Numbers that a mechanism reports: ID, name and unit, declared once.
 //!
-//! A mechanism declares a table of [`Gauge`]s beside its [`Parameter`](crate::setting::Parameter)s. Its manual
-//! page, the component that a peer reads, and the name of its metric come from that table.
+//! A mechanism declares a table of [`Gauge`]s next to its [`Parameter`](crate::setting::Parameter)s. Its manual page,
+//! the component that a peer reads, and the name of its metric come from that table.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use std::fmt;
 pub struct Gauge {
     /// ID, unique among the parameters and gauges of the mechanism; it never changes its meaning.
     pub id: u32,
-    /// Its name.
+    /// The name of the number.
     pub name: &'static str,
-    /// Whether it only counts up; otherwise it goes up and down.
+    /// Whether the number only counts up; otherwise it goes up and down.
     pub counts: bool,
-    /// Its unit.
+    /// The unit of the number.
     pub unit: Unit,
-    /// Its meaning, in a sentence without a full stop.
+    /// The meaning, in a sentence without a full stop.
     pub about: &'static str,
 }
 

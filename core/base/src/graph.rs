@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-/// Nodes by their number, and the links between them. A node's links are its *ports*, numbered in the order in which they
-/// were added.
+/// Nodes by their number, and the links between them. A node's links are its *ports*, numbered in the order in which
+/// they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: Vec<Links>,
@@ -28,7 +28,7 @@ struct Links {
 /// The first hops of all shortest paths from one node to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirstHops {
-    /// Links on each of the paths; zero if there is none.
+    /// Links on each of the paths; zero if no path exists.
     pub hops: u32,
     /// The ports of their first hops, in ascending order.
     pub ports: Vec<usize>,
@@ -93,8 +93,8 @@ impl Graph {
 }
 
 impl ShortestPaths {
-    /// The first hops from `node` to every node, by number. None leads to the node itself. A port with a node that does
-    /// not forward is looked at once, however many there are.
+    /// The first hops from `node` to every node, by number; empty for the node itself. Ports whose peers do not forward
+    /// are examined once each, so they cost little.
     pub fn first_hops(&self, node: usize) -> Vec<FirstHops> {
         let peers = &self.graph.nodes[node].peers;
         let ports = peers.iter().copied().enumerate();
@@ -116,13 +116,14 @@ impl ShortestPaths {
         all
     }
 
-    /// The first hops from `node` to another one; none leads to itself. The work is that of looking at its ports.
+    /// The first hops from `node` to `to`; empty if both are the same node. The work is proportional to the ports of
+    /// `node`.
     pub fn first_hops_to(&self, node: usize, to: usize) -> FirstHops {
         let ports = self.graph.nodes[node].peers.iter().copied();
         self.first_hops_by(ports.enumerate(), node, to)
     }
 
-    /// The same, by these ports with their peers.
+    /// The same, through these ports with their peers.
     fn first_hops_by(
         &self,
         ports: impl Iterator<Item = (usize, usize)>,

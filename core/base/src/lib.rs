@@ -7,13 +7,13 @@
 //! - [`offered`]: an offered load as a function of time
 //! - [`distribution`]: random sizes and times (`"exponential 20 kB"`)
 //! - [`spacing`]: how the packets of a flow follow each other
-//! - [`pace`]: when an application has its next piece ready
-//! - [`framing`]: what a frame takes of a link: Ethernet, ATM cells, DOCSIS
+//! - [`pace`]: the times at which an application has its next piece ready
+//! - [`framing`]: the bytes that a frame occupies on a link: Ethernet, ATM cells, DOCSIS
 //! - [`early`]: the probability of an early drop, for queues and for controllers
 //! - [`random`]: named random streams, so that each user of randomness replays independently
 //! - [`tally`]: packets and bytes, counted together
-//! - [`text`]: text in lines of a width
-//! - [`throughput`]: what passes, and its rate
+//! - [`text`]: text wrapped to a width
+//! - [`throughput`]: a count of packets or messages, and their rate
 //! - [`delays`]: a histogram of times
 //! - [`graph`]: shortest paths through a network
 //! - [`setting`]: parameters: unit, range, default and a sentence for each

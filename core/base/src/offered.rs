@@ -59,7 +59,7 @@ impl Offered {
         (self.at(from) + self.at(until)) / 2.0 * (until - from)
     }
 
-    /// The time at which `bits` bits have been offered since `from`; none if that never happens.
+    /// The time at which `bits` bits have been offered since `from`; `None` if that never happens.
     pub fn time_of(&self, from: f64, bits: f64) -> Option<f64> {
         if self.slope == 0.0 && self.base > 0.0 {
             return Some(from + bits / self.base);

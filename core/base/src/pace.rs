@@ -1,7 +1,7 @@
-//! When an application that offers traffic at a rate has its next piece ready.
+//! The times at which an application that offers traffic at a rate has its next piece ready.
 //!
 //! ```text
-//!   even       | | | | | |      exact: piece n is ready when the integral of the rate says so
+//!   even       | | | | | |      exact: piece n is ready when the integral of the rate reaches it
 //!   poisson    ||  |    | |     exponential gaps
 //!   jittered   | |  | |  ||     each gap evenly from (1 - j) to (1 + j) of its length
 //!   on / off   ||||       ||    pieces only while on
@@ -33,7 +33,7 @@ pub struct Load {
     pub piece: u32,
     /// How the pieces are spaced.
     pub spacing: Spacing,
-    /// On and off times; none if it is always on.
+    /// On and off times; `None` if the application is always on.
     pub on_off: Option<OnOff>,
 }
 
@@ -43,7 +43,7 @@ pub struct Pace {
     load: Load,
     stream: Stream,
     until: Instant,
-    /// The rate is counted from here.
+    /// Time from which the rate is integrated, in seconds.
     origin: f64,
     /// Number of pieces from the origin to the next one; a real number because of the spacing.
     place: f64,
@@ -67,8 +67,8 @@ impl Pace {
         pace
     }
 
-    /// The same schedule with its first piece at this place, in pieces, so that flows that start
-    /// together do not send in lockstep.
+    /// The same schedule with its first piece at `place`, counted in pieces, so that flows that start together do not
+    /// send in lockstep.
     pub fn first_at(mut self, place: f64) -> Self {
         self.place = place;
         self
@@ -79,7 +79,7 @@ impl Pace {
         self.load.piece
     }
 
-    /// When the next piece is ready; none if that is not before the end.
+    /// The time at which the next piece is ready; `None` if that is not before the end.
     pub fn next_piece(&mut self) -> Option<Instant> {
         let bits = f64::from(self.load.piece) * 8.0;
         loop {

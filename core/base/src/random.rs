@@ -29,7 +29,7 @@ impl Streams {
         }
     }
 
-    /// The same run, one level down: streams are named below `name` from here on.
+    /// The same run, one level down: the names of its streams are relative to `name`.
     pub fn below(&self, name: &str) -> Self {
         Self {
             seed: self.seed,

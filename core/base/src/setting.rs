@@ -1,9 +1,8 @@
 //! Parameters: name, unit, range, default and a sentence, declared once.
 //!
-//! A mechanism declares a table of [`Parameter`]s. That one table serves the check of a
-//! configuration, the error that names the nearest known key, the manual page, and the read-back
-//! of the values in force. A [`Scalar`] is a value as a file or a peer wrote it; a [`Setting`] has been
-//! checked against its parameter and cannot be out of range.
+//! A mechanism declares a table of [`Parameter`]s. That one table serves the check of a configuration, the error that
+//! names the nearest known key, the manual page, and the read-back of the running values. A [`Scalar`] is a value as a
+//! file or a peer wrote it; a [`Setting`] has been checked against its parameter and cannot be out of range.
 
 mod display;
 
@@ -15,13 +14,13 @@ use crate::units::{Bytes, Quantity, Rate, UnitError, read_packets};
 /// A value as it was written, unchecked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// A number with a fraction.
     Real(f64),
-    /// A text: a name, or a quantity with its unit.
+    /// A string: a name, or a quantity with its unit.
     Text(String),
-    /// True or false.
+    /// A boolean.
     Flag(bool),
 }
 
@@ -42,7 +41,7 @@ pub enum Setting {
     Flag(bool),
     /// One of a parameter's words.
     Word(&'static str),
-    /// Any text: a name, a path.
+    /// Any string: a name, a path.
     Text(String),
 }
 
@@ -59,7 +58,7 @@ pub enum Kind {
     Rate(Rate, Rate),
     /// A size from the first to the second.
     Bytes(Bytes, Bytes),
-    /// True or false.
+    /// A boolean.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -71,7 +70,7 @@ pub enum Kind {
     RateOrWord(Rate, Rate, &'static [&'static str]),
     /// Either a size from the first to the second, or one or several of these words.
     BytesOrWords(Bytes, Bytes, &'static [&'static str]),
-    /// Any text of at most this many bytes.
+    /// Any string of at most this many bytes.
     Text(usize),
 }
 
@@ -85,16 +84,16 @@ pub struct Parameter {
     pub name: &'static str,
     /// Unit and range.
     pub kind: Kind,
-    /// The default, as it would be written.
+    /// The default, in its written form.
     pub default: &'static str,
-    /// Its effect, in a sentence.
+    /// The effect of the parameter, in a sentence.
     pub about: &'static str,
 }
 
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingError {
-    /// The key is not one of the mechanism's.
+    /// The mechanism has no such key.
     #[error("unknown key `{name}`{}", did_you_mean(*nearest))]
     Unknown {
         /// The key as written.
@@ -265,7 +264,7 @@ pub fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> Setting
 }
 
 /// The known name most similar to `name`, if it is close enough to be a typing error: at most a third of the longer
-/// name is wrong, or one has the other in it.
+/// name is wrong, or one name contains the other.
 pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const SIMILARITY_MIN: f64 = 0.7;
     let is_close = |k: &str| {
@@ -286,7 +285,7 @@ pub fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl Parameter {
-    /// A parameter that is not in a table yet.
+    /// A parameter without an ID; [`Self::id()`] gives it one.
     pub const fn new(
         name: &'static str,
         kind: Kind,
@@ -380,7 +379,7 @@ impl Kind {
         }
     }
 
-    /// Reads a written value of this kind, whatever its size.
+    /// Reads a written value of this kind, without checking its range.
     fn read(&self, scalar: &Scalar) -> Option<Setting> {
         fn parsed<T: std::str::FromStr<Err = UnitError>>(text: &str) -> Option<T> {
             text.parse().ok()

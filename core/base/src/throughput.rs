@@ -1,32 +1,32 @@
-//! Packets or messages that pass, and the rate of the latest ones.
+//! Counts packets or messages, and computes their recent rate.
 
 use crate::{Instant, Rate, Span, Tally};
 
-/// The rate is that of the latest time of this length. With nothing passing, it is zero after twice as long.
+/// Time over which the rate is computed. Without traffic, the rate is zero after twice this time.
 pub const WINDOW: Span = Span::from_millis(200);
 
-/// Packets or messages that pass.
+/// A counter of packets or messages, with their recent rate.
 ///
-/// The rate comes from two windows: what passed in the one that is under way, and the share of the one before that
-/// still belongs to the latest [`WINDOW`].
+/// The rate comes from two windows: the bytes of the current window, and a share of the previous window's bytes, as
+/// large as its overlap with the latest [`WINDOW`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Throughput {
     total: Tally,
-    /// When the window that is under way began.
+    /// The start of the current window.
     began: Instant,
-    /// Bytes of the window before it, and its own.
+    /// Bytes of the previous window, and of the current one.
     bytes: [u64; 2],
 }
 
 impl Throughput {
-    /// One more packet or message has passed.
+    /// Counts one packet or message of `bytes` bytes.
     pub fn count(&mut self, now: Instant, bytes: u64) {
         self.turn(now);
         self.total.count(bytes);
         self.bytes[1] += bytes;
     }
 
-    /// All that have passed.
+    /// All packets or messages counted so far.
     pub const fn total(&self) -> Tally {
         self.total
     }
@@ -42,7 +42,7 @@ impl Throughput {
         Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// Begins another window if this one is over.
+    /// Starts a new window if the current one is over.
     fn turn(&mut self, now: Instant) {
         let passed = now.since(self.began);
         if passed < WINDOW {
@@ -88,7 +88,7 @@ mod tests {
     fn the_clock_may_stand_still_or_be_late() {
         let mut passed = Throughput::default();
         passed.count(at(1000), 100);
-        passed.count(at(900), 100); // an earlier stamp counts now
+        passed.count(at(900), 100); // an earlier stamp counts in the current window
         assert_eq!(passed.rate(at(1000)).as_bps(), 200 * 8 * 5);
         let mut much = Throughput::default();
         much.count(at(0), u64::MAX / 2);

@@ -21,7 +21,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not {expected}")]
 pub struct UnitError {
-    /// The text.
+    /// The text as written.
     pub text: String,
     /// The permitted form, with an example.
     pub expected: &'static str,
@@ -139,8 +139,8 @@ impl Quantity {
         }
     }
 
-    /// The probable meaning of `text`, if its number can be read and its unit cannot: `"95 Mbit"` for
-    /// `"95 Mbits"` and for `"95M"`. None for a bare number, because its unit cannot be guessed.
+    /// The probable meaning of `text`, if its number can be read and its unit cannot: `"95 Mbit"` for `"95 Mbits"` and
+    /// for `"95M"`. `None` for a bare number, because its unit cannot be guessed.
     pub fn meant(self, text: &str) -> Option<String> {
         let (value, written) = split(text)?;
         let units = self.units();
@@ -165,7 +165,7 @@ impl Quantity {
     }
 }
 
-/// The unit of bits for one of bytes a second: `MB/s`, `MBps`. The case of `B` says that it means bytes.
+/// The unit in bits that corresponds to a unit in bytes per second (`MB/s`, `MBps`). An upper-case `B` means bytes.
 fn bits_of_bytes(written: &str) -> Option<&'static str> {
     let prefix = written
         .strip_suffix("B/s")

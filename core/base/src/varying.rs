@@ -29,17 +29,17 @@ const OUTAGE: &str = "outage";
 /// A value at every time of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Varying<T> {
-    /// Each value from its time on: the first from zero, at increasing times.
+    /// Each value and the time from which it applies: the first from zero, at increasing times.
     steps: Arc<[(Span, T)]>,
-    /// The course begins again after this time.
+    /// Time after which the course repeats.
     period: Option<Span>,
 }
 
-/// A value that has a course.
+/// A value that can have a course.
 pub trait Level: Copy + Ord + FromStr<Err = UnitError> {
-    /// Reads a value; words of its own are permitted.
+    /// Reads a value, or a word of this type.
     fn read(text: &str) -> Result<Self, UnitError>;
-    /// The value at `part` of `of` parts of the way to another one.
+    /// The value at `part` of `of` parts of the way to `other`.
     fn towards(self, other: Self, part: u64, of: u64) -> Self;
 }
 
@@ -83,8 +83,8 @@ impl<T: Level> Varying<T> {
         }
     }
 
-    /// The course of these values, each from its time on; from `period` on they are repeated. The error is a sentence
-    /// without a subject.
+    /// The course of these values, each from its time on, repeated after each `period`. The error is a sentence without
+    /// a subject.
     pub fn new(steps: Vec<(Span, T)>, period: Option<Span>) -> Result<Self, String> {
         let times = steps.iter().map(|(at, _)| *at);
         if steps.first().is_none_or(|(at, _)| *at > Span::ZERO) {
@@ -118,7 +118,7 @@ impl<T: Level> Varying<T> {
         Self::new((0..number).map(step).collect(), Some(period))
     }
 
-    /// Its value at `now`, and the time until which it holds; [`Instant::FAR_FUTURE`] if it does not change any more.
+    /// The value at `now`, and the time until which it holds; [`Instant::FAR_FUTURE`] if the value no longer changes.
     pub fn piece(&self, now: Instant) -> (T, Instant) {
         let [(_, only)] = &*self.steps else {
             return self.find(now);
@@ -137,17 +137,17 @@ impl<T: Level> Varying<T> {
         (value, end.unwrap_or(Instant::FAR_FUTURE))
     }
 
-    /// Its value at `now`.
+    /// The value at `now`.
     pub fn at(&self, now: Instant) -> T {
         self.piece(now).0
     }
 
-    /// Whether it never changes.
+    /// Whether the value never changes.
     pub fn is_constant(&self) -> bool {
         self.steps.len() == 1
     }
 
-    /// The length of its shortest step; [`Span::MAX`] if it never changes.
+    /// The length of the shortest step; [`Span::MAX`] if the value never changes.
     pub fn shortest(&self) -> Span {
         let times = self.steps.iter().map(|(at, _)| *at);
         let ends = times.clone().skip(1).chain(self.period);
@@ -155,25 +155,25 @@ impl<T: Level> Varying<T> {
         lengths.min().unwrap_or(Span::MAX)
     }
 
-    /// All values that it takes.
+    /// All values of the course.
     pub fn values(&self) -> impl Iterator<Item = T> {
         self.steps.iter().map(|(_, value)| *value)
     }
 
-    /// Its greatest value.
+    /// The greatest value of the course.
     pub fn greatest(&self) -> T {
         let first = self.steps[0].1;
         self.values().fold(first, T::max)
     }
 }
 
-/// Work of a link: bits times nanoseconds a second, so that every product of a rate and a time is exact.
+/// Work of a link in billionths of a bit (bit/s times ns), so that every product of a rate and a time is exact.
 pub type Work = u128;
 /// The work of one bit.
 pub const BIT: Work = 1_000_000_000;
 
 impl Varying<Rate> {
-    /// The work that it does from `from` to `until`; divided by [`BIT`], the bits that it sends.
+    /// The work that the link does from `from` to `until`; divided by [`BIT`], the bits that it sends.
     pub fn work(&self, from: Instant, until: Instant) -> Work {
         let (mut now, mut sum) = (from, 0);
         while now < until {
@@ -185,8 +185,8 @@ impl Varying<Rate> {
         sum
     }
 
-    /// When a link that begins at `start` has done this work, to the next nanosecond, and the work that it could have
-    /// done up to then beyond that. After an endless outage that is [`Instant::FAR_FUTURE`].
+    /// The time at which a link that begins at `start` has done this work, rounded up to the nanosecond, and the
+    /// further work that it could have done by then. After an endless outage the time is [`Instant::FAR_FUTURE`].
     pub fn done(&self, start: Instant, work: Work) -> (Instant, Work) {
         let (mut now, mut left) = (start, work);
         while now < Instant::FAR_FUTURE {
@@ -203,7 +203,7 @@ impl Varying<Rate> {
         (Instant::FAR_FUTURE, 0)
     }
 
-    /// Whether it ever sends, from any time on.
+    /// Whether every outage ends.
     pub fn always_returns(&self) -> bool {
         let last = self.steps.last().map(|(_, rate)| rate.as_bps());
         self.period.is_some() || last > Some(0)
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_frame_ends_at_the_rates_that_hold_while_it_is_sent() {
-        // 12 000 bit: 1 ms at 6 Mbit/s are half of them, then 2 ms of outage, then 3 ms at 2 Mbit/s.
+        // 12 000 bit: 1 ms at 6 Mbit/s sends half of them, then 2 ms of outage, then 3 ms at 2 Mbit/s.
         let steps = course("6 Mbit, outage from 1 ms, 2 Mbit from 3 ms");
         assert_eq!(steps.done(ms(0), 12_000 * BIT), (ms(6), 0));
         assert_eq!(steps.work(ms(0), ms(6)), 12_000 * BIT);

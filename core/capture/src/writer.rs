@@ -35,7 +35,7 @@ pub struct Writer {
     interfaces: u32,
     /// The comments, by number of the reason.
     dropped: [String; Reason::COUNT],
-    /// None if it could not be created, which does not happen in memory.
+    /// `None` if it could not be created, which does not happen in memory.
     blocks: Option<PcapNgWriter<Vec<u8>>>,
 }
 
@@ -50,18 +50,18 @@ pub struct Seen<'a> {
     pub interface: Interface,
     /// The time at which it was seen.
     pub at: Instant,
-    /// Its bytes from the Ethernet header on; the headers alone are enough.
+    /// The bytes from the Ethernet header on; the headers alone are enough.
     pub frame: &'a [u8],
-    /// Its length on the link; never less than the number of bytes.
+    /// The length on the link, in bytes; never less than the number of bytes.
     pub original_len: u32,
-    /// Its direction.
+    /// The direction, if known.
     pub direction: Option<Direction>,
-    /// Its fate.
+    /// The fate at the point of capture.
     pub fate: Fate,
 }
 
 impl Writer {
-    /// Begins a section. Of each frame the first `snap` bytes are kept; zero, and more than [`SNAP_MAX`], mean
+    /// Begins a section. The writer keeps the first `snap` bytes of each frame; zero, and more than [`SNAP_MAX`], mean
     /// [`SNAP_MAX`]. `epoch` is [`Instant::ZERO`] in Unix time, in nanoseconds: zero for a simulation.
     pub fn new(snap: u32, epoch: u64, out: &mut Vec<u8>) -> Self {
         let section = SectionHeaderBlock {
@@ -104,7 +104,7 @@ impl Writer {
         Interface(number)
     }
 
-    /// Writes a packet. It is left out if this writer has not described its interface.
+    /// Writes a packet, unless this writer has not described its interface.
     pub fn packet(&mut self, seen: &Seen<'_>, out: &mut Vec<u8>) {
         let whole = u32::try_from(seen.frame.len()).unwrap_or(u32::MAX);
         let kept = seen.frame.len().min(self.snap as usize);

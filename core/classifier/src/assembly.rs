@@ -5,14 +5,14 @@
 //!  beginning    [0..1200]                             contiguous bytes from 0 on: what a parser sees
 //! ```
 //!
-//! It serves the two directions of a TCP connection and the CRYPTO frames of QUIC. A sender chooses the
-//! pieces, so everything is bounded: bytes beyond [`BYTES_MAX`] are ignored, and so is a piece that would
-//! make more than [`RANGES_MAX`] ranges. Of bytes that come twice the later ones count; a sender that sends
-//! two versions of its own handshake deceives nobody but itself.
+//! It serves the two directions of a TCP connection and the CRYPTO frames of QUIC. A sender chooses the pieces, so
+//! everything is bounded: bytes beyond [`BYTES_MAX`] are ignored, and so is a piece that would make more than
+//! [`RANGES_MAX`] ranges. If bytes arrive twice, the later bytes count; a sender that sends two versions of its own
+//! handshake deceives nobody but itself.
 
-/// Bytes that are held at most. A ClientHello with post-quantum key shares has about 2 kB.
+/// Maximum number of bytes held. A ClientHello with post-quantum key shares has about 2 kB.
 pub(crate) const BYTES_MAX: usize = 8192;
-/// Separate ranges that are held at most.
+/// Maximum number of separate ranges held.
 const RANGES_MAX: usize = 8;
 
 /// The beginning of one stream.
@@ -58,7 +58,7 @@ impl Assembly {
         }
     }
 
-    /// Whether no more bytes would change [`Self::beginning`].
+    /// Whether further bytes no longer extend [`Self::beginning`].
     pub(crate) fn is_full(&self) -> bool {
         self.beginning().len() == BYTES_MAX
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// The slow, obvious reference: an optional byte for each place.
+        /// The slow, obvious reference: an optional byte for each offset.
         #[test]
         fn behaves_as_an_array_of_bytes(pieces in prop::collection::vec((0_usize..BYTES_MAX + 9, 0_usize..900, any::<u8>()), 0..40)) {
             let mut assembly = Assembly::default();

@@ -1,15 +1,15 @@
 //! The classifier: a bounded table of flows, and the verdict on each.
 //!
 //! ```text
-//!  packet -- key --> table (20 000 flows) -- closed? --> verdict, by one look-up
+//!  packet -- key --> table (20 000 flows) -- closed? --> verdict, by one lookup
 //!                       |                \-- open ----> parsers --> verdict
 //!                       \-- full, or idle for too long: the oldest flow leaves, and can be taken as a report
 //! ```
 //!
-//! An attacker who invents flows makes others leave the table before they are decided. Such flows go by
-//! ordinary rules, which is where they would go without the classifier; decided flows do not need it any more,
-//! because their rules stand elsewhere. Memory is bounded by the table and by the assemblies, which all flows
-//! share; a flow that gets none is decided by what single packets show.
+//! An attacker who invents flows evicts other flows from the table before they are decided. Such flows follow ordinary
+//! rules, as they would without the classifier; decided flows no longer need the table, because their rules are stored
+//! elsewhere. Memory is bounded by the table and by the assemblies, which all flows share; a flow without an assembly
+//! is decided by what single packets show.
 
 use std::collections::VecDeque;
 
@@ -22,27 +22,28 @@ use crate::kind::Kinds;
 use crate::segment::Segment;
 use crate::table::{Ends, Table};
 
-/// Idle flows that leave the table at most with one packet.
+/// Maximum number of idle flows that one packet removes from the table.
 const EXPIRED_MAX: usize = 4;
 
 /// The bounds of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Flows in the table.
+    /// Maximum number of flows in the table.
     pub flows: usize,
-    /// Time after which an idle flow leaves it, with one of the next packets, and after twice this time at the latest.
+    /// Time after which an idle flow leaves the table, with one of the next packets, and after twice this time at the
+    /// latest.
     pub idle: Span,
-    /// Packets that are read of each flow.
+    /// Number of packets to read of each flow.
     pub patience: Patience,
-    /// Beginnings of streams that are put together at the same time, of 8 kB at most.
+    /// Maximum number of streams whose beginnings are assembled at the same time, of 8 kB each at most.
     pub assemblies: usize,
     /// Whether flows that leave the table are kept until [`Classifier::take_ended`] takes them.
     pub reports: bool,
 }
 
 impl Default for Settings {
-    /// 20 000 flows as in the paper (section V.C), 5 minutes, 32 packets for a class and 128 for what is
-    /// carried, 1024 assemblies, no reports.
+    /// 20 000 flows as in the paper (section V.C), 5 minutes, 32 packets for the class and 128 for the carried
+    /// protocols, 1024 assemblies, no reports.
     fn default() -> Self {
         Self {
             flows: 20_000,
@@ -60,23 +61,23 @@ impl Default for Settings {
 /// The verdict on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is found yet, and more packets are wanted.
+    /// Nothing is found yet; the classifier needs more packets.
     Unknown,
-    /// The flow is of these kinds.
+    /// The flow has these kinds.
     Class {
-        /// Its class, and what it carries.
+        /// The class of the flow, and the protocols that it carries.
         kinds: Kinds,
-        /// Whether more packets are wanted, because it may carry more.
+        /// Whether the classifier needs more packets, because the flow may carry more.
         more: bool,
     },
-    /// No protocol that is known; more packets are not wanted.
+    /// No known protocol; the classifier needs no more packets.
     GivenUp,
 }
 
-/// A flow, for a report.
+/// A flow that has left the table, for a report.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Its number among all flows, by first packets.
+    /// Number of the flow, in the order of first packets.
     pub number: u64,
     /// The key of its first packet.
     pub key: FlowKey,
@@ -84,15 +85,15 @@ pub struct Ended {
     pub packets: [u64; 2],
     /// Bytes of payload in both directions.
     pub bytes: u64,
-    /// The first packet.
+    /// Time of the first packet.
     pub first: Instant,
-    /// The last packet.
+    /// Time of the last packet.
     pub last: Instant,
-    /// The protocol that sets it up.
+    /// The protocol that sets the flow up.
     pub class: Option<Box<Finding>>,
-    /// The protocol that was found last within it.
+    /// The latest protocol found within the flow.
     pub carried: Option<Box<Finding>>,
-    /// Everything that was found.
+    /// All kinds found.
     pub kinds: Kinds,
     /// Packets with payload until the class was found.
     pub decided_after: u16,
@@ -105,9 +106,9 @@ pub struct Classifier {
     table: Table<Entry>,
     budget: Budget,
     ended: VecDeque<Ended>,
-    /// Flows so far.
+    /// Number of flows so far.
     begun: u64,
-    /// Idle flows are looked for after this time.
+    /// Time after which the next packet checks for idle flows.
     expires: Instant,
 }
 
@@ -115,7 +116,7 @@ pub struct Classifier {
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    /// Whether its first packet went from the higher end to the lower one.
+    /// Whether the first packet went from the higher end to the lower end.
     is_turned: bool,
     flow: Flow,
     packets: [u64; 2],
@@ -137,7 +138,7 @@ impl Classifier {
         }
     }
 
-    /// Takes a packet of a flow and returns the verdict on the flow. `now` does not go back.
+    /// Takes a packet of a flow and returns the verdict on the flow. `now` must not decrease.
     pub fn observe(&mut self, now: Instant, key: &FlowKey, segment: Segment<'_>) -> Verdict {
         self.expire(now);
         let bytes = match segment {
@@ -167,14 +168,14 @@ impl Classifier {
         verdict
     }
 
-    /// The verdict on a flow, without a packet of it.
+    /// The verdict on a flow, without a packet of the flow.
     pub fn verdict(&mut self, key: &FlowKey) -> Option<Verdict> {
         let (ends, _) = Ends::of(key);
         self.table.get(&ends).map(|entry| entry.verdict())
     }
 
-    /// The server that the client of a flow asks for, as far as it is found: names of TLS and QUIC, hosts of HTTP,
-    /// questions of DNS.
+    /// The server that the client of a flow asks for, as far as known: names of TLS and QUIC, hosts of HTTP, questions
+    /// of DNS.
     pub fn server(&mut self, key: &FlowKey) -> Option<&str> {
         let (ends, _) = Ends::of(key);
         let flow = &self.table.get(&ends)?.flow;
@@ -201,7 +202,7 @@ impl Classifier {
         self.ended.pop_front()
     }
 
-    /// Removes flows that have been idle for too long. As long as nothing is due it costs a comparison.
+    /// Removes flows that have been idle for too long. While no flow is due, this costs one comparison.
     fn expire(&mut self, now: Instant) {
         if now <= self.expires {
             return;
@@ -214,8 +215,8 @@ impl Classifier {
                     self.end(&ends, gone);
                 }
             } else if !self.table.pass_used() {
-                // The others came to their places later. One of them can have been used before, when it had
-                // another place; it leaves late, by less than the time that is permitted.
+                // The other flows entered the order later. A flow that was used before it moved to the front may leave
+                // late, but by less than the idle time.
                 self.expires = last.unwrap_or(now) + idle_max;
                 return;
             }
@@ -321,7 +322,7 @@ mod tests {
             (classifier.flows(), ended(&mut classifier)),
             (20_000, vec![])
         );
-        classifier.observe(Instant::ZERO, &reversed(&key(0)), other); // the answer keeps it
+        classifier.observe(Instant::ZERO, &reversed(&key(0)), other); // the reply keeps it
         classifier.observe(Instant::ZERO, &key(20_000), other);
         assert_eq!(classifier.flows(), 20_000);
         assert_eq!(ended(&mut classifier), [key(1)]);
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!(classifier.flows(), 0);
     }
 
-    /// An attacker begins as many hellos as there may be, and does not end them.
+    /// An attacker begins the maximum number of hellos, and completes none.
     #[test]
     fn assemblies_are_bounded_and_come_back() {
         let few = Settings {
@@ -398,7 +399,7 @@ mod tests {
             left.push(classifier.budget.0);
         }
         assert_eq!(left, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
-        // The last flow took the place that the first one gave back, and the second one gave back its own.
+        // The last flow took the assembly that the first flow returned, and the second flow returned its own.
         classifier.finish();
         assert_eq!(classifier.budget.0, 3);
     }

@@ -5,10 +5,9 @@
 //!  question: name, type, class          record: name, type, class, TTL, length, data
 //! ```
 //!
-//! A header of twelve bytes is no proof, because nearly all values are permitted. On a port of a name
-//! service the header and the first name decide. On other ports every record must be there, and nothing
-//! may follow: a resolver in a laboratory is recognised, and a game is not. NetBIOS names (port 137) have
-//! the same format and are not DNS.
+//! A header of twelve bytes proves nothing, because nearly all values are permitted. On a port of a name service the
+//! header and the first name decide. On other ports every record must be complete, and nothing may follow: a resolver
+//! in a laboratory is recognised, and a game is not. NetBIOS names (port 137) have the same format but are not DNS.
 //!
 //! Over TCP a length of two bytes comes first (RFC 7766).
 
@@ -23,7 +22,7 @@ const PORT_MDNS: u16 = 5353;
 const PORT_LLMNR: u16 = 5355;
 /// Bytes of a header.
 const HEADER_LEN: usize = 12;
-/// Records of a message that are read at most; the shortest has 11 bytes, so a datagram has no more.
+/// Maximum number of records to read; the shortest has 11 bytes, so a datagram has no more.
 const RECORDS_MAX: u32 = 6000;
 /// Longest name, with its lengths (RFC 1035, section 2.3.4).
 const NAME_MAX: usize = 255;
@@ -62,8 +61,8 @@ pub(crate) fn stream(bytes: &[u8], ports: [u16; 2]) -> Reading {
     }
 }
 
-/// The kind of the messages between two ports, and whether one of the two belongs to a name service; none
-/// for NetBIOS.
+/// The kind of the messages between two ports, and whether one of the ports belongs to a name service; `None` for
+/// NetBIOS.
 fn service(ports: [u16; 2]) -> Option<(Kind, bool)> {
     let has = |port| ports.contains(&port);
     match () {
@@ -79,19 +78,19 @@ fn service(ports: [u16; 2]) -> Option<(Kind, bool)> {
 struct Message {
     /// The first name, with dots.
     name: Vec<u8>,
-    /// The type of the first question or record; none if it could not be read.
+    /// The type of the first question or record; `None` if it could not be read.
     kind: Option<u16>,
     is_answer: bool,
     code: u8,
     /// Whether all records were read, and nothing follows them.
     is_whole: bool,
     questions: u16,
-    /// Whether reserved bits are zero, and the class of the first question is one that is used.
+    /// Whether reserved bits are zero, and the class of the first question is in use.
     is_usual: bool,
 }
 
 impl Message {
-    /// Reads a message; none if its header contradicts itself.
+    /// Reads a message; `None` if its header contradicts itself.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let (_id, flags) = (reader.u16()?, reader.u16()?);
@@ -107,7 +106,7 @@ impl Message {
             || counts[0] > 64
             || records > RECORDS_MAX
             || (!is_answer && (code != 0 || counts[0] == 0 && records == 0))
-            // An answer without question and record is an error, or a bare acknowledgement.
+            // An answer with neither question nor record is an error, or a bare acknowledgement.
             || (is_answer && counts[0] == 0 && records == 0 && code == 0);
         if contradicts {
             return None;
@@ -125,7 +124,7 @@ impl Message {
         Some(message)
     }
 
-    /// Reads questions and records; none if they do not fill the message.
+    /// Reads questions and records; `None` if they do not fill the message.
     fn body(&mut self, mut reader: Reader<'_>, questions: u16, records: u32) -> Option<()> {
         for number in 0..u32::from(questions) + records {
             let name = name(&mut reader)?;
@@ -161,8 +160,8 @@ impl Message {
     }
 }
 
-/// Reads a name and leaves the reader behind it. A pointer ends the name; it is not followed, because the
-/// first name of a message has none.
+/// Reads a name and advances the reader past it. A pointer ends the name; it is not followed, because the first name of
+/// a message has no pointer.
 fn name(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     loop {

@@ -5,8 +5,8 @@
 //!  handshake  [ type 1 ][ length 24 ][ sequence 16 ][ offset 24 ][ length 24 ][ body ..
 //! ```
 //!
-//! A datagram holds whole records, so one datagram decides. A ClientHello in several fragments is
-//! recognised by its first one, without its name.
+//! A datagram holds whole records, so one datagram decides. A ClientHello in several fragments is recognised by its
+//! first fragment, without the server name.
 
 use crate::finding::{Evidence, Finding, Reading};
 use crate::kind::Kind;
@@ -23,7 +23,7 @@ pub(crate) fn read(datagram: &[u8]) -> Reading {
     let mut reader = Reader(datagram);
     let mut first = None;
     while !reader.is_empty() {
-        // Records of DTLS 1.3 after the handshake have a header of their own, with 001 in front.
+        // Records of DTLS 1.3 after the handshake have a different header, which begins with the bits 001.
         if first.is_some() && reader.0[0] >> 5 == 1 {
             break;
         }
@@ -43,7 +43,7 @@ pub(crate) fn read(datagram: &[u8]) -> Reading {
 /// Type, epoch and content of a record.
 fn record<'a>(reader: &mut Reader<'a>) -> Option<(u8, u16, Reader<'a>)> {
     let content = reader.u8().filter(|c| (20..=26).contains(c))?;
-    // 0x0100 is what OpenSSL wrote before the standard.
+    // OpenSSL wrote 0x0100 before the standard.
     reader
         .u16()
         .filter(|v| matches!(v, 0xfeff | 0xfefd | 0xfefc | 0x0100))?;

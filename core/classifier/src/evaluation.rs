@@ -1,4 +1,4 @@
-//! How well the classifier does: its verdicts beside those of nDPI, by class.
+//! Accuracy of the classifier: its verdicts compared with those of nDPI, by class.
 //!
 //! ```text
 //!  1  UDP 10.0.0.1:5000 <-> 10.0.0.2:53 [VLAN: 7][proto: GTP:5.126/DNS.Google]..   a line of nDPI's reader
@@ -12,9 +12,9 @@
 //!
 //! - Mail and file transfer over TLS (SMTPS, POPS, IMAPS, FTPS) is TLS. The greeting that comes before STARTTLS is
 //!   permitted as class.
-//! - Sometimes nDPI names an application and no protocol, as Discord for its RTP. That says nothing about
-//!   the protocol, so it makes no class wrong.
-//! - Labels are nDPI's opinion. Whoever reads the figures looks at the flows that differ, too.
+//! - Sometimes nDPI names an application and no protocol, as Discord for its RTP. Such a label does not name the
+//!   protocol, so it makes no class wrong.
+//! - Labels are nDPI's opinion, so examine the differing flows along with the figures.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -57,15 +57,15 @@ pub struct Label {
     pub key: FlowKey,
     /// nDPI's words: `QUIC.Google`.
     pub text: Box<str>,
-    /// The kind of ours that it names.
+    /// Our kind that the label names.
     pub kind: Option<Kind>,
-    /// Classes that do not contradict it, beside that kind.
+    /// Classes that do not contradict the label, in addition to that kind.
     permitted: Kinds,
-    /// Whether it says which protocol the flow has.
+    /// Whether the label names the protocol of the flow.
     names_protocol: bool,
 }
 
-/// The labels in the output of nDPI's reader (`ndpiReader -v 2`), those of TCP and UDP.
+/// The TCP and UDP labels in the output of nDPI's reader (`ndpiReader -v 2`).
 pub fn labels(text: &str) -> Vec<Label> {
     text.lines().filter_map(Label::parse).collect()
 }
@@ -112,7 +112,7 @@ fn end(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.parse().ok()?, port.parse().ok()?))
 }
 
-/// The kind that a protocol of nDPI is, and the classes that are right as well.
+/// The kind that corresponds to a protocol of nDPI, and the classes that are also right.
 fn meaning(name: &str) -> (Option<Kind>, &'static [Kind]) {
     let kind = match name {
         "TLS" | "DoH_DoT" => Kind::Tls,
@@ -129,7 +129,7 @@ fn meaning(name: &str) -> (Option<Kind>, &'static [Kind]) {
     (Some(kind), &[])
 }
 
-/// How a verdict agrees with a label.
+/// The agreement of a verdict with a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// The label's kind is found, or neither knows the flow.
@@ -140,7 +140,7 @@ pub enum Agreement {
     Different,
 }
 
-/// The flows of one capture beside their labels. Parts of a flow, which was idle between them, count as one.
+/// The flows of one capture next to their labels. Parts of a flow that was idle in between count as one flow.
 #[derive(Debug)]
 pub struct Comparison {
     labels: Vec<Label>,
@@ -148,14 +148,14 @@ pub struct Comparison {
     unlabelled: u64,
 }
 
-/// A flow that has another class than its label says.
+/// A flow whose class differs from its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The label.
     pub label: Label,
-    /// The class; none if none was found.
+    /// The class; `None` if none was found.
     pub class: Option<Kind>,
-    /// Everything that was found.
+    /// All kinds found.
     pub kinds: Kinds,
 }
 
@@ -181,7 +181,7 @@ impl Comparison {
         }
     }
 
-    /// Adds the flows to the scores. Returns those that differ, and the number of flows without a label.
+    /// Adds the flows to the scores. Returns the flows that differ, and the number of flows without a label.
     pub fn finish(self, scores: &mut Scores) -> (Vec<Difference>, u64) {
         let mut differences = Vec::new();
         for label in self.labels {
@@ -203,21 +203,21 @@ impl Comparison {
 /// Flows of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Flows of this label whose kinds have it.
+    /// Flows of this label whose kinds include the label.
     pub found: u32,
     /// Flows of this class that have another label.
     pub wrong: u32,
-    /// Flows of this label whose kinds do not have it.
+    /// Flows of this label whose kinds do not include the label.
     pub missed: u32,
 }
 
 impl Score {
-    /// The share of right ones among the flows of this class; none if there is no flow.
+    /// The share of correct flows among the flows of this class; `None` without flows.
     pub fn precision(&self) -> Option<f64> {
         ratio(self.found, self.wrong)
     }
 
-    /// The share of the flows of this label that were found; none if there is no flow.
+    /// The share of the flows of this label that were found; `None` without flows.
     pub fn recall(&self) -> Option<f64> {
         ratio(self.found, self.missed)
     }

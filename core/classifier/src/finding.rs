@@ -1,25 +1,25 @@
-//! A finding: the protocol that a parser has found, and how sure it is.
+//! A finding: the protocol that a parser has found, and the strength of the evidence.
 
 use std::fmt;
 
 use crate::kind::Kind;
 
-/// Longest name that is kept of a peer's message (a domain name has at most 255 bytes).
+/// Longest name of a peer's message to keep (a domain name has at most 255 bytes).
 const NAME_BYTES_MAX: usize = 255;
 
-/// How sure a finding is.
+/// The strength of the evidence for a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
     /// The fields of a header have permitted values.
     Header,
     /// Fields continue from one packet to the next as the protocol prescribes.
     Sequence,
-    /// A message of the protocol was read whole; that of QUIC was authenticated, too.
+    /// A message of the protocol was read whole; a QUIC message was also authenticated.
     Message,
 }
 
 impl Evidence {
-    /// The word of a report.
+    /// The word in a report.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Header => "header",
@@ -35,12 +35,12 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// A protocol that was found, and what it says about itself.
+/// A protocol that was found, and details about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The protocol.
     pub kind: Kind,
-    /// How sure it is.
+    /// The strength of the evidence.
     pub evidence: Evidence,
     /// The name that the client asks for: server name of TLS and QUIC, host of HTTP, question of DNS.
     pub name: Option<Box<str>>,
@@ -59,13 +59,13 @@ impl Finding {
         }
     }
 
-    /// With a name, if its bytes are printable.
+    /// Adds a name, if its bytes are printable.
     pub(crate) fn named(mut self, name: Option<&[u8]>) -> Self {
         self.name = name.and_then(printable);
         self
     }
 
-    /// With details.
+    /// Adds details.
     pub(crate) fn with(mut self, detail: impl Into<Box<str>>) -> Self {
         self.detail = detail.into();
         self
@@ -75,16 +75,16 @@ impl Finding {
 /// The result of reading the beginning of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// It is not this protocol.
+    /// Not this protocol.
     No,
-    /// More bytes of the message are wanted. If none come, the finding stands.
+    /// The parser needs more bytes of the message. If none arrive, the finding counts.
     Partial(Option<Finding>),
-    /// It is this protocol, and nothing more is wanted.
+    /// This protocol; the parser needs no more bytes.
     Found(Finding),
 }
 
 impl Reading {
-    /// This reading, or the next one if it says no.
+    /// This reading, or the next reading if this is [`Self::No`].
     pub(crate) fn or(self, next: impl FnOnce() -> Self) -> Self {
         match self {
             Self::No => next(),

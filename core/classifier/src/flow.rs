@@ -1,4 +1,4 @@
-//! One flow: its first packets go to the parsers until one of them is sure, or patience ends.
+//! One flow: its first packets go to the parsers until one of them is sure, or patience runs out.
 //!
 //! ```text
 //!  TCP segment --> [assembly of its direction] --> tls, start_line, greeting, stun, dns, rtp
@@ -9,15 +9,14 @@
 //!                      watched on for what it carries: STUN -> DTLS, RTP; RTP -> SVC; mail -> TLS
 //! ```
 //!
-//! The *class* is the protocol that sets the session up: of several, the one found first, except that DTLS
-//! replaces STUN, which has only found the path for it. A flow *carries* what is found later: media in a
+//! The *class* is the protocol that sets the session up: of several, the protocol found first, except that DTLS
+//! replaces STUN, which has only found the path for it. A flow *carries* the protocols that are found later: media in a
 //! flow that began as STUN (WebRTC), scalable video in RTP, TLS after STARTTLS. A policy can name either.
 //!
-//! Messages begin at the start of a segment, in the middle of a connection too, so a connection whose first
-//! packets are missing is classified by a later message.
+//! Messages begin at the start of a segment, in the middle of a connection too, so a later message classifies a
+//! connection whose first packets are missing.
 //!
-//! The state for parsers is dropped as soon as the flow is decided; a counter, the findings and a few flags
-//! stay.
+//! The state for parsers is dropped as soon as the flow is decided; a counter, the findings and a few flags remain.
 
 use crate::assembly::Assembly;
 use crate::finding::{Finding, Reading};
@@ -26,7 +25,7 @@ use crate::segment::Segment;
 use crate::svc::Search;
 use crate::{dns, dtls, greeting, quic, rtp, start_line, stun, tls};
 
-/// The kinds that are watched on, each with the kinds that it may carry.
+/// Kinds after which the flow is watched further, each with the kinds that it may carry.
 const CARRIERS: [(Kind, &[Kind]); 9] = [
     (Kind::Stun, &[Kind::Dtls, Kind::Rtp]),
     (Kind::Dtls, &[Kind::Rtp]),
@@ -39,30 +38,30 @@ const CARRIERS: [(Kind, &[Kind]); 9] = [
     (Kind::Ftp, &[Kind::Tls]),
 ];
 
-/// Packets with payload after which a flow gets the class that one of them has suggested.
+/// Packets with payload after which a flow gets the class that one of its packets has suggested.
 const FALLBACK_PACKETS: u16 = 8;
 
-/// How long a flow is looked into.
+/// Limits on the packets read of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Packets with payload until a flow without a class is given up.
     pub packets: u16,
-    /// Packets with payload until a flow that has a class is no longer watched for what it carries.
+    /// Packets with payload until the classifier stops watching a classified flow for carried protocols.
     pub carried_packets: u16,
 }
 
-/// Assemblies that may still be begun: all flows share one bound.
+/// Number of assemblies that may still begin: all flows share one bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(pub(crate) usize);
 
 /// The stages of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has no class yet.
+    /// No class yet.
     Open,
-    /// It has a class and may carry more.
+    /// The flow has a class and may carry more.
     Watched,
-    /// Nothing more is wanted of it.
+    /// The classifier needs no more packets.
     Closed,
 }
 
@@ -70,9 +69,9 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) stage: Stage,
-    /// Everything that was found.
+    /// All kinds found.
     pub(crate) kinds: Kinds,
-    /// Packets with payload that were read.
+    /// Number of packets with payload read.
     read: u16,
     /// The value of `read` at which the class was found.
     pub(crate) decided_after: u16,
@@ -85,21 +84,21 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 struct Parsers {
     sides: [Side; 2],
-    /// Apart, because its keys take more memory than all other parsers.
+    /// In a separate box, because its keys take more memory than all other parsers.
     quic: Option<Box<quic::Session>>,
     svc: Search,
     /// Scalable video in packets that may be RTP.
     video: Option<Finding>,
-    /// The class if no packet says more.
+    /// The class if no packet gives stronger evidence.
     fallback: Option<Finding>,
 }
 
 /// One direction.
 #[derive(Debug, Default)]
 struct Side {
-    /// The sequence number of the first byte, if its SYN was seen and no byte yet.
+    /// The sequence number of the first byte, after its SYN and before any byte.
     start: Option<u32>,
-    /// The sequence number that the assembly begins at.
+    /// The sequence number of the first byte of the assembly.
     base: u32,
     assembly: Option<Assembly>,
     rtp: rtp::Sources,
@@ -206,7 +205,7 @@ impl Flow {
         }
     }
 
-    /// Takes a finding as the class, or as what the flow carries.
+    /// Takes a finding as the class, or as a carried protocol.
     fn take(&mut self, finding: Finding) {
         let kind = finding.kind;
         if self.kinds.contains(kind) {
@@ -233,7 +232,8 @@ impl Flow {
         };
     }
 
-    /// No more packets are read. If one has suggested a class and none has said more, that is the class.
+    /// Stops reading packets. If a packet has suggested a class and none has found one, the suggestion becomes the
+    /// class.
     pub(crate) fn finish(&mut self, budget: &mut Budget) {
         let fallback = self.parsers.as_mut().and_then(|p| p.fallback.take());
         if let (Stage::Open, Some(finding)) = (self.stage, fallback) {
@@ -257,7 +257,7 @@ pub(crate) fn may_carry(kinds: Kinds) -> Kinds {
         let all = kinds.iter().flat_map(|kind| carries(kind).iter());
         all.fold(Kinds::NONE, |set, kind| set.with(*kind))
     };
-    // A kind that is carried may carry others itself.
+    // A carried kind may carry other kinds itself.
     let mut found = carried(kinds);
     for _ in 0..CARRIERS.len() {
         found = carried(found).iter().fold(found, Kinds::with);
@@ -322,7 +322,7 @@ impl Parsers {
         };
         let offset = sequence.wrapping_sub(*base);
         if offset > u32::MAX / 2 {
-            return Reading::No; // before the beginning: sent again
+            return Reading::No; // before the beginning: a retransmission
         }
         held.insert(offset as usize, bytes);
         let reading = match held.beginning() {
@@ -377,8 +377,8 @@ impl Parsers {
             })
     }
 
-    /// Media in a datagram. The message that shows scalable video may be in the very first packet, before
-    /// anything confirms that it is RTP; it is kept until then.
+    /// Media in a datagram. The message that shows scalable video may be in the very first packet, before anything
+    /// confirms RTP, so it is kept until then.
     fn media(&mut self, side: usize, bytes: &[u8]) -> Reading {
         if let Some(control) = rtp::control(bytes) {
             return Reading::Partial(Some(control));
@@ -406,7 +406,7 @@ impl Parsers {
     }
 }
 
-/// Reads the beginning of a message in a stream, which `begins` with it or has begun before.
+/// Reads the beginning of a message in a stream, whose first bytes these are if it `begins` here.
 fn message(bytes: &[u8], ports: [u16; 2], rtp: &mut rtp::Sources, begins: bool) -> Reading {
     tls::read(bytes, begins)
         .or(|| start_line::stream(bytes))
@@ -416,7 +416,7 @@ fn message(bytes: &[u8], ports: [u16; 2], rtp: &mut rtp::Sources, begins: bool) 
         .or(|| framed_media(bytes, rtp))
 }
 
-/// Media in a stream, behind lengths.
+/// Media in a stream, each packet after its length.
 fn framed_media(bytes: &[u8], sources: &mut rtp::Sources) -> Reading {
     let mut packets = rtp::frames(bytes).filter_map(rtp::Packet::parse);
     match packets.find(|packet| sources.confirm(packet)) {
@@ -425,7 +425,7 @@ fn framed_media(bytes: &[u8], sources: &mut rtp::Sources) -> Reading {
     }
 }
 
-/// The reading if nothing more can come.
+/// The reading if no more bytes can arrive.
 fn decided(reading: Reading) -> Reading {
     match reading {
         Reading::Partial(Some(finding)) => Reading::Found(finding),
@@ -435,7 +435,7 @@ fn decided(reading: Reading) -> Reading {
 }
 
 impl Budget {
-    /// Takes the place of one assembly; returns whether there was one.
+    /// Takes one assembly from the budget; returns whether one was left.
     fn take(&mut self) -> bool {
         match self.0.checked_sub(1) {
             Some(left) => {
@@ -467,7 +467,7 @@ mod tests {
     /// An SEI unit with `scalability_info`.
     const SVC: [u8; 5] = [6, 24, 1, 0x12, 0x80];
 
-    /// A flow, and the assemblies that are left.
+    /// A flow, and the number of assemblies left.
     struct Driven(Flow, Budget);
 
     impl Driven {
@@ -511,7 +511,7 @@ mod tests {
                 .stream(1, 5, true, &[])
                 .stream(0, 1000 + in_syn as u32, false, &hello[in_syn..]);
             assert_eq!(flow.state().0, Some(Kind::Tls), "{in_syn}");
-            // The server did not take the data: it comes again.
+            // The server did not accept the data: the client sends it again.
             let mut flow = Driven::new(9);
             flow.stream(0, 999, true, &hello[..in_syn])
                 .stream(0, 1000, false, &hello);
@@ -637,7 +637,7 @@ mod tests {
             assert_eq!(flow.state(), (Some(Kind::Rtp), kinds, Stage::Closed));
             assert_eq!(flow.0.carried.unwrap().kind, Kind::Svc);
         }
-        // The same message in a flow that is no RTP.
+        // The same message in a flow that is not RTP.
         let mut flow = Driven::new(0);
         for number in [1, 70, 2000] {
             flow.datagram(0, &packet(96, number, u32::from(number), &SVC));

@@ -7,8 +7,7 @@
 //!  tunnels       IP in IP, GRE, GTP-U: the inner packet is the flow, four deep at most
 //! ```
 //!
-//! It serves captures. A router has parsed its packets already, and hands key and payload to the classifier
-//! itself.
+//! It serves captures. A router has already parsed its packets, and passes key and payload to the classifier itself.
 
 use std::net::IpAddr;
 
@@ -19,19 +18,19 @@ use weir_wire::{EtherType, FragmentOffset, Protocol, ethernet, ipv4, ipv6, vlan}
 use crate::reader::Reader;
 use crate::segment::Segment;
 
-/// Tunnels and tags that are removed at most.
+/// Maximum number of tunnels and tags to remove.
 const DEPTH_MAX: usize = 8;
 /// The port of GTP-U (3GPP TS 29.281).
 const PORT_GTP: u16 = 2152;
-/// Ether types beside those of [`EtherType`].
+/// Ether types in addition to those of [`EtherType`].
 const MPLS: u16 = 0x8847;
 const MPLS_MULTICAST: u16 = 0x8848;
 const PPPOE: u16 = 0x8864;
 const TAG_OLD: u16 = 0x9100;
-/// Numbers of PPP (IANA).
+/// Protocol numbers of PPP (IANA).
 const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
-/// IP protocols beside those of [`Protocol`].
+/// IP protocols in addition to those of [`Protocol`].
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
@@ -48,7 +47,7 @@ pub struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// With its packet; that of a tunnel holds the one that is meant, and leaves it alone.
+    /// Adds the packet, unless a tunnel has already set the inner packet.
     fn within(mut self, packet: &'a [u8]) -> Self {
         if self.packet.is_empty() {
             self.packet = packet;
@@ -60,13 +59,13 @@ impl<'a> Parsed<'a> {
 /// The reasons for which a frame has no flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unparsed {
-    /// A link type that is not read.
+    /// The link type is not supported.
     LinkType(u32),
-    /// It does not carry IP.
+    /// The frame does not carry IP.
     NotIp,
     /// A fragment that is not the first one: it has no ports.
     Fragment,
-    /// A header is cut, or contradicts itself.
+    /// A header is truncated, or contradicts itself.
     Malformed,
 }
 
@@ -98,7 +97,7 @@ pub fn parse(link_type: u32, frame: &[u8]) -> Result<Parsed<'_>, Unparsed> {
     }
 }
 
-/// PPP with or without address and control bytes, and Cisco's HDLC, which captures give the same type.
+/// PPP with or without address and control bytes, and Cisco's HDLC, to which captures give the same link type.
 fn ppp(mut reader: Reader<'_>) -> Result<Parsed<'_>, Unparsed> {
     match reader.0 {
         [0x0f | 0x8f, 0, ..] => {
@@ -125,7 +124,7 @@ fn ppp_protocol(mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>, Unpa
     }
 }
 
-/// Reads an ether type and what it names.
+/// Reads an ether type and the packet that follows.
 fn ether(mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>, Unparsed> {
     let kind = reader.u16().ok_or(Unparsed::Malformed)?;
     payload(kind, reader, depth)
@@ -159,7 +158,7 @@ fn payload(kind: u16, mut reader: Reader<'_>, depth: usize) -> Result<Parsed<'_>
     }
 }
 
-/// Reads an IP packet; its version is in its first bits.
+/// Reads an IP packet; its first bits contain the version.
 fn by_version(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
     if depth > DEPTH_MAX {
         return Err(Unparsed::Malformed);
@@ -175,7 +174,7 @@ fn by_version(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
 fn version_4(packet: &[u8], depth: usize) -> Result<Parsed<'_>, Unparsed> {
     let view = ipv4::View::new_checked(packet).map_err(|_| Unparsed::Malformed)?;
     let total = match usize::from(view.total_len()) {
-        0 => packet.len(), // captured before the interface has cut a long segment
+        0 => packet.len(), // captured before the interface segmented it
         len => len.min(packet.len()),
     };
     let body = packet

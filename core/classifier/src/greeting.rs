@@ -4,9 +4,8 @@
 //!  220 mail.example ESMTP      220 ftp.example FTP      +OK ready      * OK ready      SSH-2.0-name
 //! ```
 //!
-//! They are here for the sake of TLS: a connection that begins with one of them and turns to TLS later
-//! (STARTTLS, RFC 3207) is a mail or file transfer that is encrypted, which a policy may treat otherwise than
-//! TLS itself.
+//! They are here because of TLS: a connection that begins with one of them and later switches to TLS (RFC 3207,
+//! STARTTLS) is an encrypted mail or file transfer, which a policy may treat differently from TLS itself.
 
 use crate::finding::{Evidence, Finding, Reading};
 use crate::kind::Kind;

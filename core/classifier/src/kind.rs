@@ -70,7 +70,7 @@ impl Kind {
         Self::Ssh,
     ];
 
-    /// The word of a configuration and of a report.
+    /// The word in a configuration and in a report.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Rtp => "rtp",
@@ -112,7 +112,7 @@ impl fmt::Display for Kind {
 pub struct Kinds(u32);
 
 impl Kinds {
-    /// The set without a kind.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// This set and `kind`.
@@ -121,17 +121,17 @@ impl Kinds {
         Self(self.0 | 1 << kind as u32)
     }
 
-    /// Whether `kind` is in it.
+    /// Whether the set contains `kind`.
     pub const fn contains(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u32) != 0
     }
 
-    /// Whether it has no kind.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Its kinds, in the order of [`Kind::ALL`].
+    /// The kinds of the set, in the order of [`Kind::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(move |k| self.contains(*k))
     }

@@ -6,9 +6,9 @@
 //!                                                     Policy: class, server name --> row
 //! ```
 //!
-//! Source: flexible packet forwarding, sections III.B.2 (implicit rules) and IV.A. The packets themselves
-//! go on undelayed; the verdict says whether copies of further ones are worth the work. A packet of a decided
-//! flow costs one look-up.
+//! Source: flexible packet forwarding, sections III.B.2 (implicit rules) and IV.A. The packets themselves pass
+//! undelayed; the verdict indicates whether copies of further packets are worth the work. A packet of a decided flow
+//! costs one lookup.
 //!
 //! | module | recognises | source |
 //! |---|---|---|
@@ -21,12 +21,12 @@
 //! | `stun` | STUN, and the data that TURN relays | RFC 8489, RFC 8656 |
 //! | `greeting` | SMTP, POP3, IMAP, FTP, SSH | |
 //!
-//! Deviations from the paper: no automaton for applications, since names of servers serve a policy better;
-//! a flow that is seen from its middle is classified by a later message. A port alone decides nothing; it
-//! says only how strictly a DNS message is read.
+//! Deviations from the paper: no automaton for applications, since names of servers serve a policy better; a later
+//! message classifies a flow whose beginning was missed. A port alone decides nothing; it only determines how strictly
+//! a DNS message is read.
 //!
-//! This crate does not know what a port, a path or a file is. Beside the router it serves captures: `frame`
-//! parses what a file holds.
+//! This crate does not know what a port, a path or a file is. In addition to the router it serves captures: `frame`
+//! parses the frames of a file.
 
 mod assembly;
 mod classifier;

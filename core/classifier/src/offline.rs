@@ -1,11 +1,11 @@
-//! The classifier on a capture: frames in, flows out, and a count of what was not read.
+//! The classifier on a capture: frames in, flows out, and a count of the unread frames.
 
 use weir_base::Instant;
 
 use crate::classifier::{Classifier, Ended, Settings, Verdict};
 use crate::frame::{self, Unparsed};
 
-/// Link types that are counted apart at most.
+/// Maximum number of link types with a counter.
 const LINK_TYPES_MAX: usize = 16;
 
 /// Frames that belong to no flow, by reason.
@@ -13,11 +13,11 @@ const LINK_TYPES_MAX: usize = 16;
 pub struct Unread {
     /// Frames that do not carry IP.
     pub not_ip: u64,
-    /// Fragments behind the first one of their packet: they have no ports.
+    /// Fragments after the first fragment of their packet: they have no ports.
     pub fragments: u64,
-    /// Frames whose headers are cut or contradict themselves.
+    /// Frames whose headers are truncated or contradict themselves.
     pub malformed: u64,
-    /// Frames by link type (`LINKTYPE_` of libpcap) that is not read; the first 16 types.
+    /// Frames by unsupported link type (`LINKTYPE_` of libpcap); the first 16 types.
     pub link_types: Vec<(u32, u64)>,
 }
 
@@ -43,8 +43,8 @@ impl Offline {
         }
     }
 
-    /// Takes a frame of this link type. `at` is the time of its stamp in nanoseconds; stamps that go back, as where
-    /// captures were joined, count as the latest one. Returns the verdict on its flow, if it belongs to one.
+    /// Takes a frame of this link type. `at` is the time of its stamp in nanoseconds; a stamp that goes back, as in
+    /// joined captures, counts as the latest stamp. Returns the verdict on its flow, if it belongs to a flow.
     pub fn take(&mut self, at: Option<u64>, link_type: u32, bytes: &[u8]) -> Option<Verdict> {
         let at = at.map_or(self.now, Instant::from_nanos);
         self.now = self.now.max(at);
@@ -63,12 +63,12 @@ impl Offline {
         None
     }
 
-    /// The next flow that has left the table. Take all of them now and then, because they are kept until then.
+    /// The next flow that has left the table. Drain these flows regularly, because they are kept until then.
     pub fn take_ended(&mut self) -> Option<Ended> {
         self.classifier.take_ended()
     }
 
-    /// Ends all flows, and returns what was not read.
+    /// Ends all flows, and returns the counts of unread frames.
     pub fn finish(&mut self) -> Unread {
         self.classifier.finish();
         std::mem::take(&mut self.unread)

@@ -1,4 +1,4 @@
-//! A policy: which flows are treated alike.
+//! A policy: rows that group flows to be treated alike.
 //!
 //! ```text
 //!  row 0   svc                         the first row decides that names one of the flow's kinds
@@ -6,7 +6,7 @@
 //!  row 2   tls, quic   *.example.org
 //! ```
 //!
-//! A row is a number here; the edge knows the paths of its flows.
+//! A row is only a number here; the edge maps it to the paths of its flows.
 
 use crate::flow::may_carry;
 use crate::kind::Kinds;
@@ -25,10 +25,10 @@ pub struct Policy(Vec<Row>);
 /// The reasons for which a row can match nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
-    /// It names no kind.
+    /// The row names no kind.
     #[error("it names no kind of flow")]
     NoKind,
-    /// Its server is empty, or has a `*` elsewhere than in front of the first dot.
+    /// The server is empty, or has a `*` elsewhere than in front of the first dot.
     #[error(
         "`{0}` is no server; permitted are names, and `*.` with the end of one, like *.example.org"
     )]
@@ -53,7 +53,7 @@ impl Row {
 }
 
 impl Policy {
-    /// A policy of these rows. Each decision reads all of them, so there should be few.
+    /// A policy of these rows. Each decision reads all of them, so keep them few.
     pub fn new(rows: Vec<Row>) -> Self {
         Self(rows)
     }
@@ -63,7 +63,7 @@ impl Policy {
         self.0.iter().position(|row| row.matches(kinds, server))
     }
 
-    /// Whether a flow of these kinds, which has this row or none, may get another one if more is found in it.
+    /// Whether a flow of these kinds, which has this row or none, may get another row if more kinds are found in it.
     pub fn may_change(&self, kinds: Kinds, row: Option<usize>) -> bool {
         let before = &self.0[..row.unwrap_or(self.0.len())];
         let more = may_carry(kinds);

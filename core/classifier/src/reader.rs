@@ -1,11 +1,11 @@
 //! Reads fields from the front of a slice; every read past the end is `None`.
 
-/// The bytes that are not read yet.
+/// The unread bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The number of bytes that are not read yet.
+    /// The number of unread bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -44,13 +44,13 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     }
 
-    /// Bytes behind a length of one byte.
+    /// The bytes after a length of one byte.
     pub(crate) fn short(&mut self) -> Option<Reader<'a>> {
         let len = self.u8()?;
         self.take(len.into()).map(Reader)
     }
 
-    /// Bytes behind a length of two bytes.
+    /// The bytes after a length of two bytes.
     pub(crate) fn long(&mut self) -> Option<Reader<'a>> {
         let len = self.u16()?;
         self.take(len.into()).map(Reader)

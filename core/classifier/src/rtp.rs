@@ -5,24 +5,24 @@
 //!  RTCP   [ 10 P count ][ 200..=207 ][ words 16 ][ source 32 ] ..
 //! ```
 //!
-//! Nothing in one packet proves RTP. The paper (section III.B) classifies by two successive packets: the same
-//! source and payload type, and the next sequence number. That is the rule here for payload types that
-//! are assigned or dynamic (RFC 3551, 96 and up); other types, and a source of zero, must be confirmed by one
-//! more packet. SRTP leaves these fields in clear, so it is recognised alike.
+//! Nothing in one packet proves RTP. The paper (section III.B) classifies by two successive packets: the same source
+//! and payload type, and the next sequence number. That is the rule here for payload types that are assigned or dynamic
+//! (RFC 3551, 96 and up); other types, and a source of zero, need one more packet as confirmation. SRTP leaves these
+//! fields in clear, so the same rule recognises it.
 //!
-//! A connection can bundle several sources (RFC 8843). The last [`SOURCES`] of each direction are remembered.
-//! Packets that come twice or late neither confirm nor refute.
+//! A connection can bundle several sources (RFC 8843). The last [`SOURCES`] of each direction are remembered. Duplicate
+//! and late packets neither confirm nor refute.
 //!
-//! Control packets share the ports of their media (RFC 5761). A flow of them alone is classified apart, by
-//! the types and lengths of a compound packet.
+//! Control packets share the ports of their media (RFC 5761). A flow of control packets alone has its own class, found
+//! by the types and lengths of a compound packet.
 
 use crate::finding::{Evidence, Finding};
 use crate::kind::Kind;
 use crate::reader::Reader;
 
-/// Sources that are remembered for each direction.
+/// Sources remembered for each direction.
 const SOURCES: usize = 4;
-/// Packets that may be missing between two that confirm each other.
+/// Maximum number of packets missing between two packets that confirm each other.
 const GAP_MAX: u16 = 1;
 
 /// A packet of media.
@@ -72,7 +72,7 @@ impl<'a> Packet<'a> {
         self.payload_type >= 96
     }
 
-    /// Confirmations that this payload type needs.
+    /// Number of confirmations that this payload type needs.
     fn confirmations(&self) -> u8 {
         let is_assigned = matches!(self.payload_type, 0 | 3..=19 | 25..=28 | 31..=34 | 96..);
         match is_assigned && self.source != 0 {
@@ -81,7 +81,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The finding that a confirmed packet is.
+    /// The finding for a confirmed packet.
     pub(crate) fn finding(&self) -> Finding {
         let mut detail = format!("PT {}", self.payload_type);
         if let Some(name) = encoding(self.payload_type) {
@@ -103,7 +103,7 @@ impl<'a> Packet<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sources {
     known: [Source; SOURCES],
-    /// The place that is overwritten next.
+    /// The entry that the next new source overwrites.
     next: u8,
 }
 
@@ -113,7 +113,7 @@ struct Source {
     sequence: u16,
     payload_type: u8,
     confirmations: u8,
-    /// Whether this place is taken.
+    /// Whether this entry is in use.
     is_known: bool,
 }
 
@@ -148,8 +148,8 @@ impl Sources {
     }
 }
 
-/// Reads a compound control packet (RFC 3550, section 6.1; RFC 5506). Of an encrypted one only the first
-/// packet's header is in clear.
+/// Reads a compound control packet (RFC 3550, section 6.1; RFC 5506). In an encrypted compound packet only the header
+/// of the first packet is in clear.
 pub(crate) fn control(bytes: &[u8]) -> Option<Finding> {
     let mut reader = Reader(bytes);
     let mut evidence = Evidence::Message;
@@ -183,7 +183,7 @@ pub(crate) fn control(bytes: &[u8]) -> Option<Finding> {
     Some(Finding::new(Kind::Rtcp, evidence).with(name))
 }
 
-/// Packets behind a length of two bytes (RFC 4571), or interleaved with RTSP (RFC 2326, section 10.12): `$`,
+/// Packets that follow a length of two bytes (RFC 4571), or are interleaved with RTSP (RFC 2326, section 10.12): `$`,
 /// channel, length.
 pub(crate) fn frames(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut reader = Reader(stream);
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A packet with a header extension of one byte elements.
+    /// A packet with a header extension of one-byte elements.
     pub(crate) fn packet(payload_type: u8, sequence: u16, source: u32, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![0x90, payload_type];
         out.extend(sequence.to_be_bytes());

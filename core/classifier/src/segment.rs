@@ -9,11 +9,11 @@ pub enum Segment<'a> {
     Datagram(&'a [u8]),
     /// A segment of TCP.
     Stream {
-        /// The sequence number of its first byte, or of the SYN.
+        /// The sequence number of the first byte, or of the SYN.
         sequence: u32,
-        /// Whether it begins a direction of the connection.
+        /// Whether the segment begins a direction of the connection.
         is_syn: bool,
-        /// Its bytes; often none.
+        /// The bytes of the segment; often empty.
         bytes: &'a [u8],
     },
     /// Another protocol, which is not classified.
@@ -21,8 +21,8 @@ pub enum Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The segment in the bytes behind the headers of an IP packet with this protocol number; none if its header is cut.
-    /// The payload may be cut.
+    /// The segment in the bytes after the headers of an IP packet with this protocol number; `None` if its header is
+    /// truncated. The payload may be truncated.
     pub fn parse(protocol: u8, bytes: &'a [u8]) -> Option<Self> {
         match Protocol::from(protocol) {
             Protocol::TCP => {
@@ -36,7 +36,7 @@ impl<'a> Segment<'a> {
             Protocol::UDP => {
                 let view = udp::View::new_checked(bytes).ok()?;
                 let len = match usize::from(view.length()) {
-                    0 => bytes.len(), // a jumbogram, or a segment that is cut later
+                    0 => bytes.len(), // a jumbogram, or a segment before segmentation
                     len => len.min(bytes.len()),
                 };
                 Some(Self::Datagram(bytes.get(udp::HEADER_LEN..len)?))

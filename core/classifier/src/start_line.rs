@@ -1,22 +1,22 @@
-//! The protocols whose messages begin with a line as HTTP's: HTTP/1 (RFC 9112), SIP (RFC 3261), RTSP
-//! (RFC 7826), and UPnP's discovery (SSDP).
+//! The protocols whose messages begin with a line like HTTP's: HTTP/1 (RFC 9112), SIP (RFC 3261), RTSP (RFC 7826), and
+//! UPnP's discovery (SSDP).
 //!
 //! ```text
 //!  request    METHOD SP target SP HTTP/1.1 CRLF         answer    HTTP/1.1 SP 200 SP reason CRLF
 //!             METHOD SP target SP SIP/2.0 CRLF                    SIP/2.0 SP 180 SP Ringing CRLF
 //! ```
 //!
-//! The version decides which of them it is, so a port decides nothing. A request of HTTP/2 in clear begins
-//! with a preface that looks like one of HTTP/1 (RFC 9113, section 3.4).
+//! The version identifies the protocol, so a port decides nothing. A request of HTTP/2 in clear begins with a preface
+//! that looks like a request of HTTP/1 (RFC 9113, section 3.4).
 
 use crate::finding::{Evidence, Finding, Reading};
 use crate::kind::Kind;
 
-/// Longest line that is waited for.
+/// Longest line to wait for.
 const LINE_MAX: usize = 4096;
 /// Longest method: those of WebDAV have up to 17 letters.
 const METHOD_MAX: usize = 20;
-/// Header lines that are searched for a host.
+/// Maximum number of header lines to search for a host.
 const LINES_MAX: usize = 64;
 /// The versions, with the kinds that they show.
 const VERSIONS: [(&[u8], Kind); 4] = [
@@ -87,7 +87,7 @@ fn parse(line: &[u8]) -> Option<Line<'_>> {
     })
 }
 
-/// The kind that a text begins with the version of.
+/// The kind whose version is at the start of a text.
 fn version(text: &[u8]) -> Option<Kind> {
     let found = VERSIONS.iter().find(|(v, _)| text.starts_with(v));
     found.map(|(_, kind)| *kind)
@@ -106,7 +106,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     Some(end - usize::from(end > 0 && line[end - 1] == b'\r'))
 }
 
-/// A line whose end has not come yet: more is wanted if it begins as one of these protocols.
+/// An incomplete line: more bytes are needed if it begins like one of these protocols.
 fn unfinished(bytes: &[u8]) -> Reading {
     if bytes.len() >= LINE_MAX {
         return Reading::No;
@@ -128,7 +128,7 @@ impl Line<'_> {
         let word = String::from_utf8_lossy(self.word);
         let finding = Finding::new(self.kind, Evidence::Message).with(word);
         match (self.target, self.kind) {
-            (None, _) => Reading::Found(finding), // an answer names nobody
+            (None, _) => Reading::Found(finding), // an answer has no target
             (Some(target), Kind::Sip | Kind::Rtsp) => Reading::Found(finding.named(Some(target))),
             (Some(target), _) if self.word == b"CONNECT" => {
                 Reading::Found(finding.named(Some(target)))
@@ -143,7 +143,7 @@ impl Line<'_> {
     }
 }
 
-/// The value of the field `Host` (RFC 9110, section 7.2), if its line is whole.
+/// The value of the field `Host` (RFC 9110, section 7.2), if its line is complete.
 fn host(message: &[u8]) -> Option<&[u8]> {
     let lines = message.split_inclusive(|b| *b == b'\n').skip(1);
     let whole = lines.take(LINES_MAX).filter(|line| line.ends_with(b"\n"));
@@ -158,7 +158,7 @@ fn host(message: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Whether the header of a message is whole.
+/// Whether the header of a message is complete.
 fn is_over(message: &[u8]) -> bool {
     let has = |end: &[u8]| message.windows(end.len()).any(|window| window == end);
     has(b"\r\n\r\n") || has(b"\n\n")

@@ -1,15 +1,15 @@
-//! STUN messages (RFC 8489, RFC 3489), and TURN's data in them and beside them (RFC 8656).
+//! STUN messages (RFC 8489, RFC 3489), and TURN's data within them and next to them (RFC 8656).
 //!
 //! ```text
 //!  message       [ 00 type 14 ][ length 16 ][ 0x2112A442 ][ transaction 96 ][ attributes, 4-byte aligned ]
 //!  channel data  [ 0x4000..=0x4fff ][ length 16 ][ data of a peer ]
 //! ```
 //!
-//! The magic cookie decides. A message of RFC 3489 has none; its attributes must then fill it exactly, and
-//! be ones of that standard. Data of a peer travels in a Send or Data indication (attribute DATA), or
-//! behind a channel number; [`peer_data`] finds it, so that media through a relay are recognised.
+//! The magic cookie decides. A message of RFC 3489 has no cookie; its attributes must then fill it exactly, and belong
+//! to that standard. Data of a peer travels in a Send or Data indication (attribute DATA), or after a channel number;
+//! [`peer_data`] finds it, so that media through a relay are recognised.
 //!
-//! Over TCP the same messages follow one another, each behind a length if ICE made the connection (RFC 6544).
+//! Over TCP the same messages follow one another, each after a length if ICE made the connection (RFC 6544).
 
 use crate::finding::{Evidence, Finding, Reading};
 use crate::kind::Kind;
@@ -20,7 +20,7 @@ const HEADER_LEN: usize = 20;
 const COOKIE: u32 = 0x2112_a442;
 /// Channel numbers (RFC 8656, section 12), with those of RFC 5766 above.
 const CHANNELS: std::ops::RangeInclusive<u16> = 0x4000..=0x7fff;
-/// Attributes that are read at most.
+/// Maximum number of attributes to read.
 const ATTRIBUTES_MAX: usize = 64;
 /// The attribute DATA (RFC 8656, section 18.4).
 const DATA: u16 = 0x0013;
@@ -39,7 +39,7 @@ pub(crate) fn datagram(bytes: &[u8]) -> Reading {
 pub(crate) fn stream(bytes: &[u8]) -> Reading {
     let framed = bytes.get(2..);
     let message = Message::parse(bytes).or_else(|| framed.and_then(Message::parse));
-    // Without the cookie a stream has too few limits to tell a message from chance.
+    // Without the cookie, a stream has too few fixed fields to distinguish a message from chance.
     match message.filter(|m| m.has_cookie) {
         Some(message) => Reading::Found(message.finding()),
         None => Reading::No,
@@ -90,7 +90,7 @@ impl<'a> Message<'a> {
         (has_cookie || walked.is_some() && message.is_classic(len)).then_some(message)
     }
 
-    /// Walks over the attributes; None if they do not fill the message.
+    /// Walks over the attributes; `None` if they do not fill the message.
     fn attributes(&mut self, mut reader: Reader<'a>) -> Option<()> {
         for _ in 0..ATTRIBUTES_MAX {
             if reader.is_empty() {

@@ -1,4 +1,4 @@
-//! Scalable video (H.264/SVC) in RTP (RFC 6190 and RFC 6184): the headers and messages that only it has.
+//! Scalable video (H.264/SVC) in RTP (RFC 6190 and RFC 6184): the headers and messages that only SVC has.
 //!
 //! ```text
 //!  payload   [ F NRI type ][ .. ]
@@ -8,10 +8,10 @@
 //!             6 SEI                 [ type 24..=35 ][ length ][ message ] .. [ 0x80 ]
 //! ```
 //!
-//! The paper's classifier knows MPEG-4/SVC by its SEI messages; types 24 to 35 of H.264, annex G, describe
-//! scalability, 24 being `scalability_info`. An SEI message that fills its unit exactly decides at once, as
-//! does a subset SPS. A prefix or a slice has a few fixed bits only, so two packets must have them. A payload
-//! that cannot be H.264 ends the search: encrypted payloads and other codecs have one soon.
+//! The paper's classifier recognises MPEG-4/SVC by its SEI messages; types 24 to 35 of H.264, annex G, describe
+//! scalability, 24 being `scalability_info`. An SEI message that fills its unit exactly decides at once, as does a
+//! subset SPS. A prefix or a slice has only a few fixed bits, so two packets must have them. A payload that cannot be
+//! H.264 ends the search: encrypted payloads and other codecs soon contain such a payload.
 
 use crate::finding::{Evidence, Finding};
 use crate::kind::Kind;
@@ -28,17 +28,17 @@ const FU_A: u8 = 28;
 const PACSI: u8 = 30;
 /// Messages of annex G: scalability_info to tl_switching_point.
 const SCALABLE_MESSAGES: std::ops::RangeInclusive<usize> = 24..=35;
-/// Units of an aggregate, and messages of an SEI unit, that are read at most.
+/// Maximum number of units of an aggregate, and of messages of an SEI unit, to read.
 const PARTS_MAX: usize = 64;
-/// Packets with the fixed bits of a layer that decide.
+/// Number of packets with the fixed bits of a layer that decide.
 const HINTS: u8 = 2;
 
 /// The search in the media of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Packets with the fixed bits of a layer, so far.
+    /// Number of packets with the fixed bits of a layer so far.
     Hints(u8),
-    /// It is another codec, or encrypted.
+    /// The media are another codec, or encrypted.
     Other,
 }
 
@@ -46,7 +46,7 @@ impl Search {
     /// The search before the first packet.
     pub(crate) const START: Self = Self::Hints(0);
 
-    /// Takes the payload of an RTP packet; returns the finding that decides.
+    /// Takes the payload of an RTP packet; returns a finding once the evidence suffices.
     pub(crate) fn take(&mut self, payload: &[u8]) -> Option<Finding> {
         let Self::Hints(hints) = self else {
             return None;
@@ -81,7 +81,7 @@ enum Sign {
     Hint,
     /// Ordinary H.264.
     Nothing,
-    /// It is not H.264.
+    /// Not H.264.
     Impossible,
 }
 
@@ -106,7 +106,7 @@ fn unit_or_aggregate(payload: &[u8]) -> Sign {
     }
 }
 
-/// Units of a STAP-A, each behind its length; they fill the payload.
+/// Units of a STAP-A, each after its length; they fill the payload.
 fn aggregate(rest: &[u8]) -> Sign {
     let mut reader = Reader(rest);
     let mut best = Sign::Nothing;
@@ -133,7 +133,7 @@ fn unit(kind: u8, body: &[u8], is_whole: bool) -> Sign {
         SEI if is_whole => messages(body),
         PREFIX | SLICE_EXTENSION => match body {
             [first, _, third, ..] if first >> 7 == 1 && third & 3 == 3 => Sign::Hint,
-            // The flag is zero for multiview video, which is H.264 all the same.
+            // The flag is zero for multiview video, which is still H.264.
             [first, ..] if first >> 7 == 0 => Sign::Nothing,
             _ => Sign::Impossible,
         },
@@ -157,7 +157,7 @@ fn is_level(level: u8) -> bool {
     level == 9 || (10..=62).contains(&level) && level % 10 <= 3
 }
 
-/// The messages of an SEI unit (H.264, section 7.3.2.3). They end with the stop bit.
+/// The messages of an SEI unit (H.264, section 7.3.2.3), which end with the stop bit.
 fn messages(body: &[u8]) -> Sign {
     let mut reader = Reader(body);
     let mut scalable = None;
@@ -174,7 +174,7 @@ fn messages(body: &[u8]) -> Sign {
         if SCALABLE_MESSAGES.contains(&kind) && len > 0 {
             scalable = scalable.or(Some(kind));
         }
-        // Emulation prevention bytes (00 00 03) within a message are not counted by its length.
+        // The length of a message does not count the emulation prevention bytes (00 00 03) within it.
         if take_escaped(&mut reader, len).is_none() {
             return Sign::Impossible;
         }
@@ -182,7 +182,7 @@ fn messages(body: &[u8]) -> Sign {
     Sign::Impossible
 }
 
-/// A number as bytes of 255 and a last one.
+/// A number coded as bytes of 255 and a last byte.
 fn number(reader: &mut Reader<'_>) -> Option<usize> {
     let mut sum = 0;
     loop {
@@ -194,7 +194,7 @@ fn number(reader: &mut Reader<'_>) -> Option<usize> {
     }
 }
 
-/// Passes `len` bytes and the emulation prevention bytes among them.
+/// Skips `len` bytes and the emulation prevention bytes among them.
 fn take_escaped(reader: &mut Reader<'_>, len: usize) -> Option<()> {
     let (mut passed, mut zeros) = (0, 0);
     while passed < len {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        /// Bytes without form, as encryption makes them, are SVC at most once in a thousand flows.
+        /// Unstructured bytes, as encryption produces them, are SVC at most once in a thousand flows.
         #[test]
         fn no_bytes_make_it_panic(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6)) {
             let mut search = Search::START;
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Random payloads stand for encrypted ones.
+    /// Random payloads represent encrypted payloads.
     #[test]
     fn encrypted_payloads_are_not_svc() {
         let mut random = 0x2545_f491_4f6c_dd1d_u64;

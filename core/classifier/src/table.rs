@@ -1,15 +1,15 @@
-//! A table of fixed size from flow keys to values, that knows which flows were used lately.
+//! A table of fixed size from flow keys to values that tracks which flows were used recently.
 //!
 //! ```text
 //!  key --> index --> entry 5        order:  latest  5 <-> 0 <-> 3  oldest
 //! ```
 //!
-//! A flow that is used gets a mark only: moving it to the front would touch three more entries with each packet.
-//! When a flow has to leave, marked ones at the end of the order lose their mark and go to the front instead, a few
-//! at most (the second chance of page replacement).
+//! Use of a flow only marks it: moving it to the front would touch three more entries with each packet. When a flow has
+//! to leave, marked flows at the end of the order lose their mark and move to the front instead, up to a limit (the
+//! second chance of page replacement).
 //!
-//! Both directions of a connection are one flow: the key has the lower end first. The hash is keyed, so a
-//! sender cannot aim at a bucket.
+//! Both directions of a connection are one flow: the key has the lower end first. The hash is keyed, so a sender cannot
+//! aim at a bucket.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::OccupiedEntry;
@@ -17,7 +17,7 @@ use weir_packet::{FlowKey, Keys};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// Entries that are passed at most in search of one that was not used.
+/// Maximum number of marked entries to pass in search of an unmarked entry.
 const PASSED_MAX: usize = 8;
 
 /// The table.
@@ -36,7 +36,7 @@ pub(crate) struct Table<V> {
 pub(crate) struct Ends(FlowKey);
 
 impl Ends {
-    /// The ends of a flow, the lower one first; and whether that has turned the key round.
+    /// The ends of a flow, the lower end first; and whether this reversed the key.
     pub(crate) fn of(key: &FlowKey) -> (Self, bool) {
         let source = (u128::from_be_bytes(key.source), key.source_port);
         let destination = (u128::from_be_bytes(key.destination), key.destination_port);
@@ -46,7 +46,7 @@ impl Ends {
         }
     }
 
-    /// The key of a flow, turned round or not.
+    /// The key of a flow, reversed or not.
     pub(crate) fn key(&self, is_turned: bool) -> FlowKey {
         match is_turned {
             true => reversed(&self.0),
@@ -100,7 +100,7 @@ impl<V> Table<V> {
         self.entries.get(self.oldest as usize).map(|e| &e.value)
     }
 
-    /// The value of a flow, which counts as used.
+    /// The value of a flow, which is marked as used.
     pub(crate) fn get(&mut self, ends: &Ends) -> Option<&mut V> {
         let hash = self.hasher.hash_key(&ends.0);
         let entries = &self.entries;
@@ -111,7 +111,7 @@ impl<V> Table<V> {
         Some(&mut entry.value)
     }
 
-    /// Adds a flow that is absent; returns the one that had to leave, if the table was full.
+    /// Adds a flow that is absent; returns the evicted flow if the table was full.
     pub(crate) fn insert(&mut self, ends: Ends, value: V) -> Option<(Ends, V)> {
         let gone = match self.entries.len() == self.capacity {
             true => {
@@ -135,7 +135,7 @@ impl<V> Table<V> {
         gone
     }
 
-    /// Puts the flow at the end of the order in front, if it was used; returns whether it was.
+    /// Moves the flow at the end of the order to the front if it was used; returns whether it was.
     pub(crate) fn pass_used(&mut self) -> bool {
         let place = self.oldest;
         let Some(entry) = self.entries.get_mut(place as usize) else {
@@ -158,7 +158,7 @@ impl<V> Table<V> {
             held.remove();
         }
         let gone = self.entries.swap_remove(place as usize);
-        // The last entry has moved to the free place.
+        // The last entry has moved into the free slot.
         if let Some(moved) = self.entries.get(place as usize) {
             let (ends, newer, older) = (moved.ends, moved.newer, moved.older);
             let from = self.entries.len() as u32;
@@ -171,13 +171,13 @@ impl<V> Table<V> {
         Some((ends, gone.value))
     }
 
-    /// The place of a flow in the index.
+    /// The slot of a flow in the index.
     fn held(&mut self, ends: &Ends, place: u32) -> Option<OccupiedEntry<'_, u32>> {
         let hash = self.hasher.hash_key(&ends.0);
         self.places.find_entry(hash, |held| *held == place).ok()
     }
 
-    /// Takes an entry out of the order.
+    /// Removes an entry from the order.
     fn unlink(&mut self, place: u32) {
         let (newer, older) = {
             let entry = &self.entries[place as usize];
@@ -187,7 +187,7 @@ impl<V> Table<V> {
         self.set_older(newer, older);
     }
 
-    /// Puts an entry in front.
+    /// Inserts an entry at the front.
     fn link(&mut self, place: u32) {
         let second = self.latest;
         let entry = &mut self.entries[place as usize];
@@ -196,7 +196,7 @@ impl<V> Table<V> {
         self.latest = place;
     }
 
-    /// The entry before `place`, or the end of the order.
+    /// Sets the newer neighbour of an entry; for [`NONE`], the end of the order.
     fn set_newer(&mut self, place: u32, newer: u32) {
         match self.entries.get_mut(place as usize) {
             Some(entry) => entry.newer = newer,
@@ -204,7 +204,7 @@ impl<V> Table<V> {
         }
     }
 
-    /// The entry behind `place`, or the front of the order.
+    /// Sets the older neighbour of an entry; for [`NONE`], the front of the order.
     fn set_older(&mut self, place: u32, older: u32) {
         match self.entries.get_mut(place as usize) {
             Some(entry) => entry.older = older,

@@ -6,9 +6,9 @@
 //!  body       version, random, session ID, ciphers, compression, extensions: SNI (0), ALPN (16)
 //! ```
 //!
-//! A ClientHello names the server (RFC 6066) and the application protocols (RFC 7301). A ServerHello, or
-//! any record of a connection that began before the capture, shows TLS without a name. The hello of SSL 2
-//! that offers later versions (RFC 5246, appendix E.2) is recognised, too.
+//! A ClientHello names the server (RFC 6066) and the application protocols (RFC 7301). A ServerHello, or any record of
+//! a connection that began before the capture, shows TLS without a name. The hello of SSL 2 that offers later versions
+//! (RFC 5246, appendix E.2) is recognised too.
 
 use crate::finding::{Evidence, Finding, Reading};
 use crate::kind::Kind;
@@ -32,8 +32,8 @@ const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
-/// Reads the first bytes of one direction of a connection, or those of any record in its middle. If the connection `begins`
-/// with them, they are a hello or no TLS.
+/// Reads the first bytes of one direction of a connection, or of any record in its middle. If the connection `begins`
+/// with them, they are a hello or not TLS.
 pub(crate) fn read(bytes: &[u8], begins: bool) -> Reading {
     let Some(&first) = bytes.first() else {
         return Reading::No;
@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8], begins: bool) -> Reading {
         return version_2(bytes);
     }
     let Some(header) = Record::parse(bytes) else {
-        // A header in two pieces; of all records only a handshake's is worth waiting for.
+        // A header in two pieces; only a handshake record is worth waiting for.
         let start = &bytes[..bytes.len().min(2)];
         let is_piece = bytes.len() < HEADER_LEN && [HANDSHAKE, 3].starts_with(start);
         return match is_piece {
@@ -77,14 +77,14 @@ impl Record {
     }
 }
 
-/// A handshake record: its message may go on in the next records.
+/// A handshake record: its message may continue in the next records.
 fn handshake(bytes: &[u8], first: Record, begins: bool) -> Reading {
     let encrypted = || Finding::new(Kind::Tls, Evidence::Header);
     let Some(&kind) = bytes.get(HEADER_LEN) else {
         return Reading::Partial(None);
     };
     if kind != CLIENT_HELLO && kind != SERVER_HELLO {
-        // Another message of a handshake whose beginning was missed, or an encrypted one.
+        // Another message of a handshake whose beginning was missed, or an encrypted message.
         return match begins {
             true => Reading::No,
             false => middle(bytes, first),
@@ -118,8 +118,8 @@ fn handshake(bytes: &[u8], first: Record, begins: bool) -> Reading {
     }
 }
 
-/// A record from the middle of a connection. Its header alone is five bytes that could be chance, so the
-/// record ends with the segment, or another one follows it, or its content has the form of its type.
+/// A record from the middle of a connection. Its header alone is five bytes that could be chance, so the record must
+/// end with the segment, or another record must follow, or its content must have the form of its type.
 fn middle(bytes: &[u8], record: Record) -> Reading {
     let found = Reading::Found(Finding::new(Kind::Tls, Evidence::Header));
     let (body, next) = match bytes[HEADER_LEN..].split_at_checked(record.len) {
@@ -139,8 +139,8 @@ fn middle(bytes: &[u8], record: Record) -> Reading {
     }
 }
 
-/// Whether the content of a handshake record may be a message in plain text, or an encrypted one: of those the shortest is
-/// Finished, 16 bytes and as many of a code for its integrity, or more.
+/// Whether the content of a handshake record may be a message in plain text, or an encrypted message. The shortest
+/// encrypted message is Finished: 16 bytes and at least as many bytes of integrity code.
 fn is_message(body: &[u8]) -> bool {
     const ENCRYPTED_MIN: usize = 36;
     // HelloRequest to Finished, CertificateURL, CertificateStatus, KeyUpdate (RFC 8446, appendix B.3).
@@ -220,7 +220,7 @@ impl<'a> Hello<'a> {
             SUPPORTED_VERSIONS => {
                 let mut versions = body.short().unwrap_or(Reader(&[]));
                 while let Some(version) = versions.u16() {
-                    // DTLS counts downwards from 0xfeff; the values of RFC 8701 are no versions.
+                    // DTLS counts downwards from 0xfeff; the values of RFC 8701 are not versions.
                     if matches!(version, 0x0301..=0x0304 | 0xfefc..=0xfeff) {
                         self.version = match version >> 8 {
                             3 => self.version.max(version),
@@ -233,7 +233,7 @@ impl<'a> Hello<'a> {
         }
     }
 
-    /// The finding that this hello is.
+    /// The finding for this hello.
     pub(crate) fn finding(&self, kind: Kind, prefix: &str) -> Finding {
         let mut detail = prefix.to_owned();
         let mut add = |part: &str| {

@@ -9,7 +9,7 @@ use weir_capture::{Reader, Step};
 use weir_classifier::evaluation::{Comparison, Scores, labels};
 use weir_classifier::{Ended, Kind, Offline, Settings};
 
-/// Captures with a file of labels beside them.
+/// Captures with a file of labels next to them.
 fn labelled() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/ndpi");
     let entries = fs::read_dir(&folder).into_iter().flatten();

@@ -15,19 +15,20 @@ pub struct Cx<'a> {
     pub keys: &'a Keys,
     /// The counters of dropped and marked packets.
     pub fates: &'a mut Fates,
-    /// Whether the packet that [`Discipline::dequeue`] has returned is of a flow that wants more than its share, so that its
-    /// delay is its own doing. A discipline that does not know leaves it: then all packets count as light.
+    /// Whether the packet that [`Discipline::dequeue`] returned belongs to a flow that demands more than its share, and
+    /// so causes its own delay. A discipline that cannot tell leaves this field unchanged: all its packets then count
+    /// as light.
     pub heavy: bool,
 }
 
 /// The result of offering a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is queued.
+    /// The packet is queued.
     Queued,
-    /// It is queued, and now carries a congestion mark.
+    /// The packet is queued, and now carries a congestion mark.
     Marked,
-    /// It was dropped.
+    /// The packet was dropped.
     Refused(Discarded),
 }
 
@@ -36,14 +37,14 @@ pub enum Admission {
 pub enum Ready {
     /// Nothing is queued.
     Empty,
-    /// Yes, now. If `dequeue` nevertheless returns `None`, this answer changes.
+    /// A packet may leave now. If `dequeue` nevertheless returns `None`, `ready` no longer answers `Now`.
     Now,
-    /// Not before this instant.
+    /// No packet may leave before this instant.
     At(Instant),
 }
 
 impl Ready {
-    /// The answer of a discipline that holds this many packets and never holds one back.
+    /// The answer of a work-conserving discipline that holds this many packets.
     #[inline]
     pub(crate) const fn holding(packets: usize) -> Self {
         match packets {
@@ -57,14 +58,14 @@ impl Ready {
 ///
 /// # Calling order
 ///
-/// The port calls with a time that never goes back. At one instant it runs timers that are due
+/// The port passes a time that never decreases. At one instant it runs timers that are due
 /// ([`on_timeout`](Self::on_timeout)), then offers arrivals ([`enqueue`](Self::enqueue)), then
-/// takes packets while the link can start one ([`dequeue`](Self::dequeue)).
+/// takes packets while the link is ready to send ([`dequeue`](Self::dequeue)).
 ///
 /// # Requirements for an implementation
 ///
 /// - Every packet offered is queued, or dropped through `cx.fates`, so that the counters balance.
-/// - Packets of one flow leave in their order of arrival, unless the manual page says otherwise.
+/// - Packets of one flow leave in order of arrival, unless the manual page says otherwise.
 /// - A call takes time independent of the number of flows, up to a constant that the file names.
 /// - Memory is bounded by the parameters, whatever the number of flows.
 pub trait Discipline: Send {
@@ -86,7 +87,7 @@ pub trait Discipline: Send {
     /// Whether `dequeue` would return a packet at `now`.
     fn ready(&self, now: Instant) -> Ready;
 
-    /// Packets and bytes held, including those that a shaper or a delay holds back.
+    /// Packets and bytes held, including packets that a shaper or a delay line holds back.
     fn backlog(&self) -> Tally;
 
     /// Bytes of memory allocated, which depends on the parameters, not on the traffic. The packets' own
@@ -96,19 +97,19 @@ pub trait Discipline: Send {
     /// Frees memory that is not needed now; called from time to time while nothing is queued.
     fn relax(&mut self) {}
 
-    /// Sets the rate that the link behind the port is paced to, framing included, before the first packet and
-    /// at each change; none if it is not paced.
+    /// Sets the rate, framing included, to which the port paces the link; `None` without pacing. The port
+    /// calls this before the first packet and at each change.
     fn set_link_rate(&mut self, _rate: Option<Rate>) {}
 
-    /// Sets the bytes that a frame takes of the link, before the first packet and at each change: for a discipline that
-    /// shares the link by them.
+    /// Sets how many bytes a frame occupies on the link, for a discipline that shares the link by these bytes. The port
+    /// calls this before the first packet and at each change.
     fn set_framing(&mut self, _framing: Framing) {}
 
-    /// Puts new settings in force, which its own [`Kind`] has accepted, and keeps the state: lists, tokens,
-    /// tags. Packets that no longer fit leave in the normal way; they are not dropped here.
+    /// Applies new settings, which the discipline's own [`Kind`] has accepted, and keeps the state: lists,
+    /// tokens, tags. Packets in excess of a lower limit leave normally; this call drops none.
     fn reconfigure(&mut self, settings: &Settings, now: Instant);
 
-    /// Hands over all held packets without dropping or marking any: for a change of kind.
+    /// Hands over all held packets without dropping or marking any, for a change to another kind.
     fn drain(&mut self, out: &mut dyn FnMut(Packet));
 
     /// When `on_timeout` should be called.
@@ -122,11 +123,11 @@ pub trait Discipline: Send {
     /// Gauges and counters under stable names, as the manual page lists them.
     fn inspect(&self, report: &mut dyn FnMut(&'static str, u64));
 
-    /// The flows for which the discipline keeps state by identity, if it keeps any.
+    /// Reports the flows whose keys the discipline stores, if it stores any.
     fn flows(&self, _now: Instant, _report: &mut dyn FnMut(FlowReport)) {}
 
-    /// Waiting packets, at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if it cannot tell whose packets
-    /// they are.
+    /// Reports waiting packets, in at most [`REPORTS_MAX`](crate::waiting::REPORTS_MAX) reports; nothing if the
+    /// discipline cannot attribute them to flows.
     fn waiting(&self, _report: &mut dyn FnMut(Waiting<'_>)) {}
 }
 
@@ -137,60 +138,60 @@ pub struct FlowReport {
     pub key: FlowKey,
     /// The part of a flow key that identifies a flow here.
     pub kind: KeyKind,
-    /// How it is treated.
+    /// How the discipline treats the flow.
     pub standing: FlowStanding,
     /// Packets and bytes since tracking began.
     pub seen: Tally,
-    /// Its packets dropped since tracking began, if the discipline counts them by flow.
+    /// Packets dropped since tracking began, if the discipline counts them by flow.
     pub dropped: Option<u64>,
-    /// Its recent rate.
+    /// The recent rate of the flow.
     pub rate: Rate,
-    /// Threshold of a hog, if flows are classified.
+    /// Threshold of a hog, if the discipline classifies flows.
     pub threshold: Option<Threshold>,
     /// When tracking began.
     pub since: Instant,
-    /// When its latest packet came.
+    /// When the latest packet arrived.
     pub latest: Instant,
-    /// How long it waited to be accepted, or has waited so far, if flows must be accepted.
+    /// Time that the flow waited, or has waited so far, for acceptance; `None` without admission control.
     pub waited: Option<Span>,
 }
 
-/// The threshold from which a flow is a hog.
+/// The threshold from which a flow is a hog, that is, a high-bandwidth flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     /// This number of packets since tracking began.
     Packets(u64),
     /// This rate.
     Rate(Rate),
-    /// This share of the rate of all flows together.
+    /// This share of the total rate of all flows.
     Share(f64),
 }
 
-/// How a discipline treats a flow that it knows.
+/// How a discipline treats a flow that it tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowStanding {
-    /// Watched: known, but not yet above the threshold.
+    /// Tracked, but not above the threshold.
     Watched,
     /// Above the threshold: in the queue for high-bandwidth flows.
     Hog,
-    /// A hog that stays known until it falls silent.
+    /// A hog that cannot be evicted until it has been below the threshold for a time.
     Pinned,
     /// Accepted by an admission control.
     Accepted(FlowClass),
     /// Not accepted yet.
     Waiting,
-    /// Removed; it will come back before others.
+    /// Removed from the list; the flow returns before other flows.
     SetAside,
-    /// Removed, and blocked for a time.
+    /// Removed from the list, and blocked for a time.
     Blocked,
 }
 
 /// Class of an accepted flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowClass {
-    /// It never has much waiting: voice, for example.
+    /// A flow that never has much queued: voice, for example.
     Streaming,
-    /// It uses the bandwidth that it can get.
+    /// A flow that uses all bandwidth that it can get.
     Elastic,
 }
 
@@ -206,12 +207,12 @@ impl FlowStanding {
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
-    /// Whether it keeps state of flows by identity, which [`Discipline::flows`] reports.
+    /// Whether the discipline stores flow keys, which [`Discipline::flows`] reports.
     pub knows_flows: bool,
-    /// Maximum packets that it holds with these settings, or an error if they contradict each other.
+    /// Maximum packets that the discipline holds with these settings, or an error if they contradict each other.
     pub limit: fn(&Settings) -> Result<usize, SettingError>,
-    /// Builds it, empty, with settings that `limit` accepts. Each user of randomness owns a stream below
-    /// these streams.
+    /// Builds an empty discipline from settings that `limit` accepts. Each user of randomness owns a
+    /// stream below these streams.
     pub build: fn(&Settings, Instant, &Streams) -> Box<dyn Discipline>,
 }
 
@@ -228,14 +229,14 @@ pub(crate) fn accepted<P>(params: Result<P, SettingError>) -> P {
 pub struct Manual {
     /// The name in a configuration.
     pub name: &'static str,
-    /// ID of its class, unique among all classes.
+    /// ID of the discipline's class, unique among all classes.
     pub id: u32,
     /// Purpose, in one line.
     pub purpose: &'static str,
     /// Paper, RFC or kernel file, with section or equation.
     pub source: &'static str,
-    /// How it works and what it is good for; a small picture; deviations from the source and why; the
-    /// possible attacks, and their effects.
+    /// How the discipline works, and its use; a small picture; deviations from the source and why;
+    /// the possible attacks, and their effects.
     pub text: &'static str,
     /// The parameters.
     pub parameters: &'static [Parameter],

@@ -4,7 +4,7 @@
 //!  arrivals --> [ | | | | | ] --> link        full: the arriving packet is dropped
 //! ```
 //!
-//! Source: RFC 7567, section 2 (which warns of it); Linux `pfifo`.
+//! Source: RFC 7567, section 2 (which warns against it); Linux `pfifo`.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ behind a full queue. Use it as the baseline, not under attack.",
     gauges: &[Gauge::counter(101, "full", Unit::Packets, "packets dropped because the queue was full")],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -68,7 +68,7 @@ impl Params {
     }
 }
 
-/// Packets that a queue has memory for from the start.
+/// Packets for which a new queue has memory.
 const FEW: usize = 8;
 
 /// Counters of the queue.
@@ -87,8 +87,8 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue. It allocates memory whenever more packets wait than ever before, up to `limit`,
-    /// because most queues of a large network never hold more than a few packets.
+    /// An empty queue with memory for a few packets, because most queues of a large network never hold
+    /// more. When more packets wait, it allocates memory for `limit` packets at once.
     pub fn new(params: Params) -> Self {
         Self {
             queue: VecDeque::with_capacity(params.limit.min(FEW)),
@@ -104,7 +104,7 @@ impl Fifo {
         self.queue.is_empty()
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     pub(crate) fn change(&mut self, params: Params) {
         self.params = params;
     }
@@ -129,7 +129,7 @@ impl Discipline for Fifo {
         let packet = self.queue.pop_front()?;
         self.backlog.uncount(packet.bytes());
         if self.queue.is_empty() {
-            self.queue.clear(); // back to the start of its memory, which is warm
+            self.queue.clear(); // restart at the beginning of its memory, which is warm in the cache
         }
         Some(packet)
     }

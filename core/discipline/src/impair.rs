@@ -4,7 +4,7 @@
 //!  arrivals --> lost? --> [ buffer ] -- rate --> [ delay +- jitter ] --> link
 //! ```
 //!
-//! Source: the idea of Linux `sch_netem`; the lab uses it where the kernel has none.
+//! Source: the idea of Linux `sch_netem`. The lab uses this discipline where the kernel lacks netem.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -69,7 +69,7 @@ a network.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -87,7 +87,7 @@ pub const KIND: contract::Kind = contract::Kind {
 pub struct Params {
     /// Time that each packet is held.
     pub delay: Span,
-    /// How far a packet's delay may be off.
+    /// Maximum deviation of a packet's delay from `delay`.
     pub jitter: Span,
     /// Probability that a packet is lost.
     pub loss: f64,
@@ -148,27 +148,27 @@ struct Stats {
 #[derive(Debug)]
 pub struct Impair {
     params: Params,
-    /// Packets that wait for the rate, the first of which is being sent; and the bytes of the others.
+    /// Packets that wait to be sent at the rate, of which the first is being sent; and the bytes of the others.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     sending: Sending,
     held: BinaryHeap<Reverse<Held>>,
     backlog: Tally,
-    /// When the last of the packets whose delay has begun leaves.
+    /// The latest departure of the packets whose delay has begun.
     last: Instant,
     serial: u64,
     stream: Stream,
     stats: Stats,
 }
 
-/// A packet that waits for the rate, with the draw for its jitter.
+/// A packet that waits to be sent at the rate, with the draw for its jitter.
 #[derive(Debug)]
 struct Waiting {
     packet: Packet,
     jitter: u64,
 }
 
-/// Work in bits times nanoseconds a second: the product of a rate and a time, exactly.
+/// Work in bit ns/s: the product of a rate in bit/s and a time in ns, which is exact.
 type Work = u128;
 /// The work of a byte.
 const BYTE: Work = 8 * 1_000_000_000;
@@ -178,10 +178,10 @@ const WIRE_OVERHEAD_BYTES: u64 = 24;
 /// The transmission of the first packet that waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sending {
-    /// The work that was left at a time.
+    /// The work that was left at the time `at`.
     left: Work,
     at: Instant,
-    /// The work that could have been done beyond the last packet, since times are whole nanoseconds.
+    /// The work that the link could have done beyond the last packet, because times are whole nanoseconds.
     spare: Work,
 }
 
@@ -189,13 +189,13 @@ impl Sending {
     /// Begins a packet of `bytes` bytes at `now`.
     fn begin(&mut self, bytes: u64, now: Instant) {
         let work = Work::from(bytes + WIRE_OVERHEAD_BYTES) * BYTE;
-        // The link stood idle if the last packet ended before.
+        // The link was idle if the last packet ended earlier.
         let spare = if self.at == now { self.spare } else { 0 };
         self.left = work.saturating_sub(spare);
         (self.at, self.spare) = (now, 0);
     }
 
-    /// When its last bit is sent, if nothing changes.
+    /// When the packet's last bit is sent, if nothing changes.
     fn end(&self, params: &Params) -> Instant {
         let rate = Work::from(params.rate.as_bps());
         match (params.outage, rate) {
@@ -208,7 +208,7 @@ impl Sending {
         }
     }
 
-    /// Records what is done by `now`, which is not after its end.
+    /// Records the work done by `now`, which must not be after the packet's end.
     fn advance(&mut self, now: Instant, params: &Params) {
         if !params.outage {
             let done = Work::from(params.rate.as_bps()) * Work::from(now.since(self.at).as_nanos());
@@ -275,7 +275,7 @@ impl Impair {
         self.params.rate > Rate::default() || self.params.outage || !self.waiting.is_empty()
     }
 
-    /// Adds a packet to those that wait, and begins with it if there is no other.
+    /// Queues a packet for the rate, and starts to send it if no other packet waits.
     fn wait(&mut self, packet: Packet, jitter: u64, now: Instant) {
         match self.waiting.is_empty() {
             true => self.sending.begin(packet.bytes(), now),
@@ -319,7 +319,7 @@ impl Impair {
         }));
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         self.send(now);
         if !self.waiting.is_empty() {
@@ -372,7 +372,7 @@ impl Discipline for Impair {
     fn ready(&self, now: Instant) -> Ready {
         match self.held.peek() {
             None if self.waiting.is_empty() => Ready::Empty,
-            // The timer comes first: then it is known when the delay ends.
+            // The timer fires first; only then is the end of the delay known.
             None => Ready::At(
                 self.sending
                     .end(&self.params)
@@ -509,7 +509,8 @@ mod tests {
         assert!((880..=1120).contains(&lost), "{lost}");
     }
 
-    /// Takes what leaves up to a time: the number of each packet and when it leaves, in microseconds.
+    /// Takes the packets that leave up to `until`; returns the number of each and its departure. Times are in
+    /// microseconds.
     fn leaving(rig: &mut Rig, link: &mut Impair, until: u64) -> Vec<(u64, u64)> {
         let mut left = Vec::new();
         loop {
@@ -548,10 +549,10 @@ mod tests {
         for _ in 0..4 {
             rig.offer(&mut link, 0, 1476);
         }
-        // One is being sent, two wait, one is lost.
+        // One packet is being sent, two wait, one is lost.
         assert_eq!((link.stats.overflowed, link.backlog.packets), (1, 3));
         assert_eq!(leaving(&mut rig, &mut link, 1500), []);
-        // Half of the second one is sent; the rest takes 2 ms at 3 Mbit/s, but for 5 ms nothing is sent.
+        // Half of the second packet is sent; the rest takes 2 ms at 3 Mbit/s, but for 5 ms nothing is sent.
         link.change(
             Params {
                 outage: true,
@@ -566,7 +567,8 @@ mod tests {
         };
         link.change(three.clone(), rig.now);
         assert_eq!(leaving(&mut rig, &mut link, 18_000), [(0, 11_000)]);
-        // A changed delay is for later packets: that of the second one has begun at 8.5 ms, that of the third at 12.5 ms.
+        // A changed delay applies to later packets: the second packet's delay began at 8.5 ms, the third one's at 12.5
+        // ms.
         link.change(
             Params {
                 delay: Span::ZERO,

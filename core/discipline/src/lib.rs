@@ -5,7 +5,7 @@
 //! functions, tests. A discipline is a pure state machine: [`Cx`] passes in the time, the flow keys and
 //! the counters. It does not know what a port, a device or a clock is.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`fifo`], [`impair`] | the plain queue, and an emulated link |
 //! | [`aqm`] | active queue management: one queue that drops before it is full |
@@ -13,11 +13,11 @@
 //! | [`flow`] | a small cache that finds high-bandwidth flows, which get a separate queue |
 //! | [`admission`] | flow-aware networking: admission control, and the schedulers behind it |
 //! | [`channel`] | control and redirect messages between a control and a forwarding element |
-//! | `parts` | building blocks of several rooms: queues in fixed memory, flow tables, rates |
+//! | `parts` | building blocks that several modules share: queues in fixed memory, flow tables, rates |
 //!
-//! Around them: [`contract`] (the interface of a discipline), [`waiting`] (the packets that wait in one), [`spec`] (a checked
-//! configuration), [`metered`] (the accounting). A room uses `parts` and the rooms above it in this table; only
-//! [`KINDS`] knows all disciplines.
+//! Outside the table: [`contract`] (the interface of a discipline), [`waiting`] (reports of waiting packets), [`spec`]
+//! (a checked configuration), [`metered`] (the accounting). A module uses `parts` and the modules above it in this
+//! table; only [`KINDS`] lists all disciplines.
 
 pub mod contract;
 pub mod fifo;
@@ -80,7 +80,7 @@ pub mod channel {
     pub mod token_bucket;
 }
 
-/// Building blocks of several rooms.
+/// Building blocks that several modules share.
 pub mod parts {
     pub(crate) mod bins;
     pub(crate) mod chain;

@@ -15,7 +15,7 @@ use crate::waiting::Waiting;
 pub struct Metered {
     inner: Inner,
     ledger: Ledger,
-    /// The rate that the link behind is paced to; none if it is not paced.
+    /// The rate to which the port paces the link; `None` without pacing.
     link_rate: Option<Rate>,
     framing: Framing,
     /// Rarely used, and therefore kept out of the memory that every packet touches.
@@ -83,13 +83,13 @@ impl Metered {
         }
     }
 
-    /// Sets the rate that the link behind is paced to; none if it is not paced.
+    /// Sets the rate to which the port paces the link; `None` without pacing.
     pub fn set_link_rate(&mut self, rate: Option<Rate>) {
         self.link_rate = rate;
         each!(&mut self.inner, d => d.set_link_rate(rate));
     }
 
-    /// Sets the bytes that a frame takes of the link.
+    /// Sets how many bytes a frame occupies on the link.
     pub fn set_framing(&mut self, framing: Framing) {
         self.framing = framing;
         each!(&mut self.inner, d => d.set_framing(framing));
@@ -164,7 +164,7 @@ impl Metered {
         self.ledger
     }
 
-    /// The parameters in force.
+    /// The current parameters.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -189,17 +189,17 @@ impl Metered {
         each!(&self.inner, d => d.inspect(report));
     }
 
-    /// Flows that the discipline knows by identity.
+    /// Reports the flows whose keys the discipline stores.
     pub fn flows(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
         each!(&self.inner, d => d.flows(now, report));
     }
 
-    /// Waiting packets, and what decides their turn.
+    /// Reports waiting packets, and the rule that decides their turn.
     pub fn waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
         each!(&self.inner, d => d.waiting(report));
     }
 
-    /// Puts new parameters of the same kind in force: all state stays.
+    /// Applies new parameters of the same kind, and keeps all state.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
         if spec.kind() != self.spec.kind() {
             return Err(SpecMismatch {
@@ -213,8 +213,8 @@ impl Metered {
         Ok(())
     }
 
-    /// Puts `spec` in force. The same kind keeps its state; another kind takes over the packets in their
-    /// order, and drops those that do not fit by its own rules.
+    /// Applies `spec`. A discipline of the same kind keeps its state. A discipline of another kind takes
+    /// over the packets in order, and drops by its own rules the packets that do not fit.
     pub fn reconfigure(&mut self, cx: &mut Cx<'_>, spec: Spec, streams: &Streams) {
         if spec.kind() == self.spec.kind() {
             each!(&mut self.inner, d => d.reconfigure(spec.settings(), cx.now));
@@ -232,7 +232,7 @@ impl Metered {
         self.balance();
     }
 
-    /// Drops all packets that are held, because the port is removed.
+    /// Drops all held packets, because the port is removed.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         let dropped = &mut self.ledger.dropped;
         each!(&mut self.inner, d => d.drain(&mut |packet| {

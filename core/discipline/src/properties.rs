@@ -116,7 +116,7 @@ fn order(spec: &Spec) -> FlowOrder {
     }
 }
 
-/// Whether a discipline tells whose packets wait.
+/// Whether a discipline reports its waiting packets.
 fn tells_who_waits(spec: &Spec) -> bool {
     !["dppbrb", "impair"].contains(&spec.kind())
 }
@@ -196,7 +196,7 @@ impl Run {
         }
     }
 
-    /// Takes packets as a port does, which asks only if the discipline reports that it has a packet.
+    /// Takes packets as a port does: only if the discipline reports `Ready::Now`.
     fn take(&mut self) {
         if self.metered.ready(self.rig.now) != Ready::Now {
             return;
@@ -230,7 +230,7 @@ impl Run {
         let spec = self.metered.spec();
         self.held_at_change = self.held_at_change.min(backlog.packets);
         let most = match spec {
-            // The limit applies to each of two queues, and one may have been beyond it at the change.
+            // The limit applies to each of two queues, and one queue may have exceeded it before the change.
             _ if order(spec) == FlowOrder::TwoQueues => {
                 2 * (spec.limit() as u64 / 2).max(self.held_at_change)
             }
@@ -252,11 +252,11 @@ impl Run {
         }
     }
 
-    /// Checks that every packet held leaves as time goes on.
+    /// Checks that every held packet leaves as time goes on.
     fn finish(&mut self) {
         let spec = self.metered.spec();
         if spec.kind() == "impair" {
-            // An outage has no end of its own, and a rate may be as low as a bit a second.
+            // An outage does not end by itself, and a rate may be as low as 1 bit/s.
             let (rate, outage) = (Scalar::Text("0 bit".to_owned()), Scalar::Flag(false));
             let ended = spec.with([("rate", &rate), ("outage", &outage)]).unwrap();
             self.metered.set(ended, self.rig.now).unwrap();
@@ -296,7 +296,7 @@ proptest! {
         run.finish();
     }
 
-    /// The same with changes from any discipline to any other.
+    /// Like `promises_hold`, with changes from any discipline to any other.
     #[test]
     fn promises_survive_a_change_of_kind((specs, calls) in (prop::collection::vec(any_manual().prop_flat_map(specs), 1..5), calls())) {
         let kept = specs.iter().all(|spec| order(spec) == FlowOrder::Kept);
@@ -365,7 +365,8 @@ fn candidates(kind: Kind) -> Vec<Scalar> {
         .collect()
 }
 
-/// The discipline with one parameter set; if that is refused, with a second one set to an end of its range.
+/// The discipline with one parameter set; if that is refused, also with a second parameter set to one of its
+/// candidates.
 fn with(manual: &'static Manual, name: &str, scalar: &Scalar) -> Option<Spec> {
     let alone = Spec::check(manual.name, [(name, scalar)]);
     let ends = manual.parameters.iter().filter(|other| other.name != name);
@@ -471,7 +472,7 @@ fn contradictions_name_the_setting_to_change() {
     }
 }
 
-/// A flood at twice the rate of the link, and a flow that sends little beside it.
+/// A flood at twice the rate of the link, and a flow that sends far less than its share.
 #[test]
 fn a_flood_is_heavy_and_a_flow_within_its_share_is_light() {
     for kind in ["cake", "fq_codel", "lru_fq", "triple_fair"] {

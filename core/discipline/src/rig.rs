@@ -87,7 +87,7 @@ impl Rig {
         discipline.enqueue(&mut cx, packet)
     }
 
-    /// Takes a packet as a port does, which asks only if the discipline reports that it has one.
+    /// Takes a packet as a port does: only if the discipline reports `Ready::Now`.
     pub(crate) fn take(&mut self, discipline: &mut dyn Discipline) -> Option<Packet> {
         if discipline.ready(self.now) != Ready::Now {
             return None;

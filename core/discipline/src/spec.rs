@@ -29,13 +29,13 @@ pub enum SpecError {
         /// The most similar name.
         nearest: Option<&'static str>,
     },
-    /// One of its settings is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
 
-/// Names of queue disciplines that Linux has and weir does not, or that weir had in the past, each with the
-/// discipline that does the same job here.
+/// Linux queue disciplines that weir lacks, and former names of weir's own disciplines, each with the
+/// nearest discipline here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bfifo", "`fifo` is nearest to it"),
     ("fq", "`fq_codel` is nearest to it"),
@@ -79,14 +79,14 @@ impl Spec {
         let known = known.ok_or_else(|| SpecError::UnknownKind {
             kind: kind.to_owned(),
             nearest: match ELSEWHERE.iter().any(|(name, _)| *name == kind) {
-                true => None, // a name that is right elsewhere is no slip
+                true => None, // a known name is not a typo
                 false => nearest(kind, KINDS.iter().map(|known| known.manual.name)),
             },
         })?;
         Self::of(known, Settings::check(known.manual.parameters, given)?)
     }
 
-    /// The same discipline with other values of some parameters.
+    /// A copy with other values of some parameters.
     pub fn with<'a>(
         &self,
         given: impl IntoIterator<Item = (&'a str, &'a Scalar)>,
@@ -99,7 +99,7 @@ impl Spec {
         Self::of(self.kind, settings)
     }
 
-    /// Whether it has a queue of its own for the packets for which a forwarding rule names this one.
+    /// Whether the discipline has a separate queue for packets that a forwarding rule assigns to `queue`.
     pub fn has_queue(&self, queue: Queue) -> bool {
         let params = match self.kind.manual.name == class_weights::MANUAL.name {
             true => class_weights::Params::new(&self.settings).ok(),
@@ -126,7 +126,7 @@ impl Spec {
         self.kind.manual.name
     }
 
-    /// Whether the discipline keeps state of flows by identity.
+    /// Whether the discipline stores flow keys.
     pub fn knows_flows(&self) -> bool {
         self.kind.knows_flows
     }
@@ -136,7 +136,7 @@ impl Spec {
         &self.settings
     }
 
-    /// Maximum packets that the discipline holds: the sum over all ports must fit in the pool.
+    /// Maximum packets that the discipline holds; the sum over all ports must fit in the pool.
     pub fn limit(&self) -> usize {
         self.limit
     }

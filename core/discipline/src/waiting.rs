@@ -1,7 +1,8 @@
-//! Waiting packets of a discipline: whose they are, and what decides their turn. For an operator who asks who holds the link.
+//! Reports of waiting packets: their flows, and the rule that decides their turn. They show an operator which flows
+//! occupy the link.
 //!
-//! A discipline reports its queues with the packet at the head of each, whose flow key is in the pool. So it keeps
-//! nothing for this, and an answer costs a step for each queue, not for each packet.
+//! A discipline reports each queue by the packet at its head, whose flow key is in the pool. So it needs no extra
+//! state, and a report costs one step per queue, not per packet.
 
 use std::collections::VecDeque;
 
@@ -14,30 +15,32 @@ pub const REPORTS_MAX: usize = 1024;
 /// Packets that wait together.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
-    /// The first of them to leave.
+    /// The packet that leaves first.
     pub first: &'a Packet,
-    /// All of them. Of a long queue that is looked at here and there, `first` stands for its neighbours.
+    /// Packets and bytes in total. In a long queue, which is sampled, `first` represents the packets behind it, which
+    /// count as equally long.
     pub held: Tally,
-    /// The part of the flow key of `first` that all of them have; none if they have nothing in common.
+    /// The part of the flow key of `first` that all packets share; `None` if they share no part.
     pub common: Option<KeyKind>,
-    /// The rule by which they leave.
+    /// The rule by which the packets leave.
     pub service: Service,
 }
 
 /// The rule by which packets leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
-    /// Packets of one queue for many flows leave in the order of their arrival. The words name the queue.
+    /// Packets of one queue for many flows leave in order of arrival. The text names the queue.
     Arrival(&'static str),
-    /// The queues take turns, each at a price for a byte.
+    /// The queues take turns, each at a price per byte.
     Priced(Price),
 }
 
 impl Service {
-    /// By turns, at the same price for all.
+    /// All queues take turns at the same price.
     pub(crate) const EVEN: Self = Self::Priced(Price::EVEN);
 
-    /// By turns, where only the busier of a flow's two hosts counts, by their flows: source and destination.
+    /// Queues take turns at a price that only the busier of a flow's two hosts sets, given the flows of source and
+    /// destination.
     pub(crate) fn of_busier([source, destination]: [u32; 2]) -> Self {
         Self::Priced(match source >= destination {
             true => Price {
@@ -55,24 +58,24 @@ impl Service {
 /// The cost of a byte of a queue, as a multiple of the least price: [`Self::factor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Flows of its source that take turns; 1 if the discipline does not count them.
+    /// Flows of the source that take turns; 1 if the discipline does not count them.
     pub source_flows: u32,
-    /// The sources that share its destination, a source with several receivers as a part; 1 if the discipline does not
-    /// count them.
+    /// Sources that share the destination; a source that sends to several destinations counts as a fraction. 1 if the
+    /// discipline does not count them.
     pub destination_load: f32,
-    /// Flows in this queue, for which its turns count.
+    /// Flows in this queue, which share its turns.
     pub flows: u32,
 }
 
 impl Price {
-    /// The same as everybody's.
+    /// The price of every queue where all queues pay the same.
     pub const EVEN: Self = Self {
         source_flows: 1,
         destination_load: 1.0,
         flows: 1,
     };
 
-    /// How many times as long it takes to send a byte as at the least price.
+    /// Time to send a byte, as a multiple of the time at the least price.
     pub fn factor(&self) -> f32 {
         self.source_flows as f32 * self.destination_load / self.flows.max(1) as f32
     }
@@ -83,7 +86,7 @@ pub(crate) fn of_one_queue(queue: &VecDeque<Packet>, report: &mut dyn FnMut(Wait
     of_queue(queue, "the queue of all packets", REPORTS_MAX, report);
 }
 
-/// Reports the packets of a queue for many flows, at most `max` of them, each for its neighbours.
+/// Reports a queue of many flows by at most `max` of its packets, each of which represents the packets behind it.
 pub(crate) fn of_queue(
     queue: &VecDeque<Packet>,
     words: &'static str,
@@ -93,7 +96,7 @@ pub(crate) fn of_queue(
     of_places(queue.len(), |at| &queue[at], words, max, report);
 }
 
-/// The same for packets at this many places.
+/// Like `of_queue`, for `len` packets that `packet` returns by position.
 pub(crate) fn of_places<'a>(
     len: usize,
     packet: impl Fn(usize) -> &'a Packet,

@@ -1,6 +1,6 @@
-//! The memory of a discipline is what `state_bytes` reports. It is allocated when the discipline is built or
-//! changed, and never per packet, whatever the number of flows. Only `fifo`, and `token_bucket` which
-//! contains one, allocate memory later: when they hold more packets than ever before.
+//! `state_bytes` reports the memory of a discipline. A discipline allocates it when it is built or changed,
+//! and never per packet, whatever the number of flows. Only `fifo`, and `token_bucket`, which contains a
+//! `fifo`, allocate memory later: when they hold more packets than their memory has room for.
 
 use allocation_counter::{AllocationInfo, measure};
 use weir_base::setting::Scalar;
@@ -15,7 +15,7 @@ fn run(discipline: &mut dyn Discipline, keys: &mut Keys, fates: &mut Fates, pack
     for id in 0..packets {
         now += Span::from_nanos(id * 7919 % 20_000);
         let slot = Slot((id % 64) as u32);
-        // Half of the packets have a flow of their own.
+        // Half of the packets each belong to a new flow.
         let flow = if id % 2 == 0 { id } else { id % 31 };
         let [.., a, b, c] = flow.to_be_bytes();
         let key = FlowKey::ip([10, a, b, c].into(), [192, 0, 2, 1].into(), 17, 1, 2);

@@ -1,6 +1,6 @@
 //! The fates of packets: drops and marks, and the counters for them.
 //!
-//! Only [`Fates::discard`] creates a [`Discarded`]: a stage that must return one cannot forget to count.
+//! Only [`Fates::discard`] creates a [`Discarded`]: a stage that must return a [`Discarded`] cannot forget to count.
 
 use weir_base::{Instant, Tally};
 
@@ -15,24 +15,24 @@ pub enum MarkReason {
     Congestion,
 }
 
-/// The fate of a packet at the place where a capture saw it.
+/// The fate of a packet at the point of capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It went on.
+    /// The packet passed.
     #[default]
     Passed,
-    /// It went on, and the router itself marked it "congestion experienced".
+    /// The packet passed, and the router itself marked it "congestion experienced".
     Marked,
-    /// It was dropped there.
+    /// The packet was dropped there.
     Dropped(Reason),
 }
 
 /// The direction of a packet through a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// It came from the link.
+    /// From the link.
     Inbound,
-    /// It left by the link, or should have.
+    /// To the link, even if the packet was dropped before it was sent.
     Outbound,
 }
 
@@ -40,9 +40,9 @@ pub enum Direction {
 #[derive(Debug, PartialEq, Eq)]
 #[allow(clippy::manual_non_exhaustive)] // the private field forbids making one within this crate too
 pub struct Discarded {
-    /// The reason.
+    /// The reason for the drop.
     pub reason: Reason,
-    /// Length of the frame.
+    /// Length of the frame, in bytes.
     pub bytes: u64,
     _private: (),
 }
@@ -59,13 +59,13 @@ pub struct Fates {
 /// A dropped packet, while its bytes are still in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// Where its bytes and its flow key are.
+    /// The slot of its bytes and its flow key.
     pub slot: Slot,
-    /// Why it was dropped.
+    /// The reason for the drop.
     pub reason: Reason,
-    /// Length of the frame.
+    /// Length of the frame, in bytes.
     pub len: u32,
-    /// When it came to its queue, or to the router if it never got to a queue.
+    /// Time at which it arrived at its queue, or at the router if it never reached a queue.
     pub since: Instant,
 }
 
@@ -135,7 +135,7 @@ impl Fates {
         &self.freed
     }
 
-    /// The packets that were dropped since the last call; their slots are for their pool.
+    /// The packets that were dropped since the last call; the caller returns their slots to the pool.
     pub fn freed(&mut self) -> std::vec::Drain<'_, Freed> {
         self.freed.drain(..)
     }

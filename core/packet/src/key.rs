@@ -32,9 +32,9 @@ pub struct FlowKey {
     pub source: [u8; 16],
     /// Destination address, left-aligned, zero-padded.
     pub destination: [u8; 16],
-    /// Source port, host order; zero where there is none.
+    /// Source port, host order; zero if the packet has none.
     pub source_port: u16,
-    /// Destination port, host order; zero where there is none.
+    /// Destination port, host order; zero if the packet has none.
     pub destination_port: u16,
     /// IP protocol number (the last header's, for IPv6).
     pub protocol: u8,
@@ -98,8 +98,7 @@ impl KeyKind {
 }
 
 impl FlowKey {
-    /// The key of an IP packet. Both addresses must be of one family; if they are not, the source's
-    /// family is taken.
+    /// The key of an IP packet. Both addresses must be of one family; otherwise the family of the source is used.
     #[inline]
     pub fn ip(
         source: IpAddr,
@@ -161,8 +160,8 @@ impl FlowKey {
         }
     }
 
-    /// The /64 of an address of IPv6, unless the address has no meaning beyond its link or is that of a group; the address
-    /// itself of any other family.
+    /// The /64 of an IPv6 address. A link-local or multicast address, and an address of any other family, stays as it
+    /// is.
     fn host(&self, address: [u8; 16]) -> [u8; 16] {
         const LINK_LOCAL_OR_GROUP: u8 = 0xfe; // fe80::/10, ff00::/8
         if self.family != Family::V6 || address[0] >= LINK_LOCAL_OR_GROUP {
@@ -191,8 +190,7 @@ impl FlowKey {
         self.address(self.destination)
     }
 
-    /// One of the two addresses as text: IP, or MAC if the packet is not IP; none if a projection has
-    /// removed it.
+    /// One of the two addresses as text: IP, or MAC if the packet is not IP; `None` if a projection has removed it.
     pub fn address_shown(&self, bytes: [u8; 16]) -> Option<String> {
         match self.address(bytes) {
             None if bytes == [0; 16] => None,
@@ -214,8 +212,8 @@ impl FlowKey {
     }
 }
 
-/// An address left-aligned in sixteen bytes. It is put together in registers: bytes that are stored one by one and
-/// loaded as words would be waited for.
+/// An address left-aligned in sixteen bytes, assembled in registers: a word load of bytes that were stored one by one
+/// would stall.
 #[inline]
 fn octets(address: IpAddr) -> [u8; 16] {
     let bits = match address {
@@ -255,14 +253,14 @@ impl fmt::Display for FlowKey {
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Hashed>,
-    /// The place of each slot's key, if many packets share keys; otherwise each key is at its slot.
+    /// Index of each slot's key in `entries`, if packets share keys; otherwise each key is at its slot.
     shared: Vec<Shared>,
     secret: (u64, u64),
-    /// The secret of [`Self::hash_host`]: whatever became known of it would say nothing of the other one.
+    /// The secret of [`Self::hash_host`]. It is separate, so that knowledge of it reveals nothing about `secret`.
     address_secret: [u64; 3],
 }
 
-/// A key that many packets share.
+/// The index of a key that packets share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shared(u32);
 
@@ -322,7 +320,7 @@ impl Keys {
         shared.copied().unwrap_or(Shared(slot.0))
     }
 
-    /// A key that packets share.
+    /// The key that `shared` refers to.
     pub fn of(&self, shared: Shared) -> &FlowKey {
         &self.entries[shared.0 as usize].key
     }
@@ -343,19 +341,19 @@ impl Keys {
         self.key_at(packet.slot)
     }
 
-    /// The key of the packet that is at a slot, or just left it.
+    /// The key of the packet in a slot, or of the packet that just left it.
     pub fn key_at(&self, slot: Slot) -> &FlowKey {
         &self.entry(slot).key
     }
 
-    /// The keyed hash of that key.
+    /// The keyed hash of [`Self::key_at`].
     #[inline]
     pub fn hash_at(&self, slot: Slot) -> u64 {
         self.entry(slot).flow_hash
     }
 
     /// The keyed hash of the part of a packet's key that `kind` keeps.
-    #[inline] // as a rule it is one load, and a call would cost more
+    #[inline] // usually one load; a call would cost more
     pub fn hash(&self, packet: &Packet, kind: KeyKind) -> u64 {
         let entry = self.entry(packet.slot);
         match kind {
@@ -364,13 +362,13 @@ impl Keys {
         }
     }
 
-    /// A keyed hash of the host whose address `kind` keeps of a packet's key, or of its network, in a tenth of the time of
-    /// [`hash`]. In IPv6 a host is a /64: whoever has one has all of its addresses. Zero if `kind` keeps more than one
-    /// address.
+    /// A keyed hash of the host, or of the network, whose address `kind` keeps of a packet's key, in a tenth of the
+    /// time of [`hash`]. In IPv6 a host is a /64, because the owner of a /64 can use all of its addresses. Zero if
+    /// `kind` keeps more than one address.
     ///
-    /// Two multiplications by secrets, each folded, as in wyhash. That is no pseudo-random function as SipHash is:
-    /// it is for tables whose places nobody sees, where an attacker must not be able to choose addresses that
-    /// meet, and cannot without the secrets.
+    /// Two multiplications by secrets, each folded, as in wyhash. Unlike SipHash this is not a pseudo-random function.
+    /// It is for tables whose slots nobody sees, where an attacker must not be able to choose addresses that collide,
+    /// and cannot without the secrets.
     ///
     /// [`hash`]: Self::hash
     #[inline]
@@ -397,7 +395,7 @@ impl Keys {
             [bits as u64, (bits >> 64) as u64]
         };
         let ([a, b], [c, d]) = (halves(key.source), halves(key.destination));
-        // The ports in network order, protocol and family; and the length of all.
+        // The ports in network order, protocol and family; and the length of the message (38 bytes).
         let last = u64::from(key.source_port.swap_bytes())
             | u64::from(key.destination_port.swap_bytes()) << 16
             | u64::from(key.protocol) << 32
@@ -527,7 +525,7 @@ mod tests {
         assert_ne!(keys.hash(&a, KeyKind::Flow), other.hash(&a, KeyKind::Flow));
     }
 
-    /// Simulations repeat their results to the bit, so the hash of a key is for ever.
+    /// Simulations repeat their results bit for bit, so the hash of a key must never change.
     #[test]
     fn the_hash_is_that_of_the_bytes_of_a_key() {
         let key = FlowKey {

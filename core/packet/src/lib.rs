@@ -1,6 +1,6 @@
-//! The packet while the router holds it, and every way in which it can end.
+//! The packet while the router holds it, and every reason for dropping it.
 //!
-//! - [`packet`]: the move-only descriptor that queues pass around
+//! - [`packet`]: the move-only descriptor that queues pass on
 //! - [`key`]: flow keys, their projections, and the keyed hash over them
 //! - [`pool`]: the memory for the bytes and the flow key of each held packet
 //! - [`reason`]: every reason for a loss; `remedy` has the advice about each

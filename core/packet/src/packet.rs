@@ -1,15 +1,15 @@
-//! The descriptor that stands for a packet in every queue.
+//! The descriptor that represents a packet in every queue.
 
 use weir_base::Instant;
 
 /// Spare bytes before a frame in its slot.
 pub const HEADROOM: usize = 64;
 
-/// The place of a packet's bytes and flow key in the [`Pool`](crate::Pool).
+/// The index of a packet's bytes and flow key in the [`Pool`](crate::Pool).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot(pub u32);
 
-/// The traffic class of a packet, which the discipline of its port assigns; zero before.
+/// The traffic class of a packet, which the discipline of its port assigns; zero until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Class(pub u8);
 
@@ -56,24 +56,23 @@ impl Ecn {
 
 /// A packet that the router holds: move-only, one cache line at most.
 ///
-/// The bytes (or, in sim, the segment) and the parsed flow key are in the pool at `slot`. A
-/// packet ends in exactly one of two ways: a port sends it, or [`Fates::discard`] takes it
-/// together with the reason.
+/// The bytes (or, in sim, the segment) and the parsed flow key are in the pool at `slot`. A packet ends in exactly one
+/// of two ways: a port sends it, or [`Fates::discard`] takes it together with the reason.
 ///
 /// [`Fates::discard`]: crate::Fates::discard
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Serial number within the habitat, for traces and for breaking ties.
     pub id: u64,
-    /// When it arrived at the router.
+    /// Time of arrival at the router.
     pub arrived: Instant,
-    /// When it arrived at the queue of its egress port; only the port writes this.
+    /// Time of arrival at the queue of its egress port; only the port writes this.
     pub enqueued: Instant,
     /// Length of the layer-2 frame in bytes, without the frame check sequence.
     pub len: u32,
-    /// The place of its bytes and flow key.
+    /// The slot of its bytes and flow key.
     pub slot: Slot,
-    /// Where the frame starts within its slot, in bytes; only the [`Pool`](crate::Pool) writes this.
+    /// Offset of the frame in its slot, in bytes; only the [`Pool`](crate::Pool) writes this.
     pub start: u16,
     /// Traffic class.
     pub class: Class,

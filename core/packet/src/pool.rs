@@ -27,8 +27,8 @@ pub struct Pool {
     next_id: u64,
 }
 
-/// The position of a frame within its slot, for those who know the slot only. Whoever has the packet knows it, too, and
-/// need not load this.
+/// The position of a frame within its slot, for callers that have only the slot. A [`Packet`] has its position, so
+/// callers with a packet need not load this.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     start: u32,
@@ -49,17 +49,17 @@ impl Pool {
         }
     }
 
-    /// Slots that are free now.
+    /// Number of free slots.
     pub fn available(&self) -> usize {
         self.free.len()
     }
 
-    /// Slots in all.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.extents.len()
     }
 
-    /// The longest frame that fits a slot.
+    /// The longest frame that fits a slot, in bytes.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max
     }
@@ -84,8 +84,8 @@ impl Pool {
         Some(packet)
     }
 
-    /// A copy of a packet: its bytes, their place in the slot, its flow key, class, ECN field and time of arrival, under
-    /// a serial number of its own. `None` if no slot is free. The original may lie in any slot of this pool.
+    /// A copy of a packet: its bytes, their position in the slot, its flow key, class, queue, ECN field and time of
+    /// arrival, with a new serial number. `None` if no slot is free. The original may be in any slot of this pool.
     pub fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
         let mut copy = self.create(packet.len as usize, packet.arrived)?;
         let (from, to) = (self.range(packet), self.base(copy.slot));
@@ -105,7 +105,7 @@ impl Pool {
         &self.bytes[self.range(packet)]
     }
 
-    /// The frame in a slot that has not been given back yet.
+    /// The frame in a slot that has not been returned yet.
     #[inline]
     pub fn frame_at(&self, slot: Slot) -> &[u8] {
         let Extent { start, len } = self.extents[slot.0 as usize];
@@ -155,9 +155,9 @@ impl Pool {
             let from = self.range(packet);
             let to = from.start + lacking;
             self.bytes.copy_within(from, to);
-            packet.start += lacking as u16; // fewer than it is moved back by
+            packet.start += lacking as u16; // `start` is now `bytes`
         }
-        self.move_start(packet, -(bytes as i32)) // as many as there are now before the frame, or fewer
+        self.move_start(packet, -(bytes as i32)) // at least `bytes` bytes are before the frame
     }
 
     /// Cuts the frame to its first `len` bytes.
@@ -183,7 +183,7 @@ impl Pool {
         start..start + packet.len as usize
     }
 
-    /// Notes the position of a packet's frame for its slot.
+    /// Records the position of a packet's frame for its slot.
     #[inline]
     fn note(&mut self, packet: &Packet) {
         self.extents[packet.slot.0 as usize] = Extent {
@@ -192,7 +192,7 @@ impl Pool {
         };
     }
 
-    /// Where the memory of a slot begins.
+    /// The offset of a slot in the memory, in bytes.
     #[inline]
     fn base(&self, slot: Slot) -> usize {
         slot.0 as usize * (HEADROOM + self.frame_bytes_max)

@@ -4,115 +4,115 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// Its egress port does not work.
+    /// The egress port is down.
     DeviceDown,
-    /// Its first or second header ends outside the frame.
+    /// The first or second header ends outside the frame.
     TruncatedHeader,
-    /// It is longer than any port can send.
+    /// The frame is longer than any port can send.
     TruncatedFrame,
-    /// The work that its sender left to hardware (checksum, segmentation) does not fit its headers.
+    /// The offload (checksum, segmentation) that the sender left to hardware does not fit the headers.
     BadOffload,
-    /// Its Ethernet type is not one that a router forwards.
+    /// A router does not forward this Ethernet type.
     NotIp,
-    /// It carries an 802.1Q tag, and the port has no such VLAN.
+    /// The frame carries an 802.1Q tag, and the port has no such VLAN.
     UnknownVlan,
-    /// Its IP version contradicts the Ethernet type.
+    /// The IP version contradicts the Ethernet type.
     IpVersion,
-    /// Its IP header length is below the minimum or beyond the end of the packet.
+    /// The IP header length is below the minimum or beyond the end of the packet.
     IpHeaderLength,
-    /// Its IP total length is less than its header or beyond the end of the frame.
+    /// The IP total length is less than the header or beyond the end of the frame.
     IpTotalLength,
-    /// The checksum of its IPv4 header is wrong.
+    /// The checksum of the IPv4 header is wrong.
     IpChecksum,
-    /// Its source address is not valid as a source (RFC 1812, section 5.3.7).
+    /// The source address is not valid as a source (RFC 1812, section 5.3.7).
     MartianSource,
-    /// Its source is one of the router's own addresses, or a broadcast address of its networks.
+    /// The source is one of the router's own addresses, or a broadcast address of its networks.
     OwnSource,
-    /// The route back to its source does not lead to its ingress port (RFC 3704).
+    /// The route back to the source does not lead to the ingress port (RFC 3704).
     ReversePath,
-    /// The kernel's settings forbid to forward it from the interface where it came in.
+    /// The kernel's settings forbid forwarding from the ingress interface.
     ForwardingOff,
-    /// Packets to its destination address must not be forwarded (RFC 1812, section 5.3.7).
+    /// Packets to the destination address must not be forwarded (RFC 1812, section 5.3.7).
     MartianDestination,
-    /// It is multicast or broadcast, which this router does not forward.
+    /// The packet is multicast or broadcast, which this router does not forward.
     Multicast,
-    /// It carries an IPv4 source route or an IPv6 type-0 routing header (RFC 5095).
+    /// The packet carries an IPv4 source route or an IPv6 type-0 routing header (RFC 5095).
     SourceRoute,
-    /// It is addressed to the router itself; the kernel has its own copy.
+    /// The packet is addressed to the router itself; the kernel has its own copy.
     LocalDelivery,
-    /// It was handed to the control element.
+    /// The packet was handed to the control element.
     Redirected,
-    /// Its TTL or hop limit has run out.
+    /// The TTL or hop limit has run out.
     TtlExpired,
-    /// No route leads to its destination.
+    /// No route leads to the destination.
     NoRoute,
-    /// The route to its destination is a blackhole.
+    /// The route to the destination is a blackhole.
     RouteBlackhole,
-    /// The route to its destination is of type unreachable.
+    /// The route to the destination is of type unreachable.
     RouteUnreachable,
-    /// The route to its destination is of type prohibited.
+    /// The route to the destination is of type prohibited.
     RouteProhibit,
-    /// Its route leads out of an interface that is not one of the router's ports.
+    /// The route leads out of an interface that is not a port of the router.
     NotAPort,
-    /// It is longer than the egress port's MTU and may not be fragmented.
+    /// The packet is longer than the egress port's MTU and may not be fragmented.
     TooBig,
-    /// Its FPF header has an Index beyond the end of its LID vector.
+    /// The FPF header has an Index beyond the end of its LID vector.
     FpfIndex,
-    /// Its LID vector ends within the LID that its domain uses.
+    /// The LID vector ends within the LID that its domain uses.
     FpfLidLength,
-    /// No FPF rule is for its input interface and its LID.
+    /// No FPF rule matches the input interface and the LID.
     FpfUnknownLid,
-    /// Its FPF rule drops it, or hands it to a control element or a processor that takes nothing.
+    /// The FPF rule drops the packet, or hands it to a control element or a processor that accepts nothing.
     FpfRule,
-    /// A processor took it, and gave no packet for it.
+    /// A processor consumed the packet and returned no packet for it.
     FpfProcessed,
-    /// It was a segment of an FPF packet, and its bytes are in that packet.
+    /// The packet was a segment of an FPF packet, which now has its bytes.
     FpfSegment,
-    /// Not all segments of it came in time, or those that came contradict each other.
+    /// Not all segments of the packet arrived in time, or they contradict each other.
     FpfIncomplete,
-    /// It is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
+    /// The packet is neither IPv4 nor IPv6, and the rule that removed its FPF header names no other type.
     FpfPayload,
-    /// It has more FPF headers, or copies of copies, within each other than a router follows.
+    /// The packet has more nested FPF headers, or copies of copies, than a router follows.
     FpfNested,
-    /// No encapsulation of the edge matches it.
+    /// No encapsulation of the edge matches the packet.
     FpfNoMatch,
-    /// It was beyond the rate of its FPF path, and as many packets as permitted wait for that path.
+    /// The packet exceeded the rate of its FPF path, and the queue before that path was full.
     FpfQueueFull,
-    /// Its FPF rule would send it back to where it came from, within its domain.
+    /// The FPF rule would send the packet back through its ingress interface, within its domain.
     FpfReturn,
-    /// It has the addresses of an FPF tunnel, and came in by a port at which the tunnel is not entered.
+    /// The packet has the addresses of an FPF tunnel, but arrived at a port that is not an entry of the tunnel.
     FpfTunnelPort,
-    /// It has the addresses of an FPF tunnel, and is not a packet that the tunnel carries.
+    /// The packet has the addresses of an FPF tunnel, but is not a packet that the tunnel carries.
     FpfTunnelPacket,
-    /// A copy of it for a leaf of a multicast tree found no packet slot.
+    /// The packet is the copy for a leaf of a multicast tree, and no packet slot was free.
     NoCopy,
-    /// Its next hop did not answer.
+    /// The next hop did not answer.
     NeighbourFailed,
     /// Too many packets were waiting for neighbours to answer.
     NeighbourQueueFull,
     /// Every packet slot of the router is in use.
     PoolExhausted,
-    /// Superframes of its sender that become many packets wait, and there was no room behind them.
+    /// Superframes of the same sender that become many packets were waiting, and left no room for the packet.
     SegmentsQueueFull,
-    /// It waited in the receive ring for too long, because the router had stopped for a while.
+    /// The packet waited in the receive ring for too long, because the router had stopped for a while.
     Stale,
     /// A control element, or the loss of it, has switched forwarding off.
     Disabled,
-    /// The link was congested, and its flow had not been accepted.
+    /// The link was congested, and the flow had not been accepted.
     NotAdmitted,
     /// The queue was full.
     QueueFull,
-    /// Its queue was long or slow: it was dropped to slow its sender.
+    /// The queue was long or slow: the packet was dropped to slow its sender.
     Congestion,
-    /// Its flow fills a queue that was full, or waited for too long.
+    /// The flow fills a queue that was full, or waited for too long.
     LongestFlow,
-    /// It exceeded the rate that a token bucket allows.
+    /// The packet exceeded the rate that a token bucket allows.
     Policed,
-    /// An emulated link lost it.
+    /// An emulated link lost the packet.
     Impaired,
-    /// A changed configuration left no room for it.
+    /// A changed configuration left no room for the packet.
     Reconfigured,
-    /// The router stopped while holding it.
+    /// The router stopped while it held the packet.
     Shutdown,
 }
 
@@ -179,7 +179,7 @@ impl Reason {
         Self::Shutdown,
     ];
 
-    /// The stable name: in reports, metrics and captures.
+    /// The stable name, used in reports, metrics and captures.
     pub const fn name(self) -> &'static str {
         self.text().0
     }
@@ -194,8 +194,8 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 
-    /// Whether a packet was lost. Packets for the machine itself (of which weir has seen a copy) are not losses. Nor are
-    /// those that the control element has, and segments, whose packet is lost or not.
+    /// Whether the packet was lost. Packets for the machine itself (weir has seen a copy) are not losses, nor are
+    /// packets that the control element has, nor segments, because their packet counts instead.
     pub const fn is_loss(self) -> bool {
         !matches!(
             self,

@@ -1,7 +1,7 @@
 //! Advice about each drop reason: its usual causes, how to see them, and the remedy.
 //!
-//! The match has an arm for each [`Reason`], so a new reason does not compile without advice. `weir describe REASON` and
-//! `docs/drop-reasons.md` print it.
+//! The match has an arm for each [`Reason`], so a new reason does not compile without advice. `weir describe REASON`
+//! and `docs/drop-reasons.md` print it.
 
 use crate::reason::Reason;
 

@@ -3,7 +3,7 @@
 //! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012, with one round for each word and
 //! three at the end.
 
-/// The hash of a message of `N` whole words and a last one, which has the bytes behind them and, in its highest byte,
+/// The hash of a message of `N` whole words and a last word, which has the remaining bytes and, in its highest byte,
 /// the length of the message. Words are little endian.
 #[inline]
 pub(crate) fn sip13<const N: usize>(key: (u64, u64), words: [u64; N], last: u64) -> u64 {

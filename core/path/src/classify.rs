@@ -1,8 +1,8 @@
 //! From [`Headers`] to a flow key: the two ends of the flow.
 //!
-//! All fragments of a datagram have the 3-tuple as key, because only the first one carries ports;
-//! so a datagram stays in one queue and in order. For ICMP and other protocols without ports, the ports
-//! are zero. The key of a frame that is not IP is its two MAC addresses.
+//! All fragments of a datagram have the 3-tuple as key, because only the first fragment carries ports; so a datagram
+//! stays in one queue and in order. For ICMP and other protocols without ports, the ports are zero. The key of a frame
+//! that is not IP is its two MAC addresses.
 
 use weir_packet::key::FlowKey;
 use weir_packet::{Packet, Pool};
@@ -15,7 +15,7 @@ use crate::headers::{Fragment, Headers, Parsed};
 pub struct Classified {
     /// The packet; its flow key is in the pool.
     pub packet: Packet,
-    /// Its headers.
+    /// The packet's headers.
     pub headers: Headers,
 }
 
@@ -58,8 +58,8 @@ fn ports(frame: &[u8], headers: &Headers) -> (u16, u16) {
     }
 }
 
-/// Whether the flow key of a packet with these headers has the packet's own ports: it is whole, its protocol has ports,
-/// and they lie within it.
+/// Whether the flow key of a packet with these headers contains the packet's ports: the packet is not a fragment, its
+/// protocol has ports, and the ports are within the packet.
 #[inline]
 pub fn has_ports(headers: &Headers) -> bool {
     headers.fragment == Fragment::Whole
@@ -74,7 +74,7 @@ mod tests {
     use etherparse::{IpNumber, PacketBuilder};
     use weir_base::Instant;
 
-    /// The key of a frame as a bridge sees it, in words.
+    /// The key of a frame as a bridge sees it, as text.
     fn key_of(frame: &[u8]) -> String {
         let mut pool = Pool::new(1, 2048, (1, 2));
         let packet = pool.receive(frame, Instant::ZERO).unwrap();

@@ -9,18 +9,18 @@
 //!                                    without a CE
 //! ```
 //!
-//! Source: RFC 5810, section 7.9 (redirect); RFC 6956, section 5 (the exceptions of each block); Zhuge et al.,
-//! "Research on Internal Flow Control Mechanism of ForCES Routers" (the token buckets in front).
+//! Source: RFC 5810, section 7.9 (redirect); RFC 6956, section 5 (the exceptions of each LFB); Zhuge et al., "Research
+//! on Internal Flow Control Mechanism of ForCES Routers" (the token buckets in front).
 //!
-//! A [`Policy`] says which packets go to the control element. By default none do, and the router behaves as one
-//! without a control element. A packet that the policy wants gets no ICMP error from this router: the control element
-//! answers it. A packet that finds no tokens or no place in the ring is dropped, and is not answered either.
-//! Thus a flood costs the forwarding thread little, and the control element is never offered more than the
-//! buckets let pass. The senders of a flood and of other packets share the buckets.
+//! A [`Policy`] selects the packets that go to the control element. By default none do, and the router behaves as
+//! without a control element. A selected packet gets no ICMP error from this router: the control element answers it. A
+//! packet that finds no tokens or no room in the ring is dropped, and is not answered either. Thus a flood costs the
+//! forwarding thread little, and the control element never receives more than the buckets let pass. The senders of a
+//! flood and of other packets share the buckets.
 //!
-//! The ring is bounded by [`RING_MAX`]. The control side takes all of it at once. If it does not within [`LEASE`],
-//! there is no control element: until somebody takes again, the router treats packets as without one, and answers
-//! them itself.
+//! The ring holds at most [`RING_MAX`] packets. The control side takes all of them at once. If it does not do so within
+//! [`LEASE`], the control element counts as absent: until the ring is taken again, the router handles packets as
+//! without a control element, and answers them itself.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -37,41 +37,41 @@ use crate::link;
 
 /// Maximum packets that wait for the control side.
 pub const RING_MAX: usize = 256;
-/// A control side that leaves exceptions in the ring for this time counts as gone.
+/// A control side that leaves exceptions in the ring for this time counts as absent.
 pub const LEASE: Span = Span::from_secs(1);
-/// Maximum bytes that an exception takes in a message to the control element beside its frame: the message's header
-/// (24), the heads of REDIRECT, METADATA and REDIRECTDATA (4 each), the metadata (at most 80) and padding (at most 3),
-/// less the Ethernet header (14), which travels as metadata.
+/// Maximum bytes that an exception takes in a message to the control element in addition to its frame: the message's
+/// header (24), the headers of REDIRECT, METADATA and REDIRECTDATA (4 each), the metadata (at most 80) and padding (at
+/// most 3), less the Ethernet header (14), which travels as metadata.
 pub const MESSAGE_OVERHEAD: u64 = 105;
 
 /// Why a packet is handed to the control element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It is addressed to an address of the control element ([`Policy::addresses`]).
+    /// The packet is addressed to the control element ([`Policy::addresses`]).
     Local,
-    /// It belongs to ARP or to IPv6 neighbour discovery.
+    /// The packet belongs to ARP or to IPv6 neighbour discovery.
     Neighbours,
-    /// It goes to a group, and does not belong to neighbour discovery.
+    /// The packet goes to a group, and does not belong to neighbour discovery.
     Multicast,
-    /// Its TTL or hop limit has run out.
+    /// The TTL or hop limit has run out.
     HopLimit,
-    /// No route leads to its destination.
+    /// No route leads to the destination.
     NoRoute,
-    /// Its next hop did not answer.
+    /// The next hop did not answer.
     NextHop,
-    /// It is longer than the MTU of the egress port and may not be fragmented.
+    /// The packet is longer than the MTU of the egress port and must not be fragmented.
     TooBig {
-        /// The MTU.
+        /// The MTU in bytes.
         mtu: u32,
     },
-    /// It carries the router alert option (RFC 2113, RFC 2711).
+    /// The packet carries the router alert option (RFC 2113, RFC 2711).
     RouterAlert,
-    /// A rule of flexible packet forwarding says so, for its LID. The rule is the control element's own, so no policy
-    /// is asked.
+    /// A rule of flexible packet forwarding (FPF) redirects packets with this LID. The rule is the control element's
+    /// own, so no policy applies.
     Fpf,
 }
 
-/// Which packets go to the control element, and at which rate. The default: none.
+/// The packets that go to the control element, and their rate. The default: none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Addresses of the control element at this router: packets to them are [`Cause::Local`].
@@ -90,18 +90,18 @@ pub struct Policy {
     pub too_big: bool,
     /// Whether [`Cause::RouterAlert`] goes to the control element; such a packet is not forwarded.
     pub router_alert: bool,
-    /// The token buckets in front.
+    /// The token buckets in front of the ring.
     pub limits: Limits,
 }
 
 /// A packet for the control element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// Why.
+    /// Why the packet goes to the control element.
     pub cause: Cause,
-    /// Name of the port where it arrived; for an ICMP error of this router, where the packet in question arrived.
+    /// Name of the ingress port; for an ICMP error of this router, the ingress port of the offending packet.
     pub port: String,
-    /// When it was handed over.
+    /// When the packet was put into the ring.
     pub at: Instant,
     /// The whole frame, without VLAN tags.
     pub frame: Vec<u8>,
@@ -110,14 +110,14 @@ pub struct Exception {
 /// How a packet of the control element is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// An IP packet, to a next hop that the control element knows.
+    /// An IP packet, sent to a next hop that the control element names.
     NextHop {
         /// Name of the port.
         port: String,
-        /// The address of the next hop, which must be a known neighbour. A group is its own next hop.
+        /// The address of the next hop, which must be a known neighbour. A multicast group is its own next hop.
         next_hop: IpAddr,
     },
-    /// An IP packet, by the routes.
+    /// An IP packet that follows the routes.
     Routes,
     /// A complete frame.
     Frame {
@@ -129,16 +129,16 @@ pub enum Entry {
 /// A packet of the control element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
-    /// How it is sent.
+    /// How the packet is sent.
     pub entry: Entry,
-    /// An IP packet or a frame, as the entry says.
+    /// An IP packet or a frame, depending on `entry`.
     pub bytes: Vec<u8>,
 }
 
 /// The counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The token buckets.
+    /// Counters of the token buckets.
     pub gate: Passed,
     /// Exceptions that were put into the ring.
     pub redirected: Tally,
@@ -150,7 +150,7 @@ pub struct Stats {
     pub refused: Tally,
 }
 
-/// The way of exceptions to the control side.
+/// The path of exceptions to the control side.
 #[derive(Debug)]
 pub(crate) struct Exceptions {
     policy: Policy,
@@ -159,7 +159,7 @@ pub(crate) struct Exceptions {
     ring: VecDeque<Exception>,
     /// Whether the control side knows that the ring is not empty.
     announced: bool,
-    /// When the first packet of the ring was put there.
+    /// When the first packet entered the ring.
     waiting_since: Option<Instant>,
     pub(crate) stats: Stats,
 }
@@ -201,7 +201,7 @@ impl Policy {
         }
     }
 
-    /// The same as [`Exceptions::cause`], whether the control side takes exceptions or not.
+    /// Like [`Exceptions::cause`], but does not check whether the control side takes exceptions.
     fn cause(&self, frame: &[u8], reason: Reason, notify: Option<IcmpCause>) -> Option<Cause> {
         let cause = match (reason, notify) {
             (Reason::NotIp, _) if is_arp(frame) => Cause::Neighbours,
@@ -246,13 +246,13 @@ impl Default for Exceptions {
 }
 
 impl Exceptions {
-    /// The policy in force.
+    /// The current policy.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The cause of an exception that a packet is because a network layer refused it for `reason`; none if it does not
-    /// go to the control element.
+    /// The cause for which a packet that a network layer refused for `reason` goes to the control element; `None` if it
+    /// does not.
     pub(crate) fn cause(
         &self,
         frame: &[u8],
@@ -264,24 +264,25 @@ impl Exceptions {
         self.is_attended(now).then_some(cause)
     }
 
-    /// Whether a packet that could be forwarded goes to the control element instead.
+    /// Whether a packet that could be forwarded goes to the control element instead, because of its router alert
+    /// option.
     #[cold]
     pub(crate) fn is_alert(&self, frame: &[u8], headers: &Headers, now: Instant) -> bool {
         has_router_alert(frame, headers) && self.is_attended(now)
     }
 
-    /// Whether the control side takes its packets.
+    /// Whether the control side takes exceptions.
     pub(crate) fn is_attended(&self, now: Instant) -> bool {
         self.waiting_since.is_none_or(|since| now < since + LEASE)
     }
 
-    /// Puts another policy in force; the tokens stay, but no more than the new burst.
+    /// Replaces the policy; the buckets keep their tokens, up to the new burst.
     pub(crate) fn set_policy(&mut self, policy: Policy, now: Instant) {
         self.gate.change(&policy.limits, now);
         self.policy = policy;
     }
 
-    /// Puts a frame into the ring. Returns the reason with which the packet ends here.
+    /// Puts a frame into the ring. Returns the reason with which the caller discards the packet.
     pub(crate) fn push(&mut self, cause: Cause, port: &str, frame: &[u8], now: Instant) -> Reason {
         let bytes = frame.len() as u64;
         self.offered.count(now, bytes + MESSAGE_OVERHEAD);
@@ -303,14 +304,14 @@ impl Exceptions {
         Reason::Redirected
     }
 
-    /// Whether the ring has become non-empty since it was last taken: true once.
+    /// Whether the ring has become non-empty since the last [`Self::take`]: true once.
     pub(crate) fn announce(&mut self) -> bool {
         let news = !self.announced && !self.ring.is_empty();
         self.announced |= news;
         news
     }
 
-    /// Everything in the ring.
+    /// Takes all exceptions out of the ring.
     pub(crate) fn take(&mut self) -> VecDeque<Exception> {
         self.announced = false;
         self.waiting_since = None;
@@ -325,7 +326,7 @@ impl Exceptions {
         }
     }
 
-    /// Rate of what comes to the token buckets.
+    /// Rate of the exceptions offered to the token buckets, message overhead included.
     pub(crate) fn rate(&self, now: Instant) -> Rate {
         self.offered.rate(now)
     }
@@ -391,7 +392,8 @@ fn has_router_alert_v6(header: &[u8]) -> bool {
     }
 }
 
-/// The link-layer address of a group (RFC 1112, section 6.4; RFC 2464, section 7); none if it is not a group.
+/// The MAC address of a multicast group (RFC 1112, section 6.4; RFC 2464, section 7); `None` if `address` is not a
+/// group.
 pub(crate) fn group_mac(address: IpAddr) -> Option<ethernet::Mac> {
     match address {
         IpAddr::V4(a) if a.is_multicast() => {

@@ -17,7 +17,7 @@ use crate::link;
 pub struct Parsed {
     /// The packet.
     pub packet: Packet,
-    /// Its headers.
+    /// The packet's headers.
     pub headers: Headers,
 }
 
@@ -26,8 +26,8 @@ pub struct Parsed {
 pub struct Headers {
     /// Offset of the IP header in the frame; of the payload if the family is [`Family::Link`].
     pub l3: u16,
-    /// Offset of the bytes after the IP header and the extension headers. It may lie beyond the end of
-    /// the packet; [`Self::transport`] returns the slice.
+    /// Offset of the bytes after the IP header and the extension headers. It may be beyond the end of the packet;
+    /// [`Self::transport`] returns the slice.
     pub l4: u16,
     /// Length of the IP packet from `l3` on; never beyond the frame.
     pub total_len: u32,
@@ -39,25 +39,25 @@ pub struct Headers {
     pub ttl: u8,
     /// ECN field, as received.
     pub ecn: Ecn,
-    /// Whether it is a piece of a datagram.
+    /// Whether the packet is a fragment, and which.
     pub fragment: Fragment,
-    /// Whether routers must not fragment it: always true in IPv6.
+    /// Whether routers must not fragment the packet: always true in IPv6.
     pub dont_fragment: bool,
-    // As numbers, because headers are stored and read again for each packet, and a number is one or two machine words.
-    // Zero if this is not an IP packet.
+    // Addresses as integers, because headers are stored and read again for each packet, and an integer takes one or two
+    // machine words. Zero if this is not an IP packet.
     pub(crate) source: u128,
     pub(crate) destination: u128,
 }
 
-/// Whether a packet is a piece of a datagram.
+/// Whether a packet is a fragment of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fragment {
     /// A whole datagram.
     #[default]
     Whole,
-    /// The first piece: the only one with a transport header.
+    /// The first fragment: only this one has a transport header.
     First,
-    /// A later piece.
+    /// A later fragment.
     Later,
 }
 
@@ -95,7 +95,7 @@ impl Headers {
         self.family != Family::Link
     }
 
-    /// The bytes at `l4`, up to the end of the IP packet; none if `l4` lies beyond it.
+    /// The bytes at `l4`, up to the end of the IP packet; empty if `l4` is beyond the end.
     #[inline]
     pub fn transport<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame
@@ -126,8 +126,8 @@ pub(crate) fn peek_behind_fpf(frame: &[u8], at: usize) -> Headers {
     peek_by_version(frame, at + len)
 }
 
-/// The headers of the payload of an FPF header, which begins at `l3`: IPv4 or IPv6 by its version, also behind the
-/// header of a packet that was not cut into segments; or not IP.
+/// The headers of an FPF payload that starts at `l3`: IPv4 or IPv6 by its version field, also after the segment header
+/// of a packet that was not cut into segments; otherwise not IP.
 #[inline(always)]
 pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
     let packet = frame.get(l3..).unwrap_or(&[]);
@@ -139,7 +139,7 @@ pub(crate) fn peek_by_version(frame: &[u8], l3: usize) -> Headers {
     found.unwrap_or_else(|| not_ip(frame, l3))
 }
 
-/// The headers of a whole IP packet behind the header of a segment.
+/// The headers of a whole IP packet after a segment header.
 #[cold]
 fn peek_uncut(frame: &[u8], l3: usize) -> Option<Headers> {
     let view = fpf_segment::View::new_checked(frame.get(l3..)?).ok()?;
@@ -163,7 +163,7 @@ fn peek_v4(packet: &[u8], l3: usize) -> Option<Headers> {
     if view.version() != 4 || !(ipv4::HEADER_LEN_MIN..=packet.len()).contains(&header_len) {
         return None;
     }
-    // A total length of zero means a packet yet to be segmented (GSO); one beyond the frame is cut to the frame.
+    // A total length of zero means a packet still to be segmented (GSO); a length beyond the frame is cut to the frame.
     let total_len = match usize::from(view.total_len()) {
         len if (header_len..=packet.len()).contains(&len) => len,
         _ => packet.len(),
@@ -223,7 +223,7 @@ pub(crate) fn from_v4(fixed: &[u8; ipv4::HEADER_LEN_MIN], l3: usize, total_len: 
     }
 }
 
-/// The headers, and whether there is a routing header of type 0.
+/// The headers, and whether the packet has a type-0 routing header.
 #[inline(always)]
 pub(crate) fn from_v6(
     packet: &[u8],

@@ -1,45 +1,47 @@
-//! Round trips of the way behind a port, measured from the TCP connections that pass it.
+//! Round trips of the paths behind a port, measured from the TCP connections that cross it.
 //!
 //! ```text
-//!   sent:      data ends at 4000, TSval 17 ─────────────▶ peer       a record: (flow, 4000), 17, the time
-//!   received:  acknowledgment 4000, TSecr 16 ◀─────────── peer       that record: its age is a round trip
+//!   sent:      data ends at 4000, TSval 17 ─────────────▶ peer     a record: (flow, 4000), 17, the time
+//!   received:  acknowledgment 4000, TSecr 16 ◀─────────── peer     that record: its age is a round trip
 //! ```
 //!
-//! No probe is needed, and the peers are those whose delay matters. [`RoundTrips`] sees every TCP segment with the
-//! timestamp option (RFC 7323) that a port has sent or that came back from its link, and hands out some round trips. Each
-//! says to which peer it belongs, since each peer has a way of its own: delays are comparable with others of the same
-//! peer only.
+//! This needs no probes, and it measures the peers whose delay matters. [`RoundTrips`] reads every TCP segment with the
+//! timestamp option (RFC 7323) that the port sends or receives from its link, and returns some round trips. Each names
+//! its peer, because each peer has its own path: compare only delays of the same peer.
 //!
-//! # Which answer belongs to which segment
+//! # Which acknowledgment belongs to which segment
 //!
-//! The acknowledgment number names the segment that caused the answer, the timestamp excludes what is ambiguous:
+//! The acknowledgment number identifies the segment that caused the acknowledgment (ACK); the timestamp excludes
+//! ambiguous cases:
 //!
-//! - **New data only.** Pure acknowledgments are not answered, and a segment that is sent again has no record.
-//! - **A filled gap.** The acknowledgment jumps to data that arrived long before. But it echoes the segment that filled the
-//!   gap, a newer timestamp than that of the record: no round trip.
-//! - **Delayed acknowledgments.** The receiver may have waited for a second segment, or the application for its answer. So a
-//!   segment counts only if the flow sends another one within [`FOLLOWED`], or if the answer echoes an older
-//!   timestamp, so that it is for more than one segment.
-//! - **Ticks.** The clock of timestamps may be as slow as 10 ms. Its values are compared and never subtracted.
+//! - **New data only.** Pure ACKs are not acknowledged, and a retransmitted segment gets no record.
+//! - **A filled gap.** The acknowledgment number jumps to data that arrived long before. But the ACK echoes the
+//!   timestamp of the segment that filled the gap, which is newer than the record's timestamp: it gives no round trip.
+//! - **Delayed acknowledgments.** The receiver may have waited for a second segment, or for the application's reply. So
+//!   a segment counts only if the flow sends another segment within [`FOLLOWED`], or if the ACK echoes an older
+//!   timestamp and therefore acknowledges more than one segment.
+//! - **Ticks.** The timestamp clock may tick only every 10 ms. Its values are compared, never subtracted.
 //!
 //! # Source
 //!
-//! Kathleen Nichols' `pping` (github.com/pollere/pping) matches the first segment with a TSval with the first answer that
-//! echoes it. Deviation: we look for the acknowledgment number, and compare the timestamps. An echo repeats the timestamp of
-//! the *first* segment that it acknowledges, so `pping` measures the time to the second one with it, 6 ms with two
-//! uploads at 4 Mbit/s. `pping` takes the minimum of many; a controller wants each.
+//! Kathleen Nichols' `pping` (github.com/pollere/pping) matches the first segment with a TSval to the first ACK that
+//! echoes it. Deviation: we match the acknowledgment number, and compare the timestamps. An ACK echoes the timestamp of
+//! the *first* segment that it acknowledges, so `pping` also measures the time until the second segment: 6 ms with two
+//! uploads at 4 Mbit/s. `pping` takes the minimum of many results; a controller needs each.
 //!
 //! # Bounds
 //!
-//! All memory is taken at the start: [`FLOWS`] and [`RECORDS`]. A segment costs one keyed hash and one access to each. Of two flows in one
-//! place the one that sends keeps it. There is a record at most every [`SPACING`]; later ones overwrite earlier ones.
+//! All memory is allocated at the start: [`FLOWS`] and [`RECORDS`] slots. A segment costs one keyed hash and one access
+//! to each table. A flow keeps its slot as long as it sends, even if another flow has the same slot. At most one record
+//! is made per [`SPACING`]; later records overwrite earlier ones.
 //!
 //! # What an attacker can do
 //!
-//! A peer can delay its answers, and acknowledge what it has not received; it changes the round trips of its own address
-//! only. But where the least round trip of all peers counts, that one peer decides: a rate that follows it needs limits. An
-//! echo that is newer than the segment, or older than the latest echo, is no round trip. Whoever opens many connections
-//! can take the places of others, which then give no round trips: name reflectors, too, where that matters.
+//! A peer can delay its ACKs, and acknowledge data that it has not received; this changes only the round trips of its
+//! own address. But where the minimum over all peers counts, a single peer can decide it: a rate that follows the
+//! minimum needs limits. An echo that is newer than the segment, or older than the latest echo, gives no round trip. A
+//! host that opens many connections can take the slots of other flows, which then give no round trips: name reflectors,
+//! too, where that matters.
 
 use weir_base::{Instant, Span};
 use weir_packet::{FlowKey, KeyKind, Keys};
@@ -47,24 +49,24 @@ use weir_wire::{Protocol, tcp};
 
 use crate::headers::{Fragment, Headers};
 
-/// Places of flows, and of records.
+/// Slots for flows, and for records.
 const FLOWS: usize = 512;
 const RECORDS: usize = 2048;
-/// Least time between two records.
+/// Minimum time between two records.
 const SPACING: Span = Span::from_millis(1);
-/// Time within which another segment must follow. Shorter than any delay of acknowledgments.
+/// Time within which another segment must follow: shorter than any delayed-ACK timer.
 const FOLLOWED: Span = Span::from_millis(20);
-/// A flow that has sent nothing for this time may lose its place.
+/// A flow that has sent nothing for this time may lose its slot.
 const SILENT: Span = Span::from_secs(1);
-/// A record that is older than this says nothing about the link of now.
+/// A record older than this no longer describes the link.
 const OLD: Span = Span::from_secs(4);
 
-/// The fields of a TCP segment with timestamps that round trips are measured by.
+/// The fields of a TCP segment with timestamps from which round trips are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Number of the first byte.
+    /// Sequence number of the first byte.
     pub sequence: u32,
-    /// The next number that its sender expects; none without ACK.
+    /// The next sequence number that the segment's sender expects; `None` without the ACK flag.
     pub acknowledgment: Option<u32>,
     /// Bytes of data.
     pub payload: u32,
@@ -77,20 +79,20 @@ pub struct Segment {
 pub struct RoundTrip {
     /// A keyed hash of the peer's address.
     pub peer: u64,
-    /// When the port sent the segment, and the bytes that it had sent before.
+    /// When the port sent the segment.
     pub at: Instant,
     /// The bytes that the port had sent before the segment.
     pub sent: u64,
-    /// The time until the answer came.
+    /// The time until the acknowledgment arrived.
     pub took: Span,
 }
 
-/// A segment that was sent.
+/// A sent segment.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// Hash of its flow.
+    /// Hash of the segment's flow.
     flow: u64,
-    /// The number after its last byte.
+    /// The sequence number after the last byte.
     end: u32,
     timestamp: u32,
     at: Instant,
@@ -102,7 +104,7 @@ struct Flow {
     hash: u64,
     /// The latest new segment.
     latest: Record,
-    /// The latest acknowledgment and echo, once there is one, and when it came.
+    /// The latest acknowledgment number, its timestamp echo, and when it arrived; `None` before the first.
     answered: Option<(u32, u32, Instant)>,
 }
 
@@ -116,7 +118,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// None yet; `secret` is the key of its hashes.
+    /// Empty tables; `secret` keys the hashes.
     pub fn new(secret: (u64, u64)) -> Self {
         Self {
             keys: Keys::new(0, secret),
@@ -126,7 +128,7 @@ impl RoundTrips {
         }
     }
 
-    /// Takes a segment of the flow with this key that the port sends at `now`, after `sent` bytes.
+    /// Records a segment of the flow `key` that the port sends at `now`, after `sent` bytes.
     pub fn sent(&mut self, now: Instant, key: &FlowKey, segment: &Segment, sent: u64) {
         if segment.payload == 0 {
             return;
@@ -153,7 +155,7 @@ impl RoundTrips {
             }
         };
         if !is_after(latest.end, known.latest.end) {
-            return; // sent again
+            return; // a retransmission
         }
         let before = std::mem::replace(&mut known.latest, latest);
         let is_due = self.recorded.is_none_or(|at| before.at >= at + SPACING);
@@ -163,7 +165,8 @@ impl RoundTrips {
         }
     }
 
-    /// Takes a segment with this key that came back from the port's link at `now`.
+    /// Handles a segment of the flow `key` that arrived from the port's link at `now`. Returns the round trip, if it
+    /// ends one.
     pub fn received(
         &mut self,
         now: Instant,
@@ -183,7 +186,7 @@ impl RoundTrips {
         if flow.hash != hash {
             return None;
         }
-        // Numbers that are much older cannot be compared: timestamps of microseconds wrap in 72 minutes.
+        // Much older values cannot be compared: timestamps in microseconds wrap after 72 minutes.
         let answered = flow.answered.filter(|(.., at)| now.since(*at) <= OLD);
         if let Some((last, last_echo, _)) = answered
             && (!is_after(acknowledgment, last) || is_after(last_echo, echo))
@@ -192,11 +195,11 @@ impl RoundTrips {
         }
         let latest = flow.latest;
         if is_after(acknowledgment, latest.end) || is_after(echo, latest.timestamp) {
-            return None; // of a packet that was never sent, or was sent again
+            return None; // for a segment that was never sent, or was retransmitted
         }
         flow.answered = Some((acknowledgment, echo, now));
         let record = match latest.end == acknowledgment {
-            true => Some(latest).filter(|_| echo != latest.timestamp), // for more than one segment
+            true => Some(latest).filter(|_| echo != latest.timestamp), // covers several segments
             false => self.records[record_place(hash, acknowledgment)],
         }?;
         let is_this = record.flow == hash && record.end == acknowledgment;
@@ -211,7 +214,8 @@ impl RoundTrips {
 }
 
 impl Segment {
-    /// The segment in a frame; none if it is not a whole TCP segment with timestamps, or opens or ends a connection.
+    /// The segment in a frame; `None` if it is not a whole TCP segment with timestamps, or if it opens or ends a
+    /// connection.
     pub fn parse(frame: &[u8], headers: &Headers) -> Option<Self> {
         if headers.protocol != u8::from(Protocol::TCP) || headers.fragment != Fragment::Whole {
             return None;
@@ -233,12 +237,12 @@ impl Segment {
     }
 }
 
-/// Whether `a` comes after `b`, of numbers that wrap.
+/// Whether sequence number or timestamp `a` is after `b`; both wrap.
 fn is_after(a: u32, b: u32) -> bool {
     a != b && a.wrapping_sub(b) < 1 << 31
 }
 
-/// The place for a hash.
+/// The slot for a hash.
 fn place(hash: u64, places: usize) -> usize {
     hash as usize & (places - 1)
 }
@@ -298,7 +302,7 @@ mod tests {
             self.round_trips.sent(ms(at), &key(2), &segment, sent);
         }
 
-        /// Everything before segment `n` is acknowledged, with TSecr `echo`: the round trip in ms.
+        /// Receives an ACK for everything before segment `n`, with TSecr `echo`. Returns the round trip in ms.
         fn gets(&mut self, at: u64, n: u32, echo: u32) -> Option<u64> {
             let segment = Segment {
                 sequence: 7,
@@ -322,7 +326,7 @@ mod tests {
         }
         assert_eq!(flow.gets(36, 2, 1000), Some(30));
         assert_eq!(flow.gets(48, 4, 1012), Some(30));
-        // Nothing has followed the last one, but its answer is for two.
+        // No segment followed the last one, but its ACK covers two segments.
         assert_eq!(flow.gets(60, 6, 1024), Some(30));
     }
 
@@ -330,10 +334,10 @@ mod tests {
     fn a_lone_segment_may_have_waited_for_the_timer_of_its_receiver() {
         let mut flow = Flow::new();
         flow.sends(0, 0, 1000);
-        flow.sends(50, 1, 1050); // too late to have released the answer to the first one
+        flow.sends(50, 1, 1050); // too late to have triggered the ACK for the first one
         assert_eq!(flow.gets(60, 1, 1000), None);
         assert_eq!(flow.gets(110, 2, 1050), None);
-        // Two that follow each other closely.
+        // Two segments in quick succession.
         flow.sends(200, 2, 1200);
         flow.sends(201, 3, 1201);
         assert_eq!(flow.gets(220, 3, 1200), Some(20));
@@ -341,7 +345,7 @@ mod tests {
 
     #[test]
     fn data_that_is_sent_again_gives_no_round_trip() {
-        // Segment 1 is lost. The answers to 2 and 3 repeat 100; the second try at 100 ms fills the gap.
+        // Segment 1 is lost. The ACKs for 2 and 3 repeat 100; the retransmission at 100 ms fills the gap.
         let mut flow = Flow::new();
         for n in 0..5 {
             flow.sends(u64::from(n) * 2, n, 1000 + 2 * n);
@@ -460,7 +464,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, a round trip is the time since a segment of that flow with that end was sent.
+        /// For any input, a round trip is the time since a segment of that flow with that end was sent.
         #[test]
         fn a_round_trip_is_never_longer_than_since_the_first_segment(
             steps in prop::collection::vec((0_u64..30, 0_u32..12, 0_u32..12, 2_u8..5, any::<bool>()), 1..300),

@@ -1,4 +1,4 @@
-//! Who sends how much through a port: a sample of the packets that leave it.
+//! Who sends how much through a port, from a sample of the packets that it sends.
 //!
 //! ```text
 //!   bytes    |--- step ---|--- step ---|--- step ---|--- step ---|      one byte of each step is chosen
@@ -6,40 +6,42 @@
 //!   taken             a          c         b                a           each stands for the bytes of its step
 //! ```
 //!
-//! A packet costs two additions and a comparison; one that is taken, a copy of its flow key. Whoever asks adds the keys up by
-//! flow or by host ([`Talkers::fetch`]), so the forwarding thread keeps no tables.
+//! A packet costs two additions and a comparison; a sampled packet also costs a copy of its flow key. The reader adds
+//! up the bytes by flow or by host ([`Talkers::fetch`]), so the forwarding thread keeps no tables.
 //!
 //! # Bounds
 //!
-//! At most [`TAKEN_MAX`] packets are kept between two fetches. When there are more, every other one is given up, and steps become
-//! twice as long. A port that sends up to half as many is counted exactly; otherwise who has a share `p` of the bytes is known to
-//! about `sqrt(p / 1024)`: 10 % to one percentage point. No pattern of packets meets the chosen bytes, which are random.
+//! At most [`TAKEN_MAX`] samples are kept between two fetches. When there are more, one of each two neighbours is
+//! dropped, and steps become twice as long. A port that sends up to half as many packets is counted exactly; otherwise
+//! the error of a share `p` of the bytes is about `sqrt(p / 1024)`: one percentage point for 10 %. No packet pattern
+//! can avoid or hit the sampled bytes on purpose, because they are random.
 
 use rand::Rng;
 use weir_base::Stream;
 use weir_packet::FlowKey;
 
-/// Packets that are kept between two fetches.
+/// Maximum samples that are kept between two fetches.
 const TAKEN_MAX: usize = 2048;
-/// Packets between two fetches that are counted one by one.
+/// Maximum packets between two fetches that are counted one by one.
 const EXACT_MAX: usize = TAKEN_MAX / 2;
 
-/// A packet that left, and the bytes for which it stands.
+/// A sampled packet, and the bytes that it represents.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// Its flow.
+    /// Flow of the packet.
     pub key: FlowKey,
-    /// Its own bytes; if not all packets are taken, those of others, too.
+    /// Bytes that the sample represents: the packet's own, plus those of unsampled packets if not every packet is
+    /// taken.
     pub bytes: u64,
 }
 
-/// The packets that were taken of those that a port sends.
+/// A sample of the packets that a port sends.
 #[derive(Debug)]
 pub struct Talkers {
     taken: Vec<Taken>,
-    /// Bytes of a step; zero to take each packet.
+    /// Bytes per step; zero to take every packet.
     step: u64,
-    /// Bytes since this step began, less than none if a packet began before it; and which byte of the step is chosen.
+    /// Bytes since this step began, negative while the previous step is not over; and the chosen byte of the step.
     passed: i64,
     chosen: i64,
     /// Packets since the latest fetch.
@@ -48,7 +50,7 @@ pub struct Talkers {
 }
 
 impl Talkers {
-    /// Nobody has sent anything; `stream` chooses the bytes.
+    /// An empty sample; `stream` chooses the bytes to sample.
     pub fn new(stream: Stream) -> Self {
         Self {
             taken: Vec::with_capacity(TAKEN_MAX),
@@ -60,7 +62,7 @@ impl Talkers {
         }
     }
 
-    /// A packet of this many bytes leaves.
+    /// Counts a sent packet of `bytes` bytes, and takes it if a chosen byte is in it.
     #[inline]
     pub fn sent(&mut self, bytes: u64, key: impl FnOnce() -> FlowKey) {
         self.packets += 1;
@@ -76,7 +78,8 @@ impl Talkers {
             bytes = std::mem::take(&mut self.passed) as u64;
         }
         while self.passed > self.chosen {
-            // Steps that end within the packet have their bytes in it, and the one that has just begun may have.
+            // Each step that ends within the packet has its chosen byte in it; the step that has just begun may have
+            // it, too.
             let steps = (self.passed as u64 / self.step).max(1) * self.step;
             bytes += steps;
             self.begin(self.passed - steps as i64);
@@ -87,7 +90,7 @@ impl Talkers {
         }
     }
 
-    /// A step begins, this many bytes ago.
+    /// Starts a step that began `passed` bytes ago; if negative, that begins later.
     fn begin(&mut self, passed: i64) {
         self.passed = passed;
         self.chosen = match self.step {
@@ -96,7 +99,8 @@ impl Talkers {
         };
     }
 
-    /// Gives up one of two neighbours; the other one stands for both. Each stays as often as it has bytes.
+    /// Drops one of each two neighbours; the other represents both. Each stays with a probability proportional to its
+    /// bytes.
     fn thin(&mut self) {
         for pair in 0..TAKEN_MAX / 2 {
             let [a, b] = [self.taken[2 * pair], self.taken[2 * pair + 1]];
@@ -111,7 +115,7 @@ impl Talkers {
         self.adapt();
     }
 
-    /// The same bytes again would be taken in half as many packets as there is room for.
+    /// Sets the step such that the same bytes again would fill half of the memory.
     fn adapt(&mut self) {
         let bytes: u64 = self.taken.iter().map(|taken| taken.bytes).sum();
         self.step = match self.packets {
@@ -121,7 +125,7 @@ impl Talkers {
         self.begin(0);
     }
 
-    /// The packets that were taken since the last call.
+    /// Takes the samples since the last call.
     pub fn fetch(&mut self) -> Vec<Taken> {
         self.adapt();
         self.packets = 0;
@@ -135,7 +139,7 @@ mod tests {
     use std::collections::BTreeMap;
     use weir_base::Streams;
 
-    /// The bytes of each of some ports after one second of these packets.
+    /// The bytes of each source port after one second of these packets.
     fn fetched(
         talkers: &mut Talkers,
         packets: impl Iterator<Item = (u16, u64)>,
@@ -169,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_fast_port_is_estimated_in_fixed_memory() {
-        // Full frames of a flow in turn with short ones, and a third flow; a little too many to count, and far too many.
+        // Full frames of one flow alternate with short frames of another; a third flow is rare. Slightly too many to
+        // count, and far too many.
         for packets in [1500, 3000, 300_000] {
             let mut talkers = talkers();
             let mut sum: BTreeMap<u16, u64> = BTreeMap::new();

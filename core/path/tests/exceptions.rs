@@ -1,4 +1,4 @@
-//! A plane with a control element: what it hands over, what it takes, and that nothing is lost from the books.
+//! A plane with a control element: packets out, packets in, and no packet missing from the counters.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
@@ -199,7 +199,7 @@ fn what_is_not_wanted_ends_as_without_a_control_element() {
     let mut plane = plane(Policy::default());
     receive(&mut plane, &with_option([148, 4, 0, 0]), Instant::ZERO);
     assert_eq!(leaving(&mut plane, 1, Instant::ZERO).len(), 1);
-    // Options other than the alert are forwarded by everybody.
+    // Packets with options other than the alert are forwarded.
     plane.set_exception_policy(all(), Instant::ZERO);
     receive(&mut plane, &with_option([7, 4, 4, 0]), Instant::ZERO);
     assert_eq!(leaving(&mut plane, 1, Instant::ZERO).len(), 1);
@@ -320,7 +320,7 @@ fn without_a_control_side_the_router_answers_itself_again() {
         1,
         "the alert is forwarded"
     );
-    // It is back.
+    // The control side takes exceptions again.
     assert_eq!(plane.take_exceptions().len(), 2);
     receive(&mut plane, &expired, gone);
     assert_eq!(plane.take_exceptions().len(), 1);
@@ -360,11 +360,11 @@ fn packets_of_the_control_element_leave_as_it_says() {
     assert_eq!(inject(&mut plane, Entry::Routes, packet), Ok(()));
     let by_routes = with_macs(NEXT_MAC, WAN_MAC);
     assert_eq!(leaving(&mut plane, 1, Instant::ZERO), [by_routes]);
-    // A next hop that is not on the route.
+    // A next hop other than the route's.
     assert_eq!(inject(&mut plane, to("lan", HOST), packet), Ok(()));
     let by_host = with_macs(HOST_MAC, LAN_MAC);
     assert_eq!(leaving(&mut plane, 0, Instant::ZERO), [by_host]);
-    // A group is its own next hop.
+    // A multicast group is its own next hop.
     assert_eq!(
         inject(&mut plane, to("lan", [224, 0, 0, 5]), packet),
         Ok(())

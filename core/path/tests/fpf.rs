@@ -116,7 +116,7 @@ fn table(rules: impl FnOnce(Hop) -> Vec<(u16, Rule)>) -> Option<Arc<Table>> {
     Some(Arc::new(builder.build().unwrap()))
 }
 
-/// The bytes behind an Ethernet header: IPv4 with UDP, TTL 9.
+/// The bytes after an Ethernet header: IPv4 with UDP, TTL 9.
 fn ipv4() -> Vec<u8> {
     let mut packet = Vec::new();
     PacketBuilder::ipv4([10, 0, 1, 10], [192, 0, 2, 1], 9)
@@ -155,7 +155,7 @@ fn arrival(frame: &[u8], vlan: Option<u16>) -> Arrival {
     }
 }
 
-/// The frames that leave by `wan`.
+/// The frames that leave through `wan`.
 fn leave(plane: &mut Plane) -> Vec<Vec<u8>> {
     leave_at(plane, Instant::ZERO)
 }
@@ -172,7 +172,7 @@ fn leave_at(plane: &mut Plane, now: Instant) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Sends a frame in by `lan`, and returns the frames that leave by `wan`. All are accounted for.
+/// Sends a frame in through `lan`, and returns the frames that leave through `wan`. All are accounted for.
 fn through(plane: &mut Plane, frame: &[u8]) -> Vec<Vec<u8>> {
     through_vlan(plane, frame, None)
 }
@@ -257,8 +257,8 @@ fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
         assert_eq!(requests(&mut plane), [NeighbourRequest::Ask((2, address))]);
         assert_eq!(plane.take_neighbours_in_use(Instant::ZERO), []);
 
-        // They leave when it answers, although the rules are others by then. A packet after that does not wait, and
-        // follows it to another MAC address.
+        // They leave when the neighbour answers, although the rules have changed by then. A later packet does not wait,
+        // and follows the neighbour to another MAC address.
         let mut expected = fpf(&[2, 1, 0xa1, 0xb2]);
         expected[6..12].copy_from_slice(&mac(WAN));
         let answered = |plane: &mut Plane, mac: [u8; 6]| {
@@ -277,7 +277,7 @@ fn a_neighbour_with_an_ip_address_is_resolved_and_followed() {
         expected[..6].copy_from_slice(&[2, 8, 8, 8, 8, 8]);
         assert_eq!(through(&mut plane, &frames[0]), [expected]);
         assert_eq!(requests(&mut plane), []);
-        // The kernel verifies it, as it verifies gateways.
+        // The kernel verifies the neighbour, as it verifies gateways.
         let used = plane.take_neighbours_in_use(Instant::ZERO);
         assert!(used.contains(&(2, address)), "{used:?}");
     }
@@ -299,7 +299,8 @@ fn packets_to_a_neighbour_that_does_not_answer_are_dropped_without_an_icmp_error
     plane.set_tables(failed, Instant::ZERO);
     let ended = |plane: &Plane| plane.fates().ended(Reason::NeighbourFailed).packets;
     assert_eq!(ended(&plane), 2);
-    // It may be back: the next packet asks again, and waits no longer than one of IP.
+    // The neighbour may be reachable again: the next packet causes a new request, and waits no longer than an IP
+    // packet.
     plane.receive(LAN, &frame, arrival(&frame, None));
     plane.step(Instant::ZERO + PATIENCE);
     assert_eq!(ended(&plane), 3);
@@ -308,7 +309,7 @@ fn packets_to_a_neighbour_that_does_not_answer_are_dropped_without_an_icmp_error
     assert!(plane.ports().iter().all(|port| port.port.is_idle()));
 }
 
-/// Two FEs whose rules name each other would send a packet to and fro for ever.
+/// Two FEs whose rules name each other would send a packet back and forth forever.
 #[test]
 fn a_packet_does_not_go_back_within_its_domain() {
     let back = |leaves_domain| {
@@ -345,7 +346,7 @@ fn fpf_ipv4_and_ipv6_go_side_by_side() {
         assert_eq!(sent.len(), 1);
         assert_eq!(sent[0][12..14], ethertype.to_be_bytes());
     }
-    // Without a table, an FPF frame is one that a router does not forward.
+    // Without a table, the router does not forward an FPF frame.
     plane.set_fpf(None);
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 0xa1])), Reason::NotIp);
 }
@@ -422,7 +423,7 @@ fn a_lost_packet_of_a_pair_is_repaired_and_a_new_table_keeps_the_sums() {
     assert_eq!((stats.repaired, stats.created.packets), (2, 2));
     assert_eq!(plane.fates().ended(Reason::FpfRule).packets, 2);
 
-    // A parity that nobody needs ends here, and a processor whose function is another one begins anew.
+    // An unneeded parity ends here, and a processor with another function restarts.
     let mut builder = Builder::new(Domain::default());
     builder.interface(Interface::ethernet("lan")).unwrap();
     let processor = builder.processor("encoder", Function::XorDecode).unwrap();
@@ -597,7 +598,7 @@ fn a_tunnel_is_entered_and_left() {
     assert_eq!(sent[0][34..38], [0, 0, 0xc0, 0]);
     assert_eq!(sent[0][38..], fpf(&[2, 1, 1, 1])[14..]);
 
-    // The other way round: from the far end to us.
+    // In the other direction: from the far end to us.
     let mut answer = sent[0].clone();
     answer.splice(..12, [mac(LAN), HOST].concat());
     let (source, destination) = (answer[26..30].to_vec(), answer[30..34].to_vec());
@@ -606,7 +607,7 @@ fn a_tunnel_is_entered_and_left() {
     let left = through(&mut plane, &answer);
     assert_eq!(left.len(), 1);
     assert_eq!(left[0][12..], fpf(&[2, 2, 1, 1])[12..]);
-    // From anyone else it is a packet to the router, and the kernel's.
+    // From another sender it is a packet to the router, and goes to the kernel.
     answer[29] ^= 1;
     answer[24..26].fill(0);
     let sum = weir_wire::checksum::internet(&answer[14..34]);
@@ -660,7 +661,8 @@ fn a_table_follows_ports_that_go() {
     assert_eq!(dropped(&mut plane, &fpf(&[1, 0, 1])), Reason::NotAPort);
 }
 
-/// A plane that ends a tunnel from 10.9.9.9, and the paths of what comes out of it. The tunnel is entered at these ports.
+/// A plane that ends a tunnel from 10.9.9.9, and the paths of the packets in it. The tunnel accepts packets at these
+/// ports.
 fn end_of_tunnel(ports: &[&str]) -> Plane {
     let (near, far) = ("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap());
     let mut plane = plane(1500);
@@ -683,7 +685,7 @@ fn tunnelled(packet: &[u8]) -> Vec<u8> {
     wrapped
 }
 
-/// A packet out of a tunnel is another one that has to be routed, while the burst is.
+/// A packet out of a tunnel must itself be routed, while the burst is being routed.
 #[test]
 fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
     let mut plane = end_of_tunnel(&["lan"]);
@@ -696,7 +698,8 @@ fn packets_out_of_tunnels_are_not_lost_in_a_burst() {
     assert_eq!(leave(&mut plane).len(), 4);
 }
 
-/// A sender wraps FPF in a tunnel to us, in FPF, in a tunnel to us, and so on. The tunnel takes what comes out of paths.
+/// A sender nests FPF in a tunnel to us, in FPF, in a tunnel to us, and so on. The tunnel accepts packets that leave
+/// paths.
 #[test]
 fn headers_within_each_other_are_followed_to_a_bound() {
     let mut plane = end_of_tunnel(&["lan", "own"]);
@@ -747,7 +750,7 @@ fn to(prefix: &str) -> RawFilter {
     }
 }
 
-/// A plane whose LIDs 0x0b and 0x0c lead out by `wan`, and whose edge is this.
+/// A plane whose LIDs 0x0b and 0x0c lead out through `wan`, and whose edge is this.
 fn edge(mtu: u32, setup: Setup) -> Plane {
     let mut plane = plane(mtu);
     plane.set_fpf(table(|hop| {
@@ -782,7 +785,7 @@ fn packets_that_match_get_a_header_and_the_others_follow_the_routes() {
     assert_eq!((&inside.name[..], inside.listed.hits.packets), ("video", 1));
     assert_eq!(plane.fpf_stats().encapsulated.packets, 1);
 
-    // Another vector at the edge alone; counters are kept.
+    // Only the edge gets another vector; counters are kept.
     let other = encapsulation(to("192.0.2.0/24"), Spread::ByFlow, &[(&[0x0c, 0x0a], 1)]);
     plane.set_fpf_edge(Some(Arc::new(only(other))), Instant::ZERO);
     let sent = through(&mut plane, &frame(0x0800, &[&ipv4()]));
@@ -832,7 +835,7 @@ fn the_edge_leaves_alone_what_is_not_its_own() {
     let mut plane = edge(1500, only(all()));
     let local = dropped(&mut plane, &packet([10, 0, 2, 1], 9));
     assert_eq!(local, Reason::LocalDelivery);
-    // A packet at the end of its life is answered, not sent on a path that does not count hops.
+    // A packet whose TTL has run out is answered, not sent on a path that does not count hops.
     let before = plane.fates().ended(Reason::TtlExpired).packets;
     plane.receive(
         LAN,
@@ -841,7 +844,7 @@ fn the_edge_leaves_alone_what_is_not_its_own() {
     );
     assert_eq!(plane.fates().ended(Reason::TtlExpired).packets, before + 1);
     leave(&mut plane);
-    // A packet that comes out of its path here is not sent on it again.
+    // A packet that leaves its path here is not sent on it again.
     let sent = through(&mut plane, &fpf(&[0, 0]));
     assert_eq!(sent[0][12..14], [8, 0]);
     // Ports that are not at the edge.
@@ -942,7 +945,7 @@ fn a_profile_polices_and_a_timeout_ends() {
     video.rule.timeout = Some(Span::from_secs(1));
     let mut plane = edge(1500, only(video));
     let one = frame(0x0800, &[&[&ipv4()[..], &[0; 700]].concat()]);
-    // The IP packet alone counts, without what is behind it: 35 bytes and the Ethernet header.
+    // Only the IP packet counts, without the bytes after it: 35 bytes and the Ethernet header.
     let passed = (0..50).filter(|_| {
         plane.receive(LAN, &one, arrival(&one, None));
         !leave(&mut plane).is_empty()
@@ -1026,7 +1029,7 @@ fn tcp(from: u16, payload: &[u8]) -> Vec<u8> {
     frame(0x0800, &[&packet])
 }
 
-/// Whether a frame leaves with this FPF header, or without one.
+/// Whether a frame leaves with this FPF header, or without a header.
 fn leaves_with(plane: &mut Plane, frame: &[u8], header: Option<&[u8]>) -> bool {
     let sent = through(plane, frame);
     let ethertype = [sent[0][12], sent[0][13]];
@@ -1091,13 +1094,13 @@ fn only_what_can_tell_a_class_is_copied_and_only_as_long_as_it_is_wanted() {
     }
     assert_eq!(decide(&mut plane, &setup, None, false), 0);
 
-    // Of no class.
+    // A flow without a class.
     let udp = frame(0x0800, &[&ipv4()]);
     through(&mut plane, &udp);
     assert_eq!(decide(&mut plane, &setup, None, false), 1);
     through(&mut plane, &udp);
     assert_eq!(decide(&mut plane, &setup, None, false), 0);
-    // A class with which it may not end.
+    // A class that may not be final.
     let hello = tcp(4001, b"hello");
     through(&mut plane, &hello);
     decide(&mut plane, &setup, Some(1), true);
@@ -1105,7 +1108,7 @@ fn only_what_can_tell_a_class_is_copied_and_only_as_long_as_it_is_wanted() {
     assert_eq!(decide(&mut plane, &setup, Some(0), false), 1);
     assert!(leaves_with(&mut plane, &hello, Some(&[1, 1, 0x0b])));
     assert_eq!(decide(&mut plane, &setup, None, false), 0);
-    // Without an answer of the classifier copies end as well.
+    // Copies also end without an answer of the classifier.
     let silent = (0..1000).filter(|_| {
         through(&mut plane, &tcp(4002, b"silent"));
         !plane.take_copies(Copies::default(), 7).is_empty()
@@ -1152,7 +1155,7 @@ fn an_encapsulation_comes_before_a_class_and_others_stay_when_one_changes() {
     let voice = setup(vec![class("voice", &[0x0b])], Vec::new());
     plane.set_fpf_edge(Some(Arc::clone(&voice)), Instant::ZERO);
     assert!(leaves_with(&mut plane, &udp, Some(&[1, 1, 0x0b])));
-    // Decisions for classes that are no longer in force are forgotten.
+    // Decisions for classes that are no longer active are ignored.
     let hello = tcp(4000, b"hello");
     through(&mut plane, &hello);
     assert_eq!(decide(&mut plane, &both, Some(0), false), 1);
@@ -1232,19 +1235,19 @@ fn packets_that_wait_for_their_rate_follow_the_rules_as_they_are_then() {
     let sent = leave_at(&mut plane, after(100));
     assert_eq!(sent[0][12..17], [0xc0, 0, 1, 1, 0x0c]);
     assert_eq!(leave_at(&mut plane, after(200)).len(), 1);
-    // Another encapsulation has taken the row: by the routes, at the old rate.
+    // Another encapsulation has taken the row: the packet follows the routes, at the old rate.
     let mut plane = waiting();
     let other = encapsulation(to("198.51.100.0/24"), Spread::ByFlow, &[(&[0x0b], 1)]);
     set(&mut plane, Some(Arc::new(only(other))));
     assert_eq!(leave_at(&mut plane, after(99)).len(), 0);
     assert_eq!(leave_at(&mut plane, after(100))[0][12..14], [8, 0]);
     assert_eq!(leave_at(&mut plane, after(200)).len(), 1);
-    // No edge any more: at once.
+    // The edge was removed: at once.
     let mut plane = waiting();
     set(&mut plane, None);
     assert_eq!(leave(&mut plane).len(), 2);
     assert_eq!(ended(&plane), 0);
-    // Their port has gone, or all of the router.
+    // Their port was removed, or the whole router stops.
     let mut plane = waiting();
     plane.remove_port(LAN, Reason::Reconfigured);
     plane.step(after(100));

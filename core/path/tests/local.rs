@@ -1,4 +1,5 @@
-//! A port for processes of this machine in whole planes: what comes in by it, and what is handed to the kernel there.
+//! A port for processes of this machine in whole planes: packets that arrive through it, and packets that it hands to
+//! the kernel.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::net::IpAddr;
@@ -25,9 +26,8 @@ const OWN: usize = 1;
 const NEXT: [u8; 6] = [2, 0, 0, 0, 0, 8];
 const SLOTS: usize = 16;
 
-/// A plane with the ports `wan` (10.0.1.1, MTU 1500), of which others are reached by the default route, and `own`, into
-/// which the kernel routes 192.0.2.0/24 and 2001:db8:7::/48. What goes to 192.0.2.1 and to that network in IPv6 gets the
-/// vector 0b.
+/// A plane with the ports `wan` (10.0.1.1, MTU 1500), through which the default route leads, and `own`, into which the
+/// kernel routes 192.0.2.0/24 and 2001:db8:7::/48. Packets to 192.0.2.1 and to that network in IPv6 get the vector 0b.
 fn plane() -> Plane {
     let mut plane = Plane::new(SLOTS, 1600, Streams::new(1));
     let mut tables = Tables::default();
@@ -134,7 +134,7 @@ const FPF: [u8; 2] = [0xc0, 0];
 const MACHINE: [u8; 4] = [10, 0, 1, 1];
 const FAR: [u8; 4] = [192, 0, 2, 1];
 
-/// The frames that leave by `wan` and by `own` because of one that came in; no slot leaks.
+/// The frames that leave through `wan` and through `own` because of a received frame; no slot leaks.
 fn through(plane: &mut Plane, ingress: usize, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
     let arrival = Arrival {
         at: Instant::ZERO,
@@ -162,7 +162,7 @@ fn ended(plane: &Plane, reason: Reason) -> u64 {
 #[test]
 fn packets_of_processes_leave_unchanged_behind_their_header() {
     let mut plane = plane();
-    // Also at the last hop: whoever is next counts it.
+    // Also at the last hop: the next router decrements the TTL.
     for ttl in [64, 1] {
         let packet = v4(MACHINE, FAR, ttl, 100);
         let [sent, back] = through(&mut plane, OWN, &frame(V4, &packet));
@@ -201,7 +201,7 @@ fn without_an_encapsulation_they_follow_the_routes_but_never_back() {
         plane.waiting().neighbours().next().is_none(),
         "nobody is asked for"
     );
-    // Nor does a neighbour on that interface that somebody has written down.
+    // Nor does a neighbour on that interface that an operator configured.
     let mut tables = plane.tables().clone();
     let neighbour = (2, IpAddr::from(others));
     tables
@@ -220,7 +220,7 @@ fn without_an_encapsulation_they_follow_the_routes_but_never_back() {
 #[test]
 fn errors_about_packets_of_processes_go_to_the_kernel() {
     let mut plane = plane();
-    // The first hop carries 1497 bytes behind a header of three.
+    // The first hop carries 1497 bytes after a header of three.
     let [sent, own] = through(&mut plane, OWN, &frame(V4, &v4(MACHINE, FAR, 9, 1497 - 28)));
     assert_eq!((sent.len(), own.len()), (1, 0), "it fits");
     let [sent, own] = through(&mut plane, OWN, &frame(V4, &v4(MACHINE, FAR, 9, 1498 - 28)));
@@ -260,10 +260,10 @@ fn what_comes_out_of_a_path_for_the_machine_goes_to_the_kernel() {
     );
     assert_eq!((sent.len(), own.len()), (0, 1));
     assert_eq!(own[0][12..], [&V4[..], &packet].concat(), "byte for byte");
-    // The kernel has a copy of one without a header.
+    // The kernel has a copy of a packet without a header.
     let [_, own] = through(&mut plane, WAN, &frame(V4, &packet));
     assert_eq!((own.len(), ended(&plane, Reason::LocalDelivery)), (0, 1));
-    // Without the port nobody takes it.
+    // Without the port the packet is dropped.
     plane.remove_port(OWN, Reason::Reconfigured);
     let frame = frame(FPF, &[&[0, 0], &packet[..]].concat());
     let arrival = Arrival {
@@ -276,7 +276,7 @@ fn what_comes_out_of_a_path_for_the_machine_goes_to_the_kernel() {
     assert_eq!(ended(&plane, Reason::NotAPort), 1);
 }
 
-/// A packet that came out of a path is checked as if it had come in by the port of its frame, and by `own`.
+/// A packet that left a path is checked as if it had arrived through the port of its frame, and through `own`.
 #[test]
 fn what_comes_out_of_a_path_is_checked_like_other_packets() {
     use weir_path::ip::source_check::SourceCheck::{self, Loose, Off, Strict};
@@ -317,7 +317,7 @@ fn what_comes_out_of_a_path_is_checked_like_other_packets() {
     for (packet, ends) in [
         // To the machine: with off, loose and strict.
         (to_us(neighbour), [None, None, None]),
-        (to_us(FAR), [None, None, None]), // by a path to it
+        (to_us(FAR), [None, None, None]), // through a path to it
         (to_us(elsewhere), [None, None, reverse]),
         (to_us([203, 0, 113, 1]), [None, reverse, reverse]),
         (to_us(MACHINE), [own, own, own]),
@@ -337,14 +337,14 @@ fn what_comes_out_of_a_path_is_checked_like_other_packets() {
                 let after = Reason::ALL.map(|r| ended(&plane, r));
                 let changed = (0..Reason::COUNT).find(|n| before[*n] != after[*n]);
                 let reason = changed.map(|n| Reason::ALL[n]);
-                // A forwarded packet is routed into the port for processes: nobody is there.
+                // A forwarded packet is routed into the port for processes, which leads nowhere.
                 let reason = reason.filter(|reason| *reason != Reason::NoRoute);
                 assert_eq!(reason, end, "{check:?}: {packet:x?}");
                 assert!(end.is_none() || own.is_empty());
             }
         }
     }
-    // An answer about one that was taken is no reason to take the same source in by the link.
+    // Accepting a packet out of a path does not make the same source acceptable on the link.
     let mut plane = plane(Strict);
     through(
         &mut plane,
@@ -367,7 +367,7 @@ fn nobody_gets_what_no_router_may_pass_on() {
         },
         Instant::ZERO,
     );
-    plane.take_exceptions(); // somebody attends
+    plane.take_exceptions(); // the control side takes exceptions
     let v6 = |from: &str, to: &str, hops: u8| {
         let [from, to] = [from, to].map(|a| a.parse::<std::net::Ipv6Addr>().unwrap());
         let mut packet = Vec::new();

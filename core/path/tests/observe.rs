@@ -1,4 +1,5 @@
-//! Observers of a plane: every drop is in exactly one event, whatever the flood, and a filter lets only its own through.
+//! Observers of a plane: every drop is in exactly one event, whatever the flood, and a filter passes only matching
+//! events.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::collections::BTreeMap;
@@ -92,7 +93,7 @@ fn of_source(source: &str) -> Want {
 #[test]
 fn drops_of_a_flow_are_one_event_with_flow_port_reason_and_time() {
     let mut plane = plane();
-    // The link takes the first one, three wait; of the others, one comes each millisecond.
+    // The link takes the first packet, three wait; of the others, one is sent each millisecond.
     for millis in 0..14 {
         send(&mut plane, &udp([10, 0, 0, 1], 5000), at(millis));
     }
@@ -159,7 +160,7 @@ fn a_filter_lets_its_own_drops_through_and_no_others() {
     let other = plane
         .observe(other_reason, Events::default(), at(0))
         .unwrap();
-    // The flood fills the places of the history; the flow that is wanted comes behind it.
+    // The flood fills the places of the history; the wanted flow comes after it.
     for n in 0..600 {
         send(
             &mut plane,
@@ -189,7 +190,7 @@ fn a_filter_lets_its_own_drops_through_and_no_others() {
         events[&lan]
     );
     assert!(events[&other].is_empty());
-    // The same of the history, as far as it tells flows apart.
+    // The same for the history, as far as it distinguishes flows.
     let is_wanted = |event: &&Drops| of_source("10.9.0.0/16").takes_event(event);
     let known = events[&HISTORY].iter().filter(is_wanted).count();
     assert!(known > 0 && known <= PLACES, "{known}");
@@ -244,7 +245,7 @@ fn a_reader_that_does_not_fetch_loses_old_events_and_then_its_observer() {
     let events: Vec<_> = own.events.drain().collect();
     assert_eq!(events.len(), EVENTS_MAX);
     assert!(sum(&events, Reason::QueueFull).packets < dropped.packets);
-    // Readers are few, and one that is gone leaves its place after a while.
+    // The number of readers is bounded, and a reader that disappeared frees its place after a while.
     for _ in 1..OBSERVERS_MAX {
         plane
             .observe(Want::default(), Events::default(), now)
@@ -254,7 +255,7 @@ fn a_reader_that_does_not_fetch_loses_old_events_and_then_its_observer() {
     assert_eq!(more(&mut plane, now), Err(TooMany));
     let last = more(&mut plane, now + LEASE).unwrap();
     plane.end_observer(last);
-    plane.end_observer(HISTORY); // always there
+    plane.end_observer(HISTORY); // never ends
     let numbers: Vec<_> = seen(&mut plane, now + LEASE).into_keys().collect();
     assert_eq!(numbers, [HISTORY]);
 }

@@ -348,7 +348,7 @@ fn routed_and_bridged_ports_live_side_by_side() {
     };
     let frame = udp([192, 0, 2, 1], 64, b"payload");
     let left = bridged(&mut plane, "left");
-    // A bridge with one end leads nowhere.
+    // A bridge with one port leads nowhere.
     send(&mut plane, left, &frame);
     assert_eq!(plane.fates().ended(Reason::NotAPort).packets, 1);
     let right = bridged(&mut plane, "right");
@@ -452,7 +452,7 @@ fn a_sender_that_left_the_checksum_to_hardware_is_helped() {
         },
         ..arrival(frame)
     };
-    // Behind the packet there may be padding, and before it a priority tag.
+    // There may be padding after the packet, and a priority tag before it.
     let padded = [&partial[..], &[0xee; 9]].concat();
     let mut tagged = partial.clone();
     tagged.splice(12..12, [0x81, 0, 0xe0, 0]);
@@ -599,14 +599,14 @@ fn packets_of_a_superframe_of_tiny_segments_pass_one_piece_after_the_other() {
     let mut plane = plane(Mode::Routed, tables(1500), None);
     let (frame, arrival, payload) = tiny_segments();
     plane.receive(LAN, &frame, arrival);
-    // The next packet of the same host keeps its place behind it.
+    // The next packet of the same host waits behind it.
     send(&mut plane, LAN, &udp([192, 0, 2, 1], 64, b"later"));
     assert!(leaving(&mut plane, WAN, Instant::ZERO).is_empty());
     let mut out: Vec<Vec<u8>> = Vec::new();
     let mut pieces = 0;
     while plane.has_deferred(LAN) {
         assert!(!plane.is_drained(LAN));
-        // Others, behind the same port or another one, have this piece before them at most.
+        // Packets of others, on the same port or another, wait for this piece at most.
         send(&mut plane, LAN, &of_another_host(b"same port"));
         send(&mut plane, WAN, &udp([10, 0, 1, 10], 64, b"another port"));
         assert_eq!(leaving(&mut plane, LAN, Instant::ZERO).len(), 1);
@@ -651,7 +651,7 @@ fn superframes_that_wait_are_bounded_and_take_turns_by_sender() {
     plane.receive_deferred(LAN, 64);
     assert_eq!((plane.ports()[LAN].received - before).packets, 64);
     drop(leaving(&mut plane, WAN, Instant::ZERO));
-    // Senders are bounded, too; and usual superframes never wait.
+    // The number of senders is bounded; and usual superframes never wait.
     for n in 0..2 * SENDERS_MAX as u8 {
         other[11] = 100 + n;
         plane.receive(LAN, &other, arrival);
@@ -661,7 +661,7 @@ fn superframes_that_wait_are_bounded_and_take_turns_by_sender() {
     usual[11] = 99;
     plane.receive(LAN, &usual, how);
     assert_eq!(leaving(&mut plane, WAN, Instant::ZERO).len(), 60);
-    // Frames that wait when their port goes are counted: frames of the first, of the second and of 14 more.
+    // Frames that wait when their port is removed are counted: frames of the first, of the second and of 14 more.
     plane.remove_port(LAN, Reason::Reconfigured);
     let gone = plane.fates().ended(Reason::Reconfigured).packets;
     assert_eq!(gone as usize, of_one + SENDERS_MAX - 1);
@@ -927,7 +927,7 @@ proptest! {
     }
 }
 
-/// The reason for which a datagram that arrives at `lan` is dropped; none if it leaves.
+/// The reason for which a datagram that arrives at `lan` is dropped; `None` if it leaves.
 fn end_of(plane: &mut Plane, now: Instant) -> Option<Reason> {
     let before: Vec<_> = Reason::ALL.map(|r| plane.fates().ended(r)).to_vec();
     let frame = udp([192, 0, 2, 1], 64, b"x");
@@ -971,7 +971,7 @@ fn an_interface_is_followed_by_its_index_and_comes_back_by_its_names() {
     };
     assert_eq!(publish(&mut plane, 2, Some("uplink")), "uplink");
     assert_eq!(end_of(&mut plane, now), None);
-    // The interface goes; another one appears with the latest name, then one with the configured name.
+    // The interface disappears; another appears with the latest name, then one with the configured name.
     assert_eq!(publish(&mut plane, 0, None), "uplink");
     assert_eq!(end_of(&mut plane, now), Some(Reason::NotAPort));
     assert_eq!(publish(&mut plane, 7, Some("uplink")), "uplink");

@@ -1,4 +1,4 @@
-//! Round trips of TCP connections that pass a port of a plane, in memory.
+//! Round trips of TCP connections that cross a port of a plane, in memory.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpOptionElement, VlanId};
@@ -37,7 +37,7 @@ fn plane() -> Plane {
     plane
 }
 
-/// How the segments of a test come.
+/// How the segments of a test arrive.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
     is_v6: bool,
@@ -80,7 +80,7 @@ impl Wire {
         frame
     }
 
-    /// The answer to all segments before `n`.
+    /// The acknowledgment of all segments before `n`.
     fn answer(self, n: u32, echo: u32) -> Vec<u8> {
         let mut frame = Vec::new();
         let tcp = self.ip([2, 1]).tcp(443, 4000, 7, 1000).ack(n * PAYLOAD);
@@ -107,7 +107,8 @@ fn receive(plane: &mut Plane, port: usize, frame: &[u8], at: Instant) {
     plane.receive(port, frame, arrival(frame, at));
 }
 
-/// Lets all ports send what is due, in each millisecond up to `until`; the number of frames that leave by the wan.
+/// Lets all ports send due frames, in each millisecond up to `until`; returns the number of frames that leave through
+/// the wan.
 fn run(plane: &mut Plane, from: u64, until: u64) -> usize {
     let mut count = 0;
     for at in from..=until {
@@ -145,7 +146,7 @@ fn a_round_trip_begins_behind_the_queue_of_the_port() {
         let [round_trip] = found[..] else {
             panic!("{wire:?} {found:?}")
         };
-        // Each frame takes .9 ms, and those that the first one's burst permits leave at once.
+        // Each frame takes .9 ms, and the frames that the first frame's burst permits leave at once.
         let left = round_trip.at.since(ms(0));
         assert!((1_000_000..=3_000_000).contains(&left.as_nanos()), "{left}");
         assert_eq!(round_trip.at + round_trip.took, ms(31));
@@ -254,7 +255,7 @@ fn frames_that_lie_give_no_round_trip() {
         receive(&mut plane, WAN, frame, ms(20));
         assert_eq!(taken(&mut plane), []);
     }
-    // The same answer from the wrong side, and then the honest one.
+    // The same acknowledgment from the wrong side, and then the honest one.
     receive(&mut plane, LAN, &PLAIN.answer(2, 50), ms(21));
     assert_eq!(taken(&mut plane), []);
     receive(&mut plane, WAN, &PLAIN.answer(2, 50), ms(22));

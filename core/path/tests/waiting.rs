@@ -104,7 +104,7 @@ fn a_neighbour_that_failed_is_asked_again_and_the_packet_waits() {
     // The same snapshot again is not an answer to this request.
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(plane.waiting().count(&host(1)), 1);
-    // The snapshot is an answer if the entry was gone in between.
+    // The snapshot is an answer if the entry was missing in between.
     plane.set_tables(Arc::new(tables()), START);
     plane.set_tables(Arc::new(failed.clone()), START);
     assert_eq!(ended(&plane, Reason::NeighbourFailed), 1);

@@ -41,7 +41,7 @@ impl<T: AsRef<[u8]>> View<T> {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// Its kind.
+    /// The kind of the message.
     pub fn operation(&self) -> Operation {
         u16_at(self.bytes(), 6).into()
     }
@@ -70,7 +70,7 @@ impl<T: AsRef<[u8]>> View<T> {
 /// An ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Its kind.
+    /// The kind of the message.
     pub operation: Operation,
     /// The sender's MAC address.
     pub sender_mac: Mac,
@@ -85,7 +85,7 @@ pub struct Repr {
 impl Repr {
     const FORMAT: u64 = 0x0001_0800_0604;
 
-    /// Reads a message; one that is not about IPv4 over Ethernet is an error.
+    /// Reads a message; a message that is not for IPv4 over Ethernet is an error.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let format = view.format();
         permit(Header::Arp, "format", format, Self::FORMAT, Self::FORMAT)?;

@@ -116,8 +116,8 @@ const SCTP_CHECKSUM_AT: usize = 8;
 /// everything from `start` to the end, into the field `offset` bytes after `start`. The sender has
 /// left in that field the sum of the other covered data (the pseudo header), or zero.
 ///
-/// The kind of header does not matter, nor how deep it lies in a tunnel, with one exception: offset 8
-/// is used by no internet checksum, but by SCTP's CRC32c.
+/// Neither the kind of header nor its depth in a tunnel matters, with one exception: offset 8 means SCTP's CRC32c,
+/// because no internet checksum has this offset.
 ///
 /// A field outside `bytes` is an error, and nothing is changed.
 pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireError> {
@@ -141,7 +141,7 @@ pub fn finish(bytes: &mut [u8], start: usize, offset: usize) -> Result<(), WireE
 
 /// CRC32c (Castagnoli), as SCTP and segments of FPF use it.
 ///
-/// Eight bytes at a time, by a table for each of them (Kounavis and Berry, "A Systematic Approach to Building High
+/// Eight bytes at a time, with a table for each of them (Kounavis and Berry, "A Systematic Approach to Building High
 /// Performance Software-Based CRC Generators", 2005).
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let (eights, rest) = bytes.as_chunks::<8>();
@@ -160,7 +160,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !rest.iter().fold(eights.iter().fold(u32::MAX, eight), one)
 }
 
-/// By the number of bytes that follow a byte: its effect on the checksum.
+/// The effect of a byte on the checksum, by the number of bytes that follow it.
 const CRC32C: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut n = 0;

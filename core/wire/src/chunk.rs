@@ -1,7 +1,7 @@
-//! Named chunks of content: the payload of the UDP datagrams that ask for one, or carry it.
+//! Named chunks of content: the payload of the UDP datagrams that request or carry a chunk.
 //!
 //! ```text
-//!  behind the UDP header:
+//!  after the UDP header:
 //!   0          1      2        4        20
 //!  +----------+------+--------+--------+---------
 //!  | 1101 0001| kind | length | name   | content       kind: 0 interest, 1 data
@@ -12,7 +12,7 @@
 //! Source: the terms are those of RFC 8793. The format is ours, and smaller than CCNx (RFC 8609): a packet is one
 //! datagram, and a name has a fixed length.
 //!
-//! - Name: a number, or the hash of a longer name. It belongs to the server that is asked, by its address and port. The
+//! - Name: a number, or the hash of a longer name. It is valid at one server, identified by address and port. The
 //!   content of a name never changes, so other content needs another name.
 //! - Length: of the content; zero in an interest.
 
@@ -36,13 +36,13 @@ view!(
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Asks for a chunk.
+    /// Requests a chunk.
     Interest,
     /// Carries a chunk whose content has this number of bytes.
     Data(u16),
 }
 
-/// The header of an interest, or of data.
+/// The header of an interest or of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// The kind.
@@ -52,7 +52,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Reads a header, and checks that the content is there.
+    /// Reads a header, and checks that the content is complete.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let (header, bytes) = (Header::Chunk, view.bytes());
         permit(header, "magic", bytes[0], MAGIC.into(), MAGIC.into())?;
@@ -110,7 +110,7 @@ mod tests {
             name: [7; NAME_LEN],
         };
         assert_eq!(read(&header(0, 0)), Ok(repr(Kind::Interest)));
-        // Bytes after the content are not its own.
+        // Bytes after the content do not belong to it.
         let data = [&header(1, 2)[..], &[9; 5]].concat();
         assert_eq!(read(&data), Ok(repr(Kind::Data(2))));
         let mut magic = header(0, 0);

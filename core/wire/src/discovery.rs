@@ -20,7 +20,7 @@ use crate::{Header, WireError};
 pub const SOLICITATION: u8 = 135;
 /// ICMPv6 type of an advertisement.
 pub const ADVERTISEMENT: u8 = 136;
-/// Hop limit of both; a message with another one was forwarded, and does not count.
+/// Hop limit of both; a message with another hop limit was forwarded, and is ignored.
 pub const HOP_LIMIT: u8 = 255;
 /// Length of the target, and of the option with the link-layer address.
 pub const LEN: usize = TARGET_LEN + 8;
@@ -32,9 +32,9 @@ const TARGET_LEN: usize = 16;
 pub struct AdvertisementFlags {
     /// The sender is a router.
     pub router: bool,
-    /// It answers a solicitation.
+    /// The advertisement answers a solicitation.
     pub solicited: bool,
-    /// It replaces what is known of the target.
+    /// The advertisement overrides an existing cache entry.
     pub replaces: bool,
 }
 
@@ -62,7 +62,7 @@ view!(
 );
 
 impl<T: AsRef<[u8]>> View<T> {
-    /// The address that it is about.
+    /// The target address.
     pub fn target(&self) -> Ipv6Addr {
         array_at::<16>(self.bytes(), 0).into()
     }
@@ -76,14 +76,14 @@ impl<T: AsRef<[u8]>> View<T> {
 /// A solicitation or an advertisement after its ICMPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// The address that it is about.
+    /// The target address.
     pub target: Ipv6Addr,
     /// The link-layer address, and whose it is.
     pub mac: Option<(Whose, Mac)>,
 }
 
 impl Repr {
-    /// Reads a message. A target that is a group, or an option without length, is an error (RFC 4861, section 7.1).
+    /// Reads a message. A multicast target, or an option without length, is an error (RFC 4861, section 7.1).
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         const HEADER: Header = Header::NeighbourDiscovery;
         let target = view.target();
@@ -148,7 +148,7 @@ mod tests {
         assert!(with(&[1, 1, 2]).is_err());
         assert!(parse(&[0xff; 16]).is_err());
         assert!(parse(&[0xfe; 15]).is_err());
-        // An option that we do not know is skipped (RFC 4861, section 9).
+        // An unknown option is skipped (RFC 4861, section 9).
         let nonce = [14, 1, 9, 9, 9, 9, 9, 9];
         let source = [1, 1, 2, 2, 2, 2, 2, 3];
         let found = with(&[nonce, source].concat()).unwrap();

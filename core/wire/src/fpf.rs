@@ -8,13 +8,12 @@
 //!              \______^ first byte of the LID that the current domain uses
 //! ```
 //!
-//! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks",
-//! section III and figure 2. It lies between Ethernet and the payload, and says nothing about the payload:
-//! IPv4 and IPv6 tell themselves apart by their version, and any other payload is named by the rule that removes
-//! the header.
+//! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section III
+//! and figure 2. The header is between Ethernet and the payload, and does not name the type of the payload: IPv4 and
+//! IPv6 differ in their version, and the rule that removes the header names any other type.
 //!
-//! A LID (local identifier) has one or two bytes, and only its own domain knows how many. So a vector is bytes
-//! here. Index is at most Length; when they are equal, no LID is left, and the header is to be removed.
+//! A LID (local identifier) has one or two bytes, and only its own domain knows how many. So a vector is bytes here.
+//! Index is at most Length; when they are equal, no LID is left, and the header must be removed.
 
 use std::num::NonZeroU8;
 
@@ -28,8 +27,8 @@ pub const FIXED_LEN: usize = 2;
 /// The longest LID vector: Length is one byte.
 pub const VECTOR_LEN_MAX: usize = 255;
 
-/// The Ethernet type of FPF frames, unless a domain uses another one: an experimental one. (Section IV of the paper
-/// has it; its section IV.A prints 0xcccc.)
+/// The Ethernet type of FPF frames, unless a domain uses another type: an experimental one. (Section IV of the paper
+/// uses it; its section IV.A prints 0xcccc.)
 pub const ETHERTYPE_DEFAULT: EtherType = EtherType(0xc000);
 
 view!(
@@ -62,7 +61,7 @@ impl<T: AsRef<[u8]>> View<T> {
         clamped(self.bytes(), FIXED_LEN, self.header_len())
     }
 
-    /// The bytes after the header; none if it ends outside the buffer.
+    /// The bytes after the header; empty if it ends outside the buffer.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         self.bytes().get(self.header_len()..).unwrap_or(&[])
@@ -91,7 +90,7 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// These bytes; an error if there are none, or more than 255.
+    /// A vector of these bytes; an error if `lids` is empty or longer than 255 bytes.
     pub fn new(lids: &[u8]) -> Result<Self, WireError> {
         let found = lids.len() as u64;
         permit(Header::Fpf, "Length", found, 1, VECTOR_LEN_MAX as u64)?;
@@ -129,7 +128,7 @@ impl std::hash::Hash for Vector {
 }
 
 impl std::fmt::Display for Vector {
-    /// As the paper writes it: `0xa1e3d3`.
+    /// In the notation of the paper: `0xa1e3d3`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("0x")?;
         self.as_bytes()
@@ -163,7 +162,8 @@ impl Repr {
         Self { vector, index: 0 }
     }
 
-    /// Reads a header. A vector without bytes, one that ends outside the buffer, and an Index beyond it are errors.
+    /// Reads a header. An empty vector, a vector that ends outside the buffer, and an Index beyond the vector are
+    /// errors.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         needs(Header::Fpf, view.header_len(), view.bytes().len())?;
         Self::new(Vector::new(view.vector())?, view.index())

@@ -1,7 +1,7 @@
-//! The header of segments, into which forwarding elements cut packets that their link does not carry.
+//! The header of segments, into which forwarding elements cut packets that are too long for their link.
 //!
 //! ```text
-//!  behind the FPF header, a whole packet:      a part of a packet:
+//!  after the FPF header, a whole packet:       a part of a packet:
 //!   0          1      2        4              0          1      2        4        6       8            10     12      16
 //!  +----------+------+--------+---------     +----------+------+--------+--------+-------+------------+------+-------+---------
 //!  | 1110 0001|  0   | length | payload      | 1110 0001|  1   | length | offset | total | identifier | flow | check | payload
@@ -9,17 +9,18 @@
 //!    magic, version
 //! ```
 //!
-//! Source: Beben et al. (see [`fpf`](crate::fpf)), section III, wants "segmentation/reassembly" and gives no format; this
-//! one is ours, after IPv6's fragment header (RFC 8200, section 4.5). All numbers are big endian.
+//! Source: Beben et al. (see [`fpf`](crate::fpf)), section III, requires "segmentation/reassembly" and defines no
+//! format; this format is ours, modelled on IPv6's fragment header (RFC 8200, section 4.5). All numbers are big endian.
 //!
-//! - FPF says nothing about its payload. So a packet that fits has a header, too: the short form.
+//! - FPF does not name the type of its payload. So a packet that fits has a header too: the short form.
 //! - Length: of the payload of this segment, at least one in a part. A link layer may pad frames.
-//! - Offset and Total: where the payload lies in the whole packet, and the length of that one. There is no flag for
-//!   the last part, because it could contradict them, and no part that is the whole.
-//! - Flow: the same for all packets of a flow, so that queues on the way can tell flows apart, although only the first
+//! - Offset and Total: the position of the payload in the whole packet, and the length of that packet. No flag marks
+//!   the last part, because it could contradict them, and no part is the whole packet.
+//! - Flow: the same for all packets of a flow, so that queues on the path can tell flows apart, although only the first
 //!   part has the packet's headers (as IPv6's flow label does for tunnels, RFC 6438).
-//! - Check: CRC32c of the whole packet, the same in all of its parts. Parts of two packets do not become one, even if
-//!   two senders use the same identifier, or one begins anew (RFC 4963 has what happens to IPv4 without it).
+//! - Check: CRC32c of the whole packet, the same in all of its parts. Parts of two packets are never combined, even if
+//!   two senders use the same identifier, or a sender restarts (RFC 4963 describes what happens to IPv4 without a
+//!   check).
 
 use std::num::NonZeroU16;
 
@@ -27,12 +28,12 @@ use crate::bytes::{set_u16, set_u32, u16_at, u32_at};
 use crate::error::{needs, permit};
 use crate::{Header, WireError};
 
-/// Length of the header of a whole packet, and least length of any.
+/// Length of the header of a whole packet, and minimum length of any header.
 pub const WHOLE_LEN: usize = 4;
 /// Length of the header of a part.
 pub const PART_LEN: usize = 16;
 
-/// The first byte: four bits that are no version of IP, and the version of this format.
+/// The first byte: four bits that are not an IP version, and the version of this format.
 pub const MAGIC: u8 = 0xe1;
 const WHOLE: u8 = 0;
 const PART: u8 = 1;
@@ -67,20 +68,20 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
     }
 }
 
-/// Which packet a part belongs to.
+/// The packet that a part belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Whole {
-    /// Its number, by its sender.
+    /// The number that its sender gave the packet.
     pub identifier: u16,
-    /// Its flow.
+    /// The flow of the packet.
     pub flow: u16,
-    /// Its length in bytes.
+    /// Length of the packet, in bytes.
     pub total: u16,
-    /// Its CRC32c.
+    /// CRC32c of the packet.
     pub check: u32,
 }
 
-/// A part of a packet, within its bounds, and shorter than it.
+/// A part of a packet, within its bounds, and shorter than the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     of: Whole,
@@ -89,7 +90,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part of a packet that begins at `offset`; an error if it does not end within the packet, or is all of it.
+    /// The part of a packet that begins at `offset`; an error if it does not end within the packet, or is the whole
+    /// packet.
     pub fn new(of: Whole, offset: u16, length: u16) -> Result<Self, WireError> {
         let header = Header::FpfSegment;
         let most = of.total.saturating_sub(1).into();
@@ -100,17 +102,17 @@ impl Part {
         Ok(Self { of, offset, length })
     }
 
-    /// The packet.
+    /// The packet that the part belongs to.
     pub const fn of(&self) -> Whole {
         self.of
     }
 
-    /// Where it begins in the packet.
+    /// The offset of the part in the packet, in bytes.
     pub const fn offset(&self) -> u16 {
         self.offset
     }
 
-    /// Its length.
+    /// The length of the part, in bytes.
     pub const fn length(&self) -> NonZeroU16 {
         self.length
     }
@@ -126,7 +128,7 @@ pub enum Repr {
 }
 
 impl Repr {
-    /// Reads a header, and checks that its payload is there.
+    /// Reads a header, and checks that its payload is complete.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         let header = Header::FpfSegment;
         permit(header, "magic", view.magic(), MAGIC.into(), MAGIC.into())?;
@@ -211,7 +213,7 @@ mod tests {
         };
         let part = Part::new(of, 7, 3).unwrap();
         assert_eq!(read(&SECOND), Ok(Repr::Part(part)));
-        // Bytes after the payload are of the link layer.
+        // Bytes after the payload belong to the link layer.
         let padded = [&SECOND[..], &[0; 20]].concat();
         assert_eq!(read(&padded), Ok(Repr::Part(part)));
         assert_eq!(read(&[0xe1, 0, 0, 1, 7, 0]), Ok(Repr::Whole(1)));

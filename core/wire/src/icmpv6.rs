@@ -79,7 +79,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
 codes! {
     /// Why a destination is unreachable.
     Unreachable(u8) {
-        /// No route leads there.
+        /// No route leads to the destination.
         NO_ROUTE = 0,
         /// Communication is administratively prohibited.
         PROHIBITED = 1,

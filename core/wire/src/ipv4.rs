@@ -261,8 +261,8 @@ impl Ipv4Option<'_> {
     }
 }
 
-/// Walks over options. A length that is less than 2 or leads outside is an error and ends the walk.
-/// There are at most forty steps, because there are at most forty bytes.
+/// Walks over options. A length that is less than 2 or exceeds the options is an error and ends the walk. There are at
+/// most forty steps, because there are at most forty bytes.
 pub fn walk_options(options: &[u8]) -> impl Iterator<Item = Result<Ipv4Option<'_>, WireError>> {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -525,7 +525,7 @@ mod tests {
             0x01,                               // no operation
             0x07, 0x07, 0x04, 0, 0, 0, 0,       // record route: not copied
             0x83, 0x07, 0x04, 10, 0, 0, 9,      // loose source route: copied
-            0x00, 0xff,                         // end; what follows does not count
+            0x00, 0xff,                         // end; the rest is ignored
         ];
         let kinds: Vec<_> = walk_options(&options)
             .map(|o| o.unwrap())

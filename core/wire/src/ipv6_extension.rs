@@ -35,8 +35,7 @@ impl<T: AsRef<[u8]>> View<T> {
         self.bytes()[0].into()
     }
 
-    /// The length of this header in bytes, by the rule for its `kind`; none if `kind` is not an
-    /// extension header.
+    /// The length of this header in bytes, by the rule for its `kind`; `None` if `kind` is not an extension header.
     pub fn header_len(&self, kind: Protocol) -> Option<usize> {
         let units = usize::from(self.bytes()[1]);
         match kind {

@@ -20,7 +20,7 @@ macro_rules! view {
                 Ok(Self(buffer))
             }
 
-            /// The buffer again.
+            /// Returns the buffer.
             pub fn into_inner(self) -> T {
                 self.0
             }
@@ -40,8 +40,8 @@ macro_rules! view {
     };
 }
 
-/// Code points: a number with names for the known ones. A number, because a header's field is compared as it lies
-/// there, once for each packet.
+/// Code points: a number with names for the known values. It stays a number, because the raw field of a header is
+/// compared once for each packet.
 macro_rules! codes {
     (
         $(#[$doc:meta])* $name:ident($int:ty) {

@@ -41,7 +41,7 @@ codes! {
         AUTHENTICATION = 51,
         /// ICMPv6.
         ICMPV6 = 58,
-        /// Nothing follows an IPv6 header.
+        /// No header follows an IPv6 header.
         NO_NEXT_HEADER = 59,
         /// IPv6 destination options.
         DESTINATION_OPTIONS = 60,
@@ -77,7 +77,7 @@ impl FragmentOffset {
     /// The start of the datagram.
     pub const ZERO: Self = Self(0);
 
-    /// An offset in bytes; none if it is not a multiple of eight.
+    /// An offset in bytes; `None` if it is not a multiple of eight.
     pub const fn from_bytes(bytes: u16) -> Option<Self> {
         match bytes % 8 {
             0 => Some(Self(bytes / 8)),

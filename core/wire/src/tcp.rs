@@ -23,7 +23,7 @@ pub const HEADER_LEN_MAX: usize = 60;
 /// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 16;
 
-/// Kinds of options: the end of all, padding, timestamps; and the length of the last.
+/// Option kinds: end of options, padding, timestamps; and the length of the last.
 const OPTION_END: u8 = 0;
 const OPTION_NONE: u8 = 1;
 const OPTION_TIMESTAMPS: u8 = 8;
@@ -54,7 +54,7 @@ impl Flags {
     /// Accurate ECN (RFC 9768).
     pub const AE: Self = Self(0x100);
 
-    /// From twelve bits; higher ones are ignored.
+    /// From twelve bits; higher bits are ignored.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & 0x0fff)
     }
@@ -137,8 +137,8 @@ impl<T: AsRef<[u8]>> View<T> {
         clamped(self.bytes(), self.header_len(), usize::MAX)
     }
 
-    /// TSval and TSecr of the timestamp option (RFC 7323, section 3); none if it is absent, or the options before it are
-    /// malformed.
+    /// TSval and TSecr of the timestamp option (RFC 7323, section 3); `None` if it is absent, or the options before it
+    /// are malformed.
     pub fn timestamps(&self) -> Option<(u32, u32)> {
         let mut options = self.options();
         loop {

@@ -1,11 +1,11 @@
-//! Values as bytes and back, by the classes that the CE knows.
+//! Encodes and decodes values, using the classes that the CE knows.
 
 use weir_model::Value;
 use weir_protocol::schema::{Class, Registry};
 use weir_protocol::value;
 use weir_protocol::wire::{Content, PathData};
 
-/// The classes that the CE knows.
+/// Encoder and decoder for the classes that the CE knows.
 #[derive(Debug)]
 pub(crate) struct Codec {
     registry: Registry,
@@ -16,7 +16,7 @@ impl Codec {
         Self { registry }
     }
 
-    /// The class that a word names: a name or a number.
+    /// The class with this name or number.
     pub(crate) fn find(&self, word: &str) -> Result<&Class, String> {
         self.registry.find(word).map_err(|e| e.to_string())
     }
@@ -26,7 +26,7 @@ impl Codec {
         self.registry.get(id)
     }
 
-    /// The name of a class; its number, if it is not known.
+    /// Name of a class, or its number if the CE does not know the class.
     pub(crate) fn name(&self, id: u32) -> String {
         match self.class(id) {
             Some(class) => class.short_name().to_owned(),
@@ -39,7 +39,7 @@ impl Codec {
         self.class(id).ok_or_else(unknown)
     }
 
-    /// A component with a value.
+    /// Encodes a component's value as path data.
     pub(crate) fn path(
         &self,
         class: u32,
@@ -54,7 +54,7 @@ impl Codec {
         PathData::new(ids, None, content).map_err(|e| e.to_string())
     }
 
-    /// The value of a component.
+    /// Decodes the value of a component.
     pub(crate) fn value(
         &self,
         class: u32,
@@ -67,7 +67,7 @@ impl Codec {
             .map_err(|e| format!("{}.{}: {e}", class.short_name(), class.names(ids)))
     }
 
-    /// A path in names.
+    /// A path as names, or as numbers if the CE does not know the class.
     pub(crate) fn names(&self, class: u32, ids: &[u32]) -> String {
         match self.class(class) {
             Some(class) => class.names(ids),

@@ -1,4 +1,4 @@
-//! The configuration of a control element: what `CE.toml` may have, and the check of it.
+//! Configuration of a control element: the contents of `CE.toml`, and their validation.
 //!
 //! ```toml
 //! id = 1                          # the CE has the ForCES ID 0x40000001
@@ -24,7 +24,7 @@
 //! addresses = "192.0.2.7/24"
 //! ```
 //!
-//! Components of an FE that the file does not name stay as the FE has them.
+//! The CE leaves components of an FE unchanged if the file does not name them.
 
 mod section;
 
@@ -45,75 +45,75 @@ use crate::exception::remote::{self, REMOTE, RemotePlan};
 
 /// The first ForCES ID of a CE (RFC 5810, 6.1).
 const CE_IDS: u32 = 0x4000_0000;
-/// The most FEs that a configuration may have.
+/// Maximum number of FEs in a configuration.
 pub const FES_MAX: usize = 4096;
 
 /// A checked configuration of a CE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CePlan {
-    /// Its ForCES ID.
+    /// ForCES ID of the CE.
     pub id: Id,
-    /// Where the northbound service listens.
+    /// Unix socket of the northbound service.
     pub socket: String,
-    /// File of the store.
+    /// Store file, with the changes that operators made at run time.
     pub store: String,
-    /// File of its certificate; none if it has no certificate.
+    /// Certificate file; `None` if the CE has no certificate.
     pub certificate: Option<String>,
-    /// File of its private key.
+    /// Private key file.
     pub key: Option<String>,
-    /// The address of the page for browsers; none if only the socket has it.
+    /// Address of the web page; `None` if only the socket serves the page.
     pub page: Option<SocketAddr>,
-    /// File of the token of the page.
+    /// File with the token of the page.
     pub page_token: Option<String>,
-    /// File of the network whose elements are its FEs.
+    /// File of the network whose elements are FEs of this CE.
     pub network: Option<String>,
-    /// The number of threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Where it listens.
+    /// Addresses on which the CE listens for FEs.
     pub listeners: Vec<ListenPlan>,
     /// The FEs that may associate.
     pub fes: Vec<FePlan>,
-    /// Files of libraries, by name.
+    /// Library files, by name.
     pub libraries: Vec<(String, String)>,
     /// The controllers.
     pub controllers: Vec<ControllerPlan>,
     /// Devices that are not weir.
     pub devices: Vec<DevicePlan>,
-    /// Ports of FEs that the CE acts for.
+    /// Ports of FEs for which the CE acts.
     pub remotes: Vec<RemotePlan>,
 }
 
-/// A place where the CE listens.
+/// A listener of the CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenPlan {
-    /// Its name.
+    /// Name of the listener.
     pub name: String,
-    /// The address.
+    /// Local address.
     pub address: SocketAddr,
-    /// The word of the transport: `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
+    /// Transport keyword: `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
     pub transport: &'static str,
-    /// Whether peers need to prove nothing.
+    /// Whether the listener accepts peers without certificates.
     pub insecure: bool,
 }
 
 /// An FE that may associate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FePlan {
-    /// Its name in the configuration.
+    /// Name of the FE in the configuration.
     pub name: String,
-    /// Its ForCES ID.
+    /// ForCES ID of the FE.
     pub id: Id,
-    /// File of its certificate.
+    /// Certificate file of the FE.
     pub certificate: Option<String>,
-    /// The desired configuration, with the paths that the FE itself has.
+    /// The desired configuration, with paths as the FE itself uses them.
     pub desired: Vec<Change>,
 }
 
-/// The parameters that are given for one block: names and values.
+/// Parameters given for one section instance: names and values.
 type Given<'a> = Vec<(&'a str, &'a Scalar)>;
 
 impl CePlan {
-    /// Checks a whole configuration. All faults are reported, not only the first.
+    /// Checks a whole configuration. Reports all faults, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let mut blocks: BTreeMap<(&str, Option<&str>), Given<'_>> = BTreeMap::new();
         let mut desired: BTreeMap<String, Vec<Change>> = BTreeMap::new();
@@ -154,7 +154,7 @@ impl CePlan {
     }
 }
 
-/// The name of an FE, and a change of its own configuration.
+/// The name of an FE, and a change of the FE's own configuration.
 fn of_router(change: &Change) -> Option<(&str, Change)> {
     let segments = change.path.segments();
     let ["fe", name, rest @ ..] = &segments[..] else {
@@ -290,7 +290,7 @@ impl Builder {
         }
     }
 
-    /// Adds a port that the CE acts for, after all FEs.
+    /// Adds a port for which the CE acts. Call it after adding all FEs.
     fn add_remote(&mut self, name: &str, given: &[(&str, &Scalar)]) {
         let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
         match RemotePlan::check(name, given, &fes) {
@@ -299,7 +299,7 @@ impl Builder {
         }
     }
 
-    /// Adds a controller, after all FEs and devices.
+    /// Adds a controller. Call it after adding all FEs and devices.
     fn add_controller(&mut self, name: &str, given: &[(&str, &Scalar)]) {
         let fes: Vec<_> = self.fes.iter().map(|fe| &*fe.name).collect();
         let devices: Vec<_> = self.devices.iter().map(|device| &*device.name).collect();
@@ -309,7 +309,7 @@ impl Builder {
         }
     }
 
-    /// The address of the page.
+    /// Address of the web page.
     fn page(&mut self) -> Option<SocketAddr> {
         let settings = self.element.as_ref()?;
         let text = settings.text("page").to_owned();
@@ -329,7 +329,7 @@ impl Builder {
         }
     }
 
-    /// Without a certificate the CE proves nothing, and no FE can.
+    /// A CE without a certificate cannot authenticate itself, so FEs cannot authenticate to it either.
     fn check_proofs(&mut self) {
         let element = self.element.as_ref();
         if element.is_none_or(|element| !element.text("certificate").is_empty()) {
@@ -402,20 +402,20 @@ impl Builder {
     }
 }
 
-/// A file that a setting names; none if it is empty.
+/// The file that a setting names; `None` if the setting is empty.
 fn file(settings: &Settings, name: &str) -> Option<String> {
     let text = settings.text(name);
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether a text can name an FE: in paths of the HTTP interface, and before the colon of `FE:PATH`.
+/// Whether a text can name an FE: in URLs of the HTTP interface, and before the colon of `FE:PATH`.
 fn is_name(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let some = !name.is_empty() && name.len() <= 64;
     some && name.chars().all(is_letter) && !name.chars().all(|c| c.is_ascii_digit())
 }
 
-/// The path of a fault within the block at `above`.
+/// Prefixes the path of a fault with the path of the section at `above`.
 fn below(above: &ComponentPath, path: &ComponentPath) -> ComponentPath {
     let mut whole = above.clone();
     for segment in path.segments() {

@@ -14,39 +14,39 @@ use weir_protocol::wire::message::PacketRedirect;
 use crate::desired::{Desired, Record, Wish};
 use crate::route::{RouteChange, RouteRecord, Routes};
 
-/// The most requests of operators that are worked on at once.
+/// Maximum number of operator requests in progress.
 pub const REQUESTS_MAX: usize = 1024;
-/// The most watches at once.
+/// Maximum number of watches.
 pub const WATCHES_MAX: usize = 8192;
-/// Notices that a watch keeps for its reader; the oldest are lost first, and counted.
+/// Notices buffered per watch. When full, the CE drops the oldest notice and counts it.
 pub const NOTICES_MAX: usize = 1024;
 
 /// The parameters of a control element.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Its associations.
+    /// Parameters of the associations.
     pub session: ce::Params,
-    /// Longest time for an FE to answer one request.
+    /// Timeout for an FE to answer one request.
     pub answer_max: Span,
 }
 
 /// An FE that may associate.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name.
+    /// Name of the FE.
     pub name: String,
-    /// Its ID.
+    /// ForCES ID of the FE.
     pub id: Id,
-    /// Whether it has a certificate: a peer that has not proved to be it is refused.
+    /// Whether the FE has a configured certificate: the CE then refuses a peer that has not authenticated as this FE.
     pub is_pinned: bool,
-    /// Wishes of the CE's configuration.
+    /// Desired values from the CE's configuration.
     pub desired: Desired,
-    /// Wishes of operators before now; they go before those of the configuration.
+    /// Desired values that operators set earlier; they override the configuration.
     pub kept: BTreeMap<ComponentPath, Wish>,
     /// Components of any class that operators have set, with the value as text. The path is class, instance and the
     /// words of a [`Place`].
     pub components: BTreeMap<ComponentPath, String>,
-    /// Its routes.
+    /// Routes of the FE.
     pub routes: Routes,
 }
 
@@ -62,15 +62,15 @@ pub struct StoreTicket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub u64);
 
-/// The place of a component, as an operator writes it: names or numbers.
+/// Address of a component as an operator writes it, with names or numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The class.
     pub class: String,
     /// The instance: its number, or the name of a port.
     pub instance: String,
-    /// The path within the instance; empty for all of it. At a table: the index of a row, the value of its key, or a
-    /// range of indices like `0-99`.
+    /// Path within the instance; empty for the whole instance. In a table, a path element is the index of a row, the
+    /// value of its key, or a range of indices like `0-99`.
     pub path: Vec<String>,
 }
 
@@ -84,32 +84,32 @@ pub enum Request {
         /// The component.
         place: Place,
     },
-    /// Set components of any class, at one FE or several: all of them or none. Without a value a component is deleted.
+    /// Set components of any class, at one FE or several, all or none. A component without a value is deleted.
     Set(Vec<(String, Place, Option<String>)>),
-    /// Read a class as the FE itself shows it.
+    /// Read a class in the form in which the FE itself shows it.
     Read {
         /// Name of the FE.
         fe: String,
         /// Name of the class.
         class: String,
     },
-    /// The configuration that an FE has in force.
+    /// The running configuration of an FE.
     Config(String),
-    /// Change the configurations of FEs, all of them or none; each is named once.
+    /// Change the configurations of FEs, all or none; the list names each FE once.
     Change(Vec<(String, Vec<Operation>)>),
-    /// Change the routes of FEs, all of them or none; each FE is named once.
+    /// Change the routes of FEs, all or none; the list names each FE once.
     Route(Vec<(String, Vec<RouteChange>)>),
-    /// The routes that an FE shall have, or all FEs.
+    /// The desired routes of one FE, or of all FEs.
     Routes(Option<String>),
-    /// Set components of the configuration that an FE has in force, all of them or none, in this order, without
-    /// keeping them: for controllers, which repeat what they want.
+    /// Set components of an FE's running configuration, all or none, in this order, without storing them: for
+    /// controllers, which repeat their commands.
     Steer(String, Vec<Change>),
-    /// Change sections of FPF that the network wants of an FE, each as a whole; none removes one. The answer is that the FE has
-    /// them. They are not kept: the network says them again.
+    /// Change FPF sections that the network wants at an FE, each as a whole; `None` removes a section. The CE answers
+    /// when the FE has them. The CE does not store them, because the network repeats them.
     Give(String, Vec<GivenSection>),
-    /// Something of the path service.
+    /// A command for the path service.
     Path(PathCommand),
-    /// Begin to watch an event or a component.
+    /// Start watching an event or a component.
     Watch(Watch),
     /// The next notices of a watch.
     Fetch(WatchId),
@@ -117,23 +117,23 @@ pub enum Request {
     Unwatch(WatchId),
 }
 
-/// A request to the path service.
+/// A command for the path service.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathCommand {
-    /// A path for a flow. The answer is that its edge has the encapsulation.
+    /// Set up a path for a flow. The CE answers when the edge of the path has the encapsulation.
     Request(PathRequest),
-    /// End the request of this number.
+    /// End the request with this number.
     Release(u64),
-    /// Every flow with a path.
+    /// List every flow with a path.
     List,
-    /// The network as it is now.
+    /// Report the current network.
     Network,
 }
 
-/// A section of the network at an FE: where it is, and its components.
+/// An FPF section at an FE: its path and its components; `None` removes it.
 pub type GivenSection = (ComponentPath, Option<Vec<Change>>);
 
-/// A wish to hear of an event, or of the value of a component at intervals.
+/// A subscription to an event, or periodic sampling of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
     /// Name of the FE.
@@ -144,12 +144,12 @@ pub struct Watch {
     pub filter: Filter,
 }
 
-/// Filters of an event. Without any, each occurrence is reported.
+/// Filters of an event. Without filters, the FE reports each occurrence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The threshold of an event that has one.
+    /// Threshold, for an event that has one.
     pub threshold: Option<u32>,
-    /// How far the value must move before the event is reported again.
+    /// Minimum change of the value before the event is reported again.
     pub hysteresis: Option<u32>,
     /// Report every Nth occurrence.
     pub count: Option<u32>,
@@ -164,7 +164,7 @@ pub enum Answer {
     Value(Value),
     /// A configuration: path and value of each component.
     Config(BTreeMap<String, String>),
-    /// The changes, a line each.
+    /// The changes, one line each.
     Changed(Vec<String>),
     /// Routes.
     Routes(Vec<RouteReport>),
@@ -172,30 +172,30 @@ pub enum Answer {
     Paths(Vec<PathReport>),
     /// A network.
     Network(NetworkReport),
-    /// A watch has begun.
+    /// The CE has started a watch.
     Watching(WatchId),
     /// Notices of a watch.
     Notices(Notices),
-    /// Nothing more to say.
+    /// Success without a value.
     Done,
 }
 
-/// Notices of a watch that were not fetched before.
+/// Notices of a watch since the last fetch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notices {
-    /// The notices, the oldest first.
+    /// The notices, oldest first.
     pub notices: Vec<Value>,
-    /// Notices that were lost because nobody fetched them in time.
+    /// Notices dropped because nobody fetched them in time.
     pub lost: u64,
 }
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// The request is wrong: the remedy is in the sentence.
+    /// The request is invalid; the text includes the remedy.
     #[error("{0}")]
     Wrong(String),
-    /// There is no such FE, class, instance, row or watch.
+    /// No such FE, class, instance, row or watch.
     #[error("{0}")]
     NotFound(String),
     /// The FE does not answer, or is not associated.
@@ -204,20 +204,20 @@ pub enum Refusal {
     /// Too many requests at once.
     #[error("the CE works on {REQUESTS_MAX} requests already; ask again later")]
     Busy,
-    /// Changes are refused, and nothing has changed.
+    /// The CE or an FE refused changes; nothing has changed.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
 }
 
 impl Refusal {
-    /// The refusal where no network is configured.
+    /// Refuses a request for the network where none is configured.
     pub(crate) fn no_network() -> Self {
         let why =
             "the control element has no network; name its file as `network` in the configuration";
         Self::NotFound(why.to_owned())
     }
 
-    /// The refusal of a change that breaks rules, for an FE.
+    /// Refuses a change for an FE because it breaks rules.
     pub(crate) fn of_faults(fe: &str, faults: &[Fault]) -> Self {
         Self::Refused(
             faults
@@ -228,18 +228,18 @@ impl Refusal {
     }
 }
 
-/// A change of what the CE keeps for an FE.
+/// A change to the stored state of an FE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records {
-    /// Wishes for its configuration.
+    /// Desired values of the configuration.
     pub desired: Vec<Record>,
-    /// Components of any class, by address; none removes one.
+    /// Components of any class, by address; `None` removes a component.
     pub components: Vec<(ComponentPath, Option<String>)>,
-    /// Its routes.
+    /// Routes.
     pub routes: Vec<RouteRecord>,
 }
 
-/// A change of the requests for paths that the CE keeps: the number, and the keys; none if it ends.
+/// A change to the stored path requests: number and keys; `None` removes the request.
 pub type PathRecord = (u64, Option<BTreeMap<String, String>>);
 
 /// An output for the habitat.
@@ -249,33 +249,33 @@ pub enum Output {
     Close(LinkId),
     /// The answer to a request.
     Answer(Ticket, Result<Answer, Refusal>),
-    /// Write this durably, and report it with [`handle_stored`](crate::Control::handle_stored).
+    /// Write these records durably, then call [`handle_stored`](crate::Control::handle_stored).
     Store(StoreTicket, Vec<(String, Records)>),
-    /// A watch has a notice, for a reader that waits.
+    /// A watch has a notice, for a waiting reader.
     Noticed(WatchId),
-    /// Packets of an FE.
+    /// Packets that an FE redirected.
     Redirected(Id, PacketRedirect),
-    /// Something for the log.
+    /// A log event.
     Journal(Journal),
 }
 
-/// Something for the log.
+/// A log event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Journal {
-    /// An FE is associated.
+    /// An FE has associated.
     Associated(String),
     /// An association ended, with the reason.
     Lost(String, String),
-    /// An FE that nobody has configured asked for an association.
+    /// An unconfigured FE requested an association.
     Unknown(Id),
-    /// A peer at this address asked for the association of this FE, and has not proved to be it.
+    /// The peer at this address requested association as this FE without having authenticated as it.
     Unproved(String, String),
-    /// An FE has the desired configuration; how many components were restored.
+    /// An FE has the desired configuration; the number counts the restored components.
     InSync(String, usize),
     /// An FE refused the desired configuration.
     Refused(String, String),
-    /// The kernel of an FE lacks routes: the first one, and why.
+    /// The kernel of an FE lacks routes: the first missing route, and why.
     Lacks(String, String),
-    /// The kernel of an FE has all routes again; how many it has lost since the FE started.
+    /// The kernel of an FE has all routes again; the number counts the routes that it has lost since the FE started.
     Regained(String, u64),
 }

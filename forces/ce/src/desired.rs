@@ -1,14 +1,14 @@
-//! The desired state of an FE: the components of its configuration that the CE wants, and what becomes of the others.
+//! Desired state of an FE: the configuration components that the CE wants, and the handling of all other components.
 //!
 //! ```text
 //!   file of the CE ---+
-//!                     +--> Desired --target(in force)--> Plan that the FE shall have
+//!                     +--> Desired --target(running)--> target plan of the FE
 //!   operators --------+
 //! ```
 //!
-//! A component that nobody has set stays as the FE has it. A deleted component shall have its default, and a deleted
-//! port, or other section with a name, shall not exist; so a deletion is a part of the desired state too. A component that
-//! is set below a deleted section or discipline belongs to a new one, whose other components have their defaults.
+//! A component that nobody has set stays as the FE has it. A deletion is a part of the desired state too: a deleted
+//! component must have its default, and a deleted port, or other named section, must not exist. A component that is set
+//! below a deleted section or discipline belongs to a new one, whose other components have their defaults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,19 +18,19 @@ use weir_lfb::named::{Instance, Named};
 use weir_lfb::queue::KIND_DEFAULT;
 use weir_model::{Change, ComponentPath, Fault, Operation};
 
-/// The desired state of one place in a configuration.
+/// The desired state at one path of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
     /// The component has this value.
     Is(Scalar),
-    /// The port, or other section with a name, exists.
+    /// The port, or other named section, exists.
     Exists,
-    /// The component has its default. A section with a name does not exist, unless there are wishes for its components,
-    /// which are those of a new one then.
+    /// The component has its default. A named section does not exist, unless desired values for its components exist,
+    /// which then belong to a new section.
     Default,
 }
 
-/// A change of the desired state: its new wish at a path, or none.
+/// A change to the desired state: a path with its new desired value, or `None` to remove it.
 pub type Record = (ComponentPath, Option<Wish>);
 
 /// The desired state of an FE.
@@ -38,7 +38,7 @@ pub type Record = (ComponentPath, Option<Wish>);
 pub struct Desired(BTreeMap<ComponentPath, Wish>);
 
 impl Desired {
-    /// The changes that operations make to it.
+    /// The records that these operations produce.
     pub fn records(&self, operations: &[Operation]) -> Vec<Record> {
         let mut after = self.clone();
         let mut records = BTreeMap::new();
@@ -53,7 +53,7 @@ impl Desired {
         records.into_iter().collect()
     }
 
-    /// Makes a change of it.
+    /// Applies a record.
     pub fn put(&mut self, path: &ComponentPath, wish: Option<&Wish>) {
         match wish {
             Some(wish) => self.0.insert(path.clone(), wish.clone()),
@@ -61,12 +61,12 @@ impl Desired {
         };
     }
 
-    /// Every wish, by path.
+    /// All desired values, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&ComponentPath, &Wish)> {
         self.0.iter()
     }
 
-    /// The sections of FPF that it defines: for which it has a component that a new one needs.
+    /// The FPF sections that this state defines: it sets a component that a new section needs.
     pub fn defined(&self) -> BTreeSet<ComponentPath> {
         let defined = |(path, wish): (&ComponentPath, &Wish)| {
             let Instance { kind, name } = Instance::find(path)?;
@@ -82,13 +82,13 @@ impl Desired {
         self.0.iter().filter_map(defined).collect()
     }
 
-    /// Whether it has a wish at a path, or below.
+    /// Whether this state has a desired value at a path, or below.
     pub fn reaches(&self, path: &ComponentPath) -> bool {
         let mut wishes = self.0.keys();
         wishes.any(|wish| is_within(wish, path))
     }
 
-    /// The changes of one operation.
+    /// The records that one operation produces.
     fn step(&self, operation: &Operation) -> Vec<Record> {
         let mut records = Vec::new();
         match operation {
@@ -107,14 +107,14 @@ impl Desired {
         records
     }
 
-    /// The removal of everything below a path.
+    /// Records that remove everything below a path.
     fn below(&self, path: &ComponentPath) -> Vec<Record> {
         let is_below = |other: &&ComponentPath| is_within(other, path) && *other != path;
         let paths = self.0.keys().filter(is_below);
         paths.map(|path| (path.clone(), None)).collect()
     }
 
-    /// The plan that an FE shall have which has `actual` in force.
+    /// The target plan for an FE that runs `actual`. Fails if the plan breaks rules.
     pub fn target(&self, actual: &Plan) -> Result<Plan, Vec<Fault>> {
         let mut changes: Vec<Change> = actual.changes();
         changes.retain(|change| self.keeps(change, actual));
@@ -128,8 +128,8 @@ impl Desired {
         Plan::check(&changes)
     }
 
-    /// Whether a component that is in force stays unless there is a wish for it: it is not deleted, and belongs to
-    /// no discipline that becomes one of another kind.
+    /// Whether a running component stays if it has no desired value: it is not deleted, and does not belong to a
+    /// discipline that changes its kind.
     fn keeps(&self, change: &Change, actual: &Plan) -> bool {
         let gone = |path: &ComponentPath| self.0.get(path) == Some(&Wish::Default);
         if gone(&change.path) || ancestors(&change.path).iter().any(gone) {
@@ -149,7 +149,7 @@ impl Desired {
     }
 }
 
-/// A section that goes makes room for one that comes, and a kind goes before its parameters.
+/// Sorts operations: deleted sections come first to make room for new sections, and a kind comes before its parameters.
 fn rank(operation: &Operation) -> u8 {
     match operation {
         Operation::Delete(path) if is_section(path) => 0,
@@ -158,7 +158,7 @@ fn rank(operation: &Operation) -> u8 {
     }
 }
 
-/// The paths above a path, the nearest first, without the root.
+/// The paths above a path, nearest first, without the root.
 fn ancestors(path: &ComponentPath) -> Vec<ComponentPath> {
     let mut all = Vec::new();
     let mut above = path.parent();
@@ -211,7 +211,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The components that an FE shall have after some requests, one after the other.
+    /// The desired components of an FE after some requests, one after the other.
     fn target(requests: &[&[Operation]], paths: &[&str]) -> Vec<String> {
         let mut desired = Desired::default();
         for operations in requests {

@@ -1,4 +1,4 @@
-//! The blocks that an FE has: its LFBSelectors (RFC 5812, 5.2), and the names of its ports and other named sections.
+//! The LFBs of an FE: its LFBSelectors (RFC 5812, 5.2), and the names of its ports and other named sections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,26 +6,26 @@ use weir_lfb::named::Named;
 use weir_library::owner;
 use weir_model::Value;
 
-/// The class of the FE object, and of its one instance.
+/// Class and instance of the FE object.
 pub(crate) const FE_OBJECT: (u32, u32) = (1, 1);
-/// The class of the FE protocol object, and of its one instance.
+/// Class and instance of the FE protocol object.
 pub(crate) const FE_PROTOCOL: (u32, u32) = (2, 1);
-/// The component of the FE object that has a row for each block.
+/// The component of the FE object that has a row for each LFB.
 pub(crate) const SELECTORS: u32 = 2;
-/// The most blocks of one FE.
+/// Maximum LFBs of one FE.
 const BLOCKS_MAX: usize = 65_536;
 
-/// The blocks of an FE.
+/// The LFBs of an FE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
-    /// Class and instance, by the index of the row in LFBSelectors.
+    /// Class and instance, by the row index in LFBSelectors.
     pub(crate) blocks: BTreeMap<u32, (u32, u32)>,
     /// Names of ports and other sections, by their kind and instance.
     pub(crate) names: BTreeMap<(Named, u32), String>,
 }
 
 impl Directory {
-    /// The blocks that LFBSelectors names; none if the value is no table of them.
+    /// Parses the LFBs listed in LFBSelectors; `None` if the value is not such a table.
     pub(crate) fn parse(selectors: &Value) -> Option<Self> {
         let rows: Vec<(u32, &Value)> = match selectors {
             Value::List(rows) => (0..).zip(rows).collect(),
@@ -49,7 +49,7 @@ impl Directory {
         })
     }
 
-    /// Takes over the names of sections that are still there, until they are read again.
+    /// Keeps the names of sections that still exist, until the CE reads the names again.
     pub(crate) fn keep_names(&mut self, before: &Self) {
         let blocks: BTreeSet<_> = self.blocks.values().copied().collect();
         let stays = |(kind, n): &(Named, u32)| blocks.contains(&(kind.class().id, *n));
@@ -63,24 +63,24 @@ impl Directory {
         of_class.map(|(_, instance)| *instance)
     }
 
-    /// Whether the FE has a block.
+    /// Whether the FE has an LFB.
     pub(crate) fn has(&self, block: (u32, u32)) -> bool {
         self.blocks.values().any(|other| *other == block)
     }
 
-    /// The row of a block.
+    /// The row of an LFB.
     pub(crate) fn row(&self, block: (u32, u32)) -> Option<u32> {
         let mut rows = self.blocks.iter();
         rows.find(|(_, other)| **other == block)
             .map(|(row, _)| *row)
     }
 
-    /// The name of the port, or other section, that a block belongs to; none for a block of the whole FE.
+    /// Name of the port, or other section, to which an LFB belongs; `None` for an LFB of the whole FE.
     pub(crate) fn name_of(&self, (class, instance): (u32, u32)) -> Option<&String> {
         self.names.get(&(owner(class)?, instance))
     }
 
-    /// The instance of a port, or other section, of this name.
+    /// Instance of the port, or other section, with this name.
     pub(crate) fn number(&self, kind: Named, name: &str) -> Option<u32> {
         let mut of_kind = self.of_kind(kind);
         of_kind.find(|(_, other)| *other == name).map(|(n, _)| n)

@@ -1,8 +1,8 @@
-//! Responses and notifications as flat lists of paths.
+//! Flattens responses and notifications to lists of paths.
 
 use weir_protocol::wire::{Content, LfbSelect, OperationKind, Outcome, PathData};
 
-/// The end of one path of a response.
+/// One path of a response, with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
     /// Class and instance.
@@ -11,12 +11,12 @@ pub(crate) struct Leaf {
     pub(crate) operation: OperationKind,
     /// The whole path.
     pub(crate) ids: Vec<u32>,
-    /// The data or the result.
+    /// The data, or the result of the operation.
     pub(crate) content: Content,
 }
 
 impl Leaf {
-    /// The failure that it reports.
+    /// The failure that this path reports.
     pub(crate) fn failure(&self) -> Option<&Outcome> {
         match &self.content {
             Content::Outcome(outcome) if !outcome.is_success() => Some(outcome),
@@ -25,18 +25,18 @@ impl Leaf {
     }
 }
 
-/// A failure of one path in words: its code, and the sentence of the FE if there is one.
+/// A failure of one path as text: its code, and the FE's explanation if it gave one.
 pub(crate) fn failure_in_words(outcome: &Outcome) -> String {
     match outcome.cause() {
         Some(cause) if !cause.is_empty() => {
-            let cause = cause.replace(char::is_control, " "); // a sentence is one line
+            let cause = cause.replace(char::is_control, " "); // an error text is one line
             format!("{cause} ({})", outcome.code())
         }
         _ => outcome.code().to_string(),
     }
 }
 
-/// Every leaf of a message, in order.
+/// All leaves of a message, in order.
 pub(crate) fn leaves(selects: &[LfbSelect]) -> Vec<Leaf> {
     let mut all = Vec::new();
     for select in selects {

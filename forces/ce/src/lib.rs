@@ -1,7 +1,7 @@
-//! A control element (CE) without I/O: what `weir ce` is. It steers forwarding elements (FEs).
+//! A control element (CE) without I/O, the core of `weir ce`. It steers forwarding elements (FEs).
 //!
 //! ```text
-//!   operators ---Request--->  +---------+  ---Store--->  what survives a restart
+//!   operators ---Request--->  +---------+  ---Store--->  state that survives a restart
 //!             <---Answer----  | Control |  <--stored---
 //!   links     ---messages-->  |         |
 //!             <--messages---  +---------+
@@ -12,12 +12,11 @@
 //! - [`control`]: the state machine
 //! - [`controller`]: controllers that steer queues of FEs
 //! - [`desired`]: the desired state of an FE
-//! - [`exception`]: what becomes of packets that FEs redirect
-//! - [`network`]: a network of FEs that runs, its failures, and requests for paths
-//! - [`path`]: paths of flexible packet forwarding: a network, and the configuration of its elements
-//! - [`route`]: routes, and the rows of forwarding tables that they become
-//! - [`service`]: services as operations on blocks of FEs
-//! - [`tables`]: the tables that the CE has itself
+//! - [`exception`]: handling of packets that FEs redirect
+//! - [`network`]: a running network of FEs, its failures, and requests for paths
+//! - [`route`]: routes, and the rows of forwarding tables that they compile to
+//! - [`service`]: services as operations on LFBs of FEs
+//! - [`tables`]: the CE's own tables
 //!
 //! Nothing here opens a socket, waits or reads a clock.
 

@@ -1,10 +1,10 @@
-//! The configuration of an FE on the wire: its components as blocks, instances and IDs.
+//! Configuration of an FE on the wire: its components as LFBs, instances and IDs.
 //!
 //! ```text
 //!   mode, pool, ..                 class status, instance 1
 //!   redirect.bc, ..                class redirect, instance 1
 //!   fpf.no_match, ..               class fpf, instance 1
-//!   fpf.rule.NAME.lid, ..          class fpf_rules, the instance of the rule; so it is with interfaces and encapsulations
+//!   fpf.rule.NAME.lid, ..          class fpf_rules, the instance of the rule; interfaces and encapsulations likewise
 //!   port.NAME.rate, ..             class ports, the instance of the port
 //!   port.NAME.discipline.kind      class queues, the same instance
 //!   port.NAME.discipline.limit     the class of the discipline, the same instance
@@ -26,13 +26,13 @@ use crate::codec::Codec;
 use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::Leaf;
 
-/// The component of a queue with the kind of its discipline.
+/// The component of a queue that contains the kind of its discipline.
 const QUEUE_KIND: u32 = 2;
 
-/// The component that has the rows of a table.
+/// The component that contains the rows of a table.
 pub(crate) const ROWS: u32 = 1;
 
-/// Class and instance of a block.
+/// Class and instance of an LFB.
 pub(crate) type BlockId = (u32, u32);
 
 /// A change of one component on the wire.
@@ -44,7 +44,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// The section with a name that it makes or sets: its kind and its instance.
+    /// The named section that this edit creates or sets: its kind and its instance.
     pub(crate) fn section(&self) -> Option<(Named, u32)> {
         let (class, instance) = match (self.block, self.path.content()) {
             (FE_OBJECT, Content::Full(selector)) => {
@@ -59,7 +59,8 @@ impl Edit {
         Some((owner(class)?, instance))
     }
 
-    /// Whether blocks come or go (sections with names, or the discipline of a port), or the FE's side of the protocol changes.
+    /// Whether the edit adds or removes LFBs (named sections, or a port's discipline), or changes the FE's protocol
+    /// object.
     pub(crate) fn renews(&self) -> bool {
         let first = self.path.ids().first();
         let is_kind = self.block.0 == queues().id && first == Some(&QUEUE_KIND);
@@ -75,14 +76,14 @@ pub(crate) fn is_ours(leaf: &Leaf) -> bool {
     owner(leaf.block.0).is_some() || is_single()
 }
 
-/// The kind of discipline in the configuration, if a class and a component of a port are that.
+/// The path of a discipline's kind, if `component` is the kind of a port's discipline.
 pub(crate) fn kind_path(component: (u32, u32), port: Option<&String>) -> Option<ComponentPath> {
     let is_kind = component == (queues().id, QUEUE_KIND);
     let port = port.filter(|_| is_kind)?;
     Some(ComponentPath::new(["port", port, "discipline", "kind"]))
 }
 
-/// A class of ours that every FE has.
+/// A weir class that every FE has.
 fn class(name: &str) -> Class {
     match Block::find(name) {
         Some(block) => block.class,
@@ -94,7 +95,7 @@ fn queues() -> Class {
     class("queues")
 }
 
-/// The sections of a configuration that are there once: their paths, and their classes.
+/// The sections that a configuration has only once: their paths and classes.
 fn singles() -> impl Iterator<Item = (ComponentPath, Class)> {
     let inner = ROUTER.sections.iter().copied();
     let all = std::iter::once(&ROUTER).chain(inner);
@@ -106,12 +107,12 @@ fn singles() -> impl Iterator<Item = (ComponentPath, Class)> {
     })
 }
 
-/// Whether an FE is a router of ours, whose configuration is a tree of settings.
+/// Whether an FE is a weir router, whose configuration is a tree of settings.
 pub(crate) fn is_router(directory: &Directory) -> bool {
     directory.has((class("status").id, 1))
 }
 
-/// The components to read for the whole configuration: blocks with the IDs of their components.
+/// The components to read for the whole configuration: LFBs with the IDs of their components.
 pub(crate) fn reads(directory: &Directory) -> Vec<(BlockId, Vec<u32>)> {
     let ids = |class: &Class| class.parameters.iter().map(|p| p.id).collect::<Vec<_>>();
     let singles = singles().filter(|(_, class)| directory.has((class.id, 1)));
@@ -137,10 +138,10 @@ pub(crate) fn reads(directory: &Directory) -> Vec<(BlockId, Vec<u32>)> {
     reads
 }
 
-/// Values of components, by block and ID.
+/// Values of components, by LFB and ID.
 type Values = BTreeMap<(BlockId, u32), Value>;
 
-/// The configuration in force, as the answer to [`reads`] has it. Fills in the names of ports and other sections.
+/// Parses the running configuration from the answer to [`reads`]. Fills in the names of ports and other sections.
 pub(crate) fn in_force(
     codec: &Codec,
     directory: &mut Directory,
@@ -192,7 +193,7 @@ pub(crate) fn in_force(
     })
 }
 
-/// The settings of one block that were read.
+/// The settings that were read from one LFB.
 fn settings(
     values: &Values,
     block: BlockId,
@@ -209,10 +210,10 @@ fn settings(
     Ok(changes)
 }
 
-/// Instances of ports and other sections, by their names.
+/// Instances of ports and other sections, by name.
 pub(crate) type Instances<'a> = BTreeMap<Instance<'a>, u32>;
 
-/// The instances that an FE has.
+/// The instances of an FE.
 pub(crate) fn instances(directory: &Directory) -> Instances<'_> {
     let of_kind = |kind| {
         let names = directory.of_kind(kind);
@@ -221,8 +222,8 @@ pub(crate) fn instances(directory: &Directory) -> Instances<'_> {
     Named::ALL.into_iter().flat_map(of_kind).collect()
 }
 
-/// The edits that lead from one configuration to another. What belongs to one section is side by side: sections go,
-/// and then come, in the order in which they depend on each other.
+/// The edits that lead from one configuration to another, grouped by section: first deleted sections, then new
+/// sections, each in the order of their dependencies.
 pub(crate) fn difference(
     codec: &Codec,
     directory: &Directory,
@@ -281,7 +282,7 @@ pub(crate) fn difference(
     Ok(edits)
 }
 
-/// A new port, or other section with a name.
+/// Creates a port, or another named section.
 fn make(codec: &Codec, block: BlockId, row: u32, name: &str) -> Result<[Edit; 2], String> {
     let words = [block.0, block.1].into_iter();
     let selector = words.flat_map(u32::to_be_bytes).collect();
@@ -298,7 +299,7 @@ fn set(block: BlockId, path: PathData) -> Edit {
     }
 }
 
-/// One setting on the wire.
+/// Encodes one setting.
 pub(crate) fn edit(
     codec: &Codec,
     instances: &Instances<'_>,
@@ -337,7 +338,7 @@ pub(crate) fn edit(
     Ok(set((class.id, number), path))
 }
 
-/// The kind of a port's discipline.
+/// Kind of a port's discipline.
 fn kind_of<'a>(port: &Instance<'_>, target: &'a Plan) -> Option<&'a str> {
     let found = target.ports.iter().find(|other| other.name == port.name);
     found.map(|port| port.discipline.kind())

@@ -1,4 +1,4 @@
-//! The tables that the CE has itself, declared as those of a router are.
+//! The CE's own tables, declared in the same form as a router's tables.
 
 use weir_model::Class;
 use weir_model::class::{Cell, Component, Form, Layout, Type, Unit};
@@ -108,13 +108,13 @@ pub static ASSOCIATIONS: Class = Class {
     ..Class::PLAIN
 };
 
-/// Messages that have passed.
+/// Messages that have passed a channel.
 const PASSED: Type = Type::Struct(&[
     Component::new(1, "messages", COUNTER, "15").about("Messages."),
     Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),
 ]);
 
-/// Messages that wait.
+/// Waiting messages.
 const WAITING: Type = Type::Struct(&[
     Component::new(1, "messages", NUMBER, "4").about("Messages."),
     Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "2400").about("Their bytes."),
@@ -170,7 +170,7 @@ pub static CHANNELS: Class = Class {
     ..Class::PLAIN
 };
 
-/// The blocks of the associated FEs.
+/// LFBs of the associated FEs.
 pub static LFBS: Class = Class {
     name: "lfbs",
     id: 0x00F7_0318,
@@ -242,7 +242,7 @@ pub static CONTROLLERS: Class = Class {
     ..Class::PLAIN
 };
 
-/// The packets that FEs have handed over, by fate.
+/// Packets that FEs have redirected, by fate.
 pub static EXCEPTIONS: Class = Class {
     name: "exceptions",
     metric: Some("exception"),
@@ -316,7 +316,7 @@ pub static CERTIFICATES: Class = Class {
     ..Class::PLAIN
 };
 
-/// The file with what operators want.
+/// The file with the changes by operators.
 pub static STORE: Class = Class {
     name: "store",
     metric: Some("store"),
@@ -352,11 +352,11 @@ mod tests {
     use super::*;
     use crate::configuration::CE;
 
-    /// Those of tables, of the sections of the configuration, and of controllers.
+    /// IDs of tables, of configuration sections, and of controllers.
     #[test]
     fn ids_of_classes_are_unique() {
         let sections = CE.sections.iter().flat_map(|section| (section.classes)());
-        // The sections of an FE are those of its router: they are elsewhere.
+        // The sections of an FE are defined by its router, elsewhere.
         let mut ids: Vec<_> = sections
             .chain((CE.classes)())
             .map(|class| class.id)

@@ -1,4 +1,4 @@
-//! A CE and the FE of this repository, without I/O: what one sends the other understands.
+//! A CE and this repository's FE, without I/O: each understands the other's messages.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -48,12 +48,12 @@ struct World {
     remotes: Remotes,
     acts: Vec<Act>,
     injected: Vec<Injection>,
-    /// The routes of the FE's machine; those by this address are refused.
+    /// Routes of the FE's machine, which refuses routes via `unreachable`.
     routes: BTreeMap<Prefix, Route>,
     unreachable: Option<IpAddr>,
-    /// No link can be opened.
+    /// Whether links cannot be opened.
     is_cut: bool,
-    /// Routes that the machine lacks, and those that it has lost.
+    /// Number of routes that the machine lacks, and number of routes that it has lost.
     kernel: [u64; 2],
 }
 
@@ -360,7 +360,7 @@ impl World {
         self.ask(weir_ce::service::operations(&service).unwrap())
     }
 
-    /// The routes that the CE lists: prefix and state.
+    /// The routes listed by the CE: prefix and state.
     fn listed(&mut self) -> Vec<String> {
         let Ok(Answer::Routes(routes)) = self.ask(Request::Routes(None)) else {
             panic!("no routes");
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// The link breaks. With `forget` the FE starts again, with nothing but its own configuration.
+    /// The link fails. With `forget` the FE restarts with only its own configuration.
     fn lose(&mut self, forget: bool) {
         if let Some(link) = self.link.take() {
             self.control.handle_disconnected(self.now, link);
@@ -401,7 +401,7 @@ impl World {
         }
     }
 
-    /// The link can be opened again.
+    /// Lets the link be opened again, and waits.
     fn mend(&mut self) {
         self.is_cut = false;
         self.run(Span::from_secs(60));
@@ -511,7 +511,7 @@ fn operators_change_ports_and_disciplines() {
     assert_eq!(world.state(), "in sync");
 }
 
-/// A frame of UDP that arrives at a port, and may go no further.
+/// A UDP frame that arrives at a port with a TTL of 1.
 fn frame() -> Vec<u8> {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
@@ -542,7 +542,7 @@ fn the_ce_acts_for_a_port() {
     let all = [
         exception("lan", Cause::Local),
         exception("lan", Cause::HopLimit),
-        exception("wan", Cause::HopLimit), // it has no address of its own, and takes that of `lan`
+        exception("wan", Cause::HopLimit), // `wan` has no address, so that of `lan` is used
         exception("wan", Cause::Local),    // the CE does not act for it
     ];
     world.agent.redirect(world.now, all);
@@ -582,7 +582,7 @@ fn tables_look_as_at_the_fe_itself() {
             panic!("{}", class.name)
         };
         let expected = world.rows(class.name);
-        // An FE knows better than the rows of this test: settings in force.
+        // The FE's rows also contain running settings, which this test's rows lack.
         let rows = |value: &Value| value.rows().len();
         assert_eq!(rows(&value), rows(&expected), "{}", class.name);
         for (row, expected) in value.rows().iter().zip(expected.rows()) {
@@ -702,7 +702,7 @@ fn routes_become_rows_and_leave_none_behind() {
         world.listed()[..2],
         ["10.0.0.0/8 0 installed", "10.0.0.0/8 5 standby"]
     );
-    // The route with the lowest metric goes: the next one takes its place.
+    // The route with the lowest metric is deleted; the next route takes its place.
     world.route(RouteVerb::Delete, &routes[..1]).unwrap();
     assert_eq!(world.machine()[0], "10.0.0.0/8 192.0.2.9");
     assert_eq!(world.table(HOPS), 3);
@@ -750,7 +750,7 @@ fn routes_are_restored_and_what_was_deleted_meanwhile_goes() {
     assert_eq!(world.machine(), machine);
     assert_eq!(world.table(HOPS), 1);
     assert_ne!(world.get(PREFIXES), rows);
-    // The machine keeps its routes when the FE dies; the new one has no rows.
+    // The machine keeps its routes when the FE dies; the new FE has no rows.
     world.lose(true);
     world.mend();
     assert_eq!(world.machine(), machine);
@@ -778,10 +778,10 @@ fn an_fe_whose_kernel_lacks_routes_is_not_in_sync() {
         let listed = if missing == 0 { "installed" } else { "written" };
         assert_eq!(world.listed(), [format!("10.0.0.0/8 0 {listed}")]);
     }
-    // Lost and restored between two samples: the CE hears of it.
+    // A route was lost and restored between two samples: the CE gets an event.
     let regained = |journal: &Journal| matches!(journal, Journal::Regained(_, 4));
     assert!(world.journal.iter().any(regained), "{:?}", world.journal);
-    // It is known from the first moment of an association.
+    // The CE knows the state from the first moment of an association.
     world.lose(false);
     world.kernel = [1, 5];
     world.mend();
@@ -798,7 +798,7 @@ fn a_route_that_the_fe_refuses_changes_nothing_and_keeps_no_other_back() {
     };
     assert!(why.concat().contains("Network is unreachable"), "{why:?}");
     assert!(world.listed().is_empty() && world.machine().is_empty());
-    // While the FE is away nobody can know.
+    // While the FE is disconnected, the CE cannot know.
     world.lose(false);
     world.route(RouteVerb::Add, &both).unwrap();
     world.mend();
@@ -832,7 +832,7 @@ fn rows_of_the_service_and_those_of_operators_stay_apart() {
         panic!("it is accepted");
     };
     assert!(why.contains("`weir route`"), "{why}");
-    // A row of operators needs all of its members: the FE decides.
+    // A row set by an operator needs all of its members; the FE refuses incomplete rows.
     assert!(matches!(set(7), Err(Refusal::Refused(_))));
     let missing = world.route(RouteVerb::Add, &["10.0.0.0/8 192.0.2.1 wam 0"]);
     let Err(Refusal::Refused(why)) = missing else {
@@ -909,7 +909,7 @@ fn sections_of_fpf_are_restored() {
     assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
     assert_eq!(world.shown("fpf.encapsulation.video.vectors"), "b1a1:3 b1");
     assert_eq!(world.shown("fpf.rule.own.lid"), "c1", "the FE's own stays");
-    world.plan = plan(); // that of its own file
+    world.plan = plan(); // the plan of its own file
     world.lose(true);
     world.mend();
     assert_eq!(world.state(), "in sync", "{:?}", world.journal);
@@ -988,7 +988,7 @@ fn operators_add_change_and_remove_sections_of_fpf() {
     assert_eq!(world.state(), "in sync");
 }
 
-/// With the wishes of another file.
+/// Reloads the CE with the desired values of another file.
 fn reload(world: &mut World, wishes: &[(&str, &str)]) {
     let mut desired = Desired::default();
     for (at, value) in wishes {
@@ -1032,7 +1032,8 @@ fn a_section_that_is_gone_from_the_file_goes_at_the_fe() {
     reload(&mut world, &wishes);
     assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
 
-    // While the FE is away, and once only: what it adds itself later is its own.
+    // The CE deletes the rule while the FE is disconnected, and only once: a rule that the FE adds later is the FE's
+    // own.
     world.lose(false);
     reload(&mut world, &kept);
     assert_eq!(world.shown("fpf.rule.to-b.lid"), "b1");
@@ -1051,7 +1052,7 @@ fn a_section_that_is_gone_from_the_file_goes_at_the_fe() {
     assert_eq!(world.shown("fpf.rule.to-b.lid"), "d1");
 }
 
-/// More than one message carries: no section is cut in two, and they come in the order in which they depend on each other.
+/// More sections than one message carries: no section is split, and the order follows their dependencies.
 #[test]
 fn a_thousand_rules_come_as_one_transaction() {
     const RULES: u32 = 1000;

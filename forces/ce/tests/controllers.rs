@@ -1,4 +1,4 @@
-//! Conversations of controllers with FEs that a test plays, without I/O.
+//! Conversations of controllers with FEs simulated by a test, without I/O.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ fn plan(given: &[(&str, &str)], fes: &[&str], devices: &[&str]) -> ControllerPla
     ControllerPlan::check("c", &given, fes, devices).unwrap()
 }
 
-/// The backpressure of two ingresses and an egress, by the egress alone, with a probability of 1 from 10 packets on.
+/// Backpressure at two ingresses, from the backlog of one egress; the probability reaches 1 at 10 packets.
 fn backpressure() -> ControllerPlan {
     let given = [
         ("kind", "backpressure"),
@@ -65,10 +65,10 @@ fn rows(backlog: u64) -> Done {
     Done::Rows(Value::List(vec![row("wan", backlog, 0)]))
 }
 
-/// Controllers with the commands that they gave out.
+/// Controllers with the commands that they issued.
 struct World {
     controllers: Controllers,
-    /// Commands that are not done.
+    /// Pending commands.
     open: Vec<(CommandId, Command)>,
     watches: BTreeMap<String, CommandId>,
 }
@@ -97,7 +97,7 @@ impl World {
         self.collect();
     }
 
-    /// Answers every command, with those that come of it; returns them as words.
+    /// Answers every command, including follow-up commands; returns the commands as text.
     fn answer(
         &mut self,
         now: Instant,
@@ -163,7 +163,7 @@ fn words(command: &Command) -> String {
     }
 }
 
-/// An FE that does all, and holds this many packets.
+/// An FE that executes everything, and holds this number of packets.
 fn good(backlog: u64) -> impl Fn(&Command) -> Option<Done> {
     move |command| {
         Some(match command {
@@ -182,7 +182,7 @@ fn steered(fe: &str, probability: &str) -> String {
 #[test]
 fn backlogs_come_by_subscription() {
     let mut world = World::new(&[backpressure()]);
-    // Nobody is there.
+    // No FE has associated.
     world.turn(at(0));
     assert!(world.open.is_empty());
     for fe in ["a", "b", "c", "stranger"] {
@@ -190,7 +190,7 @@ fn backlogs_come_by_subscription() {
     }
     let watch = |fe| format!("watch {fe} queues.wan.backlog_changed 40 ms");
     assert_eq!(world.answer(at(10), good(0)), ["a", "b", "c"].map(watch));
-    // The first samples are read.
+    // The first samples are read from tables.
     world.turn(at(40));
     let seen = world.answer(at(45), good(10));
     let read = ["a", "b", "c"].map(|fe| format!("read {fe} queues"));
@@ -198,7 +198,7 @@ fn backlogs_come_by_subscription() {
         seen,
         [&read[..], &[steered("a", "1"), steered("b", "1")]].concat()
     );
-    // From now on reports do: the egress holds 5 packets, and then none.
+    // Then samples come from reports: the egress holds 5 packets, then none.
     world.report(at(70), "c", 0);
     world.turn(at(80));
     let none = ["a", "b"].map(|fe| steered(fe, "0"));
@@ -207,7 +207,7 @@ fn backlogs_come_by_subscription() {
     world.turn(at(120));
     let one = ["a", "b"].map(|fe| steered(fe, "1"));
     assert_eq!(world.answer(at(121), good(0)), one);
-    // No report: nothing has changed. Each table is read every 400 ms, in case a report was lost.
+    // Without a report nothing has changed. Each table is read every 400 ms, in case a report was lost.
     let mut reads = BTreeMap::new();
     for now in (160..3160).step_by(40) {
         world.turn(at(now));
@@ -229,7 +229,7 @@ fn a_slow_fe_gets_the_newest_values_only() {
         world.controllers.handle_associated(at(0), fe);
     }
     world.answer(at(0), good(0));
-    // `a` carries nothing out for a while.
+    // `a` executes nothing for a while.
     let slow = |command: &Command| match command {
         Command::Steer { fe, .. } if **fe == *"a" => None,
         command => good(0)(command),
@@ -243,11 +243,11 @@ fn a_slow_fe_gets_the_newest_values_only() {
     let [(_, Command::Steer { .. })] = &world.open[..] else {
         panic!("{:?}", world.open)
     };
-    // The one under way, and the newest.
+    // The command in progress, and the newest.
     let seen = world.answer(at(200), good(0));
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[1], steered("a", "1"));
-    // An outcome that comes too late is no trouble.
+    // A late outcome is not an error.
     assert!(world.notes().is_empty());
 }
 
@@ -268,7 +268,7 @@ fn what_cannot_be_watched_is_polled() {
         world.turn(at(now));
         assert_eq!(world.answer(at(now), refused), ["read c queues"], "{now}");
     }
-    // It is asked again when it comes anew, and not before.
+    // The controller subscribes again when the FE associates again, and not before.
     world.controllers.handle_associated(at(400), "c");
     assert!(world.answer(at(400), good(3))[0].starts_with("watch c"));
 }
@@ -306,7 +306,7 @@ fn flow_control() -> ControllerPlan {
 #[test]
 fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
     let mut world = World::new(&[flow_control()]);
-    // The latest order for each component, and how many there were.
+    // The latest order for each component, and the number of orders.
     let run = |world: &mut World, from: u64| {
         let (mut orders, mut count) = (BTreeMap::new(), 0);
         for now in (from..from + 1000).step_by(40) {
@@ -328,18 +328,18 @@ fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
     world.controllers.handle_associated(at(0), "a");
     world.controllers.handle_associated(at(0), "b");
     let (two, count) = run(&mut world, 0);
-    // (100 - 10) / 2; 1.01 times the rest, when it is known that nobody redirects anything.
+    // (100 - 10) / 2; 1.01 times the rest, once it is known that no FE redirects anything.
     for fe in ["a", "b"] {
         assert_eq!(two[&format!("{fe} committed")], "45 Mbit", "{two:?}");
         assert_eq!(two[&format!("{fe} excess")], "90.9 Mbit", "{two:?}");
         assert_eq!(two[&format!("{fe} flow_control")], "true", "{two:?}");
     }
-    // A value in force is not sent again.
+    // A value that the FE already has is not sent again.
     assert!(count <= 6, "{count}");
     assert_eq!(run(&mut world, 1000).1, 0);
     world.controllers.handle_associated(at(2000), "c");
     let (three, _) = run(&mut world, 2000);
-    // (100 - 15) / 3; the flag is in force at two of them.
+    // (100 - 15) / 3; two of the FEs already have the flag.
     for fe in ["a", "b", "c"] {
         assert_eq!(three[&format!("{fe} committed")], "28.333333 Mbit");
     }
@@ -349,14 +349,14 @@ fn rates_are_shared_out_again_when_an_fe_comes_or_goes() {
     let (two, _) = run(&mut world, 3000);
     assert_eq!(two["a committed"], "45 Mbit");
     assert!(two.keys().all(|name| !name.starts_with('b')), "{two:?}");
-    // One that comes anew receives all of it.
+    // An FE that associates again receives all orders.
     world.controllers.handle_associated(at(4000), "c");
     let (one, _) = run(&mut world, 4000);
     assert_eq!(one["c committed"], "45 Mbit");
     assert_eq!(one["c flow_control"], "true");
 }
 
-/// The value of the block `redirect`, with these bytes of exceptions and of control messages.
+/// The value of the LFB `redirect`, with these bytes of exceptions and of control messages.
 fn block(redirected: u64, control: u64) -> Value {
     let of = |names: [&'static str; 2], bytes: u64| {
         let [first, second] = names;
@@ -396,13 +396,13 @@ fn the_buckets_of_exceptions_are_those_of_the_block() {
     );
     world.turn(at(0));
     let seen = world.answer(at(1), none);
-    // (100 - 10) / 2 = 45 Mbit/s; as nothing is known yet, 1.01 times as much at most. T_s is 1.5 s.
+    // (100 - 10) / 2 = 45 Mbit/s; as nothing is known yet, at most 1.01 times that. T_s is 1.5 s.
     let order =
         "redirect.ts=1.5 s redirect.bc=67500000 redirect.be=68175000 redirect.flow_control=true";
     let expected = ["read a redirect", "read b redirect"].map(str::to_owned);
     let orders = ["a", "b"].map(|fe| format!("steer {fe} {order}"));
     assert_eq!(seen, [expected, orders].concat());
-    // `a` redirects 60 Mbit/s and `b` 30: no table is read for it. Control messages of `b` take 15 Mbit/s.
+    // `a` redirects 60 Mbit/s and `b` 30 Mbit/s, known from reports alone. Control messages of `b` take 15 Mbit/s.
     let mut last = BTreeMap::new();
     for now in (40..1000).step_by(40) {
         let watch = |fe: &str| world.watches[fe];
@@ -454,7 +454,7 @@ fn a_queue_that_cannot_be_steered_is_no_sample() {
             world.turn(at(now));
             seen.extend(world.answer(at(now), read));
         }
-        // It was asked once: no orders, and no table every round.
+        // The controller has tried once: no orders, and no table read every round.
         assert_eq!(seen[1..], ["read a queues"]);
         assert_eq!(world.notes(), [why]);
     }
@@ -473,7 +473,7 @@ fn a_device_is_sampled_once_a_period_and_one_request_at_a_time() {
     ];
     let mut world = World::new(&[plan(&given, &["a"], &["core"])]);
     world.controllers.handle_associated(at(0), "a");
-    world.controllers.handle_lost(at(0), "core"); // no FE of that name comes or goes
+    world.controllers.handle_lost(at(0), "core"); // `core` is a device, not an FE
     let backlog = |packets| {
         let backlog = Tally { packets, bytes: 0 };
         let sample = Sample::new(Tally::ZERO, Tally::ZERO, backlog);
@@ -526,7 +526,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever FEs do: commands under way are bounded, an FE that is gone gets none, and none is lost for ever.
+    /// With any behaviour of FEs, pending commands are bounded, a lost FE gets none, and no FE is lost forever.
     #[test]
     fn any_conversation(steps in prop::collection::vec(step(), 1..200)) {
         let mut world = World::new(&[backpressure(), flow_control()]);
@@ -566,10 +566,10 @@ proptest! {
                 };
                 prop_assert!(there.contains(&**fe), "{command:?}");
             }
-            // FEs that went and came again have older commands that are not answered.
+            // FEs that were lost and associated again have older unanswered commands.
             world.open.sort_by_key(|(id, _)| *id);
         }
-        // In the end all answer, and every FE that is there is steered.
+        // In the end all answer, and the controllers steer every associated FE.
         for fe in names {
             world.controllers.handle_lost(at(now), fe);
         }

@@ -1,4 +1,4 @@
-//! A CE with the network of the paper's Figure 1, and four FEs of this repository, without I/O.
+//! A CE with the network of the paper's Figure 1, and four of this repository's FEs, without I/O.
 //!
 //! ```text
 //!          +--- b1 ---+
@@ -33,7 +33,7 @@ use weir_protocol::wire::Id;
 use weir_protocol::wire::message::Selects;
 
 const CE: Id = Id(0x4000_0001);
-/// The FEs, whose ports have the names of the domains that they lead to.
+/// The FEs. A port has the name of the domain to which it leads.
 const FES: [(&str, [&str; 2]); 4] = [
     ("a1", ["b", "d"]),
     ("b1", ["c", "a"]),
@@ -42,7 +42,7 @@ const FES: [(&str, [&str; 2]); 4] = [
 ];
 const LINKS: [(&str, &str, u32); 4] = [("c", "b", 1), ("b", "a", 1), ("c", "d", 2), ("d", "a", 2)];
 
-/// The file of the network, with more behind it.
+/// The file of the network, followed by `more`.
 fn file(more: &str) -> String {
     let mut text = String::new();
     for domain in ["a", "b", "c", "d"] {
@@ -72,9 +72,9 @@ struct Fe {
     agent: Agent,
     plan: Plan,
     link: Option<LinkId>,
-    /// No link can be opened.
+    /// Whether links cannot be opened.
     is_cut: bool,
-    /// Changes of its configuration.
+    /// Number of changes of the FE's configuration.
     changes: usize,
 }
 
@@ -165,7 +165,7 @@ fn control() -> Control {
 }
 
 impl World {
-    /// The CE and its FEs; those of `away` cannot reach it.
+    /// Creates the CE and its FEs; the FEs in `away` cannot reach the CE.
     fn new(more: &str, away: &[&str]) -> Self {
         let now = Instant::from_nanos(1);
         let fe = |(name, _): &(&str, [&str; 2])| {
@@ -197,7 +197,7 @@ impl World {
         world
     }
 
-    /// The CE has a network, or another one.
+    /// Starts or replaces the CE's network.
     fn follow(&mut self, more: &str) {
         let kept = self.stored.clone();
         let plan = Some(network(more));
@@ -364,7 +364,7 @@ impl World {
         self.answers.remove(&ticket).expect("no answer")
     }
 
-    /// Asks for a path; keys like `from=c1 to=a`.
+    /// Requests a path; keys like `from=c1 to=a`.
     fn request(&mut self, keys: &str) -> Result<PathReport, String> {
         match self.ask(PathCommand::Request(request(keys))) {
             Ok(Answer::Paths(mut paths)) => Ok(paths.remove(0)),
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// The vectors of an encapsulation as the FE c1 has them; empty if it has none.
+    /// The vectors of an encapsulation at the FE c1; empty if c1 does not have it.
     fn vectors(&self, name: &str) -> String {
         let shown = self.fes[&id("c1")].plan.shown();
         let path = format!("fpf.encapsulation.{name}.vectors");
@@ -404,7 +404,7 @@ impl World {
         };
     }
 
-    /// The time in milliseconds until something is true, at most ten seconds.
+    /// The time in milliseconds until `condition` is true, at most ten seconds.
     fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) -> u64 {
         for millis in (0..10_000).step_by(5) {
             if condition(self) {
@@ -415,7 +415,7 @@ impl World {
         panic!("{what}: {:?}", self.journal);
     }
 
-    /// An FE loses its association; with `forget` it starts again with its ports alone.
+    /// An FE loses its association; with `forget` it restarts with its ports alone.
     fn lose(&mut self, name: &str, forget: bool) {
         let fe = self.fes.get_mut(&id(name)).unwrap();
         if let Some(link) = fe.link.take() {
@@ -461,7 +461,7 @@ fn a_path_stands_when_it_is_answered_moves_within_a_second_and_comes_back() {
     assert_eq!((&*path.state, path.routes[0].cost), ("active", 2));
     assert_eq!(world.vectors("request-000001"), path.routes[0].vector);
 
-    // b sees its link to c fail, and c does not.
+    // b sees its link to c fail; c does not.
     world.carrier("b1", "c", false);
     let before = world.fes[&id("b1")].changes;
     let took = world.until("the path goes by d", |world| {
@@ -483,11 +483,11 @@ fn a_path_stands_when_it_is_answered_moves_within_a_second_and_comes_back() {
     assert_eq!(failed, ["c-b"]);
     assert_eq!(network.paths[1].routes[0].elements, ["c1", "d1", "a1"]);
 
-    // It comes back, and is used when that has lasted.
+    // The link recovers, and is used once the recovery has lasted.
     world.off.insert((id("b1"), "c".to_owned()));
     world.carrier("b1", "c", true);
     world.run(200);
-    world.off.clear(); // it has its carrier before it can send
+    world.off.clear(); // the port has its carrier before it can send
     world.run(900);
     assert_ne!(world.vectors("plain"), by_b);
     world.run(1200);
@@ -566,7 +566,7 @@ fn a_request_that_cannot_be_met_is_refused_and_the_same_one_is_renewed() {
     let before =
         world.request("from=c1 through=c_d_a destination=10.0.6.0/24 protocol=17 priority=999");
     assert_eq!(before.unwrap().routes[0].elements[1], "d1");
-    // Packets that overlap: the priority counts, and then the name, in which the older one comes first.
+    // Overlapping packets: the priority decides, and then the name, in which the older request sorts first.
     assert_eq!(
         world
             .request("from=c1 to=a destination=10.0.0.0/16")
@@ -667,7 +667,7 @@ fn elements_that_start_again_have_their_sections_and_those_that_are_away_carry_n
     );
     world.mend("b1");
     world.until("b1 is back", |world| world.vectors("plain") == by_b);
-    // The edge itself starts again.
+    // The edge itself restarts.
     world.lose("c1", true);
     world.run(100);
     let refused = world
@@ -686,7 +686,7 @@ fn a_ce_that_starts_again_changes_nothing_until_all_are_there_and_removes_what_i
     let mut world = World::new(PLAIN, &[]);
     world.request(VIDEO).unwrap();
     let by_b = world.vectors("plain");
-    // The CE dies, and starts again with another file; b1 comes late.
+    // The CE dies, and restarts with another file; b1 associates late.
     for (fe, _) in FES {
         world.lose(fe, false);
     }
@@ -713,7 +713,7 @@ fn a_ce_that_starts_again_changes_nothing_until_all_are_there_and_removes_what_i
         by_b,
         "the store has the request"
     );
-    // A reload gives it back, and takes an element away.
+    // A reload restores the path, and removes an element.
     world.follow(PLAIN);
     world.until("the path is there again", |world| {
         world.vectors("plain") == by_b

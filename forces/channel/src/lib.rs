@@ -1,25 +1,26 @@
-//! The queue between an element and a transport: control messages and redirects, a discipline, a rate.
+//! The queue between an element and a transport: it schedules control messages and redirects with a discipline and a
+//! rate.
 //!
 //! ```text
 //!   offer                                      take
 //!  control  ---> credit ----+              +-----------> transport
 //!                           +-> Port::step-+
-//!  redirect -> byte limit --+   [discipline + rate]  small redirects that wait are combined
+//!  redirect -> byte limit --+   [discipline + rate]  waiting redirects are combined if small
 //! ```
 //!
-//! Messages are the packets of a [`Port`], the same one that a router and the simulator have: a control message
-//! looks like TCP to the discipline, a redirect like UDP. A producer of control messages asks for credit
-//! ([`Queue::has_room`]) and never loses one; redirects are dropped as the discipline decides.
+//! Messages are the packets of a [`Port`], the type that routers and the simulator use: for the discipline, a control
+//! message is like TCP and a redirect like UDP. A producer of control messages checks its credit ([`Queue::has_room`])
+//! and never loses a message; the discipline may drop redirects.
 //!
 //! | schedule | discipline | source |
 //! |---|---|---|
 //! | `dppbrb` | `dppbrb` with its defaults | Zhuge et al., equations 5 to 11 |
 //! | `priorities` | `dppbrb` with a fixed share of 1: control messages always first | RFC 5811, 4.2.1 |
-//! | `drop_tail` | `fifo`: one queue for both | the plain queue that the paper compares with |
+//! | `drop_tail` | `fifo`: one queue for both | the plain queue, the baseline of the paper |
 //!
-//! Without a rate the transport is the clock: a message leaves when the transport takes it. A rate counts the bytes
-//! of messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the runtime's timers
-//! have a resolution of a millisecond.
+//! Without a rate the transport is the clock: a message leaves when the transport takes it. A rate counts the bytes of
+//! messages, without the headers of the transport. A step may be late by [`LATE_MAX`], because the timers of the
+//! runtime have a resolution of one millisecond.
 
 use std::collections::VecDeque;
 
@@ -31,22 +32,22 @@ use weir_path::egress::port::{Link, Port};
 use weir_protocol::wire::MessageKind;
 use weir_protocol::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX, message_len};
 
-/// Bytes of control messages that wait, from which a producer has no credit. One more message may follow.
+/// Bytes of waiting control messages at which a producer has no more credit. The last message may exceed the limit.
 const CONTROL_BYTES_MAX: u64 = 256 << 10;
-/// Bytes of redirects that may wait.
+/// Maximum bytes of waiting redirects.
 const REDIRECT_BYTES_MAX: u64 = 1 << 20;
-/// How far a paced queue may catch up after a late step.
+/// Maximum delay of a step that a paced queue makes up for.
 const LATE_MAX: Span = Span::from_millis(4);
-/// Messages of a paced queue that may have left the discipline before the transport takes them.
+/// Maximum number of messages that have left the discipline of a paced queue and that the transport has not taken yet.
 const STAGED_MAX: usize = 64;
-/// Messages in a queue with drop-tail.
+/// Maximum number of messages in a drop-tail queue.
 const DROP_TAIL_LIMIT: u64 = 100;
 
 /// The two channels between a control element and a forwarding element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Channel {
-    /// All messages but redirects: delivered, in order.
+    /// All messages except redirects: delivered in order.
     Control = 0,
     /// PacketRedirect messages, which may be lost.
     Redirect = 1,
@@ -61,7 +62,7 @@ impl Channel {
         }
     }
 
-    /// Key of its messages for the discipline.
+    /// The flow key of the channel's messages, for the discipline.
     fn key(self) -> FlowKey {
         const TCP: u8 = 6;
         const UDP: u8 = 17;
@@ -75,34 +76,34 @@ impl Channel {
     }
 }
 
-/// The order between control messages and redirects.
+/// How the queue schedules control messages and redirects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// DPPBRB: the share of control messages grows when they need more.
+    /// DPPBRB: the share of control messages increases when they need more.
     #[default]
     Dppbrb,
-    /// Strict priorities, as RFC 5811 has them: redirects leave only when no control message waits.
+    /// Strict priorities, as in RFC 5811: redirects leave only while no control message waits.
     Priorities,
     /// One queue for both.
     DropTail,
 }
 
 impl Schedule {
-    /// Every schedule, with its word in a configuration.
+    /// All schedules, with their names in a configuration.
     pub const ALL: [(&'static str, Self); 3] = [
         ("dppbrb", Self::Dppbrb),
         ("priorities", Self::Priorities),
         ("drop_tail", Self::DropTail),
     ];
-    /// The words of a configuration, in the order of [`Self::ALL`].
+    /// The names in a configuration, in the order of [`Self::ALL`].
     pub const WORDS: &'static [&'static str] = &["dppbrb", "priorities", "drop_tail"];
 
-    /// The schedule that `word` names.
+    /// The schedule with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(w, _)| *w == word).map(|(_, s)| *s)
     }
 
-    /// Its word in a configuration.
+    /// Name in a configuration.
     pub fn word(self) -> &'static str {
         let own = Self::ALL.iter().find(|(_, schedule)| *schedule == self);
         own.map_or("", |(word, _)| *word)
@@ -132,14 +133,14 @@ const FIFO: &str = "fifo";
 pub struct ChannelSettings {
     /// The discipline: [`Schedule::spec`], or the same kind with other parameters.
     pub discipline: Spec,
-    /// Rate of the messages in bits a second; none for what the transport takes.
+    /// Rate of the messages in bit/s; `None` sends as fast as the transport accepts.
     pub rate: Option<Rate>,
-    /// Redirects that wait are combined into messages of up to this many bytes; zero to send each by itself.
+    /// Maximum length in bytes of a message that combines waiting redirects; zero sends each redirect separately.
     pub combine: usize,
 }
 
 impl Default for ChannelSettings {
-    /// DPPBRB, no rate; redirects are combined up to what every path takes in one piece.
+    /// DPPBRB without a rate; combines redirects up to a length that fits one packet on every path.
     fn default() -> Self {
         Self {
             discipline: Schedule::default().spec(),
@@ -150,7 +151,7 @@ impl Default for ChannelSettings {
 }
 
 impl ChannelSettings {
-    /// Only of these two kinds is it known that they drop no control message that has credit.
+    /// Whether the discipline is one of the two kinds that never drop a control message with credit.
     pub fn is_permitted(&self) -> bool {
         [DPPBRB, FIFO].contains(&self.discipline.kind())
     }
@@ -164,7 +165,7 @@ impl ChannelSettings {
         }
     }
 
-    /// Control messages that may wait before a producer has no credit.
+    /// Number of waiting control messages at which a producer has no more credit.
     fn control_max(&self) -> u64 {
         let (spec, settings) = (&self.discipline, self.discipline.settings());
         if spec.kind() != DPPBRB {
@@ -181,11 +182,11 @@ impl ChannelSettings {
 /// Counters of one channel of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelReport {
-    /// Messages handed to the transport. Of redirects that were combined, each counts.
+    /// Messages handed to the transport; each combined redirect counts as one message.
     pub sent: Tally,
-    /// Messages that waited here and were dropped.
+    /// Messages that were queued or offered, and were dropped.
     pub dropped: Tally,
-    /// Messages that wait.
+    /// Messages in the queue.
     pub queued: Tally,
     /// Messages that arrived and could be delivered.
     pub received: Tally,
@@ -196,22 +197,22 @@ pub struct ChannelReport {
 pub struct Report {
     /// The counters, in the order of [`Channel`].
     pub channels: [ChannelReport; 2],
-    /// Redirects that were sent within the message of another one.
+    /// Redirects that were sent within the message of another redirect.
     pub combined: u64,
     /// The kind of discipline.
     pub discipline: &'static str,
-    /// The gauges of the discipline, as its manual page lists them.
+    /// Gauges of the discipline, as in its manual page.
     pub gauges: Vec<(&'static str, u64)>,
 }
 
-/// Fate of a message that was offered.
+/// The fate of an offered message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It waits for the transport.
+    /// The message waits for the transport.
     Queued,
-    /// It was a redirect, and was dropped.
+    /// The message was a redirect and was dropped.
     Dropped,
-    /// It was a control message, and there is no credit: send it again later.
+    /// The message is a control message without credit; offer it again later.
     NoRoom(Vec<u8>),
     /// The link is closed.
     Closed,
@@ -222,18 +223,20 @@ pub enum Sent {
 pub enum Taken {
     /// The next message.
     Message(Channel, Vec<u8>),
-    /// Nothing before this instant.
+    /// No message before this time.
     At(Instant),
-    /// Nothing.
+    /// The queue is empty.
     Empty,
 }
 
-/// The queue. Time is an argument, and may stand still but not go back.
+/// The queue. Time is an argument and must not go backwards.
 pub struct Queue {
     settings: ChannelSettings,
     control_max: u64,
     port: Port,
     streams: Streams,
+    /// The secret of the hashes over the keys.
+    secret: (u64, u64),
     keys: Keys,
     fates: Fates,
     slots: Vec<Option<Vec<u8>>>,
@@ -241,20 +244,21 @@ pub struct Queue {
     next_id: u64,
     reports: [ChannelReport; 2],
     combined: u64,
-    /// Messages that have left the discipline; the transport has not taken them yet. They still count as queued.
+    /// Messages that have left the discipline but that the transport has not taken yet. They still count as queued.
     staged: VecDeque<Vec<u8>>,
 }
 
 impl Queue {
-    /// An empty queue; `seed` for the draws of the discipline.
+    /// An empty queue; `seed` initialises the random numbers of the discipline.
     pub fn new(settings: ChannelSettings, now: Instant, seed: u64) -> Self {
         let (spec, streams) = (settings.discipline.clone(), Streams::new(seed));
-        let slots = spec.limit() + 1; // the one that arrives
+        let slots = spec.limit() + 1; // one for the arriving message
         Self {
             control_max: settings.control_max(),
             port: Port::new(spec, settings.link(), now, &streams),
             streams,
             keys: Keys::new(slots, (seed, !seed)),
+            secret: (seed, !seed),
             fates: Fates::default(),
             slots: vec![None; slots],
             free: (0..slots as u32).rev().map(Slot).collect(),
@@ -266,7 +270,7 @@ impl Queue {
         }
     }
 
-    /// Credit: whether a control message would be queued now.
+    /// Credit: whether the queue would accept a control message now.
     pub fn has_room(&self) -> bool {
         let waiting = self.reports[Channel::Control as usize].queued;
         let shares_queue = self.settings.discipline.kind() == FIFO;
@@ -275,7 +279,7 @@ impl Queue {
             && (!shares_queue || self.port.queue().has_room(Class::default()))
     }
 
-    /// Offers a message.
+    /// Offers a message to the queue.
     pub fn offer(&mut self, now: Instant, message: Vec<u8>) -> Sent {
         let (channel, bytes) = (Channel::of(&message), message.len() as u64);
         if channel == Channel::Control && !self.has_room() {
@@ -306,8 +310,8 @@ impl Queue {
         }
     }
 
-    /// Takes the next message for the transport. Redirects are combined up to `piece` bytes, what the transport carries
-    /// in one piece, or the setting if that is less.
+    /// Takes the next message for the transport. Redirects are combined up to the smaller of the setting and `piece`,
+    /// the number of bytes that the transport carries in one packet.
     pub fn take(&mut self, now: Instant, piece: usize) -> Taken {
         let first = self.next(now);
         let Taken::Message(Channel::Redirect, mut message) = first else {
@@ -328,14 +332,14 @@ impl Queue {
         Taken::Message(Channel::Redirect, message)
     }
 
-    /// Puts other settings in force. Messages that wait stay.
+    /// Applies other settings. Waiting messages stay in the queue, as far as the new discipline accepts them.
     pub fn set(&mut self, settings: ChannelSettings, now: Instant) {
         let slots = settings.discipline.limit() + 1;
         if slots > self.slots.len() {
             self.free
                 .extend((self.slots.len() as u32..slots as u32).map(Slot));
             self.slots.resize(slots, None);
-            self.keys = Keys::new(slots, (0, 0));
+            self.keys = Keys::new(slots, self.secret);
             for (slot, message) in self.slots.iter().enumerate() {
                 if let Some(message) = message {
                     self.keys.set(Slot(slot as u32), Channel::of(message).key());
@@ -389,14 +393,15 @@ impl Queue {
         report.sent.count(bytes as u64);
     }
 
-    /// Stages at least one message, if one is due. Returns the time of the next event.
+    /// Stages at least one message, if a message is due. Returns the time of the next event.
     fn advance(&mut self, now: Instant) -> Option<Instant> {
         let one = usize::from(self.staged.is_empty());
         self.step(now, self.staging_room().max(one))
     }
 
-    /// Messages that may be staged before the transport asks. What is due at a rate leaves the discipline at its own
-    /// time, also if the next arrival comes before the transport asks. Without a rate the transport is the clock.
+    /// Number of messages that may be staged before the transport takes them. With a rate, a message that is due leaves
+    /// the discipline on time, even if the next arrival precedes the next call from the transport. Without a rate the
+    /// transport is the clock.
     fn staging_room(&self) -> usize {
         match self.settings.rate {
             Some(_) => STAGED_MAX.saturating_sub(self.staged.len()),
@@ -430,7 +435,8 @@ impl Queue {
     }
 }
 
-/// Appends the packets of one redirect to another one, if both have the same header and fit.
+/// Appends the packets of one redirect to another redirect, if both have the same header and the result is not too
+/// long.
 fn combine(message: &mut Vec<u8>, more: &[u8], bytes_max: usize) -> bool {
     let is_whole = |m: &[u8]| message_len(m) == Ok(Some(m.len()));
     let same = |range: std::ops::Range<usize>| message.get(range.clone()) == more.get(range);
@@ -460,7 +466,7 @@ mod tests {
         Instant::ZERO + Span::from_micros(micros)
     }
 
-    /// A message of a type, of whole words.
+    /// A message of this type; its length must be a multiple of four.
     fn message(kind: u8, len: usize, mark: u8) -> Vec<u8> {
         let mut message = vec![mark; len];
         message[..4].copy_from_slice(&[0x10, kind, (len >> 10) as u8, (len / 4) as u8]);
@@ -554,7 +560,7 @@ mod tests {
         assert_eq!(sent(999), 0);
         assert_eq!(sent(1000), 1);
         assert_eq!(sent(3500), 2);
-        // After 50 ms without a step, four milliseconds' messages and the one that begins.
+        // After 50 ms without a step, 4 ms of messages and the next one may leave.
         assert!((4..=6).contains(&sent(53_500)));
         let Taken::At(next) = queue.take(at(53_500), 0) else {
             panic!("messages wait")
@@ -564,7 +570,7 @@ mod tests {
 
     #[test]
     fn arrivals_between_two_steps_do_not_slow_a_rate() {
-        // 8 Mbit/s for a second. A redirect comes every 100 us, the transport asks every 2.5 ms.
+        // 8 Mbit/s for one second. A redirect arrives every 100 us, the transport takes messages every 2.5 ms.
         let mut queue = queue(Schedule::Dppbrb, Some(Rate::from_mbps(8)), 0);
         let mut sent = 0;
         for tick in 0..10_000 {
@@ -584,7 +590,7 @@ mod tests {
         }
         queue.offer(at(0), redirect(HEADER_LEN + 80, 4)); // does not fit
         let mut other = redirect(HEADER_LEN + 4, 5);
-        other[8] = 1; // for somebody else
+        other[8] = 1; // another destination
         queue.offer(at(0), other.clone());
         let mut all = redirect(HEADER_LEN + 120, 1);
         all[HEADER_LEN + 40..][..40].fill(2);
@@ -607,7 +613,7 @@ mod tests {
             panic!("redirects wait")
         };
         assert_eq!(first.len(), HEADER_LEN + 80);
-        // A redirect that does not fit is sent anyway, by itself: the transport decides about it.
+        // A redirect that exceeds `piece` is still sent, on its own: the transport decides about it.
         let Taken::Message(_, second) = queue.take(at(1), 10) else {
             panic!("redirects wait")
         };
@@ -633,7 +639,7 @@ mod tests {
             combine: 0,
             ..ChannelSettings::default()
         };
-        queue.set(settings, at(3)); // drops what does not fit, by its rules
+        queue.set(settings, at(3)); // the new discipline drops the excess
         let report = queue.report();
         let redirects = report.channels[1];
         assert_eq!((report.discipline, redirects.sent), ("dppbrb", Tally::ZERO));
@@ -642,7 +648,7 @@ mod tests {
     }
 
     proptest! {
-        /// Control messages come out once and in order, redirects at most once, and the books balance.
+        /// Control messages leave exactly once and in order, redirects at most once, and the counters balance.
         #[test]
         fn nothing_is_lost_but_redirects(
             schedule in 0_usize..3, rate in 0_u64..20, combine in 0_usize..2000,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Source: Chang et al., "Software Defined Backpressure Mechanism for Edge Router", section III-B.
-//! `State::virtual_queue` is its virtual queue, `State::sample` its average and its rho_b. What an ingress does
-//! with rho_b is the discipline `refill`.
+//! `State::virtual_queue` computes the paper's virtual queue, `State::sample` its average and rho_b. At an ingress, the
+//! discipline `refill` applies rho_b.
 
 use weir_base::early::Curve;
 use weir_base::gauge::{Gauge, Unit};
@@ -18,7 +18,7 @@ use weir_base::{Instant, Tally};
 use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role, Sample};
 use crate::members::Members;
 
-/// The kind, for the closed list.
+/// This kind of controller, for the closed list.
 pub const KIND: Kind = Kind {
     manual: MANUAL,
     build: |settings| Ok(Box::new(Backpressure::new(Params::new(settings)?))),
@@ -131,15 +131,15 @@ const PACKETS: Form = Form::Count(1, 1_000_000);
 /// Parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// How far one sample moves the average.
+    /// Weight of one sample in the average.
     pub weight: f64,
-    /// RED's law.
+    /// Probability law of RED.
     pub curve: Curve,
     /// How the virtual queue is computed.
     pub queue: VirtualQueue,
-    /// Whether the probability is shared out by contribution.
+    /// Whether the probability is distributed by contribution.
     pub by_contribution: bool,
-    /// The other law, if it is in force.
+    /// The alternative law with a target, if enabled; `None` uses `curve`.
     pub pi: Option<Pi>,
 }
 
@@ -150,23 +150,23 @@ pub enum VirtualQueue {
     Backlogs,
     /// The backlog of the egress.
     Egress,
-    /// All arrivals at the ingresses less all departures at the egress.
+    /// All arrivals at the ingresses minus all departures at the egress.
     Integral,
 }
 
 /// Parameters of the law with a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pi {
-    /// Length that the queue is to have.
+    /// Target length of the queue, in packets.
     pub target: f64,
-    /// Probability for each packet that the queue grows.
+    /// Change of the probability per packet of queue growth.
     pub proportional: f64,
-    /// Probability for each packet above the target and second.
+    /// Change of the probability per packet above the target and per second.
     pub integral: f64,
 }
 
 impl Params {
-    /// From checked settings.
+    /// Makes parameters from checked settings.
     pub fn new(settings: &Settings) -> Result<Self, SettingError> {
         let curve = Curve {
             min: settings.count("min_threshold") as f64,
@@ -200,22 +200,22 @@ impl Params {
     }
 }
 
-/// Samples for which a queue that does not answer counts with its latest one.
+/// Number of samples for which the latest sample of a queue that does not answer remains valid.
 const SILENT_MAX: u32 = 25;
 
-/// How far one sample moves what an ingress contributes: at 40 ms it follows within a second.
+/// Weight of one sample in the contribution of an ingress: with a period of 40 ms it converges within a second.
 const CONTRIBUTION_WEIGHT: f64 = 0.04;
 
 /// State of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct QueueState {
     latest: Option<Sample>,
-    /// Samples since it answered.
+    /// Samples since the last answer.
     silent: u32,
-    /// Packets offered to it and given out by it since the sample before.
+    /// Packets offered to the queue, and sent by it, since the previous sample.
     received: u64,
     sent: u64,
-    /// Packets offered to it in a sample, on average.
+    /// Average number of packets offered to the queue per sample.
     contributes: f64,
 }
 
@@ -229,19 +229,19 @@ impl QueueState {
             }
             return;
         };
-        // The first one is where the sums begin. A queue that has restarted has smaller ones.
+        // The first sample starts the sums. A queue that has restarted reports smaller sums.
         let before = self.latest.unwrap_or(sample);
         let passed = |now: Tally, before: Tally| now.packets.saturating_sub(before.packets);
         self.received = passed(sample.received, before.received);
         self.sent = passed(sample.sent, before.sent);
-        // After a silence, what came in all of it.
+        // After missing answers, the arrivals cover several samples.
         let in_one = self.received as f64 / (f64::from(self.silent) + 1.0);
         self.contributes += CONTRIBUTION_WEIGHT * (in_one - self.contributes);
         self.latest = Some(sample);
         self.silent = 0;
     }
 
-    /// Packets that wait in it, by its latest sample.
+    /// Packets in the queue, according to its latest sample.
     fn backlog(&self) -> f64 {
         let latest = self.latest.filter(|_| self.silent < SILENT_MAX);
         latest.map_or(0.0, |sample| sample.backlog.packets as f64)
@@ -253,16 +253,16 @@ impl QueueState {
 struct State {
     ingresses: Members<QueueState>,
     egress: Members<QueueState>,
-    /// Length of the virtual queue.
+    /// Length of the virtual queue in packets.
     length: f64,
     average: f64,
     probability: f64,
-    /// When the sample before was taken.
+    /// Time of the previous sample.
     sampled: Option<Instant>,
 }
 
 impl State {
-    /// The length of the virtual queue now. Without an egress it counts as empty.
+    /// The current length of the virtual queue. A missing egress counts as an empty queue.
     fn virtual_queue(&self, params: &Params) -> f64 {
         let ingresses = self.ingresses.values();
         let egress = self.egress.values().next().copied().unwrap_or_default();
@@ -279,7 +279,7 @@ impl State {
         }
     }
 
-    /// Moves the average and the probability.
+    /// Updates the average and the probability.
     fn sample(&mut self, params: &Params, now: Instant) {
         let length = self.virtual_queue(params);
         self.average = (1.0 - params.weight) * self.average + params.weight * length;
@@ -309,8 +309,8 @@ impl State {
             .map(move |(queue, state)| (queue, share(state)))
     }
 
-    /// Probability for each packet that an ingress contributes, up to 1 in all, such that the sum of
-    /// probability times arrivals stays what it is; none if nothing arrives.
+    /// Probability per packet that an ingress contributes, limited to a total of 1 per ingress, such that the sum of
+    /// probability times arrivals does not change. `None` if no packets arrive.
     fn each_packet(&self) -> Option<f64> {
         let mut arrivals: Vec<f64> = self.ingresses.values().map(|q| q.contributes).collect();
         arrivals.sort_by(|a, b| b.total_cmp(a));
@@ -324,7 +324,7 @@ impl State {
             if each * greatest <= 1.0 {
                 return Some(each);
             }
-            // It drops all that it is offered, and the others share the rest.
+            // This ingress drops all its packets, and the others share the rest.
             dropped -= greatest;
             squares -= greatest * greatest;
         }
@@ -340,7 +340,7 @@ pub struct Backpressure {
 }
 
 impl Backpressure {
-    /// At its beginning, without queues.
+    /// A controller in its initial state, without queues.
     pub fn new(params: Params) -> Self {
         Self {
             params,
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// A sample of a queue that holds what is left.
+    /// A sample of a queue that holds the remaining packets.
     fn sample(received: u64, sent: u64, dropped: u64) -> Option<Sample> {
         let backlog = packets(received - sent - dropped);
         Some(Sample::new(packets(received), packets(sent), backlog))
@@ -424,7 +424,7 @@ mod tests {
     /// A controller of some ingresses and an egress, and its samples one period apart.
     struct Rig {
         controller: Backpressure,
-        /// The ingresses, and then the egress.
+        /// The ingresses, followed by the egress.
         queues: Vec<QueueName>,
         now: Instant,
     }
@@ -447,7 +447,7 @@ mod tests {
             }
         }
 
-        /// The probability that is ordered of each ingress, after these samples of all queues.
+        /// The probability ordered for each ingress, after these samples of all queues.
         fn order(&mut self, samples: &[Option<Sample>]) -> Vec<f64> {
             let queues = self.queues.iter().cloned().zip(samples);
             let samples: Vec<_> = queues
@@ -487,14 +487,14 @@ mod tests {
     #[test]
     fn the_average_and_rho_b_by_hand() {
         let mut rig = Rig::new(2, &[("weight", "0.5")]);
-        // 40 + 60 + 100 wait: 0.5 * 200 = 100; 0.1 * (100 - 75) / (225 - 75).
+        // 40 + 60 + 100 packets wait: 0.5 * 200 = 100; 0.1 * (100 - 75) / (225 - 75).
         let all = [sample(40, 0, 0), sample(60, 0, 0), sample(100, 0, 0)];
         let ordered = rig.order(&all);
         assert_eq!(rig.gauge("virtual_queue"), 200.0);
         assert_eq!(rig.gauge("average"), 100.0);
         close(ordered[0], 0.1 * 25.0 / 150.0);
         assert_eq!(ordered[1], ordered[0]);
-        // 0.5 * 100 + 0.5 * 200 = 150: half of the way between the thresholds.
+        // 0.5 * 100 + 0.5 * 200 = 150: half-way between the thresholds.
         close(rig.order(&all)[0], 0.05);
         // All empty: 75, 37.5.
         let none = [sample(0, 0, 0); 3];
@@ -508,8 +508,8 @@ mod tests {
         let mut ours = Rig::new(1, &[("weight", "1")]);
         let mut literal = Rig::new(1, &[("weight", "1"), ("queue", "integral")]);
         let start = [sample(0, 0, 0), sample(0, 0, 0)];
-        // 100 came: 10 were dropped there, 5 wait, 85 left; 20 of those went elsewhere, 60 of the others
-        // passed the egress, 5 wait there.
+        // 100 packets arrived: 10 were dropped there, 5 wait, 85 left. 20 of these 85 went elsewhere; 60 of the others
+        // passed the egress, and 5 wait there.
         let later = [sample(100, 85, 10), sample(65, 60, 0)];
         for rig in [&mut ours, &mut literal] {
             rig.order(&start);
@@ -538,13 +538,13 @@ mod tests {
             ],
         );
         let of = |n| [sample(0, 0, 0), sample(n, 0, 0)];
-        // The first sample: grown by 50 packets; no time has passed yet.
+        // First sample: 50 packets more, but no time has passed yet.
         close(rig.order(&of(50))[0], 0.05);
-        // Up to 150: 0.001 * 100 more, and 0.002 * 50 * 0.04 s.
+        // Increase to 150: 0.001 * 100 more, and 0.002 * 50 * 0.04 s.
         close(rig.order(&of(150))[0], 0.05 + 0.1 + 0.000_004 * 1000.0);
-        // It stays: 0.002 * 50 * 0.04.
+        // No change: 0.002 * 50 * 0.04.
         close(rig.order(&of(150))[0], 0.158);
-        // Down to 0: less 0.15, and less 0.002 * 100 * 0.04.
+        // Decrease to 0: 0.15 less, and 0.002 * 100 * 0.04 less.
         close(rig.order(&of(0))[0], 0.0);
     }
 
@@ -582,7 +582,7 @@ mod tests {
             ]
         };
         rig.order(&at(0));
-        // rho_b = 0.1 + 0.9 * 180 / 225 = 0.82 of 6: 4.92, of which 4.92 * 16 / 18 > 4 falls to the first.
+        // rho_b = 0.1 + 0.9 * 180 / 225 = 0.82 of 6: 4.92. The first ingress cannot drop its share, 4.92 * 16 / 18 > 4.
         let ordered = rig.order(&at(10));
         close(ordered[0], 1.0);
         close(ordered[1], 0.46);
@@ -650,7 +650,7 @@ mod tests {
     }
 
     proptest! {
-        /// The paper's equations, from the start each time.
+        /// The equations of the paper, computed from the start each time.
         #[test]
         fn follows_the_equations(
             backlogs in prop::collection::vec((0_u64..80, 0_u64..80, 0_u64..120), 1..60),

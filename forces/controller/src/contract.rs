@@ -1,4 +1,4 @@
-//! The exchange between a controller and the queues that it controls.
+//! The interface between a controller and its queues.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use weir_base::gauge::Gauge;
 use weir_base::setting::{Parameter, Setting, SettingError, Settings};
 use weir_base::{Instant, Tally};
 
-/// The name of a queue: the element that it is in, and its port there.
+/// The name of a queue: its element and its port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueName {
     /// The element.
     pub element: Arc<str>,
-    /// The port, whose queue it is.
+    /// The port that the queue belongs to.
     pub port: Arc<str>,
 }
 
@@ -22,20 +22,20 @@ impl fmt::Display for QueueName {
     }
 }
 
-/// The state of a queue at one moment. Sums are since the queue began.
+/// The state of a queue at one time. Sums start when the queue starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Offered to it.
+    /// Packets and bytes offered to the queue.
     pub received: Tally,
-    /// Given out by it.
+    /// Packets and bytes sent by the queue.
     pub sent: Tally,
-    /// Held now.
+    /// Packets and bytes in the queue.
     pub backlog: Tally,
-    /// Gauges of its discipline by name; places that are not taken have an empty name.
+    /// Gauges of the discipline by name; unused slots have an empty name.
     gauges: [(&'static str, u64); GAUGES_MAX],
 }
 
-/// Gauges that a role reads at most.
+/// Maximum number of gauges that a role reads.
 pub const GAUGES_MAX: usize = 2;
 
 impl Sample {
@@ -49,7 +49,7 @@ impl Sample {
         }
     }
 
-    /// A sample with this gauge. One that has [`GAUGES_MAX`] others stays as it is.
+    /// This sample with one more gauge. A sample that already has [`GAUGES_MAX`] other gauges does not change.
     pub fn with_gauge(mut self, name: &'static str, value: u64) -> Self {
         let is_free = |place: &&mut (&str, u64)| place.0 == name || place.0.is_empty();
         if let Some(place) = self.gauges.iter_mut().find(is_free) {
@@ -58,7 +58,7 @@ impl Sample {
         self
     }
 
-    /// A gauge, if the sample has it.
+    /// The value of a gauge, if the sample has it.
     pub fn gauge(&self, name: &str) -> Option<u64> {
         let found = self.gauges.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| *value)
@@ -68,96 +68,97 @@ impl Sample {
 /// A queue's sample in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSample {
-    /// Which queue.
+    /// The queue.
     pub queue: QueueName,
-    /// Its state; none if it did not answer.
+    /// State of the queue; `None` if it did not answer.
     pub sample: Option<Sample>,
 }
 
-/// A parameter of a queue's discipline is to have this value.
+/// An order to set a parameter of a queue's discipline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// Which queue.
+    /// The queue.
     pub queue: QueueName,
     /// Name of the parameter.
     pub parameter: &'static str,
-    /// Its value.
+    /// New value of the parameter.
     pub value: Setting,
 }
 
-/// A controller: samples in, orders out.
+/// A controller takes samples and issues orders.
 ///
-/// Queues join it, each in one of its roles, and leave it; every round it takes a sample of each queue
-/// that has joined and not left.
+/// Queues join and leave the controller, each in one of its roles; in every round the controller receives a sample of
+/// each queue that has joined.
 ///
-/// # What an implementation must keep
+/// # Requirements for an implementation
 ///
-/// - It decides from its arguments only, and in a time that is bounded by the number of queues.
-/// - A queue that does not answer is no reason to stop: its latest sample stands, or it counts as
-///   gone; the manual page says which.
-/// - An order that is lost is given again: with each sample it says all that it wants. What an element has already is
-///   not sent to it again (see [`runner`](crate::runner)).
-/// - Orders of one queue follow each other, and are for queues that are there.
+/// - Its decisions depend only on its arguments, and take a time that is bounded by the number of queues.
+/// - It continues when a queue does not answer: it uses the queue's latest sample, or treats the queue as absent. The
+///   manual page defines which.
+/// - It repeats all its orders at each sample, because orders may be lost. Orders that an element has already carried
+///   out are not sent again (see [`runner`](crate::runner)).
+/// - Its orders for one queue are consecutive, and only for queues that have joined.
 pub trait Controller: Send {
-    /// A queue that is not there yet joins in the role of this name, which is one of the manual page's.
+    /// Adds a new queue in the role of this name, which must be a role of the manual page.
     fn join(&mut self, queue: &QueueName, role: &str);
 
-    /// A queue leaves, and is forgotten.
+    /// Removes a queue and its state.
     fn leave(&mut self, queue: &QueueName);
 
-    /// Takes the samples of a round, which was asked for at `now`: one entry for each queue. Adds what
-    /// is wanted of them to `orders`.
+    /// Takes the samples of a round that began at `now`, with one entry for each queue, and appends the resulting
+    /// orders to `orders`.
     fn sample(&mut self, now: Instant, samples: &[QueueSample], orders: &mut Vec<Order>);
 
-    /// Gauges under stable names, as the manual page lists them.
+    /// Reports gauges under stable names, as in the manual page.
     fn inspect(&self, report: &mut dyn FnMut(&'static str, f64));
 }
 
-/// The part that queues of one kind play for a controller.
+/// The role that queues of one kind have for a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// The name in a configuration.
+    /// Name in a configuration.
     pub name: &'static str,
-    /// Least and greatest number of queues.
+    /// Minimum and maximum number of queues.
     pub queues: [usize; 2],
-    /// Parameters that it sets there; the queues' disciplines must have them.
+    /// Parameters that the controller sets; the queues' disciplines must have them.
     pub sets: &'static [&'static str],
-    /// Those of them that a queue keeps for a time only: setting one again has an effect, unless it is zero.
+    /// The parameters in `sets` that a queue keeps only for a limited time: repeating their value has an effect, unless
+    /// it is zero.
     pub renews: &'static [&'static str],
-    /// Gauges that it reads there, at most [`GAUGES_MAX`]; the queues' disciplines must have them.
+    /// Gauges that the controller reads, at most [`GAUGES_MAX`]; the queues' disciplines must have them.
     pub reads: &'static [&'static str],
-    /// The meaning of these queues, in a sentence.
+    /// Meaning of these queues, in one sentence.
     pub about: &'static str,
 }
 
 /// The manual page of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Manual {
-    /// The name in a configuration.
+    /// Name in a configuration.
     pub name: &'static str,
-    /// ID of its class, unique among all classes.
+    /// ID of the controller's class, unique among all classes.
     pub id: u32,
     /// Purpose, in one line.
     pub purpose: &'static str,
     /// Paper or RFC, with section or equation.
     pub source: &'static str,
-    /// How it works; deviations from the source and why; what an attacker can do.
+    /// Operation; deviations from the source and their reasons; possible attacks.
     pub text: &'static str,
-    /// The queues that it works with.
+    /// Roles of the queues that the controller uses.
     pub roles: &'static [Role],
-    /// The parameters.
+    /// Parameters of the controller.
     pub parameters: &'static [Parameter],
     /// The gauges that `inspect` reports.
     pub gauges: &'static [Gauge],
 }
 
-/// A kind of controller: its manual page, and how it is built.
+/// A kind of controller: its manual page and its constructor.
 pub struct Kind {
     /// The manual page.
     pub manual: Manual,
-    /// Builds it, without queues.
+    /// Constructs the controller, without queues.
     pub build: fn(&Settings) -> Built,
 }
 
-/// A controller at its beginning, or which settings contradict each other.
+/// A controller in its initial state, or the contradiction between its settings.
 pub type Built = Result<Box<dyn Controller>, SettingError>;

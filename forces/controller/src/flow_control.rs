@@ -1,13 +1,13 @@
-//! Flow control for many forwarding elements: what each may redirect, so that the control element's link
-//! holds the control messages of all.
+//! Flow control for many forwarding elements: limits the redirects of each, so that the link of the control element has
+//! room for the control messages of all.
 //!
 //! ```text
 //!   redirect rates of all FEs ──▶ equation 13 ──▶ B_e ─┐
 //!   total, control, N ──────────▶ equation 12 ──▶ B_c ─┴──▶ token buckets at every FE
 //! ```
 //!
-//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", equations 12
-//! and 13. [`committed`] and [`excess`] are the equations, [`FlowControl`] applies them.
+//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", equations 12 and 13.
+//! [`committed`] and [`excess`] implement the equations, [`FlowControl`] applies them.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{self, Parameter, Setting, Settings};
@@ -16,7 +16,7 @@ use weir_base::{Instant, Rate, Span};
 use crate::contract::{Controller, Kind, Manual, Order, QueueName, QueueSample, Role, Sample};
 use crate::members::Members;
 
-/// The kind, for the list.
+/// This kind of controller, for the closed list.
 pub const KIND: Kind = Kind {
     manual: MANUAL,
     build: |settings| Ok(Box::new(FlowControl::new(settings))),
@@ -141,15 +141,15 @@ const MEASURE: Parameter = Parameter::new(
     "whether a forwarding element whose control messages need more than `control` has what they use",
 );
 
-/// Equation 12: B_c / T_s of each of the forwarding elements whose control messages take these rates, on
-/// a link of `total` (all in bit/s); never negative.
+/// Equation 12: B_c / T_s of each forwarding element, if their control messages have these rates, on a link of rate
+/// `total` (all in bit/s); never negative.
 pub fn committed(total: f64, control: &[f64]) -> f64 {
     let left = total - control.iter().sum::<f64>();
     (left / control.len().max(1) as f64).max(0.0)
 }
 
-/// Equation 13: B_e at which forwarding elements that redirect at these rates come to
-/// `(1 + delta) N committed` together (all in bit/s). Sorts the rates.
+/// Equation 13: the B_e at which forwarding elements with these redirect rates reach a total of `(1 + delta) N
+/// committed` (all in bit/s). Sorts the rates.
 pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
     redirect.sort_by(f64::total_cmp);
     let mut left = (1.0 + delta) * redirect.len() as f64 * committed;
@@ -157,7 +157,7 @@ pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
     for rate in &*redirect {
         let level = left / clipped as f64;
         if *rate >= level || clipped == 1 {
-            return level; // this one and all that redirect more
+            return level; // of this element and all with higher rates
         }
         left -= rate;
         clipped -= 1;
@@ -168,17 +168,17 @@ pub fn excess(committed: f64, delta: f64, redirect: &mut [f64]) -> f64 {
 /// State of a forwarding element.
 #[derive(Clone, Copy, Debug, Default)]
 struct Element {
-    /// When it answered last, if it is there.
+    /// Time of the last answer; `None` if the element is absent.
     answered: Option<Instant>,
-    /// Where the measurement of its rates began.
+    /// Start of the current rate measurement.
     since: Option<(Instant, Bytes)>,
-    /// Its redirect rate in bit/s, once measured.
+    /// Redirect rate in bit/s, once measured.
     redirect: Option<f64>,
-    /// The rate of its control messages in bit/s, once measured.
+    /// Rate of control messages in bit/s, once measured.
     control: Option<f64>,
 }
 
-/// Bytes that have come to a queue since its beginning, dropped ones included.
+/// Bytes offered to a queue since its start, dropped bytes included.
 #[derive(Clone, Copy, Debug)]
 struct Bytes {
     redirect: u64,
@@ -194,7 +194,7 @@ impl Bytes {
         }
     }
 
-    /// None if fewer have come than before: the queue has restarted.
+    /// The increase since `before`; `None` if a sum is smaller than before, because the queue has restarted.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             redirect: self.redirect.checked_sub(before.redirect)?,
@@ -204,7 +204,7 @@ impl Bytes {
 }
 
 impl Element {
-    /// An answer: the bytes that have come there since its beginning.
+    /// Handles an answer with the bytes offered to the queue since its start.
     fn answer(&mut self, now: Instant, bytes: Bytes, window: Span) {
         self.answered = Some(now);
         let passed = self
@@ -219,7 +219,7 @@ impl Element {
                     self.since = Some((now, bytes));
                 }
             }
-            // A new one, or one that has restarted.
+            // The element is new or has restarted.
             None => {
                 self.since = Some((now, bytes));
                 (self.redirect, self.control) = (None, None);
@@ -227,7 +227,7 @@ impl Element {
         }
     }
 
-    /// No answer.
+    /// Handles a missing answer.
     fn miss(&mut self, now: Instant, timeout: Span) {
         if self.answered.is_some_and(|at| now.since(at) >= timeout) {
             *self = Self::default();
@@ -251,7 +251,7 @@ pub struct FlowControl {
 }
 
 impl FlowControl {
-    /// At its beginning, without forwarding elements.
+    /// A controller in its initial state, without forwarding elements.
     fn new(settings: &Settings) -> Self {
         Self {
             total: settings.rate(TOTAL.name).as_bps() as f64,
@@ -305,7 +305,8 @@ impl Controller for FlowControl {
             }
         }
         self.rates = self.compute();
-        // B_e may be beyond what a queue takes: a single FE of the fastest link has it and `delta` more.
+        // A single FE on the fastest link has a B_e of the link's rate and `delta` more, which may exceed the
+        // parameter's range.
         let ordered = |rate: f64| Rate::from_bps(rate.round() as u64).min(Rate::PARAMETER_MAX);
         let [committed, excess] = self.rates.map(ordered);
         for (queue, element) in self.elements.iter() {
@@ -359,13 +360,13 @@ mod tests {
                 (1.01 * 75.0 - 10.0) / 3.0 * MBIT,
             );
         }
-        // No extra: all clipped, B_e is the committed rate.
+        // No excess: all elements are limited, B_e is the committed rate.
         close(excess(committed, 0.0, &mut [50.0 * MBIT; 5]), 15.0 * MBIT);
     }
 
     #[test]
     fn where_no_rate_is_clipped() {
-        // 75 Mbit/s to share, 60 taken: the greatest of 20 may grow by 15.
+        // 75 Mbit/s are available, 60 are used: an element at the highest rate, 20, may grow by 15.
         let mut redirect = [5.0, 5.0, 10.0, 20.0, 20.0].map(|x| x * MBIT);
         close(excess(15.0 * MBIT, 0.0, &mut redirect), 35.0 * MBIT);
         close(excess(15.0 * MBIT, 0.0, &mut [0.0; 5]), 75.0 * MBIT);
@@ -381,7 +382,7 @@ mod tests {
     }
 
     proptest! {
-        /// (13) holds with equality where rates are clipped; a smaller delta never gives more.
+        /// Equation 13 holds with equality if rates are limited; a smaller delta never increases them.
         #[test]
         fn equation_13_holds(
             rates in prop::collection::vec(0.0_f64..50.0, 1..20), committed in 0.1_f64..20.0, delta in 0.0_f64..0.1,
@@ -405,7 +406,7 @@ mod tests {
         }
     }
 
-    /// A controller of this many elements.
+    /// A controller of this number of elements.
     fn controller(given: &[(&str, Scalar)], elements: usize) -> Box<dyn Controller> {
         let given = given.iter().map(|(name, scalar)| (*name, scalar));
         let spec = crate::Spec::check("flow_control", &[elements], given).unwrap();
@@ -414,7 +415,7 @@ mod tests {
         controller
     }
 
-    /// The samples of elements that have redirected these bytes, if they answer.
+    /// The samples of elements that have redirected these bytes; `None` is a missing answer.
     fn samples(redirected: &[Option<u64>]) -> Vec<QueueSample> {
         let sample = |bytes: u64| Sample::default().with_gauge(REDIRECT, bytes);
         let all = redirected.iter().enumerate();
@@ -429,7 +430,7 @@ mod tests {
         Instant::ZERO + Span::from_millis(millis)
     }
 
-    /// The rate ordered of each queue, in kbit/s.
+    /// The rates ordered for each queue, in kbit/s.
     fn ordered(orders: &[Order], elements: usize) -> Vec<Option<[u64; 2]>> {
         let value = |element: usize, parameter: &str| {
             let of = |o: &&Order| o.queue == queue(element) && o.parameter == parameter;
@@ -450,7 +451,7 @@ mod tests {
             .collect()
     }
 
-    /// Five elements that redirect 5 or 50 Mbit/s, the last of which answers up to 1 s and from 2 s on.
+    /// Five elements that redirect 5 or 50 Mbit/s; the last one does not answer between 1 s and 2 s.
     #[test]
     fn elements_go_and_come() {
         let mut controller = controller(&[], 5);
@@ -465,12 +466,12 @@ mod tests {
             let five = [15_000, 21_916];
             // (100 - 20) / 4 = 20; (1.01 * 80 - 10) / 2 = 35.4.
             let four = [20_000, 35_400];
-            // Rates are not known before 200 ms: all count as greedy, 1.01 * 15.
+            // Rates are unknown before 200 ms: all elements count as greedy, 1.01 * 15.
             let unknown = [15_000, 15_150];
             let expected = match now {
                 0..200 => vec![Some(unknown); 5],
                 200..1000 => vec![Some(five); 5],
-                // The latest answer was at 960 ms.
+                // The last answer came at 960 ms.
                 1000..1460 => vec![Some(five); 5],
                 1460..2000 => [vec![Some(four); 4], vec![None]].concat(),
                 _ => vec![Some(five); 5],
@@ -500,7 +501,7 @@ mod tests {
         four.remove(2);
         orders.clear();
         controller.sample(at(40), &four, &mut orders);
-        // (100 - 20) / 4 = 20; rates are not known yet: all count as greedy, 1.01 * 20.
+        // (100 - 20) / 4 = 20; rates are still unknown: all elements count as greedy, 1.01 * 20.
         let one = Some([20_000, 20_200]);
         assert_eq!(ordered(&orders, 5), [one, one, None, one, one]);
     }
@@ -518,7 +519,7 @@ mod tests {
         assert_eq!(answer(200, 5, 500_000), [None, None]);
     }
 
-    /// Five elements; the control messages of the first take 15 Mbit/s from 1 s on.
+    /// Five elements; the control messages of the first one have 15 Mbit/s from 1 s on.
     #[test]
     fn who_needs_more_for_control_messages_has_it_within_a_second() {
         let committed = |measure: bool| {
@@ -531,7 +532,7 @@ mod tests {
                     } else {
                         0
                     };
-                    // 5 Mbit/s of redirect messages, and 4 of control messages.
+                    // 5 Mbit/s of redirects, and 4 of control messages.
                     let mut sample = Sample::default().with_gauge(REDIRECT, now * 625);
                     sample.received.bytes = now * (625 + 500) + more * (15_000 - 4_000) / 8;
                     Some(sample)

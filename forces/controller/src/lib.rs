@@ -1,4 +1,4 @@
-//! Controllers: a control element's decisions about many elements, as state machines without I/O.
+//! Controllers: decisions of a control element about many elements, as state machines without I/O.
 //!
 //! ```text
 //!               ┌──────────────────── Runner ───────────────────┐
@@ -7,18 +7,18 @@
 //!               └────────────┴──────────────┴───────────────────┘
 //! ```
 //!
-//! One file for each controller, of the same shape as a discipline: a manual page, its parameters,
-//! the state machine, tests. A [`Runner`] has one of them, and knows which element is to be asked for
-//! what until when. Who drives it (an actor of the simulator, a thread that talks to routers, a control
-//! element) carries its requests out; here is no clock and no socket.
+//! Each controller is one file with the shape of a discipline: manual page, parameters, state machine, tests. A
+//! [`Runner`] has one controller, and schedules the requests to each element with their deadlines. Its driver (an actor
+//! of the simulator, a thread that talks to routers, a control element) carries out the requests; this crate uses
+//! neither a clock nor a socket.
 //!
-//! - [`contract`]: samples, orders, and what a controller promises
+//! - [`contract`]: samples, orders, and the requirements for a controller
 //! - [`spec`]: the closed list of controllers
-//! - [`runner`]: rounds of polls and changes between a controller and elements that come and go
+//! - [`runner`]: rounds of polls and changes between a controller and its elements
 //! - [`backpressure`]: the controller of RS-RED
-//! - [`flow_control`]: what forwarding elements may redirect
-//! - [`told`]: what elements have been given, so that no order is sent twice
-//! - [`tml`]: what carrying messages costs, computed
+//! - [`flow_control`]: limits for the redirects of forwarding elements
+//! - [`told`]: the orders sent to elements, so that no order is sent twice
+//! - [`tml`]: a model of the cost of carrying messages
 
 pub mod backpressure;
 pub mod contract;

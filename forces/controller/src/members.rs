@@ -1,15 +1,14 @@
-//! State that a controller keeps of each of its queues, in the order in which they joined.
+//! The state that a controller keeps for each queue, in the order of joining.
 
 use std::collections::BTreeMap;
 
 use crate::contract::QueueName;
 
-/// Queues by name, each with a value. Sums over them are taken in the order of joining, which a name
-/// does not change.
+/// Values of queues by name. Sums iterate in the order of joining, so their results do not depend on the names.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<T> {
     entries: Vec<(QueueName, T)>,
-    /// Where each one is in `entries`.
+    /// Index of each queue in `entries`.
     places: BTreeMap<QueueName, usize>,
 }
 
@@ -23,7 +22,7 @@ impl<T> Default for Members<T> {
 }
 
 impl<T: Default> Members<T> {
-    /// Adds a queue at the end.
+    /// Adds a queue at the end, unless it is a member already.
     pub(crate) fn join(&mut self, queue: &QueueName) {
         let place = self.places.entry(queue.clone());
         place.or_insert_with(|| {
@@ -32,7 +31,7 @@ impl<T: Default> Members<T> {
         });
     }
 
-    /// Forgets a queue, if it is there. Takes a time that is bounded by the number of queues.
+    /// Removes a queue, if it is a member. The time is bounded by the number of queues.
     pub(crate) fn leave(&mut self, queue: &QueueName) {
         let Some(place) = self.places.remove(queue) else {
             return;
@@ -43,13 +42,13 @@ impl<T: Default> Members<T> {
         }
     }
 
-    /// The value of a queue, if it is there.
+    /// The value of a queue, if it is a member.
     pub(crate) fn get_mut(&mut self, queue: &QueueName) -> Option<&mut T> {
         let place = self.places.get(queue)?;
         Some(&mut self.entries[*place].1)
     }
 
-    /// All of them, in the order of joining.
+    /// All queues with their values, in the order of joining.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueueName, &T)> {
         self.entries.iter().map(|(queue, value)| (queue, value))
     }
@@ -75,7 +74,7 @@ mod tests {
             members.join(&name(port));
             *members.get_mut(&name(port)).unwrap() = value as u32;
         }
-        members.join(&name("b")); // it is there: nothing changes
+        members.join(&name("b")); // a member already: nothing changes
         members.leave(&name("b"));
         members.leave(&name("x"));
         members.join(&name("b"));

@@ -1,26 +1,25 @@
-//! Runs a controller against elements that come and go: rounds of polls, and changes, as a state
-//! machine without I/O.
+//! Runs a controller for a changing set of elements: rounds of polls, and changes, as a state machine without I/O.
 //!
 //! ```text
 //!   round:  poll every element ──▶ samples in any order ──▶ Controller ──▶ changes, by element
-//!           '---- until all answered that are waited for, or the deadline ----'
+//!           '---- until all awaited elements have answered, or the deadline ----'
 //! ```
 //!
-//! A [`Runner`] begins a round every period. Its driver carries out each
-//! [`poll_request`](Runner::poll_request), hands the result to
-//! [`handle_response`](Runner::handle_response), and calls [`handle_timeout`](Runner::handle_timeout)
-//! when [`poll_timeout`](Runner::poll_timeout) says. After each of these calls, and after
+//! A [`Runner`] begins a round every period. Its driver carries out each [`poll_request`](Runner::poll_request), passes
+//! the result to [`handle_response`](Runner::handle_response), and calls [`handle_timeout`](Runner::handle_timeout) at
+//! the time that [`poll_timeout`](Runner::poll_timeout) returns. After each of these calls, and after
 //! [`join`](Runner::join) and [`leave`](Runner::leave), there may be new requests and events.
 //!
-//! The round ends when every element has answered, or has failed to. One that let the deadline of its
-//! last poll pass is polled, but not waited for until it answers again: a dead element costs the others
-//! one deadline, not one a round. A poll's deadline is never after the beginning of the next round, so
-//! rounds do not overlap.
+//! A round ends when every element has answered or failed. The runner still polls an element that missed the deadline
+//! of its last poll, but does not wait for it until it answers again: a dead element delays the others by one deadline,
+//! not by one deadline per round. The deadline of a poll is never after the start of the next round, so rounds do not
+//! overlap.
 //!
-//! Controllers repeat what they want in every round. An order is sent only if it is new ([`told`](crate::told)). All orders
-//! to an element are sent again when a request to it has failed, and when it comes anew.
+//! Controllers repeat all their orders in every round; the runner sends only new orders ([`told`](crate::told)). It
+//! repeats all orders for an element after a request to the element has failed, and after the element has joined again.
 //!
-//! Requests in flight are bounded: a poll for each element, and the changes of rounds within `response_max`.
+//! The number of requests in flight is bounded: one poll per element, and the changes of the rounds within
+//! `response_max`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,93 +30,93 @@ use weir_base::{Instant, Span};
 use crate::contract::{Controller, Order, QueueName, QueueSample, Role, Sample};
 use crate::told::Told;
 
-/// The most changes in one request, unless one queue has more. Services of routers must accept this many.
+/// Maximum number of changes in a request, unless one queue has more. The services of routers must accept this number.
 pub const CHANGES_MAX: usize = 256;
 
-/// The times that a runner keeps to.
+/// The times of a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From the beginning of one round to that of the next; more than zero.
+    /// Time from the start of one round to the start of the next; must exceed zero.
     pub period: Span,
-    /// How long an element may take to answer a request. A poll has at most a period.
+    /// Maximum time for an element to answer a request; for a poll, at most a period.
     pub response_max: Span,
 }
 
-/// Tells requests apart.
+/// ID of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u64);
 
 /// A request to an element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// For the response.
+    /// ID for the response.
     pub id: RequestId,
-    /// Which element.
+    /// The element that receives the request.
     pub element: Arc<str>,
-    /// A response that comes later is ignored.
+    /// A later response is ignored.
     pub deadline: Instant,
     /// The operation.
     pub operation: Operation,
 }
 
-/// The two things that a controller asks of elements.
+/// The two kinds of requests to elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// The state of these queues.
+    /// Read the state of these queues.
     Poll(Arc<[PolledQueue]>),
-    /// All of these changes. Those of one queue are always in one request: they may contradict its
-    /// other parameters one by one.
+    /// Make all of these changes. The changes of one queue are always in one request, because a single change may
+    /// contradict the queue's other parameters.
     Change(Vec<Change>),
 }
 
-/// A queue that is to be sampled.
+/// A queue to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolledQueue {
-    /// The port whose queue it is.
+    /// The port that the queue belongs to.
     pub port: Arc<str>,
-    /// The gauges that are needed.
+    /// The required gauges.
     pub gauges: &'static [&'static str],
 }
 
-/// A parameter of a queue's discipline is to have this value.
+/// A change of a parameter of a queue's discipline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The port whose queue it is.
+    /// The port that the queue belongs to.
     pub port: Arc<str>,
     /// Name of the parameter.
     pub parameter: &'static str,
-    /// Its value.
+    /// New value of the parameter.
     pub value: Setting,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
-    /// The state of polled queues, by port. One that is missing has not answered.
+    /// State of the polled queues, by port. A missing queue has not answered.
     Samples(Vec<(Arc<str>, Sample)>),
-    /// The changes are in force.
+    /// The changes are active.
     Changed,
-    /// The element refuses, with the reason.
+    /// The element refuses the request, with the reason.
     Refused(String),
-    /// The element was not reached, or its answer was not understood.
+    /// The element was unreachable, or its answer was not understood.
     Failed(String),
 }
 
 /// An event of a runner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A round has ended: the controller has taken its samples, and its gauges are new.
+    /// A round has ended: the controller has taken its samples and updated its gauges.
     Sampled,
     /// An element refused a request.
     Refused {
-        /// Which one.
+        /// The element.
         element: Arc<str>,
-        /// Its own words.
+        /// Reason given by the element.
         why: String,
     },
-    /// An element was not reached, or did not answer in time.
+    /// An element was unreachable, or did not answer in time.
     Unanswered {
-        /// Which one.
+        /// The element.
         element: Arc<str>,
         /// The reason.
         why: String,
@@ -127,23 +126,23 @@ pub enum Event {
 /// Why a queue could not join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// It is there already.
+    /// The queue has already joined.
     #[error("the queue {0} has joined already")]
     Joined(QueueName),
     /// The controller has no such role.
     #[error("there is no role `{role}`{}", did_you_mean(*nearest))]
     UnknownRole {
-        /// As written.
+        /// Name as written.
         role: String,
         /// The most similar name.
         nearest: Option<&'static str>,
     },
-    /// The role has as many queues as it may have.
+    /// The role already has its maximum number of queues.
     #[error("`{role}` is full: its greatest number of queues is {max}")]
     Full {
-        /// Its name.
+        /// Name of the role.
         role: &'static str,
-        /// Its greatest number of queues.
+        /// Maximum number of queues.
         max: usize,
     },
 }
@@ -154,33 +153,33 @@ pub struct Runner {
     roles: &'static [Role],
     timing: Timing,
     elements: BTreeMap<Arc<str>, Element>,
-    /// Every queue in the order of joining, with its sample of the latest round.
+    /// All queues in the order of joining, with their samples of the latest round.
     samples: Vec<QueueSample>,
-    /// Queues of each role.
+    /// Number of queues of each role.
     counts: BTreeMap<&'static str, usize>,
     round: Round,
     next_round: Instant,
-    /// Changes that are not answered, in the order of their deadlines.
+    /// Unanswered changes, in the order of their deadlines.
     changes: BTreeMap<RequestId, (Arc<str>, Instant)>,
     last_id: u64,
     requests: VecDeque<Request>,
     events: VecDeque<Event>,
 }
 
-/// An element that has a queue or more.
+/// An element with at least one queue.
 #[derive(Default)]
 struct Element {
     queues: BTreeMap<Arc<str>, Queue>,
-    /// The request of a poll; none when its queues have changed since.
+    /// The queues for a poll request; `None` after its queues have changed.
     polled: Option<Arc<[PolledQueue]>>,
-    /// Whether it let the deadline of its last poll pass.
+    /// Whether the element missed the deadline of its last poll.
     is_silent: bool,
 }
 
 /// A queue of an element.
 struct Queue {
     role: &'static Role,
-    /// Where it is among the samples.
+    /// Index of the queue in `Runner::samples`.
     place: usize,
     told: Told,
 }
@@ -189,16 +188,16 @@ struct Queue {
 struct Round {
     began: Instant,
     deadline: Instant,
-    /// Polls that are not answered.
+    /// Unanswered polls.
     polls: BTreeMap<RequestId, Arc<str>>,
-    /// How many of them the round waits for.
+    /// Number of unanswered polls that the round waits for.
     waits_for: usize,
-    /// Whether the controller has not been handed its samples yet.
+    /// Whether the controller has not received the samples of this round yet.
     is_open: bool,
 }
 
 impl Runner {
-    /// A controller that has these roles, without queues; its first round begins at `start`.
+    /// A runner of a controller with these roles, without queues; the first round begins at `start`.
     pub fn new(
         controller: Box<dyn Controller>,
         roles: &'static [Role],
@@ -227,8 +226,8 @@ impl Runner {
         }
     }
 
-    /// A queue joins in the role of this name; it is polled from the next round on. An element is there
-    /// as long as it has a queue.
+    /// Adds a queue in the role of this name; the runner polls it from the next round on. An element exists as long as
+    /// it has a queue.
     pub fn join(&mut self, element: &str, port: &str, role: &str) -> Result<(), JoinError> {
         let Some(role) = self.roles.iter().find(|known| known.name == role) else {
             return Err(JoinError::UnknownRole {
@@ -265,8 +264,7 @@ impl Runner {
         Ok(())
     }
 
-    /// An element leaves with all its queues; its pending requests are forgotten. Nothing happens if it is
-    /// not there.
+    /// Removes an element with all its queues and pending requests. Does nothing if the element does not exist.
     pub fn leave(&mut self, now: Instant, element: &str) {
         let Some((name, gone)) = self.elements.remove_entry(element) else {
             return;
@@ -293,7 +291,7 @@ impl Runner {
         self.end_complete_round(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if not earlier.
+    /// The latest time at which to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Instant {
         let polls = (!self.round.polls.is_empty()).then_some(self.round.deadline);
         let change = self.changes.values().next().map(|(_, deadline)| *deadline);
@@ -301,7 +299,7 @@ impl Runner {
         deadlines.fold(self.next_round, Instant::min)
     }
 
-    /// Time has passed: deadlines may have, and a round may begin.
+    /// Handles deadlines that have passed, and begins a round if it is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(change) = self.changes.first_entry() {
             if now < change.get().1 {
@@ -325,7 +323,7 @@ impl Runner {
         }
     }
 
-    /// The outcome of a request. It is ignored if its deadline has passed, or if its element has left.
+    /// Handles the outcome of a request. The outcome is ignored if the deadline has passed or the element has left.
     pub fn handle_response(&mut self, now: Instant, id: RequestId, response: Response) {
         if let Some(element) = self.round.polls.remove(&id) {
             self.take_samples(&element, &response);
@@ -336,7 +334,7 @@ impl Runner {
         }
     }
 
-    /// The next request, in the order in which an element must carry them out.
+    /// The next request. An element must carry out its requests in this order.
     pub fn poll_request(&mut self) -> Option<Request> {
         self.requests.pop_front()
     }
@@ -351,7 +349,7 @@ impl Runner {
         self.controller.inspect(report);
     }
 
-    /// Polls every element. Rounds that were missed because `now` is late are skipped.
+    /// Begins a round and polls every element. If `now` is late, missed rounds are skipped.
     fn begin_round(&mut self, now: Instant) {
         self.next_round += self.timing.period;
         if self.next_round <= now {
@@ -362,7 +360,7 @@ impl Runner {
         }
         let elements = &mut self.elements;
         if elements.values().all(|element| element.is_silent) {
-            // A round that waits for no element would end before any can answer.
+            // A round that waits for no element would end before any element can answer.
             elements.values_mut().for_each(|e| e.is_silent = false);
         }
         self.round.began = now;
@@ -383,7 +381,7 @@ impl Runner {
         self.end_complete_round(now);
     }
 
-    /// Takes what came of a poll into the round, if it is open.
+    /// Adds the result of a poll to the round, if the round is open.
     fn take_samples(&mut self, element: &Arc<str>, response: &Response) {
         let Some(element) = self.elements.get_mut(element) else {
             return;
@@ -405,7 +403,7 @@ impl Runner {
         }
     }
 
-    /// Hands the controller its samples if the round waits for no more elements.
+    /// Passes the samples to the controller, unless the round still waits for elements.
     fn end_complete_round(&mut self, now: Instant) {
         if !self.round.is_open || self.round.waits_for > 0 {
             return;
@@ -415,7 +413,7 @@ impl Runner {
         self.controller
             .sample(self.round.began, &self.samples, &mut orders);
         self.events.push_back(Event::Sampled);
-        // The controller gives no orders to who has left: there would be no answer.
+        // Skip orders for an element that has left: it would not answer.
         orders.retain(|order| {
             let element = self.elements.get_mut(&order.queue.element);
             let queue = element.and_then(|element| element.queues.get_mut(&order.queue.port));
@@ -445,7 +443,7 @@ impl Runner {
         });
     }
 
-    /// The orders that an element was given may not be in force there.
+    /// Forgets the orders sent to an element, because the element may not have carried them out.
     fn forget_orders(&mut self, element: &str) {
         let queues = self.elements.get_mut(element).into_iter();
         for queue in queues.flat_map(|element| element.queues.values_mut()) {
@@ -473,10 +471,10 @@ impl Element {
     }
 }
 
-/// Orders as the changes of requests, in the order in which elements first occur.
+/// Groups orders into the changes of requests, in the order in which the elements first occur.
 fn by_element(orders: Vec<Order>) -> Vec<(Arc<str>, Vec<Change>)> {
     let mut requests: Vec<(Arc<str>, Vec<Change>)> = Vec::new();
-    // The latest request of each element.
+    // Index of the latest request of each element.
     let mut latest: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for of_queue in orders.chunk_by(|a, b| a.queue == b.queue) {
         let element = &of_queue[0].queue.element;
@@ -527,12 +525,12 @@ mod tests {
         response_max: Span::from_millis(30),
     };
 
-    /// Orders of each held queue that answered to hold as much as it does.
+    /// A controller that orders each `held` queue that answered to limit itself to its current backlog.
     #[derive(Default)]
     struct Echo {
         held: Vec<QueueName>,
         began: Instant,
-        /// Queues of the latest round, and how many of them answered.
+        /// Queues of the latest round, and the number of queues that answered.
         queues: [usize; 2],
     }
 
@@ -578,7 +576,7 @@ mod tests {
         runner
     }
 
-    /// All requests that there are, each with its element.
+    /// All pending requests, with their elements.
     fn requests(runner: &mut Runner) -> Vec<(RequestId, String, Operation)> {
         let next = || runner.poll_request();
         let all = std::iter::from_fn(next).map(|r| (r.id, r.element.to_string(), r.operation));
@@ -589,7 +587,7 @@ mod tests {
         std::iter::from_fn(|| runner.poll_event()).collect()
     }
 
-    /// Ports that hold this many packets.
+    /// A response in which these ports hold these numbers of packets.
     fn holding(ports: &[(&str, u64)]) -> Response {
         let sample = |packets: u64| {
             let bytes = 1000 * packets;
@@ -655,14 +653,14 @@ mod tests {
             ]
         );
         assert_eq!(runner.poll_timeout(), at(30));
-        // The second answers first, with a queue too many; nothing happens until the other one does.
+        // The second element answers first, with one queue too many; nothing happens until the other one answers.
         let of_b = holding(&[("y", 7), ("x", 5), ("other", 1)]);
         runner.handle_response(at(2), polls[1].0, of_b);
         assert_eq!(
             (requests(&mut runner), events(&mut runner)),
             (vec![], vec![])
         );
-        // The first leaves one out.
+        // The first element omits one queue.
         runner.handle_response(at(3), polls[0].0, holding(&[("x", 6)]));
         assert_eq!(events(&mut runner), [Event::Sampled]);
         assert_eq!(gauge(&runner, "began"), 0.0);
@@ -685,7 +683,7 @@ mod tests {
     #[test]
     fn a_dead_element_costs_the_others_one_deadline() {
         let mut runner = runner(&[("dead", "x", "held"), ("good", "x", "held")]);
-        // In the first round it is waited for until its deadline.
+        // In the first round, the runner waits for the element until its deadline.
         runner.handle_timeout(at(0));
         let polls = requests(&mut runner);
         runner.handle_response(at(1), polls[1].0, holding(&[("x", 1)]));
@@ -696,14 +694,14 @@ mod tests {
         let sent = requests(&mut runner);
         assert_eq!((sent.len(), &*sent[0].1), (1, "good"));
         runner.handle_response(at(31), sent[0].0, Response::Changed);
-        // Its later answers are ignored.
+        // Its late answers are ignored.
         runner.handle_response(at(32), polls[0].0, holding(&[("x", 9)]));
         assert_eq!(
             (requests(&mut runner), events(&mut runner)),
             (vec![], vec![])
         );
         assert_eq!(runner.poll_timeout(), at(40));
-        // From then on it is asked, and nobody waits for it.
+        // In later rounds the runner polls it without waiting for it.
         for round in [40, 80] {
             runner.handle_timeout(at(round));
             let polls = requests(&mut runner);
@@ -713,7 +711,7 @@ mod tests {
             let sent = requests(&mut runner);
             runner.handle_response(at(round + 2), sent[0].0, Response::Changed);
             if round == 80 {
-                // It answers, too late for this round: the next one waits for it.
+                // It answers, too late for this round; the next round waits for it.
                 runner.handle_response(at(105), polls[0].0, holding(&[("x", 3)]));
             }
             runner.handle_timeout(at(round + 30));
@@ -771,7 +769,7 @@ mod tests {
         let polls = requests(&mut runner);
         runner.handle_response(at(1), polls[0].0, holding(&[("x", 1)]));
         runner.join("c", "x", "held").unwrap();
-        // The one that the round still waits for leaves: the round ends.
+        // The last element that the round waits for leaves, so the round ends.
         runner.leave(at(2), "b");
         runner.leave(at(2), "b");
         assert_eq!(events(&mut runner), [Event::Sampled]);
@@ -782,7 +780,7 @@ mod tests {
         let sent = requests(&mut runner);
         assert_eq!((sent.len(), &*sent[0].1), (1, "a"));
         runner.handle_response(at(3), polls[1].0, holding(&[("x", 9)]));
-        // It comes again; what it was asked before is not held against it.
+        // It joins again; its earlier requests have no effect.
         runner.join("b", "y", "held").unwrap();
         runner.leave(at(4), "a");
         runner.handle_response(at(5), sent[0].0, Response::Refused("too late".into()));
@@ -799,7 +797,7 @@ mod tests {
         assert_eq!(changes(&sent[1].2), ["y limit 3"]);
     }
 
-    /// A round in which `a` holds this many packets; the change that it leads to.
+    /// A round in which `a` holds this number of packets; returns the resulting change.
     fn round(runner: &mut Runner, now: Instant, packets: u64) -> Option<RequestId> {
         runner.handle_timeout(now);
         let [(poll, ..)] = requests(runner)[..] else {
@@ -813,7 +811,7 @@ mod tests {
     fn what_is_in_force_is_not_ordered_again() {
         let mut runner = runner(&[("a", "x", "held")]);
         let mut began = at(0);
-        // A round, and the answer to the change that it leads to.
+        // A round, and the response to its change.
         let mut next = |runner: &mut Runner, packets, response: Option<Response>| {
             let (now, change) = (began, round(runner, began, packets));
             began += TIMING.period;
@@ -825,21 +823,21 @@ mod tests {
         let done = || Some(Response::Changed);
         assert!(next(&mut runner, 1, done()).is_some());
         assert_eq!(next(&mut runner, 1, done()), None);
-        // Another value is sent, and the first one after it.
+        // A different value is sent, and then the first value again.
         assert!(next(&mut runner, 2, done()).is_some());
         let failed = Response::Failed("gone".into());
         assert!(next(&mut runner, 1, Some(failed)).is_some());
-        // An order that got lost or was refused is sent again, also if nobody says so.
+        // An order that was lost or refused is sent again, even without a failure report.
         let refused = Response::Refused("no".into());
         assert!(next(&mut runner, 1, Some(refused)).is_some());
         assert!(next(&mut runner, 1, None).is_some());
         let now = next(&mut runner, 1, done()).unwrap();
         assert_eq!(next(&mut runner, 1, done()), None);
-        // An element that comes anew has nothing.
+        // An element that joins again has received no orders.
         runner.leave(now + TIMING.period, "a");
         runner.join("a", "x", "held").unwrap();
         let begin = next(&mut runner, 1, done()).unwrap();
-        // Somebody else may have changed it: it is sent now and then.
+        // An order is repeated after `REPEAT`, because others may have changed the parameter.
         let again = std::iter::repeat_with(|| next(&mut runner, 1, done()));
         let again = again.take(1000).flatten().next().unwrap();
         assert_eq!(again.since(begin), crate::told::REPEAT);
@@ -859,7 +857,7 @@ mod tests {
         runner.handle_response(at(6), sent[0].0, Response::Refused(why.clone()));
         let element = "a".into();
         assert_eq!(events(&mut runner), [Event::Refused { element, why }]);
-        // The other one has until 35 ms.
+        // The other element has until 35 ms.
         assert_eq!(runner.poll_timeout(), at(35));
         runner.handle_timeout(at(35));
         assert_eq!(events(&mut runner), [unanswered("b")]);
@@ -871,7 +869,7 @@ mod tests {
     fn a_late_round_begins_at_once_and_the_next_ones_in_step() {
         let mut runner = runner(&[]);
         let mut began = Vec::new();
-        // 120 and 160 ms are missed: one round at once, not three.
+        // The rounds at 120 and 160 ms are missed: one round starts at once, not three.
         for now in [0, 39, 45, 79, 80, 170, 209, 210] {
             runner.handle_timeout(at(now));
             if !events(&mut runner).is_empty() {
@@ -895,7 +893,7 @@ mod tests {
             why("b", "x", "seen"),
             "`seen` is full: its greatest number of queues is 1"
         );
-        // None of these was there for a moment.
+        // None of these failed attempts has an effect.
         runner.leave(at(0), "a");
         runner.join("b", "x", "seen").unwrap();
         runner.handle_timeout(at(0));
@@ -922,12 +920,12 @@ mod tests {
         assert!(by_element(Vec::new()).is_empty());
     }
 
-    /// The next step in a conversation.
+    /// The next step of a conversation.
     #[derive(Clone, Debug)]
     enum Step {
-        /// This many milliseconds pass.
+        /// This number of milliseconds passes.
         Pass(u64),
-        /// The request of this place among those that are not answered is answered.
+        /// The unanswered request with this index is answered.
         Answer(usize),
         Fail(usize),
         Join(u8, u8),
@@ -946,8 +944,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever elements do: each round samples once, nobody is asked twice at a time, and what is
-        /// in flight has a bound.
+        /// For any behaviour of elements: each round samples once, no element has two polls at a time, and the number
+        /// of requests in flight is bounded.
         #[test]
         fn any_conversation(steps in prop::collection::vec(step(), 1..200)) {
             let mut runner = runner(&[("e0", "p0", "held"), ("e1", "p0", "held")]);
@@ -986,7 +984,7 @@ mod tests {
                 let mut polled: Vec<_> = open.iter().filter(polls).map(|r| &r.element).collect();
                 polled.sort();
                 prop_assert!(polled.windows(2).all(|two| two[0] != two[1]));
-                // Changes of one round live for 30 ms, and rounds are 40 ms apart, but for a late one.
+                // The changes of a round live for 30 ms, and rounds are 40 ms apart, except after a late round.
                 prop_assert!(open.len() <= 4 * 3, "{open:?}");
                 let sampled = events(&mut runner).iter().filter(|e| **e == Event::Sampled).count() as u64;
                 prop_assert!(sampled <= rounds, "{sampled} of {rounds}");

@@ -8,7 +8,7 @@ use crate::backpressure;
 use crate::contract::{Controller, Kind, Manual};
 use crate::flow_control;
 
-/// Every kind of controller.
+/// All kinds of controllers.
 pub const KINDS: &[&Kind] = &[&backpressure::KIND, &flow_control::KIND];
 
 /// A controller with its parameters.
@@ -21,10 +21,10 @@ pub struct Spec {
 /// Why a controller's configuration was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// There is no such controller.
+    /// The controller does not exist.
     #[error("there is no controller `{kind}`{}", did_you_mean(*nearest))]
     UnknownKind {
-        /// As written.
+        /// Name as written.
         kind: String,
         /// The most similar name.
         nearest: Option<&'static str>,
@@ -34,12 +34,12 @@ pub enum SpecError {
     Queues {
         /// The role.
         role: &'static str,
-        /// How many there are.
+        /// Number of queues given.
         given: usize,
-        /// Least and greatest number.
+        /// Minimum and maximum number of queues.
         permitted: [usize; 2],
     },
-    /// One of its settings is wrong.
+    /// A setting is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
@@ -58,7 +58,7 @@ fn find(kind: &str) -> Result<&'static Kind, SpecError> {
 }
 
 impl Spec {
-    /// Checks the configuration of the controller `kind`, with this many queues in each role.
+    /// Checks the configuration of the controller `kind`, with these numbers of queues for its roles.
     pub fn check<'a>(
         kind: &str,
         queues: &[usize],
@@ -80,7 +80,7 @@ impl Spec {
         Ok(Self { kind, settings })
     }
 
-    /// Builds the controller at its beginning, without queues.
+    /// Builds the controller in its initial state, without queues.
     pub fn build(&self) -> Box<dyn Controller> {
         match (self.kind.build)(&self.settings) {
             Ok(controller) => controller,
@@ -93,7 +93,7 @@ impl Spec {
         &self.kind.manual
     }
 
-    /// Every parameter with its value, for showing.
+    /// All parameters with their values, for display.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! The cost of the transport mapping layer (TML) for a control element: a model to compare measurements with.
+//! A model of the cost of the transport mapping layer (TML) for a control element, to compare with measurements.
 //!
 //! ```text
 //!   time = sum over FEs ( computation + sum over its channels ( setup + messages * length / rate ) )
@@ -11,18 +11,18 @@
 /// A channel to a forwarding element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Channel {
-    /// T_p: time to set it up.
+    /// T_p: setup time of the channel.
     pub setup_s: f64,
-    /// M: messages that it carries.
+    /// M: number of messages on the channel.
     pub messages: f64,
-    /// L: bytes of each.
+    /// L: bytes per message.
     pub bytes: f64,
-    /// V: bytes that are handled in a second.
+    /// V: bytes per second.
     pub bytes_per_s: f64,
 }
 
 impl Channel {
-    /// Equation 2: T_c, the time of communication.
+    /// Equation 2: T_c, the communication time.
     pub fn communication_s(&self) -> f64 {
         self.setup_s + self.transfer_s()
     }
@@ -35,9 +35,9 @@ impl Channel {
 /// A forwarding element, as the control element's TML sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element {
-    /// T_s: time of computation.
+    /// T_s: computation time.
     pub computation_s: f64,
-    /// Its channels.
+    /// Channels of the element.
     pub channels: Vec<Channel>,
 }
 
@@ -46,9 +46,9 @@ pub struct Element {
 pub struct Terms {
     /// Computation, which depends on the hardware.
     pub computation_s: f64,
-    /// Setting up channels.
+    /// Setup of channels.
     pub setup_s: f64,
-    /// Carrying messages.
+    /// Transfer of messages.
     pub transfer_s: f64,
 }
 
@@ -71,7 +71,7 @@ impl Terms {
         self.computation_s + self.communication_s()
     }
 
-    /// Equation 4: lambda, the part that the TML itself decides.
+    /// Equation 4: lambda, the part that depends on the TML.
     pub fn communication_s(&self) -> f64 {
         self.setup_s + self.transfer_s
     }
@@ -109,7 +109,7 @@ mod tests {
         close(terms.transfer_s, 0.2);
         close(terms.communication_s(), 0.25);
         close(terms.total_s(), 0.75);
-        // It is linear: twice the elements, twice of everything.
+        // The model is linear: twice the elements take twice the time.
         let twice = Terms::of(&[two.clone(), one.clone(), two, one]);
         close(twice.total_s(), 1.5);
     }

@@ -1,4 +1,4 @@
-//! The parameters that a queue was given, so that no order is sent twice.
+//! The orders sent to a queue, so that no order is sent twice.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use weir_base::{Instant, Span};
 
 use crate::contract::{Order, Role};
 
-/// An order is sent again after this time, because others may have changed the parameter at the element.
+/// An order is repeated after this time, because others may have changed the parameter at the element.
 pub const REPEAT: Span = Span::from_secs(10);
 
-/// The parameters that a queue was given, and when.
+/// The parameters sent to a queue, with the time of the order.
 #[derive(Debug, Default)]
 pub(crate) struct Told(BTreeMap<&'static str, (Setting, Instant)>);
 
 impl Told {
-    /// Notes an order to a queue in this role; returns whether it is to be sent.
+    /// Records an order to a queue in this role; returns whether it must be sent.
     pub(crate) fn tell(&mut self, now: Instant, role: &Role, order: &Order) -> bool {
         let lasts = !role.renews.contains(&order.parameter)
             || matches!(order.value, Setting::Ratio(0.0) | Setting::Count(0));
@@ -31,7 +31,7 @@ impl Told {
         true
     }
 
-    /// Nothing is known to be in force any more.
+    /// Forgets all sent orders.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! The state machine: associations on one side, the router on the other.
+//! The state machine of an FE: associations on one side, the router on the other.
 //!
 //! ```text
 //!   transport --- handle_message, ..  ---> +-------+ --- poll_effect: Read, Check, Change, Forward ---> habitat
@@ -6,16 +6,16 @@
 //!                                          +-------+
 //! ```
 //!
-//! Order of calls: any `handle_*`, then [`Agent::poll_transmit`] until it gives nothing, then [`Agent::poll_effect`]
-//! until it gives nothing; then wait for whatever is first: an input, or [`Agent::poll_timeout`], which is reported
-//! by [`Agent::handle_timeout`].
+//! Order of calls: any `handle_*`, then [`Agent::poll_transmit`] until it returns nothing, then [`Agent::poll_effect`]
+//! until it returns nothing; then wait for the next input, or for the time of [`Agent::poll_timeout`], at which to call
+//! [`Agent::handle_timeout`].
 //!
-//! One request is executed at a time, in the order in which they came; the others wait. The session bounds how many
-//! wait (`requests_max`). Heartbeats and packets do not wait.
+//! The agent executes one request at a time, in order of arrival; other requests wait. The session limits the number of
+//! waiting requests (`requests_max`). Heartbeats and packets do not wait.
 //!
-//! *Decision*: an FE forwards as its own configuration says from its start, and for CEFTI also without any CE: a box
-//! at the edge must not wait for a CE to come back from a power cut. With a CEFTI of zero (CEFailoverPolicy 0) it
-//! forwards only while it is associated.
+//! *Decision*: from its start, an FE forwards according to its own configuration, for CEFTI even without a CE, because
+//! a router at the edge must not wait for a CE to recover from a power failure. With CEFailoverPolicy 0, which means a
+//! CEFTI of zero, it forwards only while it is associated.
 
 mod events;
 mod execute;
@@ -46,16 +46,16 @@ use crate::exception;
 use crate::fib::Fib;
 use crate::own::Own;
 
-/// No timer ends it.
+/// Longer than the FE runs, so no timer ends it.
 const FOREVER: Span = Span::from_secs(u32::MAX as u64);
 
-/// A forwarding element, without the machine that it runs on.
+/// A forwarding element, independent of the machine that it runs on.
 #[derive(Debug)]
 pub struct Agent {
     fe: Fe,
     own: Own,
     plan: Plan,
-    /// It stands beside what a request drafts: a copy of its rows for each request would take too long.
+    /// Not part of `own`: each request would have to copy the rows, which takes too long.
     fib: Fib,
     leftover: Leftover,
     watches: Watches,
@@ -64,15 +64,15 @@ pub struct Agent {
     transaction: Option<Transaction>,
     tickets: u64,
     effects: VecDeque<Effect>,
-    /// The state that the habitat knows; it forwards at first.
+    /// The state that the habitat knows; the FE forwards initially.
     forwarding: Forwarding,
-    /// The master that has disabled the FE last.
+    /// The last master that disabled the FE.
     disabled_by: Id,
-    /// Until when an FE that has had no CE yet forwards.
+    /// Time until which an FE forwards that has had no CE yet.
     alone_until: Option<Instant>,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 enum Request {
     Query(Ticket, Query),
@@ -82,16 +82,16 @@ enum Request {
     Complete,
 }
 
-/// The request under way.
+/// The request in progress.
 #[derive(Debug)]
 enum Job {
-    /// A Query waits for tables.
+    /// A Query that waits for tables.
     Reading(Reading),
-    /// A long answer waits for room in the queue.
+    /// A long answer that waits for room in the queue.
     Parts(Parts),
-    /// A Config waits for the router.
+    /// A Config that waits for the router.
     Executing(Box<Execution>),
-    /// A commit or an abort waits for the router.
+    /// A commit or an abort that waits for the router.
     Ending(Box<Ending>),
 }
 
@@ -129,18 +129,18 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Its associations.
+    /// The associations of the FE.
     pub const fn session(&self) -> &Fe {
         &self.fe
     }
 
-    /// Whether it forwards.
+    /// Whether the FE forwards.
     pub const fn forwards(&self) -> bool {
         self.forwarding.is_on()
     }
 
-    /// An operator at the FE wants it to forward, whatever a CE has written and without any CE. A CE may disable it
-    /// again. Returns why it did not forward; `None` if it did.
+    /// An operator at the FE makes it forward, even without a CE or if a CE has disabled it. A CE may disable it again.
+    /// Returns the reason why it did not forward; `None` if it did.
     pub fn enable(&mut self, now: Instant) -> Option<Forwarding> {
         let before = Some(self.forwarding).filter(|forwarding| !forwarding.is_on());
         self.own.enable();
@@ -163,13 +163,13 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// The link to a CE is lost, or could not be opened.
+    /// The link to a CE was lost, or could not be opened.
     pub fn handle_disconnected(&mut self, now: Instant, ce: Id) {
         self.fe.handle_disconnected(now, ce);
         self.proceed(now);
     }
 
-    /// Whether the link to a CE takes more messages.
+    /// Sets whether the link to a CE accepts more messages.
     pub fn handle_writable(&mut self, ce: Id, writable: bool) {
         self.fe.handle_writable(ce, writable);
     }
@@ -180,7 +180,7 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// The configuration in force has changed, whoever changed it.
+    /// The running configuration has changed, for any reason.
     pub fn handle_plan(&mut self, plan: Plan) {
         let before = self.own.ports().clone();
         self.own.follow(&plan);
@@ -188,7 +188,7 @@ impl Agent {
         self.routes_follow(&before, &old);
     }
 
-    /// The rows of a class, or why they cannot be read.
+    /// The rows of a class, or the reason why they cannot be read.
     pub fn handle_read(&mut self, now: Instant, ticket: ReadTicket, rows: Result<Value, String>) {
         if let Some(Job::Reading(reading)) = &mut self.job
             && reading.waits_for(ticket)
@@ -200,7 +200,7 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// Others have had their turn.
+    /// The effects queued before [`Effect::Turn`] are done, so a long job may continue.
     pub fn handle_turn(&mut self, now: Instant) {
         if let Some(Job::Parts(parts)) = &mut self.job {
             parts.go_on();
@@ -208,7 +208,7 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// Operations were carried out or checked, or were refused.
+    /// The router has executed or checked operations, or has refused them.
     pub fn handle_changed(
         &mut self,
         now: Instant,
@@ -227,7 +227,7 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// Changes of routes were made, but for those that have failed.
+    /// The routes were changed, except those in `failures`.
     pub fn handle_routed(&mut self, now: Instant, ticket: RouteTicket, failures: &[RouteFailure]) {
         match self.job.take() {
             Some(Job::Executing(execution)) if execution.waits_for_routes(ticket) => {
@@ -241,7 +241,7 @@ impl Agent {
         self.proceed(now);
     }
 
-    /// Handles everything that is due at `now`.
+    /// Does all work that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.fe.handle_timeout(now);
         self.sample(now);
@@ -260,31 +260,31 @@ impl Agent {
     /// The next message for a CE.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.fe.poll_transmit().or_else(|| {
-            self.proceed(now); // a long answer has room again
+            self.proceed(now); // there may be room for a long answer
             self.fe.poll_transmit()
         })
     }
 
-    /// The next thing to do.
+    /// The next effect for the habitat.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Sends packets that the router hands over to the master. What there is no room for, or no master, is dropped
-    /// and counted by the session.
+    /// Redirects packets from the router to the master. Without a master or room in its queue, the session drops and
+    /// counts them.
     pub fn redirect(&mut self, now: Instant, exceptions: impl IntoIterator<Item = Exception>) {
         for exception in exceptions {
             let Some(port) = self.own.number(&exception.port) else {
-                continue; // the port went after the packet came
+                continue; // the port was deleted after the packet arrived
             };
             let packet = exception::redirect(&exception, port);
             if let Ok(packets) = packet.and_then(|packet| PacketRedirect::new(vec![packet])) {
-                let _ = self.fe.redirect(now, packets); // it fits a message, as it fitted a REDIRECT
+                let _ = self.fe.redirect(now, packets); // it fits a message, as it fits a REDIRECT
             }
         }
     }
 
-    /// Hands packets of the master to the router.
+    /// Passes packets of the master to the router.
     fn inject(&mut self, packets: &PacketRedirect) {
         let (mut injections, mut refused) = (Vec::new(), None);
         for packet in packets.redirects() {
@@ -297,11 +297,11 @@ impl Agent {
             self.effects.push_back(Effect::Inject(injections));
         }
         if let Some(why) = refused {
-            self.notice(Notice::Refused(why)); // one for each message
+            self.notice(Notice::Refused(why)); // one notice per message
         }
     }
 
-    /// Ends all associations, as before the end of the program.
+    /// Ends all associations, before the program ends.
     pub fn release(&mut self, now: Instant) {
         let ces: Vec<Id> = self.fe.ces().map(|ce| ce.id).collect();
         for ce in ces {
@@ -309,7 +309,7 @@ impl Agent {
         }
     }
 
-    /// Takes the session's events, and goes on with the requests.
+    /// Handles the events of the session, and continues with the requests.
     fn proceed(&mut self, now: Instant) {
         loop {
             while let Some(event) = self.fe.poll_event() {
@@ -378,7 +378,7 @@ impl Agent {
         }
     }
 
-    /// Takes over what a CE has set on the FE itself.
+    /// Applies the changes that a CE has made to the FE itself.
     fn adopt(&mut self, now: Instant, mut own: Own) {
         own.follow(&self.plan);
         let before = std::mem::replace(&mut self.own, own);

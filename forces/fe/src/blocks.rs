@@ -1,18 +1,18 @@
-//! The classes of the FE, and where the values of their instances come from.
+//! The LFB classes of the FE, and the sources of their instances' values.
 //!
-//! | class | instances | its value |
+//! | class | instances | value |
 //! |---|---|---|
 //! | FE object, FE protocol object | 1 | the agent's own |
-//! | `status` | 1 | the table of the router, and the settings above all sections |
-//! | `redirect` | 1 | its table, and the settings of its section |
+//! | `status` | 1 | the router's table, and the settings above all sections |
+//! | `redirect` | 1 | its table, and its section's settings |
 //! | `ports`, `queues` | one for each port | its row, and the settings of the port |
-//! | `fpf` | 1 | its table, and the settings of its section |
+//! | `fpf` | 1 | its table, and its section's settings |
 //! | `fpf_encapsulations`, `fpf_classes` | one for each section | its row, and its settings |
 //! | `fpf_interfaces`, `fpf_rules` | one for each section | its name, and its settings |
 //! | a kind of discipline | one for each port that has it | the settings, and the gauges of the port's row of `queues` |
 //! | prefixes, next hops | 1 | the forwarding tables that a CE writes |
-//! | any other class of the RFCs | those of a class of ours | a view of the row of ours |
-//! | any other table | 1 | all rows as the component `rows` |
+//! | other classes of the RFCs | as our class | a view of our row |
+//! | other tables | 1 | all rows, in the component `rows` |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,34 +31,34 @@ use crate::fib::{Family, Table};
 use crate::request::Failure;
 use crate::{object, protocol};
 
-/// Where the value of an instance comes from.
+/// Source of the value of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Object,
     Protocol,
-    /// The one instance of a table without rows.
+    /// The only instance of a table without rows.
     Single(&'static str),
-    /// Each section with a name has its settings, and a row if there is a table of them.
+    /// One instance for each named section: its settings, and its row if there is a table of these sections.
     Each(Option<&'static str>),
     Discipline,
     /// A forwarding table.
     Fib(Table),
-    /// A view of the row of a class of ours.
+    /// A view of a row of our class.
     View(&'static View),
     /// The rows of a table.
     Rows(&'static str),
 }
 
-/// A class that the FE has.
+/// An LFB class of the FE.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) schema: schema::Class,
-    /// The value of an instance as one structure.
+    /// Layout of the value of an instance, as one structure.
     pub(crate) kind: Kind,
     pub(crate) source: Source,
-    /// The declaration, if it is one of ours.
+    /// The declaration, if we declare the class.
     pub(crate) class: Option<Class>,
-    /// The kind of section with a name that each of its instances belongs to; none if there is one instance.
+    /// The kind of named section that each instance belongs to; `None` if the class has one instance.
     pub(crate) owner: Option<Named>,
 }
 
@@ -69,14 +69,14 @@ pub(crate) struct Blocks(BTreeMap<u32, Block>);
 /// Rows of the router's classes, by name.
 pub(crate) type Tables = BTreeMap<&'static str, Result<Value, String>>;
 
-/// The names of the tables that several classes need.
+/// Names of tables that several classes need.
 pub(crate) const PORTS: &str = "ports";
 pub(crate) const QUEUES: &str = "queues";
 
-/// The component of a class with a forwarding table that has the rows.
+/// ID of the component with the rows, in a class with a forwarding table.
 pub(crate) const TABLE: u32 = 1;
 
-/// The classes with forwarding tables, and the table that each has.
+/// The classes with forwarding tables, and their tables.
 const FORWARDING: [(u32, Table); 4] = [
     (10, Table::Prefixes(Family::V4)),
     (11, Table::Prefixes(Family::V6)),
@@ -107,13 +107,13 @@ impl Blocks {
         self.0.values()
     }
 
-    /// The tables of the router that blocks of these classes need, each once.
+    /// The router's tables that these classes need, without duplicates.
     pub(crate) fn tables(&self, classes: impl Iterator<Item = u32>) -> BTreeSet<&'static str> {
         let tables = classes.filter_map(|class| self.get(class).ok()?.table());
         tables.collect()
     }
 
-    /// The class of our name.
+    /// The ID of the class with this name in our declarations.
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
         let is_it = |block: &&Block| block.class.is_some_and(|class| class.name == name);
         self.all().find(is_it).map(|block| block.schema.id)
@@ -139,13 +139,13 @@ impl Block {
             .find(|component| component.id == id)
     }
 
-    /// The parameter that a component is.
+    /// The parameter with the ID of this component, if the component is a parameter.
     pub(crate) fn parameter(&self, id: u32) -> Option<&'static Parameter> {
         let class = self.class?;
         class.parameters.iter().find(|parameter| parameter.id == id)
     }
 
-    /// Where the configuration of the router has the settings of an instance; none if it has none.
+    /// Path of the instance's settings in the router's configuration; `None` if it has no settings.
     pub(crate) fn path(&self, name: Option<&str>) -> Option<ComponentPath> {
         let path = IdPath {
             class: self.schema.id,
@@ -155,7 +155,7 @@ impl Block {
         ROUTER.locate(&path).ok()
     }
 
-    /// The table of the router that an instance needs.
+    /// The router's table that an instance needs.
     pub(crate) fn table(&self) -> Option<&'static str> {
         match self.source {
             Source::Object | Source::Protocol | Source::Fib(_) => None,
@@ -166,7 +166,7 @@ impl Block {
         }
     }
 
-    /// Whether a CE can write a component here. There are some that their class lets a CE write, and this FE does not.
+    /// Whether a CE can write a component of this FE. This FE does not permit all writes that the classes permit.
     pub(crate) fn can_be_written(&self, component: &schema::Component) -> bool {
         let is_fixed = match self.source {
             Source::Object => object::FIXED.contains(&component.id),
@@ -178,7 +178,7 @@ impl Block {
         component.can_be_written() && !is_fixed
     }
 
-    /// Why a component that cannot be written, or a part of it, is not.
+    /// Why a component, or a part of it, cannot be written.
     pub(crate) fn refused(&self, ids: &[u32]) -> Failure {
         let component = ids.first().and_then(|id| self.component(*id));
         let name = self.schema.names(ids);
@@ -190,7 +190,7 @@ impl Block {
     }
 }
 
-/// Where the value of a class of the RFCs comes from; none if it is none that the FE has.
+/// Source of the values of a class of the RFCs; `None` if the FE does not have the class.
 fn of_standard(class: u32) -> Option<Source> {
     match class {
         FE_OBJECT => Some(Source::Object),
@@ -203,7 +203,7 @@ fn of_standard(class: u32) -> Option<Source> {
     }
 }
 
-/// The same for a class of ours, with its declaration.
+/// Source of the values of a class that we declare, with its declaration.
 fn of_ours(class: u32) -> (Source, Option<Class>) {
     let table = BLOCKS
         .iter()
@@ -224,7 +224,7 @@ fn of_ours(class: u32) -> (Source, Option<Class>) {
     (source, Some(table))
 }
 
-/// Checks a value against the ranges of its layout.
+/// Decodes a value and checks it against the ranges of its layout.
 pub(crate) fn checked(kind: &Kind, content: &Content) -> Result<Value, Failure> {
     let given = value::decode(kind, content)?;
     value::check(kind, &given)?;

@@ -16,34 +16,34 @@ use crate::fib::RouteChange;
 /// The parameters of an agent.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Its associations. The setup that it describes itself with is made by the agent.
+    /// Parameters of the session. The agent replaces the setup that describes the FE.
     pub session: fe::Params,
-    /// The name that it gives itself (FEName).
+    /// Name of the FE (FEName).
     pub name: String,
-    /// Its model (FEModel): the program with its version.
+    /// Model of the FE (FEModel): the program with its version.
     pub model: String,
-    /// The configuration in force.
+    /// The running configuration.
     pub plan: Plan,
 }
 
-/// A table that the agent waits for.
+/// ID of a table that the agent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadTicket(pub(crate) u64);
 
-/// A change, or the check of one, that the agent waits for.
+/// ID of a change, or of the check of a change, that the agent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangeTicket(pub(crate) u64);
 
-/// Changes of routes that the agent may wait for.
+/// ID of changes of routes that the agent may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteTicket(pub(crate) u64);
 
 /// A change of routes that the machine has refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteFailure {
-    /// Where it is among the changes.
+    /// Index of the change.
     pub place: usize,
-    /// A sentence for the CE.
+    /// The reason, in one sentence, for the CE.
     pub why: String,
 }
 
@@ -54,46 +54,45 @@ pub enum Effect {
     Connect(Id),
     /// Close the link to this CE after sending the rest of its queue.
     Disconnect(Id),
-    /// Read all rows of the router's class of this name, then call `handle_read`.
+    /// Read all rows of the router's class with this name, then call `handle_read`.
     Read(ReadTicket, &'static str),
-    /// Check operations without doing them, then call `handle_changed`.
+    /// Check operations without executing them, then call `handle_changed`.
     Check(ChangeTicket, Vec<Operation>),
-    /// Carry operations out, all of them or none. Then call `handle_plan` with the configuration in force, and
-    /// `handle_changed`.
+    /// Execute operations, all or none. Then call `handle_plan` with the running configuration, and `handle_changed`.
     Change(ChangeTicket, Vec<Operation>),
-    /// Change the routes of the machine, in order, after all earlier changes of routes; a route that is refused does
-    /// not keep the others back. Then call `handle_routed`. The machine keeps the routes from then on: it restores those
-    /// that it loses. The map has the ports by the numbers that routes have.
+    /// Change the routes of the machine, in order, after all earlier changes of routes. A refused route does not
+    /// prevent the other changes. Then call `handle_routed`. From then on the machine keeps the routes: it restores
+    /// routes that are lost. The map has the ports by the numbers in the routes.
     Routes(RouteTicket, Vec<RouteChange>, BTreeMap<u32, String>),
-    /// Remove the routes that an earlier process left behind and that no change has named since.
+    /// Remove the routes of an earlier process that no change has named since.
     Sweep,
     /// Forward packets, or stop forwarding them.
     Forward(bool),
-    /// Send packets of the master. Those for which there is no room may be dropped.
+    /// Send packets of the master. Packets may be dropped if there is no room for them.
     Inject(Vec<Injection>),
-    /// Let others have their turn, then call `handle_turn`: there is more work than may be done at once.
+    /// Do other pending work, then call `handle_turn`: the agent has more work than it may do at once.
     Turn,
-    /// Log this.
+    /// Log a notice.
     Notice(Notice),
 }
 
-/// Whether the FE forwards, and why.
+/// Whether the FE forwards, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// It forwards: a CE controls it.
+    /// The FE forwards: a CE controls it.
     Controlled,
-    /// It forwards as its last CE configured it, for CEFTI.
+    /// The FE forwards as its last CE configured it, for CEFTI.
     Continued,
-    /// It forwards as its own configuration says: for CEFTI, or because an operator has said so.
+    /// The FE forwards according to its own configuration, for CEFTI or because an operator has enabled it.
     Alone,
-    /// It does not forward: a CE has written AdminDisable to FEState.
+    /// The FE does not forward: a CE has written AdminDisable to FEState.
     Disabled {
-        /// This CE.
+        /// The CE that has disabled it.
         by: Id,
-        /// Whether it is the master still.
+        /// Whether this CE is still the master.
         is_master: bool,
     },
-    /// It does not forward: it has no CE, and CEFTI has passed.
+    /// The FE does not forward: it has no CE, and CEFTI has passed.
     Expired,
 }
 
@@ -130,7 +129,7 @@ impl fmt::Display for Forwarding {
     }
 }
 
-/// Something that an operator should know, for the log.
+/// An entry for the log, for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The CE (first) has accepted the FE under this ID (second).
@@ -139,17 +138,17 @@ pub enum Notice {
     Lost(Id, Loss),
     /// The CE `to` is the new master.
     Master {
-        /// The previous master.
+        /// The previous master; `None` the first time.
         from: Option<Id>,
         /// The master.
         to: Id,
     },
     /// The state of the associations has changed.
     State(State),
-    /// Packets are forwarded, or are not.
+    /// Forwarding was switched on or off.
     Forwarding(Forwarding),
-    /// A packet of the master is not sent, because what it says beside its bytes is wrong.
+    /// A packet of the master was refused because its metadata is wrong.
     Refused(Refused),
-    /// A CE has changed the configuration: the changes, a line each; or the reasons why nothing changed.
+    /// A CE has changed the configuration: the changes, one per line; or the reasons for refusing them.
     Changed(Result<Vec<String>, Vec<String>>),
 }

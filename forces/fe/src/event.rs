@@ -1,8 +1,8 @@
-//! Samples what subscribers watch, and makes the notifications.
+//! Samples the watched components, and builds the notifications.
 //!
-//! Nothing is read while nobody subscribes. All subscriptions share one period: the shortest interval that is
-//! subscribed, from 10 ms to 1 s; a subscription without an interval asks for 100 ms. A round that the router answers
-//! late counts as sampled when it was due, so that an interval is not missed by a delay.
+//! Without subscriptions, nothing is read. All subscriptions share one period: the shortest subscribed interval, from
+//! 10 ms to 1 s; a subscription without an interval counts as 100 ms. A sampling that the router answers late counts as
+//! taken when it was due, so that a delay does not make a report miss its interval.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ use crate::view::View;
 const PERIOD_MIN: Span = Span::from_millis(10);
 const PERIOD_DEFAULT: Span = Span::from_millis(100);
 const PERIOD_MAX: Span = Span::from_millis(1000);
-/// Rows of one subscription that are watched at most; the first ones are.
+/// Maximum number of watched rows of one subscription; later rows are not watched.
 const ROWS_MAX: usize = 4096;
 
 /// A watched event: its subscription, and its ID.
 type Key = (At, u32);
 
-/// The history of everything that is watched.
+/// The history of all watched events.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     trackers: BTreeMap<Key, BTreeMap<String, Tracker>>,
@@ -40,7 +40,7 @@ pub(crate) struct Watches {
     round: Option<Round>,
 }
 
-/// A sampling under way.
+/// A sampling in progress.
 #[derive(Debug)]
 struct Round {
     at: Instant,
@@ -54,7 +54,7 @@ impl Watches {
         self.due.filter(|_| self.round.is_none())
     }
 
-    /// Follows the subscriptions.
+    /// Adapts the watches to the subscriptions.
     pub(crate) fn follow(&mut self, now: Instant, own: &Own) {
         let subscriptions = own.subscriptions();
         let registered: Vec<_> = subscriptions.registered().collect();
@@ -77,7 +77,8 @@ impl Watches {
         };
     }
 
-    /// Begins a sampling if one is due: the names of the tables to read, each of which needs a ticket.
+    /// Begins a sampling if it is due, and returns whether it does. The caller then requests the tables and registers
+    /// their tickets with [`Self::wait_for`].
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         let (Some(due), Some(period)) = (self.due(), self.period) else {
             return false;
@@ -86,7 +87,7 @@ impl Watches {
             return false;
         }
         let next = due + period;
-        self.due = Some(if next > now { next } else { now + period }); // missed ones are not made up for
+        self.due = Some(if next > now { next } else { now + period }); // missed samplings are skipped
         self.round = Some(Round {
             at: if next > now { due } else { now },
             waits: BTreeMap::new(),
@@ -95,14 +96,14 @@ impl Watches {
         true
     }
 
-    /// The round that has begun needs this table.
+    /// Registers a table that the current sampling needs.
     pub(crate) fn wait_for(&mut self, ticket: ReadTicket, name: &'static str) {
         if let Some(round) = &mut self.round {
             round.waits.insert(ticket, name);
         }
     }
 
-    /// Takes a table; returns whether the round has all of them.
+    /// Adds a table; returns whether the sampling has all its tables.
     pub(crate) fn take(&mut self, ticket: ReadTicket, rows: Result<Value, String>) -> bool {
         let Some(round) = &mut self.round else {
             return false;
@@ -113,13 +114,14 @@ impl Watches {
         round.waits.is_empty()
     }
 
-    /// Ends the round: when it was due, and its tables.
+    /// Ends the sampling; returns the time when it was due, and its tables.
     pub(crate) fn end(&mut self) -> Option<(Instant, Tables)> {
         let round = self.round.take()?;
         Some((round.at, round.tables))
     }
 
-    /// The notifications of a sample; `is_own`: of the objects of the FE itself, which need no tables.
+    /// The notifications of a sample: of the FE's own objects, which need no tables, if `is_own`, otherwise of all
+    /// others.
     pub(crate) fn evaluate(
         &mut self,
         now: Instant,
@@ -137,7 +139,7 @@ impl Watches {
                 continue;
             }
             let Ok(value) = view.value(at.class, at.instance) else {
-                continue; // the instance is gone, or cannot be read now
+                continue; // the instance was deleted, or is unreadable now
             };
             let id = at.ids.get(1);
             let events = block.schema.events.iter();
@@ -152,7 +154,7 @@ impl Watches {
         notifications
     }
 
-    /// The rows about which an event is to be reported; one without index for an event without rows.
+    /// The rows whose event must be reported; `None` stands for an event without a row.
     fn sample(
         &mut self,
         now: Instant,
@@ -192,15 +194,15 @@ impl Watches {
     }
 }
 
-/// The value of a target.
+/// The sampled value of an event's target.
 struct Sample {
-    /// The key of its row.
+    /// Key of the row.
     key: String,
     row: Option<u32>,
     value: Value,
 }
 
-/// The values of the target: one, or one for each row.
+/// The values of the target: one value, or one per row.
 fn samples(block: &Block, event: &Event, value: &Value, only: Option<u32>) -> Vec<Sample> {
     let any = event
         .target
@@ -229,7 +231,7 @@ fn samples(block: &Block, event: &Event, value: &Value, only: Option<u32>) -> Ve
     rows.map(sample).collect()
 }
 
-/// The content of the first key of a row.
+/// The values of the first key of a row, as text.
 fn key_of(array: &Array, row: &Value) -> Option<String> {
     let values = value::key_of_row(array, array.keys.first()?, row)?;
     Some(format!("{values:?}"))
@@ -251,7 +253,7 @@ fn steps(path: &[EventStep], row: Option<u32>) -> Vec<Step> {
     path.iter().filter_map(step).collect()
 }
 
-/// The notification of an event: its path, with the reported components as if they were one structure.
+/// The notification of an event: its path, with the reported components as members of one structure.
 fn notification(
     at: &At,
     block: &Block,
@@ -265,7 +267,7 @@ fn notification(
     for (id, report) in (1..).zip(&event.reports) {
         let found = tree::find(&block.kind, value, &steps(report, row));
         let Ok(found) = found else {
-            continue; // its row is gone
+            continue; // the row was deleted
         };
         let name = id.to_string();
         members.push(Component::read_only(id, &name, found.kind.clone()));

@@ -1,5 +1,5 @@
-//! Packets between a forwarding element and its control element: what the plane hands over as a REDIRECT, and a
-//! REDIRECT as what the plane sends.
+//! Packets between a forwarding element and its control element: converts exception packets of the data plane to
+//! REDIRECTs, and REDIRECTs to packets that the data plane sends.
 //!
 //! ```text
 //!  Exception --redirect--> metadata + packet --> control element
@@ -12,21 +12,21 @@
 //!
 //! | metadata | value |
 //! |---|---|
-//! | `PHYPortID` | the instance of the port where the packet arrived |
-//! | `SrcMAC`, `DstMAC`, `EtherType` | the Ethernet header, which the packet does not have any more (as after `EtherClassifier`) |
+//! | `PHYPortID` | the instance of the input port |
+//! | `SrcMAC`, `DstMAC`, `EtherType` | the Ethernet header, removed from the packet (as by `EtherClassifier`) |
 //! | `ExceptionID` | the cause |
-//! | `Mtu` (ours) | the MTU that the packet exceeds; only with `FragRequired` |
+//! | `Mtu` (private) | the MTU that the packet exceeds; only with `FragRequired` |
 //!
-//! From the control element, `RedirectIndex` says what the other bytes are:
+//! From the control element, `RedirectIndex` defines the meaning of the bytes:
 //!
 //! | `RedirectIndex` | bytes | other metadata |
 //! |---|---|---|
 //! | 0 | an IP packet | `L3PortID` or `PHYPortID`: the port; `NextHopIPv4Addr` or `NextHopIPv6Addr` |
-//! | 1 | an IP packet, sent by the routes | |
+//! | 1 | an IP packet, sent according to the routes | |
 //! | 2 | a complete frame | `PHYPortID` or `L3PortID`: the port |
 //!
-//! Other metadata is ignored (RFC 5810: it would travel on with the packet). Metadata that is missing, of the
-//! wrong length or given twice makes the packet refused.
+//! Other metadata is ignored (in RFC 5810, it would stay with the packet). A packet is refused if metadata is missing,
+//! has the wrong length or occurs twice.
 
 use std::net::IpAddr;
 
@@ -37,28 +37,28 @@ use weir_protocol::wire::redirect::{
 use weir_protocol::wire::{Ilv, WireError};
 use weir_wire::{EtherType, ethernet};
 
-/// Why a packet of the control element is not sent.
+/// Why a packet of the control element was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It has metadata only.
+    /// The redirect has metadata only.
     #[error("the redirect has no packet")]
     NoPacket,
     /// Metadata is missing.
     #[error("the redirect has no {0}")]
     Missing(MetadataId),
-    /// Metadata cannot be read.
+    /// Metadata is unreadable.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// It asks for an output port that RedirectIn does not have.
+    /// RedirectIn does not have this output port.
     #[error("RedirectIndex {0} is not known: 0 is a next hop, 1 the routes, 2 a frame for a port")]
     Index(u32),
-    /// There is no such port.
+    /// The forwarding element does not have this port.
     #[error("the forwarding element has no port {0}")]
     Port(u32),
 }
 
-/// A packet for the control element as a REDIRECT; `port` is the instance of its port. It fails only if the packet is
-/// longer than a message can carry.
+/// Converts an exception packet to a REDIRECT; `port` is the instance of its port. Fails only if the packet is longer
+/// than a message can carry.
 pub fn redirect(exception: &Exception, port: u32) -> Result<Redirect, WireError> {
     let frame = &exception.frame[..];
     let mut metadata = vec![number(MetadataId::PhyPortId, port)];
@@ -81,7 +81,7 @@ pub fn redirect(exception: &Exception, port: u32) -> Result<Redirect, WireError>
     Redirect::new(metadata, packet.to_vec())
 }
 
-/// The packet of a REDIRECT from the control element; `port_of` gives the name of a port by its instance.
+/// Converts a REDIRECT of the control element to a packet; `port_of` returns the name of a port, given its instance.
 pub fn injection(
     redirect: &Redirect,
     port_of: impl Fn(u32) -> Option<String>,

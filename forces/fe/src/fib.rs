@@ -1,20 +1,19 @@
-//! The forwarding tables that a control element writes (RFC 6956: classes 10 to 13), and the routes that follow from
-//! them.
+//! The forwarding tables that a control element writes (RFC 6956: classes 10 to 13), and the resulting routes.
 //!
 //! ```text
 //!  prefix table             next-hop table                routes
 //!  row 7: 10.0.0.0/8 --> 3  row 3: 192.0.2.1, port 2      10.0.0.0/8 via 192.0.2.1, port 2
 //! ```
 //!
-//! A row of a prefix table names a row of the next-hop table of its family. It becomes a route when both are there;
-//! without the next hop its packets have none, as in RFC 6956. A next hop that changes, changes the routes of all the
-//! prefixes that name it.
+//! A row of a prefix table refers to a row of the next-hop table of its family. If both rows exist, they form a route;
+//! without the next hop there is no route, as in RFC 6956. A change of a next hop changes the routes of all prefixes
+//! that refer to it.
 //!
-//! A set of changes is undone by [`Fib::undo`] with what [`Fib::set`] and [`Fib::delete`] have given back.
+//! [`Fib::undo`] undoes changes, given the values that [`Fib::set`] and [`Fib::delete`] have returned.
 //!
-//! *Decision*: next hops of one prefix are one row; ECMPFlag is refused. The MTU and LFBOutputSelectIndex of a next hop
-//! are kept and reported, and change nothing: the MTU is that of the port. MediaEncapInfoIndex is not needed, because the
-//! router finds the neighbour's address itself.
+//! *Decision*: a prefix has exactly one next hop; ECMPFlag is refused. The MTU and LFBOutputSelectIndex of a next hop
+//! are stored and reported, but have no effect: the MTU of the port applies. MediaEncapInfoIndex is not needed, because
+//! the router resolves the neighbour's MAC address itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,10 +21,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_model::Value;
 use weir_protocol::wire::ResultCode;
 
-/// Rows of a table at most.
+/// Maximum number of rows in a table.
 const ROWS_MAX: usize = 1 << 20;
 
-/// The version of the internet protocol of a table.
+/// The IP version of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// IPv4: classes 10 and 12.
@@ -34,7 +33,7 @@ pub enum Family {
     V6,
 }
 
-/// A table.
+/// A forwarding table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
     /// The prefix table of IPv4UcastLPM or IPv6UcastLPM.
@@ -43,7 +42,7 @@ pub enum Table {
     NextHops(Family),
 }
 
-/// A prefix: an address, and the number of its bits that count.
+/// A prefix: an address and the prefix length in bits.
 pub type Prefix = (IpAddr, u8);
 
 /// A route.
@@ -51,22 +50,22 @@ pub type Prefix = (IpAddr, u8);
 pub struct Route {
     /// The destinations.
     pub prefix: Prefix,
-    /// The next router; none for destinations on the link.
+    /// The next router; `None` for destinations on the link.
     pub gateway: Option<IpAddr>,
-    /// The instance of the port's class.
+    /// Instance of the port's class.
     pub port: u32,
 }
 
 /// A change of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteChange {
-    /// The route of this prefix is this one, whether there was one or not.
+    /// Set the route of this prefix, whether or not it exists.
     Put(Route),
-    /// There is no route of this prefix.
+    /// Remove the route of this prefix.
     Remove(Prefix),
 }
 
-/// The row of a table before a change.
+/// The previous value of a row; `None` if the row did not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Before {
     table: Table,
@@ -74,7 +73,7 @@ pub struct Before {
     value: Option<Value>,
 }
 
-/// The tables of both families.
+/// The forwarding tables of both families.
 #[derive(Clone, Debug, Default)]
 pub struct Fib {
     v4: Tables,
@@ -85,9 +84,9 @@ pub struct Fib {
 struct Tables {
     prefixes: BTreeMap<u32, (PrefixRow, Value)>,
     next_hops: BTreeMap<u32, (NextHop, Value)>,
-    /// The row of each prefix.
+    /// Row of each prefix.
     row_of: BTreeMap<Prefix, u32>,
-    /// The prefix rows that name a next hop, whether that is there or not.
+    /// The prefix rows that refer to a next hop, whether or not the next hop exists.
     users: BTreeMap<u32, BTreeSet<u32>>,
 }
 
@@ -104,7 +103,7 @@ struct NextHop {
 }
 
 impl Fib {
-    /// The row of a table.
+    /// The value of a row.
     pub fn row(&self, table: Table, row: u32) -> Option<&Value> {
         match table {
             Table::Prefixes(family) => Some(&self.tables(family).prefixes.get(&row)?.1),
@@ -112,7 +111,7 @@ impl Fib {
         }
     }
 
-    /// The rows of a table from this one on, in their order.
+    /// The rows of a table, starting at this index, in order.
     pub fn rows(&self, table: Table, from: u32) -> Box<dyn Iterator<Item = (u32, &Value)> + '_> {
         match table {
             Table::Prefixes(family) => {
@@ -126,7 +125,7 @@ impl Fib {
         }
     }
 
-    /// How many rows a table has.
+    /// Number of rows of a table.
     pub fn len(&self, table: Table) -> usize {
         match table {
             Table::Prefixes(family) => self.tables(family).prefixes.len(),
@@ -134,7 +133,7 @@ impl Fib {
         }
     }
 
-    /// Every route.
+    /// All routes.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         [&self.v4, &self.v6].into_iter().flat_map(|tables| {
             let rows = tables.prefixes.values();
@@ -142,7 +141,7 @@ impl Fib {
         })
     }
 
-    /// Sets a row. Appends what that changes to `changes`, and returns what there was.
+    /// Sets a row. Appends the resulting changes of routes to `changes`, and returns the previous row.
     pub fn set(
         &mut self,
         table: Table,
@@ -169,7 +168,7 @@ impl Fib {
         Ok(Before { table, row, value })
     }
 
-    /// Deletes a row. Appends what that changes to `changes`, and returns what there was.
+    /// Deletes a row. Appends the resulting changes of routes to `changes`, and returns the previous row.
     pub fn delete(
         &mut self,
         table: Table,
@@ -186,11 +185,11 @@ impl Fib {
         }
     }
 
-    /// Undoes changes, the last one first, and returns what that changes.
+    /// Undoes changes, starting with the last one, and returns the resulting changes of routes.
     pub fn undo(&mut self, changes: Vec<Before>) -> Vec<RouteChange> {
         let mut undone = Vec::new();
         for Before { table, row, value } in changes.into_iter().rev() {
-            // Both succeed: the row was there, or was not, before.
+            // Neither fails: `set` restores a row that existed, `delete` removes a row that was added.
             let _ = match value {
                 Some(value) => self.set(table, row, value, &mut undone),
                 None => self.delete(table, row, &mut undone),
@@ -199,7 +198,7 @@ impl Fib {
         undone
     }
 
-    /// Forgets everything, and returns the routes that go.
+    /// Deletes all rows, and returns the removal of all routes.
     pub fn clear(&mut self) -> Vec<RouteChange> {
         let gone = self.routes().map(|route| RouteChange::Remove(route.prefix));
         let gone = gone.collect();
@@ -289,13 +288,13 @@ impl Tables {
         self.next_hops.remove(&row).map(|(_, value)| value)
     }
 
-    /// The routes by a next hop.
+    /// The routes that use a next hop.
     fn routes_by(&self, next_hop: u32) -> impl Iterator<Item = Route> {
         let users = self.users.get(&next_hop).into_iter().flatten();
         users.filter_map(|row| self.route(self.prefixes.get(row)?.0))
     }
 
-    /// Forgets where a prefix row is found.
+    /// Removes a prefix row from the indices.
     fn unlink(&mut self, row: u32, parsed: PrefixRow) {
         if self.row_of.get(&parsed.prefix) == Some(&row) {
             self.row_of.remove(&parsed.prefix);
@@ -309,7 +308,7 @@ impl Tables {
     }
 }
 
-/// A row of a prefix table, IPvNPrefixInfo of RFC 6956.
+/// Parses a row of a prefix table, IPvNPrefixInfo of RFC 6956.
 fn prefix_row(family: Family, row: &Value) -> Result<PrefixRow, ResultCode> {
     if flag(row, "ECMPFlag")? {
         return Err(ResultCode::NotSupported);
@@ -331,7 +330,7 @@ fn prefix_row(family: Family, row: &Value) -> Result<PrefixRow, ResultCode> {
     })
 }
 
-/// A row of a next-hop table, IPvNNextHopInfo of RFC 6956.
+/// Parses a row of a next-hop table, IPvNNextHopInfo of RFC 6956.
 fn next_hop(family: Family, row: &Value) -> Result<NextHop, ResultCode> {
     let gateway = match family {
         Family::V4 => address(row, "NextHopIPAddr")?,
@@ -355,7 +354,7 @@ fn number(row: &Value, name: &str) -> Result<u32, ResultCode> {
     u32::try_from(number).map_err(|_| ResultCode::ValueOutOfRange)
 }
 
-/// An address, as [`weir_protocol::value`] has octets: hexadecimal pairs with colons.
+/// Parses an address, as octets in [`weir_protocol::value`]: hexadecimal pairs with colons.
 fn address(row: &Value, name: &str) -> Result<IpAddr, ResultCode> {
     let text = row.text(name).ok_or(ResultCode::InvalidParameters)?;
     let mut octets = [0; 16];
@@ -372,7 +371,7 @@ fn address(row: &Value, name: &str) -> Result<IpAddr, ResultCode> {
     }
 }
 
-/// The address without the bits behind the prefix.
+/// The address with the host bits cleared.
 fn network(address: IpAddr, len: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
@@ -441,7 +440,7 @@ mod tests {
         assert_eq!(changes, [route("10.0.0.0", 8, None, 4)]);
         assert_eq!(fib.row(PREFIXES, 7), Some(&ten));
         changes.clear();
-        // Another prefix in the same row: the old route goes.
+        // Another prefix in the same row: the old route is removed.
         fib.set(PREFIXES, 7, prefix("0b:00:00:00", 8, 3), &mut changes)
             .unwrap();
         let moved = [gone("10.0.0.0", 8), route("11.0.0.0", 8, None, 4)];

@@ -1,27 +1,27 @@
 //! Conditions and filters of one event (RFC 5812, 4.8.4 and 4.8.5; RFC 7408, 2.4).
 //!
 //! ```text
-//!  sample --> condition: did it happen? --> filters: does any let it through? --> report
-//!                                              hysteresis, count, interval
+//!  sample --> condition: did the event occur? --> filters: does any pass it? --> report
+//!                                                  hysteresis, count, interval
 //! ```
 //!
-//! | condition | happens when the value | with a hysteresis of V |
+//! | condition | occurs when the value | with a hysteresis of V |
 //! |---|---|---|
 //! | created | appears | - |
 //! | deleted | disappears | - |
-//! | changed | differs from the last sample | it is V or more from the last *reported* one |
-//! | greater than T | passes T upwards | again only after it was T - V or less |
-//! | less than T | passes T downwards | again only after it was T + V or more |
-//! | becomes equal to T | reaches T | once more when it has moved by V from T |
+//! | changed | differs from the last sample | the value differs by V or more from the last *reported* value |
+//! | greater than T | rises above T | not again until the value was T - V or less |
+//! | less than T | falls below T | not again until the value was T + V or more |
+//! | becomes equal to T | reaches T | once more when the value has moved by V from T |
 //!
-//! A happening is reported if no filter is set, or if any set filter lets it through: the hysteresis as above, the
-//! count N after N happenings that were not reported, the interval when that time has passed since the last report.
-//! A report resets all filters.
+//! An occurrence is reported if no filter is set, or if any set filter passes it: the hysteresis as above, the count N
+//! after N occurrences without a report, the interval when this time has passed since the last report. A report resets
+//! all filters.
 //!
-//! *Decision*: a value that is beyond its threshold, or equal to it, at the first sample counts as having passed it:
-//! the subscriber does not know yet. The first sample of a value that may change, appear or disappear is no
-//! happening. An interval lets a happening through when it has passed exactly, so that a value that is sampled every
-//! interval can be reported every interval.
+//! *Decision*: if the first sample is already beyond its threshold or equal to it, this counts as an occurrence,
+//! because the subscriber does not know the value yet. For the conditions created, deleted and changed, the first
+//! sample is not an occurrence. The interval filter passes an occurrence when exactly the interval has elapsed, so that
+//! a value that is sampled every interval can be reported every interval.
 
 use weir_base::{Instant, Span};
 use weir_model::Value;
@@ -30,34 +30,34 @@ use weir_protocol::xml::Condition;
 /// The properties that a subscriber sets on an event (properties 3 to 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// The threshold of a condition that has one.
+    /// The threshold, for conditions that have a threshold.
     pub threshold: u32,
-    /// Hysteresis; 0: none.
+    /// Hysteresis; 0 if not set.
     pub hysteresis: u32,
-    /// Happenings without a report between two reports; 0: none.
+    /// Number of occurrences without a report between two reports; 0 if not set.
     pub count: u32,
-    /// Shortest time between two reports, in milliseconds; 0: none.
+    /// Minimum time between two reports, in milliseconds; 0 if not set.
     pub interval_ms: u32,
 }
 
 /// The history of one watched value.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
-    /// The last sample; none before the first one, `Absent` if there was no value.
+    /// The last sample; `None` before the first sample, `Absent` if there was no value.
     last: Option<Value>,
     /// The value at the last report, or at the first sample.
     reported: Option<Value>,
     reported_at: Option<Instant>,
-    /// Happenings since the last report.
+    /// Number of occurrences since the last report.
     swallowed: u32,
-    /// Whether the hysteresis holds further happenings back.
+    /// Whether the hysteresis suppresses further occurrences.
     is_held: bool,
-    /// Whether a report of equality awaits its second one.
+    /// Whether the last report was about equality, so that the second report is pending.
     is_equal: bool,
 }
 
 impl Tracker {
-    /// A value that did not exist when the watch began: its first sample is its creation.
+    /// The tracker of a value that appeared after the watch began: its first sample counts as its creation.
     pub fn of_new() -> Self {
         Self {
             last: Some(Value::Absent),
@@ -65,7 +65,7 @@ impl Tracker {
         }
     }
 
-    /// Whether this sample is to be reported.
+    /// Whether this sample must be reported.
     pub fn sample(
         &mut self,
         now: Instant,
@@ -76,7 +76,7 @@ impl Tracker {
         self.release(condition, filters, value);
         let happens = self.happens(condition, filters, value);
         self.last = Some(value.clone());
-        self.reported.get_or_insert_with(|| value.clone()); // nothing is reported yet: the first sample counts
+        self.reported.get_or_insert_with(|| value.clone()); // without a report, the first sample counts
         if !happens {
             return false;
         }
@@ -93,7 +93,7 @@ impl Tracker {
         true
     }
 
-    /// Ends the hold of the hysteresis when the value has moved far enough back.
+    /// Ends the suppression by the hysteresis when the value has moved far enough back.
     fn release(&mut self, condition: Condition, filters: &Filters, value: &Value) {
         let (threshold, hysteresis) = (f64::from(filters.threshold), f64::from(filters.hysteresis));
         let is_back = number(value).is_none_or(|value| match condition {
@@ -147,7 +147,7 @@ impl Tracker {
         set.peek().is_none() || set.any(|(_, lets_through)| *lets_through)
     }
 
-    /// Whether a changed value is far enough from the last reported one.
+    /// Whether a changed value differs enough from the last reported value.
     fn has_moved(&self, filters: &Filters, value: &Value) -> bool {
         match (self.reported.as_ref().and_then(number), number(value)) {
             (Some(reported), Some(value)) => {
@@ -175,7 +175,7 @@ fn number(value: &Value) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The samples, one every 10 ms, that are reported.
+    /// The indices of the reported samples; there is a sample every 10 ms.
     fn reported(condition: Condition, filters: Filters, samples: &[Option<u64>]) -> Vec<usize> {
         let mut tracker = Tracker::default();
         let mut reported = Vec::new();
@@ -242,14 +242,14 @@ mod tests {
             hysteresis: 3,
             ..NONE
         };
-        //                      held:    8 is not yet 10 - 3    7 releases
+        //                      suppressed: 8 is above 10 - 3    7 ends it
         let samples = numbers(&[5, 11, 9, 12, 8, 13, 7, 11]);
         assert_eq!(reported(Condition::GreaterThan, filters, &samples), [1, 7]);
         let samples = numbers(&[15, 9, 11, 8, 13, 9]);
         assert_eq!(reported(Condition::LessThan, filters, &samples), [1, 5]);
         let samples = numbers(&[100, 102, 101, 103, 104, 100]);
         assert_eq!(reported(Condition::Changed, filters, &samples), [3, 5]);
-        // Equal at 1; at 3 it has moved by 3; equal again at 5.
+        // Equal at index 1; moved by 3 at index 3; equal again at index 5.
         let samples = numbers(&[9, 10, 11, 13, 14, 10, 10]);
         assert_eq!(
             reported(Condition::BecomesEqualTo, filters, &samples),

@@ -1,27 +1,27 @@
-//! The FE object, class 1 (RFC 5812, section 5): what the FE is made of.
+//! The FE object, class 1 (RFC 5812, section 5): the structure of the FE.
 //!
-//! | component | here |
+//! | component | in this FE |
 //! |---|---|
-//! | LFBTopology | from each port by the routes, or the bridge, to the queue of each other port; it cannot be changed. A view of a block has no links: they are those of the block that it shows. |
-//! | LFBSelectors | every instance. A row for a new instance of `ports`, `fpf_interfaces`, `fpf_rules`, `fpf_encapsulations` or `fpf_classes` makes a port or an FPF section; its name, component 1, must follow in the same message (all or none). Deleting the row deletes the port or the section. The other blocks of a port come and go with it. |
-//! | FEState | AdminDisable stops forwarding, also when the CE that wrote it is gone, until a CE writes OperEnable, an operator at the FE ends it, or the FE starts again; OperEnable lets the FE forward |
+//! | LFBTopology | from each port through the routes, or the bridge, to the queue of each other port; read-only. A view of an LFB has no links of its own: its links are those of the LFB that it shows. |
+//! | LFBSelectors | all instances. A row for a new instance of `ports`, `fpf_interfaces`, `fpf_rules`, `fpf_encapsulations` or `fpf_classes` creates a port or an FPF section; its name, component 1, must follow in the same message (all or none). Deleting the row deletes the port or the section. The other LFBs of a port are created and deleted with it. |
+//! | FEState | AdminDisable stops forwarding, even after the CE that wrote it has disconnected, until a CE writes OperEnable, an operator at the FE enables forwarding, or the FE restarts; OperEnable permits forwarding |
 //!
-//! *Decision*: the erratum 3487 of RFC 5812 makes FEState writable; a CE may write AdminDisable and OperEnable.
+//! *Decision*: erratum 3487 of RFC 5812 makes FEState writable; a CE may write AdminDisable and OperEnable.
 
 use weir_model::Value;
 
-/// Components that a CE cannot write here: LFBTopology, FEID and FENeighbors.
+/// Components that this FE does not let a CE write: LFBTopology, FEID and FENeighbors.
 pub(crate) const FIXED: &[u32] = &[1, 4, 8];
 
-/// The component with a row for each block.
+/// ID of the component with one row per LFB.
 pub(crate) const SELECTORS: u32 = 2;
 
-/// FEState.
+/// Values of FEState.
 pub(crate) const ADMIN_DISABLE: &str = "AdminDisable";
 pub(crate) const OPER_DISABLE: &str = "OperDisable";
 pub(crate) const OPER_ENABLE: &str = "OperEnable";
 
-/// A block as LFBSelectors has it.
+/// A row of LFBSelectors.
 pub(crate) fn selector((class, instance): (u32, u32)) -> Value {
     Value::Struct(vec![
         ("LFBClassID".into(), Value::Whole(class.into())),
@@ -29,7 +29,7 @@ pub(crate) fn selector((class, instance): (u32, u32)) -> Value {
     ])
 }
 
-/// A link between two blocks, with a port group of each.
+/// A link between two LFBs, with the port group at each end.
 pub(crate) fn link(from: (u32, u32), out: &str, to: (u32, u32), input: &str, index: u32) -> Value {
     Value::Struct(vec![
         ("FromLFBID".into(), selector(from)),

@@ -1,5 +1,5 @@
-//! Everything that a CE can write on the FE itself, and its ports and other named sections as instances. A request works on a copy, the *draft*, which
-//! replaces it when the request has succeeded.
+//! The writable state of the FE itself, and its ports and other named sections as instances. A request works on a copy,
+//! the *draft*, which replaces the state when the request has succeeded.
 
 mod draft;
 mod numbers;
@@ -25,12 +25,12 @@ use crate::protocol::Protocol;
 use crate::request::Failure;
 use numbers::Numbers;
 
-/// Instances without a name that one message may have at a time.
+/// Maximum number of instances without a name in one message.
 const UNNAMED_MAX: usize = 64;
-/// The highest number that a CE may give to an instance. Those that come otherwise get higher ones.
+/// Maximum number that a CE may assign to an instance. Instances from other sources get higher numbers.
 const NUMBER_MAX: u32 = u32::MAX / 2;
 
-/// The FE itself, or a draft of it.
+/// The state of the FE, or a draft of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     blocks: Arc<Blocks>,
@@ -38,14 +38,14 @@ pub(crate) struct Own {
     model: String,
     is_disabled: bool,
     protocol: Protocol,
-    /// Ports, and other sections with names.
+    /// Numbers of ports and other named sections.
     numbers: Numbers,
     /// The rows of LFBSelectors; a row keeps its index.
     selectors: BTreeMap<u32, (u32, u32)>,
     subscriptions: Subscriptions,
-    /// Instances that this draft makes and that have no name yet.
+    /// Instances that this draft has created and that have no name yet.
     unnamed: BTreeSet<(Named, u32)>,
-    /// Kinds of disciplines that this draft gives to ports.
+    /// Kinds of disciplines that this draft assigns to ports.
     kinds: BTreeMap<String, String>,
 }
 
@@ -84,12 +84,12 @@ impl Own {
         self.is_disabled
     }
 
-    /// Ends that.
+    /// Enables the FE again.
     pub(crate) const fn enable(&mut self) {
         self.is_disabled = false;
     }
 
-    /// The number of a port's instance.
+    /// Instance number of a port.
     pub(crate) fn number(&self, port: &str) -> Option<u32> {
         let mut ports = self.ports().iter();
         ports
@@ -97,32 +97,32 @@ impl Own {
             .map(|(number, _)| *number)
     }
 
-    /// The port that an instance is.
+    /// Name of the port with this instance number.
     pub(crate) fn port(&self, number: u32) -> Option<String> {
         self.ports().get(&number).cloned()
     }
 
-    /// The ports by their numbers.
+    /// The ports by instance number.
     pub(crate) fn ports(&self) -> &BTreeMap<u32, String> {
         self.numbers.names(Named::Port)
     }
 
-    /// There is another master.
+    /// The master has changed; `from` was the previous master.
     pub(crate) const fn master_changed(&mut self, from: Option<weir_protocol::wire::Id>) {
         if from.is_some() {
             self.protocol.last_ce = from;
         }
     }
 
-    /// How the FE describes itself when it asks for an association: its name.
+    /// The FE's description of itself for the association setup: its name.
     pub(crate) fn setup(&self) -> Result<AssociationSetup, WireError> {
         let path = PathData::full(vec![3], self.name.clone().into_bytes())?;
         let report = WireOperation::on(OperationKind::Report, vec![path])?;
         Selects::new(vec![LfbSelect::new(FE_OBJECT, 1, vec![report])?])
     }
 
-    /// Follows the configuration in force: ports and other named sections come and go, and disciplines change their
-    /// kind.
+    /// Adapts to the running configuration: ports and other named sections are added or deleted, and disciplines change
+    /// their kind.
     pub(crate) fn follow(&mut self, plan: &Plan) {
         self.unnamed.clear();
         self.kinds.clear();
@@ -135,7 +135,7 @@ impl Own {
         self.selectors.extend(new);
     }
 
-    /// Every instance.
+    /// All instances.
     fn instances(&self, plan: &Plan) -> BTreeSet<(u32, u32)> {
         let mut instances = BTreeSet::new();
         for block in self.blocks.all() {
@@ -155,7 +155,7 @@ impl Own {
         instances
     }
 
-    /// The kind of a port's discipline.
+    /// Kind of a port's discipline.
     fn kind<'a>(&'a self, port: &str, plan: &'a Plan) -> &'a str {
         let in_force = plan.ports.iter().find(|p| p.name == port);
         let in_force = in_force.map_or(KIND_DEFAULT, |port| port.discipline.kind());
@@ -197,7 +197,7 @@ impl Own {
         }
     }
 
-    /// The FE object.
+    /// Value of the FE object.
     pub(crate) fn object(&self, plan: &Plan, fe: &Fe) -> Value {
         let selector = |(index, block): (&u32, &(u32, u32))| {
             (index.to_string().into(), object::selector(*block))
@@ -233,7 +233,8 @@ impl Own {
         Value::Struct(members.map(|(name, value)| (name.into(), value)).to_vec())
     }
 
-    /// From each port by the routes to the queue of each port; in a bridge to that of the other one.
+    /// The links from each port through the routes to the queue of each port, or in a bridge to the queue of the other
+    /// port.
     fn links(&self, plan: &Plan) -> Vec<Value> {
         let class = |name: &str| self.blocks.named(name).unwrap_or_default();
         let (ports, routes) = (class(PORTS), class("routes"));

@@ -1,4 +1,4 @@
-//! Properties of components and events (RFC 5812, 4.8), and with them the subscriptions.
+//! Properties of components and events (RFC 5812, 4.8), and the subscriptions that they define.
 //!
 //! | property | of an event | of a table | of text |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | 4 | hysteresis | first unused index | |
 //! | 5, 6 | count, interval in ms | | |
 //!
-//! The RFCs leave the form of SET-PROP on an event open. We accept a nested path with the number of a property and its
-//! value, a bare number as the registration, all properties as FULLDATA, and any of them as SPARSEDATA.
+//! The RFCs do not define the form of SET-PROP on an event. We accept a nested path with the number of a property and
+//! its value, a bare number as the registration, all properties as FULLDATA, and any subset of them as SPARSEDATA.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ use crate::request::{Failure, Item};
 use crate::settings;
 use crate::tree::{self, Found};
 
-/// Subscriptions at most.
+/// Maximum number of subscriptions.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 256;
 
-/// Events of an instance: all of a class, one, or one of a row.
+/// Events of an instance: all events of the class, one event, or one event of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
     pub(crate) class: u32,
     pub(crate) instance: u32,
-    /// The base, the ID of the event, and subscripts.
+    /// The events' base ID, the ID of the event, and subscripts.
     pub(crate) ids: Vec<u32>,
 }
 
@@ -42,25 +42,25 @@ pub(crate) struct Properties {
     pub(crate) filters: Filters,
 }
 
-/// The properties that were written.
+/// The event properties that were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subscriptions(BTreeMap<At, Properties>);
 
-/// An event in a request, and one of its properties if not all are meant.
+/// An event in a request; `property` is `None` for all properties.
 #[derive(Debug)]
 pub(crate) struct EventItem {
     at: At,
     property: Option<u32>,
 }
 
-/// The event that a path leads to; none if it is not of an event.
+/// The event at the end of a path; `None` if it is not the path of an event.
 pub(crate) fn at(block: &Block, item: &Item) -> Option<Result<EventItem, Failure>> {
     let base = block.schema.events_base?;
     let ids = settings::ids(&item.steps).ok()?;
     if ids.first() != Some(&base) {
         return None;
     }
-    // A path that is nested in that of an event names a property, not a subscript.
+    // A path that is nested in the path of an event names a property, not a subscript.
     let (ids, property) = match item.outer {
         outer @ 2.. if outer < ids.len() => (ids[..outer].to_vec(), ids.get(outer).copied()),
         _ => (ids, None),
@@ -95,7 +95,7 @@ pub(crate) fn at(block: &Block, item: &Item) -> Option<Result<EventItem, Failure
 }
 
 impl EventItem {
-    /// The answer to GET-PROP.
+    /// The answer to a GET-PROP.
     pub(crate) fn content(
         &self,
         subscriptions: &Subscriptions,
@@ -126,7 +126,7 @@ fn packed(accessibility: u8, numbers: &[u32]) -> Vec<u8> {
 }
 
 impl Properties {
-    /// Properties 2 to 6.
+    /// The values of properties 2 to 6.
     fn numbers(&self) -> [u32; 5] {
         let Filters {
             threshold,
@@ -182,7 +182,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Those that are registered.
+    /// The registered subscriptions.
     pub(crate) fn registered(&self) -> impl Iterator<Item = (&At, &Filters)> {
         let registered = self
             .0
@@ -192,7 +192,7 @@ impl Subscriptions {
     }
 }
 
-/// The properties in the data of a SET-PROP, with their values.
+/// Decodes the data of a SET-PROP to properties with their values.
 fn written(property: Option<u32>, content: &Content) -> Result<Vec<(u32, u32)>, Failure> {
     let number = |octets: &[u8]| -> Result<u32, Failure> {
         let octets = octets.try_into().map_err(|_| {
@@ -250,7 +250,7 @@ pub(crate) fn of_component(block: &Block, found: &Found<'_>) -> Result<Content, 
 /// Number of rows, highest index, first unused index.
 fn of_rows(table: &Value) -> Vec<u32> {
     let indices: BTreeSet<u32> = tree::rows(table).iter().map(|(index, _)| *index).collect();
-    let count = indices.len() as u32; // fits: rows are in memory
+    let count = indices.len() as u32; // fits: the rows are in memory
     let gap = (0..).zip(&indices).find(|(n, index)| n != *index);
     vec![
         count,

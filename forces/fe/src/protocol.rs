@@ -1,7 +1,8 @@
-//! The FE protocol object, class 2 (RFC 5810, appendix B; RFC 7121 and RFC 7391, appendix A): the associations.
+//! The FE protocol object, class 2 (RFC 5810, appendix B; RFC 7121 and RFC 7391, appendix A): the associations of the
+//! FE.
 //!
-//! *Decision*: an FE can reach the CEs of its configuration only, so CEID and BackupCEs may change their order and
-//! leave some out, but name no other. FERestartPolicy has one value, and LastCEID is what the FE saw.
+//! *Decision*: an FE can reach only the CEs of its configuration, so a CE that writes CEID and BackupCEs may reorder or
+//! omit these CEs, but not add others. FERestartPolicy has one value, and the FE determines LastCEID.
 
 use weir_base::Span;
 use weir_model::Value;
@@ -12,9 +13,9 @@ use weir_protocol::wire::{Id, IdKind, ResultCode};
 use crate::request::Failure;
 use crate::tree;
 
-/// Components that a CE cannot write here: FERestartPolicy and LastCEID.
+/// Components that this FE does not let a CE write: FERestartPolicy and LastCEID.
 pub(crate) const FIXED: &[u32] = &[12, 13];
-/// Groups that an FE may belong to.
+/// Maximum number of groups of an FE.
 const GROUPS_MAX: usize = 64;
 
 /// The components that a CE can write.
@@ -35,7 +36,7 @@ pub(crate) struct Protocol {
 
 impl Protocol {
     pub(crate) fn new(params: &Params) -> Self {
-        const CEFTI_DEFAULT: Span = Span::from_secs(300); // of the class
+        const CEFTI_DEFAULT: Span = Span::from_secs(300); // as in the class
         Self {
             groups: params.groups.clone(),
             heartbeats: params.heartbeats,
@@ -56,7 +57,7 @@ impl Protocol {
         }
     }
 
-    /// The whole object.
+    /// Value of the whole object.
     pub(crate) fn value(&self, fe: &Fe) -> Value {
         let whole = |number: u64| Value::Whole(number);
         let id = |id: Id| Value::Whole(id.0.into());
@@ -107,8 +108,8 @@ impl Protocol {
         Value::Struct(members.map(|(name, value)| (name.into(), value)).to_vec())
     }
 
-    /// The CEs that are tried after the first one, in this order: those behind it in the list, then those before it
-    /// (RFC 7121, 4.1).
+    /// The CEs that the FE tries after `first`, in order: those that follow it in the list, then those before it (RFC
+    /// 7121, 4.1).
     fn backups(&self, first: Option<Id>) -> impl Iterator<Item = Id> {
         let at = self.ces.iter().position(|ce| Some(*ce) == first);
         let (before, from) = self.ces.split_at(at.unwrap_or_default());
@@ -116,7 +117,7 @@ impl Protocol {
         behind.chain(before).copied()
     }
 
-    /// The object after a CE has written it: `before` is its value before, and `after` that with the change.
+    /// The state after a write of a CE; `before` and `after` are the value of the object before and after the write.
     pub(crate) fn written(&self, before: &Value, after: &Value) -> Result<Self, Failure> {
         let refused = |code, why: &str| Failure::new(code, why);
         let number = |name| after.whole(name).unwrap_or_default();
@@ -161,7 +162,7 @@ impl Protocol {
         match (is_same("CEID"), is_same("BackupCEs")) {
             (true, true) => return Ok(self.ces.clone()),
             (false, true) => {
-                // The one that was first stays as the last backup (RFC 7121, 4.1).
+                // The previous first CE becomes the last backup (RFC 7121, 4.1).
                 let others = backups.into_iter().chain(id(before.get("CEID")));
                 ces.extend(others.filter(|ce| Some(*ce) != first));
             }
@@ -206,7 +207,7 @@ fn all_ces_row(ce: weir_protocol::session::fe::CeReport) -> Value {
     ])
 }
 
-/// The IDs in a table of them.
+/// Parses a table of IDs.
 fn ids(table: Option<&Value>) -> Vec<Id> {
     let rows = tree::rows(table.unwrap_or(&Value::Absent));
     rows.into_iter()
@@ -239,7 +240,7 @@ const FAILOVER: [&str; 2] = ["CEFailoverPolicy0", "CEFailoverPolicy1"];
 const RESTART: [&str; 1] = ["FERestartPolicy0"];
 const HA_MODES: [&str; 3] = ["NoHA", "ColdStandby", "HotStandby"];
 const RESULTS: [&str; 2] = ["EResultNotSupported", "EResultSupported"];
-const HA_CAPABILITIES: [&str; 2] = ["GracefullRestart", "HA"]; // as the RFC spells it
+const HA_CAPABILITIES: [&str; 2] = ["GracefullRestart", "HA"]; // spelled as in the RFC
 const CE_STATES: [&str; 6] = [
     "Disconnected",
     "Connected",

@@ -1,11 +1,11 @@
-//! A request as a list of paths, without their nesting.
+//! A request as a flat list of paths.
 
 use weir_protocol::schema::PathError;
 use weir_protocol::session::execute::{Answer, Leaf, Target, walk};
 use weir_protocol::value::ValueError;
 use weir_protocol::wire::{Content, LfbSelect, OperationKind, Outcome, ResultCode, Selector};
 
-/// Why a path is refused: a code for the CE, and a cause in words.
+/// Why a path is refused: a code for the CE, and a cause as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: ResultCode,
@@ -18,7 +18,7 @@ impl Failure {
         Self { code, cause }
     }
 
-    /// The answer with the cause, which the session drops if the CE does not want it.
+    /// The answer with the cause, which the session removes if the CE has not enabled causes.
     pub(crate) fn answer(&self) -> Answer {
         let cause = &self.cause[..self.cause.floor_char_boundary(CAUSE_BYTES_MAX)];
         let outcome = Outcome::extended(self.code, cause);
@@ -41,7 +41,7 @@ impl From<ValueError> for Failure {
     }
 }
 
-/// Bytes of a cause at most. RFC 7391 advises 32, in which a component and a remedy do not fit.
+/// Maximum length of a cause in bytes. RFC 7391 recommends 32, which is too short for a component and a remedy.
 const CAUSE_BYTES_MAX: usize = 512;
 
 /// A step of a path.
@@ -51,7 +51,7 @@ pub(crate) enum Step {
     Id(u32),
     /// The row in which the fields of a key have these values.
     Key { id: u32, values: Vec<u8> },
-    /// The rows from the first to the last index.
+    /// The rows from the first to the last index, both included.
     Range { first: u32, last: u32 },
 }
 
@@ -62,8 +62,8 @@ pub(crate) struct Item {
     pub(crate) instance: u32,
     pub(crate) operation: OperationKind,
     pub(crate) steps: Vec<Step>,
-    /// How many of the first steps are the path of the PATH-DATA around the last one. Properties of an event are
-    /// nested in its path.
+    /// Number of leading steps that belong to the PATH-DATA around the innermost one. Properties of an event are nested
+    /// in the path of the event.
     pub(crate) outer: usize,
     pub(crate) content: Content,
 }
@@ -107,7 +107,7 @@ impl From<&Leaf<'_>> for Item {
     }
 }
 
-/// Answers that are known already, in the order of the paths.
+/// Answers that were computed before, in the order of the paths.
 pub(crate) struct Recorded<'a>(pub(crate) std::slice::Iter<'a, Answer>);
 
 impl Target for Recorded<'_> {

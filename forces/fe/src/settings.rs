@@ -1,4 +1,4 @@
-//! Settings of the router: where a component is in its configuration, and the operations on it.
+//! Settings of the router: positions of components in its configuration, and operations on them.
 
 use weir_base::setting::{Parameter, Scalar};
 use weir_lfb::named::Named;
@@ -8,7 +8,7 @@ use weir_protocol::wire::ResultCode;
 use crate::blocks::Block;
 use crate::request::{Failure, Step};
 
-/// The kind of a port's discipline: this one, or the default.
+/// Sets the kind of a port's discipline; `None` resets it to the default.
 pub(crate) fn kind(of: &str, kind: Option<&str>) -> Operation {
     let path = Named::Port.path(of).join("discipline").join("kind");
     match kind {
@@ -17,7 +17,7 @@ pub(crate) fn kind(of: &str, kind: Option<&str>) -> Operation {
     }
 }
 
-/// Sets a parameter, or gives it its default.
+/// Sets a parameter; `None` resets it to its default.
 pub(crate) fn operation(
     block: &Block,
     of: Option<&str>,
@@ -35,7 +35,7 @@ pub(crate) fn operation(
     Ok(Operation::Set(Change::new(path.clone(), scalar)))
 }
 
-/// A path without keys: settings are in no table.
+/// The IDs of a path without keys, because settings are not in tables.
 pub(crate) fn ids(steps: &[Step]) -> Result<Vec<u32>, Failure> {
     let id = |step: &Step| match step {
         Step::Id(id) => Ok(*id),

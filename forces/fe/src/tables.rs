@@ -1,7 +1,7 @@
-//! The forwarding tables as blocks of RFC 6956: reads and writes of their rows.
+//! The forwarding tables as LFBs of RFC 6956: reads and writes of their rows.
 //!
-//! A table can have a hundred thousand rows and more. So a read makes the value of those rows only that its path
-//! names, and a write touches those only that it changes.
+//! A table can have more than a hundred thousand rows. Therefore a read builds only the rows that its path selects, and
+//! a write touches only the rows that it changes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,15 +16,15 @@ use crate::fib::{Before, Fib, RouteChange, Table};
 use crate::request::{Failure, Item, Step};
 use crate::tree;
 
-/// Changes of rows, and of the routes that follow from them.
+/// Changes of rows, and the resulting changes of routes.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
-    /// The rows before, in the order of the changes.
+    /// The previous rows, in the order of the changes.
     pub(crate) journal: Vec<Before>,
     pub(crate) routes: Vec<RouteChange>,
 }
 
-/// The value of the instance, with those rows only that the steps name.
+/// The value of the instance, with only the rows that the steps select.
 pub(crate) fn value(block: &Block, table: Table, fib: &Fib, steps: &[Step]) -> Value {
     let row = |(row, value): (u32, &Value)| (Cow::Owned(row.to_string()), value.clone());
     let rows = match steps {
@@ -50,9 +50,9 @@ pub(crate) fn value(block: &Block, table: Table, fib: &Fib, steps: &[Step]) -> V
 pub(crate) struct Write<'a> {
     pub(crate) fib: &'a mut Fib,
     pub(crate) table: Table,
-    /// Takes what was done, also if the write fails in its middle.
+    /// Records the changes made, even if the write fails midway.
     pub(crate) changed: &'a mut Changed,
-    /// Whether there is a port with this number.
+    /// Whether a port with this number exists.
     pub(crate) is_port: &'a dyn Fn(u32) -> bool,
 }
 
@@ -75,7 +75,7 @@ impl Write<'_> {
         }
     }
 
-    /// FULLDATA replaces the table; SPARSEDATA sets the rows that it has.
+    /// FULLDATA replaces the table; SPARSEDATA sets the rows that it contains.
     fn set_table(&mut self, kind: &Kind, content: &Content) -> Result<(), Failure> {
         let table = blocks::checked(kind, content)?;
         let rows = tree::rows(&table);
@@ -164,7 +164,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Deletes the rows from the first to the last one that are meant; returns how many.
+    /// Deletes the rows from `first` to `last` for which `is_meant` is true; returns their number.
     fn delete_where(
         &mut self,
         first: u32,

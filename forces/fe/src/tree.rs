@@ -1,4 +1,4 @@
-//! Walks a value along a path, and changes a part of it: every class is read and written the same way.
+//! Finds and changes a part of a value along a path; all classes are read and written in this way.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use crate::request::{Failure, Step};
 /// A part of a value.
 pub(crate) struct Found<'a> {
     pub(crate) kind: &'a Kind,
-    /// None where the layout has the part, but it has no value.
+    /// `None` if the part exists in the layout but has no value.
     pub(crate) value: Option<Cow<'a, Value>>,
-    /// Its path, with indices where keys were.
+    /// Path of the part, with the indices of rows instead of keys.
     pub(crate) ids: Vec<u32>,
-    /// The indices of rows that keys have selected.
+    /// Indices of the rows that keys have selected.
     pub(crate) indices: Vec<u32>,
-    /// The rows of a table that are meant, if not all.
+    /// The selected rows of a table; `None` for all rows.
     pub(crate) range: Option<(u32, u32)>,
 }
 
-/// Finds the part that the steps lead to.
+/// Finds the part at the end of the steps.
 pub(crate) fn find<'a>(
     kind: &'a Kind,
     value: &'a Value,
@@ -94,7 +94,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Its value on the wire.
+    /// Encodes the value of the part.
     pub(crate) fn content(&self) -> Result<Content, Failure> {
         let Some(value) = &self.value else {
             let why = "it has no value on this FE";
@@ -106,7 +106,7 @@ impl Found<'_> {
         }
     }
 
-    /// The rows that are meant, each with its index.
+    /// The selected rows, with their indices.
     pub(crate) fn rows(&self) -> Result<Vec<weir_protocol::wire::Ilv>, Failure> {
         let value = self.value.as_deref().unwrap_or(&Value::Absent);
         let (first, last) = self.range.unwrap_or((0, u32::MAX));
@@ -120,7 +120,7 @@ impl Found<'_> {
     }
 }
 
-/// The rows of a table with their indices. Values by names are counted.
+/// The rows of a table, with their indices. Values of a map are numbered.
 pub(crate) fn rows(table: &Value) -> Vec<(u32, &Value)> {
     match table {
         Value::List(rows) => (0..).zip(rows).collect(),
@@ -149,7 +149,7 @@ fn row<'v>(array: &Array, rows: &'v Value, index: u32) -> Option<Cow<'v, Value>>
     }
 }
 
-/// Sets the part that the steps lead to; parts of a value leave the rest as it is.
+/// Sets the part at the end of the steps; SPARSEDATA changes only the parts that it contains.
 pub(crate) fn put(
     kind: &Kind,
     value: &mut Value,
@@ -168,7 +168,7 @@ pub(crate) fn put(
     put(kind, below, rest, content)
 }
 
-/// Deletes the row, or the rows, that the steps lead to.
+/// Deletes the row or rows at the end of the steps.
 pub(crate) fn delete(kind: &Kind, value: &mut Value, steps: &[Step]) -> Result<(), Failure> {
     let Some((step, rest)) = steps.split_first() else {
         return match kind.array() {
@@ -214,7 +214,7 @@ fn not_deletable() -> Failure {
     Failure::new(ResultCode::NotSupported, why)
 }
 
-/// One step down, to where a value is or, if `makes`, will be.
+/// One step down to the value, which is created if `makes` is true.
 fn enter<'v, 'k>(
     kind: &'k Kind,
     value: &'v mut Value,
@@ -254,7 +254,7 @@ fn enter<'v, 'k>(
     Ok((&mut members[at].1, kind))
 }
 
-/// The members of a structure; rows by their indices.
+/// The members of a structure, or the rows of a table by their indices.
 fn by_index(value: &mut Value) -> &mut Vec<(Cow<'static, str>, Value)> {
     if let Value::List(rows) = value {
         let rows = std::mem::take(rows).into_iter().enumerate();

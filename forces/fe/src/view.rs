@@ -1,4 +1,4 @@
-//! The FE at one instant: the values of its blocks, and the answers to the paths of a Query.
+//! A snapshot of the FE: the values of its LFBs, and the answers to the paths of a Query.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -21,14 +21,14 @@ use crate::request::{Failure, Item, Step};
 use crate::tree::{self, Found};
 use crate::{property, tables as forwarding};
 
-/// The FE at one instant, for reading.
+/// A read-only snapshot of the FE.
 pub(crate) struct View<'a> {
     own: &'a Own,
     plan: &'a Plan,
     fe: &'a Fe,
     fib: &'a Fib,
     tables: &'a Tables,
-    /// The values of instances that were read already.
+    /// Values of instances that were read before.
     values: RefCell<BTreeMap<(u32, u32), Rc<Value>>>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The paths of an answer with their data, each of which fits a message.
+    /// The paths of an answer with their data, in pieces that fit a message each.
     pub(crate) fn pieces(&self, item: &Item) -> Vec<(Vec<u32>, Content)> {
         let ids = |steps: &[Step]| -> Vec<u32> {
             let id = |step: &Step| match step {
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         pieces().unwrap_or_else(|failure| vec![(ids(&item.steps), failure.answer().content)])
     }
 
-    /// The value of an instance, as far as a path needs it.
+    /// The value of an instance, with at least the part that the path needs.
     fn part(&self, block: &Block, item: &Item) -> Result<Rc<Value>, Failure> {
         let Source::Fib(table) = block.source else {
             return self.value(item.class, item.instance);
@@ -152,7 +152,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The row of a port, or of another section with a name; the whole of a table without rows.
+    /// The row of a port or of another named section; the whole value for a table without rows.
     fn row(&self, name: &str, of: Option<&str>) -> Result<&Value, Failure> {
         let table = self.table(name)?;
         let Some(of) = of else {
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
             key == Some(of)
         };
         let row = table.rows().iter().find(is_it);
-        Ok(row.unwrap_or(&Value::Absent)) // it comes or goes
+        Ok(row.unwrap_or(&Value::Absent)) // the section is being created or deleted
     }
 
     fn table(&self, name: &str) -> Result<&Value, Failure> {
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The components of a class: a setting from the configuration, anything else from the row.
+/// The components of a class: settings from the configuration, all others from the row.
 fn structure(block: &Block, row: &Value, settings: Option<&Settings>) -> Value {
     let setting = |component: &Component| {
         let parameter = block.parameter(component.id)?;
@@ -195,11 +195,11 @@ fn structure(block: &Block, row: &Value, settings: Option<&Settings>) -> Value {
     Value::Struct(block.schema.components.iter().map(value).collect())
 }
 
-/// Bytes of the data of one part of a long answer.
+/// Maximum length in bytes of the data in one part of a long answer.
 const PIECE_BYTES_MAX: usize = 32_000;
 
-/// Cuts a value into pieces that fit a message: whole if it does, else tables between rows, and structures between
-/// members.
+/// Splits a value into pieces that fit a message: the whole value if it fits, otherwise tables between rows, and
+/// structures between members.
 fn cut(found: &Found<'_>, pieces: &mut Vec<(Vec<u32>, Content)>) -> Result<(), Failure> {
     let content = found.content();
     match content {

@@ -1,4 +1,4 @@
-//! Subscriptions: what a CE hears of, and when.
+//! Subscriptions: which events a CE receives, and when.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -8,7 +8,7 @@ use weir_base::Span;
 use weir_protocol::wire::{Body, Content, LfbSelect, OperationKind, PathData, ResultCode};
 use world::{World, on, schema};
 
-/// The path of an event of ours.
+/// The path of an event of our class.
 fn event(class: &str, name: &str) -> Vec<u32> {
     let class = schema(class);
     let event = class
@@ -66,7 +66,7 @@ fn a_lost_and_found_carrier_is_reported_with_its_port() {
     ];
     all_good(&world.config(selects));
     world.run(Span::from_secs(1));
-    world.notified(); // that it has a carrier at first
+    world.notified(); // the initial carrier state
     for (works, name) in [(false, "carrier_lost"), (true, "carrier_found")] {
         world.gauges = vec![("wan", "carrier", works.into())];
         world.run(Span::from_secs(1));

@@ -1,4 +1,4 @@
-//! Sections of flexible packet forwarding as instances that a CE makes, sets and deletes.
+//! Sections of flexible packet forwarding as instances that a CE creates, sets and deletes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -26,7 +26,7 @@ fn make(row: u32, class: &str, instance: u32, name: &str) -> [LfbSelect; 2] {
     ]
 }
 
-/// An interface, a rule by it, and packets that take that path.
+/// An interface, a rule that uses it, and packets that take this path.
 fn sections() -> Vec<LfbSelect> {
     let mut all = Vec::new();
     all.extend(make(500, "fpf_interfaces", 7, "core"));
@@ -54,7 +54,7 @@ fn sections() -> Vec<LfbSelect> {
     all
 }
 
-/// The number of classes of flows in the plan.
+/// Number of classes of flows in the plan.
 fn classes(world: &World) -> usize {
     world.plan.fpf.built().unwrap().edge.classes.len()
 }
@@ -81,7 +81,7 @@ fn a_ce_makes_sets_and_deletes_a_class_of_flows() {
     assert_eq!((codes(&answers), classes(&world)), (vec![SUCCESS], 0));
 }
 
-/// An FE whose port wan has the queue that a rule names.
+/// An FE whose port wan has the queue that a rule refers to.
 fn plain() -> World {
     World::of(&[
         "port.wan.discipline.kind=class_weights",
@@ -89,7 +89,7 @@ fn plain() -> World {
     ])
 }
 
-/// The same with the sections.
+/// The FE of `plain`, with the sections.
 fn world() -> World {
     let mut world = plain();
     let answers = world.config(sections());
@@ -132,7 +132,7 @@ fn a_ce_makes_sets_and_deletes_every_kind_of_section() {
     let answers = world.config(vec![
         set("fpf", 1, "no_match", "drop"),
         set("fpf_encapsulations", 4, "vectors", "b1"),
-        delete(schema("fpf_rules").id, 7, &[8]), // `queue` has its default again
+        delete(schema("fpf_rules").id, 7, &[8]), // `queue` is reset to its default
     ]);
     assert_eq!(codes(&answers), [SUCCESS; 3], "{answers:?}");
     let shown = world.plan.shown();
@@ -181,7 +181,7 @@ fn a_refused_section_leaves_everything_as_it_was() {
         codes(&world.config(missing)),
         [ResultCode::InstanceNotFound]
     );
-    let used = vec![delete(1, 1, &[2, 500])]; // the interface that the rule names
+    let used = vec![delete(1, 1, &[2, 500])]; // the interface that the rule refers to
     assert_ne!(codes(&world.config(used)), [SUCCESS]);
     let renamed = vec![set("fpf_rules", 7, "name", "other")];
     assert_eq!(codes(&world.config(renamed)), [ResultCode::ReadOnly]);
@@ -191,7 +191,7 @@ fn a_refused_section_leaves_everything_as_it_was() {
     assert_eq!(world.value("fpf_rules", 7, "lid"), "b1".into());
 }
 
-/// The instance of a rule is no instance of anything else, nor does a port go when a rule of its number goes.
+/// Instance numbers are separate for each class: deleting a rule does not delete a port with the same number.
 #[test]
 fn each_class_has_numbers_of_its_own() {
     let mut world = world();
@@ -209,7 +209,7 @@ fn each_class_has_numbers_of_its_own() {
     assert_eq!(code, ResultCode::InstanceNotFound, "a port has none");
 }
 
-/// An operator at the FE adds a rule whose name comes before the others.
+/// An operator at the FE adds a rule whose name sorts before the others.
 #[test]
 fn an_instance_keeps_its_number_while_others_come_and_go() {
     let mut world = world();

@@ -298,14 +298,14 @@ fn a_port_comes_and_goes() {
     assert_eq!(world.code(ports, 7, &[1]), ResultCode::InstanceNotFound);
 }
 
-/// The CE and an operator at the FE make a port at the same time.
+/// The CE and an operator at the FE create ports at the same time.
 #[test]
 fn a_port_keeps_its_number_when_another_one_comes() {
     let mut world = World::new();
     world.plan = world::plan(&[
         "port.lan.interface=eth0",
         "port.wan.rate=10 Mbit",
-        "port.attic.interface=eth9", // the agent does not know it yet
+        "port.attic.interface=eth9", // the agent has not seen it yet
     ]);
     let answers = world.config(vec![
         write(1, 1, &[2, 500], &selector("ports", 3)),
@@ -406,7 +406,7 @@ fn a_disabled_fe_does_not_forward() {
         [SUCCESS]
     );
     assert_eq!(world.forwards, [false, true]);
-    // An operator ends it, too.
+    // An operator also enables the FE.
     assert_eq!(
         codes(&world.config(vec![write(1, 1, &[7], &[0])])),
         [SUCCESS]
@@ -435,7 +435,7 @@ fn exceptions_are_switched_on() {
     assert_eq!(world.value("redirect", 1, "hop_limit"), true.into());
 }
 
-/// A deletion takes 16 bytes, and its result 8 more, so the answer to as many of them as a TLV can hold is too long.
+/// A deletion takes 16 bytes, and its result 8 more, so the answer to a TLV full of deletions does not fit.
 #[test]
 fn a_config_whose_answer_would_not_fit_is_refused_before_it_is_executed() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Forwarding tables that a CE writes, and the routes that the machine is to have.
+//! Forwarding tables that a CE writes, and the resulting routes of the machine.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -35,7 +35,7 @@ fn table(class: u32) -> Kind {
         .into_owned()
 }
 
-/// The octets of a row of one of the tables.
+/// The octets of a row of a forwarding table.
 fn octets(class: u32, row: &Value) -> Vec<u8> {
     match value::encode(&table(class).array().unwrap().element, row).unwrap() {
         Content::Full(octets) => octets,
@@ -102,7 +102,7 @@ fn routes(world: &mut World) -> Vec<RouteChange> {
     world.routes.drain(..).flatten().collect()
 }
 
-/// Row 1 is 10.0.0.0/8 by the next hop 3 on the port lan.
+/// Row 1 is 10.0.0.0/8 with next hop 3 through the port lan.
 fn with_route() -> World {
     let mut world = World::new();
     let results = world.config(vec![
@@ -118,7 +118,7 @@ fn with_route() -> World {
     world
 }
 
-/// The first path that has failed by itself: its number, its code and its cause.
+/// The first path that failed for its own reason: its index, its code and its cause.
 fn failed(results: &[(ResultCode, String)]) -> (usize, ResultCode, String) {
     let is_undone = |code| matches!(code, ResultCode::Success | ResultCode::Unspecified);
     let at = results.iter().position(|(code, _)| !is_undone(*code));
@@ -233,7 +233,7 @@ fn a_route_that_the_machine_refuses_fails_its_path_and_undoes_the_message() {
     );
     assert_eq!(world.code(LPM, 1, &[1, 2]), ResultCode::NotFound);
     assert_eq!(world.plan.shown()["port.wan.rate"], "10 Mbit", "undone");
-    // One by one, the others stay.
+    // Executed one by one, the other routes stay.
     world.refused_routes = vec![0];
     let results = world.config_as(
         Execution::ContinueOnFailure,
@@ -242,7 +242,7 @@ fn a_route_that_the_machine_refuses_fails_its_path_and_undoes_the_message() {
     assert_eq!(failed(&results).1, ResultCode::InternalError);
     world.refused_routes.clear();
     let both = vec![
-        set_prefix(2, "10.0.0.0", 8, 3), // there already
+        set_prefix(2, "10.0.0.0", 8, 3), // a duplicate
         set_prefix(3, "12.0.0.0", 8, 3),
     ];
     let results = world.config_as(Execution::ContinueOnFailure, both);
@@ -266,7 +266,7 @@ fn a_port_comes_with_its_routes_and_takes_them_along() {
         "{results:?}"
     );
     assert_eq!(routes(&mut world), [put("11.0.0.0", 8, "198.51.100.1", 9)]);
-    // Another interface: the kernel needs the route anew.
+    // The port moves to another interface: the kernel needs the route again.
     world.config(vec![set("ports", 9, "interface", "eth8")]);
     assert_eq!(routes(&mut world), [put("11.0.0.0", 8, "198.51.100.1", 9)]);
     world.config(vec![delete(1, 1, &[2, 90])]);
@@ -302,7 +302,7 @@ fn routes_of_a_transaction_come_with_its_commit() {
     assert_eq!(transact(&mut world, parts), Ended::Committed);
     let expected = [put("11.0.0.0", 8, "192.0.2.4", 2)];
     assert_eq!(routes(&mut world), expected);
-    // Changes that were prepared before a part that fails leave no trace.
+    // A failed part leaves no trace of the changes that were prepared before it.
     let parts = vec![
         vec![set_prefix(3, "12.0.0.0", 8, 4)],
         vec![set_prefix(4, "11.0.0.0", 8, 4)],
@@ -310,7 +310,7 @@ fn routes_of_a_transaction_come_with_its_commit() {
     assert!(matches!(transact(&mut world, parts), Ended::Aborted { .. }));
     assert_eq!(routes(&mut world), []);
     assert_eq!(world.code(LPM, 1, &[1, 3]), ResultCode::NotFound);
-    // A commit that the machine refuses.
+    // The machine refuses a commit.
     world.refused_routes = vec![0];
     let parts = vec![vec![set_prefix(3, "12.0.0.0", 8, 4)]];
     assert!(matches!(transact(&mut world, parts), Ended::Aborted { .. }));

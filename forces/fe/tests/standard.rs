@@ -1,4 +1,4 @@
-//! A CE that knows the classes of the RFCs and no other.
+//! A CE that knows only the classes of the RFCs.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -93,7 +93,7 @@ fn a_standard_block_shows_the_state_of_a_port() {
         ("wan", "received", tally(7, 700)),
         ("wan", "mtu", 9000_u64.into()),
         ("lan", "up", false.into()),
-        ("lan", "mac", Value::Absent), // there is no interface
+        ("lan", "mac", Value::Absent), // no interface
     ];
     assert_eq!(
         read(&mut world, "EtherPHYCop", 2, "PHYPortID"),
@@ -139,9 +139,9 @@ fn what_a_view_does_not_have_has_the_code_of_the_rfc() {
     for (class, instance, ids, code) in [
         (phy, 3, &[3][..], ResultCode::InstanceNotFound),
         (14, 2, &[1], ResultCode::InstanceNotFound),
-        (phy, 1, &[5], ResultCode::ComponentDoesNotExist), // the speed is not known
+        (phy, 1, &[5], ResultCode::ComponentDoesNotExist), // the speed is unknown
         (phy, 1, &[99], ResultCode::InvalidPath),
-        (mac, 1, &[2, 1], ResultCode::NotFound), // there is one address
+        (mac, 1, &[2, 1], ResultCode::NotFound), // there is only one address
         (5, 1, &[1], ResultCode::LfbUnknown),
     ] {
         assert_eq!(
@@ -242,7 +242,7 @@ fn a_property_of_an_event_belongs_to_an_instance() {
     assert_eq!(outcome.code(), ResultCode::InstanceNotFound);
 }
 
-/// Hot standby, RFC 7121: the backup hears who was the master, and who is.
+/// Hot standby, RFC 7121: the backup receives the IDs of the previous and the new master.
 #[test]
 fn the_next_master_hears_of_the_change() {
     let mut session = world::session(Some(Span::from_secs(60)), &[CE, BACKUP]);
@@ -275,7 +275,7 @@ fn the_next_master_hears_of_the_change() {
     assert_eq!(read_by(&mut world, BACKUP, "HACapabilities"), capabilities);
 }
 
-/// Cold standby, RFC 7121: a CE that was lost is the last backup.
+/// Cold standby, RFC 7121: a lost CE becomes the last backup.
 #[test]
 fn the_backups_are_in_the_order_in_which_they_are_tried() {
     const LAST: Id = Id(0x4000_0003);
@@ -301,7 +301,7 @@ fn the_backups_are_in_the_order_in_which_they_are_tried() {
     assert_eq!(world.agent.session().master(), Some(LAST));
 }
 
-/// A component of FEPO, read by this CE.
+/// A component of FEPO, as read by this CE.
 fn read_by(world: &mut World, ce: Id, words: &str) -> Value {
     let (class, ids, kind) = path("FEPO", words);
     let get = on(class, 1, OperationKind::Get, PathData::bare(ids).unwrap());

@@ -1,4 +1,4 @@
-//! The FE's part in transactions, and what a lost or another CE means for it.
+//! The FE's part in transactions, and the effect of a lost or new CE on them.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -45,7 +45,7 @@ fn what_is_prepared_takes_effect_when_it_is_committed() {
             write(1, 1, &[3], b"new"),
         ]),
         config(vec![set("queues", 1, "discipline", "fifo")]),
-        config(vec![set("fifo", 1, "limit", "77")]), // of the kind that was prepared
+        config(vec![set("fifo", 1, "limit", "77")]), // of the prepared kind
     ];
     assert_eq!(transact(&mut world, parts), Ended::Committed);
     assert_eq!(world.changes.len(), 1);
@@ -61,7 +61,7 @@ fn a_part_that_cannot_be_done_leaves_everything_as_it_was() {
     let before = world.plan.clone();
     let parts = vec![
         config(vec![set("ports", 2, "rate", "20 Mbit")]),
-        config(vec![set("ports", 1, "interface", "wan")]), // refused by the router's own check
+        config(vec![set("ports", 1, "interface", "wan")]), // only the router refuses it
     ];
     assert!(matches!(transact(&mut world, parts), Ended::Aborted { .. }));
     assert_eq!(world.plan, before);
@@ -101,7 +101,7 @@ fn what_was_committed_is_undone_when_the_others_fail() {
     )];
     let now = world.now;
     world.ce().transact(now, parts, DEADLINES).unwrap();
-    // The link breaks when the FE has committed and before the CE knows.
+    // The link breaks after the FE has committed and before the CE receives the answer.
     while world.changes.is_empty() {
         let is_quiet = world.step();
         assert!(

@@ -1,12 +1,12 @@
-//! The classes as a library for peers: ours, and those of the RFCs whose blocks we have too.
+//! The library of LFB classes for peers: our own classes, and the RFCs' classes that we also implement.
 //!
 //! ```text
 //!   EtherPHYCop.2.OperStatus       ports.wan.state       one declaration, ours;
-//!   EtherMACIn.2.MACInStats        ports.wan.received    the standard block is a view of our block
+//!   EtherMACIn.2.MACInStats        ports.wan.received    the standard LFB is a view of our LFB
 //! ```
 //!
-//! [`VIEWS`] has the standard classes whose blocks are views. A view has the instance of our block: that of a port,
-//! or 1. It can be read, but not set: a CE that wants a change sets our component.
+//! [`VIEWS`] lists the standard classes whose LFBs are views. A view has the instance ID of our LFB, which is the ID of
+//! a port, or 1 otherwise. It is read-only: to change a value, a CE sets our component.
 
 use std::borrow::Cow;
 
@@ -18,41 +18,41 @@ use weir_lfb::class::queues::QUEUES;
 use weir_lfb::class::{self, Block};
 use weir_lfb::named::Named;
 
-/// Standard classes that a forwarding element has itself: the element and its associations, prefixes and next hops
-/// of both families.
+/// Standard classes that our forwarding element implements itself: the element and its associations, and prefixes and
+/// next hops of both address families.
 pub const STANDARD: &[u32] = &[FE_OBJECT, FE_PROTOCOL, 10, 11, 12, 13];
 
-/// A standard class whose blocks are views of our blocks.
+/// A standard class whose LFBs are views of our LFBs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct View {
     /// The standard class.
     pub class: u32,
     /// Our class.
     pub of: &'static str,
-    /// The path of each component or member that has a value, and the value.
+    /// The path of each component or member with a value, and the source of the value.
     parts: &'static [(&'static [u32], Part)],
 }
 
-/// The value of a part of a view. A name is that of a component in the row of our class, with dots between members.
+/// The value of a part of a view. Names are those of components in the row of our class, with dots between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The number of the instance.
+    /// The instance ID.
     Instance,
-    /// Always this number.
+    /// A constant.
     Number(u64),
     /// The value of this component.
     Same(&'static str),
-    /// This number; `u32::MAX` if it is greater.
+    /// The value of this component, limited to `u32::MAX`.
     Word(&'static str),
-    /// The address that this text is, as the only row of a table.
+    /// The address in this text, as the only row of a table.
     Address(&'static str),
-    /// Whether a port is switched on, as PortStatus.
+    /// The administrative state of a port (a flag), as PortStatus.
     Switch(&'static str),
-    /// The state of a port, as PortStatus.
+    /// The operational state of a port, as PortStatus.
     State(&'static str),
 }
 
-/// Every standard class whose blocks are views: ports, their frames, redirected packets, the queue of a port.
+/// The standard classes whose LFBs are views: ports, their frames, redirected packets, and the queue of a port.
 pub const VIEWS: &[View] = &[
     View {
         class: 3, // EtherPHYCop
@@ -106,12 +106,12 @@ pub const VIEWS: &[View] = &[
 ];
 
 impl View {
-    /// The view that the blocks of a class are.
+    /// The view that implements a standard class.
     pub fn find(class: u32) -> Option<&'static Self> {
         VIEWS.iter().find(|view| view.class == class)
     }
 
-    /// The value of a block as one structure: a view of this row of our class. `schema` is that of the view.
+    /// The value of a view of this row of our class, as one structure. `schema` is the schema of the standard class.
     pub fn value(&self, schema: &Class, instance: u32, row: &Value) -> Value {
         let mut block = Value::Struct(Vec::new());
         for (path, part) in self.parts {
@@ -124,7 +124,7 @@ impl View {
 }
 
 impl Part {
-    /// None where the row has no value.
+    /// `None` if the row has no value.
     fn value(&self, instance: u32, row: &Value) -> Option<Value> {
         Some(match self {
             Self::Instance => Value::Whole(instance.into()),
@@ -148,8 +148,8 @@ impl Part {
     }
 }
 
-/// The kind of section with a name that the blocks of a class belong to: there is a block for each of these sections,
-/// or for each port that has this kind of discipline. None if there is one block for the whole element.
+/// The kind of named section that owns the LFBs of a class: there is one LFB for each such section, or for each port
+/// with this kind of discipline. `None` if the whole element has one LFB.
 pub fn owner(class: u32) -> Option<Named> {
     let of_port = |class| {
         let is_queue = class == QUEUES.class.id;
@@ -162,7 +162,7 @@ pub fn owner(class: u32) -> Option<Named> {
     Named::of_class(class).or_else(|| of_port(class).then_some(Named::Port))
 }
 
-/// Puts a value at a path of names into a structure.
+/// Inserts a value into a structure, at a path of names.
 fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
     let Some(name) = names.next() else {
         *into = value;
@@ -179,7 +179,7 @@ fn put(into: &mut Value, names: &mut dyn Iterator<Item = &str>, value: Value) {
     put(&mut members[at].1, names, value);
 }
 
-/// Every class that a control element knows without a library: those of the RFCs, and our blocks.
+/// All classes that a control element knows without loading a library: those of the RFCs, and ours.
 pub fn registry() -> Registry {
     let mut registry = Registry::standard();
     let tables = class::classes().into_iter().copied();
@@ -192,7 +192,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// The classes whose blocks a forwarding element of ours has, by ID.
+/// The classes that our forwarding element implements, by ID.
 pub fn classes() -> Vec<Class> {
     let is_here = |class: &&Class| {
         let is_ours = class.name.starts_with(EXTENSION);
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// No component may have the ID under which a peer finds the events of its class.
+    /// Peers find the events of a class under this ID, so no component may have it.
     #[test]
     fn the_base_of_events_is_no_component() {
         for class in class::all() {
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Every example of a component has a value on the wire, and it is read back.
+    /// Every example of a component can be encoded, and decodes to the same value.
     #[test]
     fn an_answer_of_every_table_survives_the_wire() {
         for class in class::classes() {

@@ -1,7 +1,7 @@
-//! Converts a store of earlier versions of weir, a redb database, for this version.
+//! Converts a store of earlier versions of weir, a redb database, to the format of this version.
 //!
-//! `cargo run -p weir-forces-live --example convert-store -- OLD.redb NEW.store`, while no `weir ce` runs with either. `OLD` is only
-//! read; `NEW` must not exist.
+//! `cargo run -p weir-forces-live --example convert-store -- OLD.redb NEW.store`, while no `weir ce` uses either file.
+//! It only reads `OLD`; `NEW` must not exist.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,13 +1,13 @@
 //! Speed of the transports of ForCES messages on this machine's loopback interface.
 //!
 //! ```text
-//! cargo run --release -p weir-live --example tml             round trips, messages a second
-//! cargo run --release -p weir-live --example tml -- sctp_udp the same, of one transport
-//! cargo run --release -p weir-live --example tml -- flood 60 ten times the channel in redirects, 60 s each
+//! cargo run --release -p weir-forces-live --example tml             round trips, messages per second
+//! cargo run --release -p weir-forces-live --example tml -- sctp_udp the same, for one transport
+//! cargo run --release -p weir-forces-live --example tml -- flood 60 redirects at ten times the channel rate, 60 s each
 //! ```
 //!
-//! FE and CE have a thread each. A round trip is a control message of 100 bytes and one back. The three schedules of a
-//! flood run at the same time.
+//! FE and CE have a thread each. A round trip is a control message of 100 bytes, and another message back. The three
+//! schedules of a flood run at the same time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -52,7 +52,7 @@ fn name(case: Case) -> String {
     format!("{}{tls}", case.transport.word())
 }
 
-/// A CE that answers every control message on a thread of its own, and `run` with the FE's end.
+/// A CE that answers every control message on its own thread, and `run` with the FE's end.
 fn with_echo(case: Case, answer: bool, run: impl AsyncFnOnce(&mut Link)) {
     let (local, mut remote) = settings(case);
     let ce = runtime();

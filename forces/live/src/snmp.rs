@@ -8,17 +8,17 @@
 //! | of a queue | from |
 //! |---|---|
 //! | sent | ifHCOutOctets; ifHCOutUcastPkts, ifHCOutMulticastPkts and ifHCOutBroadcastPkts together |
-//! | held | ifOutQLen, in packets; many agents always say 0 |
-//! | offered | what was sent, dropped (ifOutDiscards) and held |
+//! | held | ifOutQLen, in packets; many agents always report 0 |
+//! | offered | the sum of sent, dropped (ifOutDiscards) and held |
 //!
 //! Source: RFC 2863 (IF-MIB), RFC 3416 (operations), RFC 3414 and 3826 (users, AES). SNMPv2c, or SNMPv3 with
 //! authentication, and with privacy if the secrets have it.
 //!
-//! A client has one request under way. An answer must come within the time-out, and to the socket of its request:
-//! after a failure the next request has a new socket, so that an answer that comes too late reaches nobody. A walk
-//! ends after [`ROWS_MAX`] rows, or where an agent's rows do not go on.
+//! A client has one request in progress. An answer must arrive within the timeout, at the socket of its request: after
+//! a failure the next request uses a new socket, so that a late answer reaches nobody. A walk ends after [`ROWS_MAX`]
+//! rows, or when an agent's rows do not advance.
 //!
-//! Agents keep their own copies of the kernel's counters. That of Debian renews its copy every three seconds: no
+//! Agents keep their own copies of the kernel's counters. Debian's agent updates its copy every three seconds: no
 //! controller can follow a queue faster than its agent does.
 
 mod if_mib;
@@ -36,31 +36,31 @@ pub use self::if_mib::Sample;
 use self::if_mib::{Reading, Sums};
 pub use self::secrets::{Secrets, SecretsError};
 
-/// The most interfaces that are looked through for a name.
+/// Maximum number of interfaces searched for a name.
 pub const ROWS_MAX: usize = 4096;
-/// Rows of one answer of a walk.
+/// Rows per answer of a walk.
 const ROWS_OF_ANSWER: u32 = 20;
-/// Requests that an agent may refuse because of its clock (SNMPv3) before it counts as failing.
+/// Maximum requests that an agent may refuse because of its clock (SNMPv3) before it counts as failing.
 const CLOCK_RETRIES: usize = 2;
 
 /// A device.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Address and UDP port of its agent.
+    /// Address and UDP port of the agent.
     pub address: SocketAddr,
-    /// The secrets for reading it.
+    /// Secrets for reading the device.
     pub secrets: Secrets,
-    /// Longest time for an answer.
+    /// Timeout for an answer.
     pub timeout: Duration,
 }
 
 /// Why a device was not sampled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnmpError {
-    /// No answer came in time. An agent that does not accept the secrets says nothing, too.
+    /// No answer arrived in time. An agent that does not accept the secrets does not answer either.
     #[error("{0} did not answer within {1:?}; is the community or the user right?")]
     Silent(SocketAddr, Duration),
-    /// The socket, or the answer, is wrong.
+    /// The socket failed, or the answer is invalid.
     #[error("{0}: {1}")]
     Failed(SocketAddr, String),
 }
@@ -75,13 +75,13 @@ pub struct Client {
 /// A port of the device.
 #[derive(Debug, Default)]
 struct Port {
-    /// Its ifIndex, if it is known.
+    /// ifIndex of the port, if known.
     index: Option<u32>,
     sums: Sums,
 }
 
 impl Client {
-    /// A client that has not asked yet.
+    /// Creates a client without a session.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// Samples these ports, named by ifName. One that the device does not have is missing in the result.
+    /// Samples these ports, named by ifName. The result omits ports that the device does not have.
     pub async fn sample(
         &mut self,
         ports: &[Arc<str>],
@@ -124,7 +124,7 @@ impl Client {
         Ok(samples)
     }
 
-    /// The counters of a port; none if its index is unknown, or is that of another port now.
+    /// The counters of a port; `None` if its index is unknown, or now belongs to another port.
     async fn read(&mut self, name: &Arc<str>) -> Result<Option<Reading>, SnmpError> {
         let Some(index) = self.ports.get(name).and_then(|port| port.index) else {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Client {
             for (oid, datum) in answer {
                 let index = if_mib::index_of_name(&oid).filter(|index| *index > last);
                 let (Some(index), Datum::Octets(name)) = (index, datum) else {
-                    return Ok(()); // the next column, or an agent that goes round in circles
+                    return Ok(()); // the next column, or an agent that loops
                 };
                 (last, rows) = (index, rows + 1);
                 let known = self.ports.iter_mut();
@@ -165,7 +165,7 @@ impl Client {
         Ok(())
     }
 
-    /// One request with its answer.
+    /// Sends one request, and returns its answer.
     async fn ask(&mut self, question: &Question<'_>) -> Result<Vec<(Vec<u64>, Datum)>, SnmpError> {
         let Target {
             address, timeout, ..
@@ -181,13 +181,13 @@ impl Client {
 
 /// A request.
 enum Question<'a> {
-    /// These objects.
+    /// Read these objects.
     Get(&'a [Vec<u64>]),
-    /// The objects after this one.
+    /// Read the objects after this object.
     Walk(&'a [u64]),
 }
 
-/// A value of an object, as far as IF-MIB has them.
+/// A value of an object, limited to the types in IF-MIB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Datum {
     Number(u64),
@@ -209,7 +209,7 @@ impl From<Value<'_>> for Datum {
     }
 }
 
-/// Asks, in the session or in a new one. The error is a sentence.
+/// Sends a request in the session, or in a new session. The error is a sentence.
 async fn answer(
     session: &mut Option<AsyncSession>,
     target: &Target,
@@ -222,7 +222,7 @@ async fn answer(
     for _ in 0..=CLOCK_RETRIES {
         match put(session, question).await {
             Ok(pdu) => return owned(&pdu, &target.secrets),
-            Err(Error::AuthUpdated) => {} // the session has taken the agent's clock over
+            Err(Error::AuthUpdated) => {} // the session has adopted the agent's clock
             Err(error) => return Err(words(&error)),
         }
     }
@@ -243,9 +243,9 @@ async fn put<'s>(session: &'s mut AsyncSession, question: &Question<'_>) -> Resu
     }
 }
 
-/// The objects of an answer.
+/// The objects in an answer.
 fn owned(pdu: &Pdu<'_>, secrets: &Secrets) -> Result<Vec<(Vec<u64>, Datum)>, String> {
-    // The library reads answers of every version: one of SNMPv2c proves nothing about a user.
+    // The library parses answers of every version; an SNMPv2c answer does not authenticate a user.
     if pdu.v3_msg_id == 0 && matches!(secrets, Secrets::User(_)) {
         return Err("it answers without SNMPv3".to_owned());
     }
@@ -262,8 +262,8 @@ fn owned(pdu: &Pdu<'_>, secrets: &Secrets) -> Result<Vec<(Vec<u64>, Datum)>, Str
     Ok(pdu.varbinds.clone().map(object).collect())
 }
 
-/// A session with a socket of its own and a random first request ID: an answer that comes too late, or that somebody
-/// else sends without having seen the request, fits none.
+/// Opens a session with its own socket and a random first request ID, so that no late answer matches, nor an answer
+/// from a sender that has not seen the request.
 async fn open(target: &Target) -> Result<AsyncSession, String> {
     let mut first = [0; 4];
     let random = SystemRandom::new().fill(&mut first);
@@ -280,7 +280,7 @@ async fn open(target: &Target) -> Result<AsyncSession, String> {
     Ok(session)
 }
 
-/// An error of the library in words.
+/// An error of the library as a sentence.
 fn words(error: &Error) -> String {
     match error {
         Error::Send | Error::Receive => "nobody listens there".to_owned(),

@@ -1,5 +1,5 @@
-//! A router and a control element that acts for its ports, without a transport between them: what the router cannot
-//! forward goes to the control element, whose kernel has TAPs for the ports.
+//! A router and a control element that acts for its ports, without a transport between them: packets that the router
+//! cannot forward go to the control element, whose kernel has TAPs for the ports.
 //!
 //! ```text
 //!  source a0 ---- r0 router r1 ---- b0 sink          the router's kernel has no addresses
@@ -46,7 +46,7 @@ fn policy() -> Policy {
     }
 }
 
-/// The ports, as the control element knows them.
+/// The ports from the control element's point of view.
 fn ports() -> Vec<RemotePort> {
     let port = |instance, mac, address: &str| RemotePort {
         instance,
@@ -72,7 +72,7 @@ fn instance_of(name: &str) -> u32 {
     if name == "r0" { LAN } else { WAN }
 }
 
-/// The control element, at work on a thread of its own until it is stopped.
+/// The control element, running on its own thread until it is stopped.
 struct ControlElement {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<Stats>,
@@ -165,7 +165,7 @@ fn worker(bed: &Testbed, policy: Policy) -> Worker {
     worker
 }
 
-/// The answers to the pings of the source, without times. Each may take this many seconds.
+/// The answers to the source's pings, without times. Each ping may take this number of seconds.
 fn answers(bed: &Testbed, seconds: u32) -> Vec<String> {
     let pings = [
         "-t 1 10.77.2.2",
@@ -185,7 +185,7 @@ fn answers(bed: &Testbed, seconds: u32) -> Vec<String> {
     pings.iter().map(answer).collect()
 }
 
-/// The hosts; none where namespaces are not permitted.
+/// The hosts; `None` if namespaces are not permitted.
 fn bed() -> Option<Testbed> {
     if Namespace::new().is_err() {
         println!("skipped: no network namespaces here");
@@ -194,13 +194,13 @@ fn bed() -> Option<Testbed> {
     Some(Testbed::new().unwrap())
 }
 
-/// From now on the router's kernel has no addresses.
+/// Removes all addresses from the router's kernel.
 fn strip(bed: &Testbed) {
     bed.kernel_forwards(false).unwrap();
     for device in ["r0", "r1"] {
         run(&bed.router, "ip", &format!("addr flush dev {device}")).unwrap();
     }
-    // The source has to ask who 10.77.1.1 is, and to forget the MTU.
+    // The source has to resolve 10.77.1.1 again, and to forget the MTU.
     run(&bed.source, "ip", "neighbour del 10.77.1.1 dev a0").unwrap();
     run(&bed.source, "ip", "route flush cache").unwrap();
 }
@@ -233,8 +233,8 @@ fn the_control_element_answers_as_the_kernel_did() {
     assert_eq!(worker.plane.exception_stats().refused.packets, 0);
 }
 
-/// Frames that were sent and left `r1` in the time of a flood of this rate, exceptions that the control side got, and
-/// those that came.
+/// Under a flood of this rate: frames that were sent and that left `r1`, and exceptions that the control side got and
+/// that arrived.
 fn flood(bed: &Testbed, exceptions_a_ms: usize, limits: Limits) -> (u64, u64, u64, u64) {
     const MILLIS: u64 = 1000;
     let policy = Policy { limits, ..policy() };

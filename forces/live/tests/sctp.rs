@@ -1,4 +1,4 @@
-//! SCTP over IP and over UDP on real sockets: each test in a network namespace of its own.
+//! SCTP over IP and over UDP on real sockets, each test in its own network namespace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn block_on(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-/// Whether raw sockets are permitted here.
+/// Whether raw sockets are permitted.
 fn may_send_raw() -> bool {
     let may = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(132))).is_ok();
     if !may {
@@ -46,7 +46,7 @@ fn may_send_raw() -> bool {
     may
 }
 
-/// An event of the FE, as a message.
+/// An event message of the FE.
 fn event(number: u64) -> Vec<u8> {
     let mut message = control(number, 24);
     message[1] = 0x05;
@@ -101,7 +101,7 @@ async fn exchange_over_ip(address: IpAddr) {
     assert_eq!(next(ce).await.map(|m| number(&m)), Some(9));
 }
 
-/// A running `tcpdump` (with the longest packets, few would fit its ring) that writes what passes the loopback interface.
+/// A running `tcpdump` that captures the loopback interface. With maximum-length packets, few would fit its ring.
 fn capture(file: &str) -> Child {
     let child = Command::new("tcpdump")
         .args([
@@ -185,7 +185,7 @@ fn read_by_tcpdump(file: &str) {
     );
 }
 
-/// Wireshark is not among the packages that are installed for tests.
+/// Skips if tshark is missing: Wireshark is not among the packages installed for tests.
 fn read_by_tshark(file: &str) {
     if !succeeds("command -v tshark") {
         println!("skipped: no tshark");
@@ -251,7 +251,7 @@ fn nobody_listens() {
     });
 }
 
-/// Garbage, INITs from everywhere and packets of no association, while an honest FE works.
+/// Garbage, INITs from many ports and packets without an association, while an honest FE works.
 #[test]
 fn a_flood_disturbs_no_link() {
     in_namespace("a_flood_disturbs_no_link", || {
@@ -314,7 +314,7 @@ fn flood(count: u32) {
     }
 }
 
-/// The FE finds out that its CE is gone: at once if it says so, otherwise because nothing comes any more.
+/// The FE detects the loss of its CE: at once if the CE closes the link, otherwise by its silence.
 #[test]
 fn a_silent_ce_is_found() {
     in_namespace("a_silent_ce_is_found", || {
@@ -329,7 +329,7 @@ fn a_silent_ce_is_found() {
     });
 }
 
-/// Control messages and redirects survive a network that loses, repeats and delays packets.
+/// Control messages and redirects survive a network that loses, duplicates and delays packets.
 #[test]
 fn a_bad_network_loses_no_control_message() {
     in_namespace("a_bad_network_loses_no_control_message", || {
@@ -369,7 +369,7 @@ fn a_bad_network_loses_no_control_message() {
     });
 }
 
-/// Passes packets on to UDP port 9899 and back; loses one in twenty and sends one in thirty twice.
+/// Relays packets to UDP port 9899 and back; loses one in twenty and duplicates one in thirty.
 fn relay(socket: &std::net::UdpSocket) {
     let ce: SocketAddr = "127.0.0.1:9899".parse().unwrap();
     let (mut fe, mut buffer) = (None, [0; 65_536]);

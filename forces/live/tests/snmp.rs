@@ -20,7 +20,7 @@ const PRIVATE: &str = "user = \"weir\"\nauth = \"sha256\"\nauth_password = \"an 
                        privacy = \"aes\"\nprivacy_password = \"a private password\"";
 const AUTHENTIC: &str = "user = \"open\"\nauth = \"sha1\"\nauth_password = \"an auth password\"";
 
-/// An agent, and the folder with its files.
+/// An agent, and the directory with its files.
 struct Agent(Option<Stopped>, PathBuf);
 
 impl Agent {
@@ -109,7 +109,7 @@ fn counters_of_an_agent_are_those_of_the_interface() {
                 for _ in 0..200 {
                     socket.send_to(&[0; 958], "10.0.9.2:9").unwrap();
                 }
-                // The agent renews its copy of the counters every few seconds.
+                // The agent updates its copy of the counters every few seconds.
                 let mut sent = first.sent;
                 for _ in 0..100 {
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -120,7 +120,7 @@ fn counters_of_an_agent_are_those_of_the_interface() {
                         break;
                     }
                 }
-                // The kernel itself sends a few of its own (IPv6).
+                // The kernel itself sends a few packets (IPv6).
                 assert!((200..300).contains(&sent.packets), "{secrets}: {sent:?}");
                 assert!(
                     (200_000..230_000).contains(&sent.bytes),
@@ -145,7 +145,7 @@ fn wrong_secrets_and_dead_agents_are_errors() {
             PRIVATE.replace("\"weir\"", "\"nobody\""),
             PRIVATE.replace("an auth", "another auth"),
             PRIVATE.replace("a private", "another private"),
-            // This user must encrypt.
+            // This user requires encryption.
             PRIVATE.lines().take(3).collect::<Vec<_>>().join("\n"),
         ];
         for secrets in refused {
@@ -156,7 +156,7 @@ fn wrong_secrets_and_dead_agents_are_errors() {
         agent.stop();
         let why = why(COMMUNITY);
         assert!(why.contains("nobody listens there"), "{why}");
-        // It goes on when the agent is back.
+        // Sampling works again when the agent is back.
         let runtime = runtime();
         let mut client = client(PORT, PRIVATE);
         let ports: [Arc<str>; 1] = ["lo".into()];
@@ -176,7 +176,8 @@ fn an_agent_that_lies_is_an_error_in_bounded_time() {
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    // Every answer is wrong in another way: the question itself, its first half, noise, an empty datagram, nothing.
+    // Every answer is wrong in a different way: the request itself, its first half, noise, an empty datagram, no
+    // answer.
     let lies = std::thread::spawn(move || {
         let mut buffer = [0; 2048];
         for lie in 0..5_u8 {

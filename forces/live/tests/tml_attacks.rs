@@ -1,5 +1,5 @@
-//! Attacks on transports of ForCES messages: impostors, strangers who say nothing, forged and repeated datagrams, and
-//! addresses that change.
+//! Attacks on transports of ForCES messages: impostors, silent strangers, forged and replayed datagrams, and changing
+//! addresses.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,12 +39,12 @@ const OPEN: Case = Case {
     is_pinned: false,
 };
 
-/// The cases in which peers prove who they are.
+/// The cases with authenticated peers.
 fn pinned() -> impl Iterator<Item = Case> {
     CASES.iter().copied().filter(|case| case.is_pinned)
 }
 
-/// Nobody comes in.
+/// Checks that no link arrives.
 async fn nobody(listener: &mut Listener) {
     let wait = Duration::from_millis(200);
     assert!(timeout(wait, listener.accept()).await.is_err());
@@ -59,7 +59,7 @@ async fn an_unknown_certificate_is_refused() {
         if let Some(pinned) = &mut remote.common.security.pinned {
             pinned.identity = stranger.identity;
         }
-        // The CE decides after the FE has done its part, so either end of the handshake may tell.
+        // The CE decides after the FE has finished its part, so either end may report the failed handshake.
         if let Ok(mut link) = case.transport.tml().connect(&remote).await {
             link.outgoing.send(setup(FE));
             assert_eq!(next(&mut link).await, None, "{case:?}");
@@ -104,7 +104,7 @@ async fn a_certificate_proves_one_id() {
         assert_eq!(fe.proved, Some(CE));
         fe.outgoing.send(setup(Id(3)));
         let mut ce = timeout(LONG, listener.accept()).await.unwrap().unwrap();
-        // The session refuses it with an answer; the transport says whose certificate it was.
+        // The session refuses the message with an answer; the transport reports the owner of the certificate.
         assert_eq!(next(&mut ce).await, Some(setup(Id(3))));
         assert_eq!(ce.proved, Some(FE));
         counted(&local.common, Fault::OtherId, 1).await;
@@ -225,7 +225,7 @@ async fn a_byte_now_and_then_is_not_enough() {
     let mut listener = listen(OPEN, &local, &mut remote).await;
     let mut stream = TcpStream::connect(remote.address).await.unwrap();
     let message = control(1, 24 * 4);
-    stream.write_all(&message[..1]).await.unwrap(); // a link begins with the first byte
+    stream.write_all(&message[..1]).await.unwrap(); // the first byte opens the link
     let mut link = timeout(LONG, listener.accept()).await.unwrap().unwrap();
     assert_eq!(link.proved, None);
     let trickle = async {
@@ -258,7 +258,7 @@ async fn a_message_that_is_cut_off_is_not_delivered() {
         let ended = link.incoming.ended().unwrap();
         assert!(matches!(ended, Ended::Lost(_)), "{len} bytes: {ended}");
     }
-    // In small pieces it is whole.
+    // In small pieces the message arrives whole.
     let mut stream = TcpStream::connect(remote.address).await.unwrap();
     for piece in message.chunks(7) {
         stream.write_all(piece).await.unwrap();
@@ -269,7 +269,7 @@ async fn a_message_that_is_cut_off_is_not_delivered() {
     assert_eq!(next(&mut link).await, Some(message));
 }
 
-/// Without certificates, a connection that says nothing is no link: it takes no place of one, and ends.
+/// Without certificates, a silent connection is not a link: it takes no link slot, and ends.
 #[tokio::test]
 async fn a_silent_plain_connection_is_no_link() {
     let (mut local, mut remote) = settings(OPEN);
@@ -280,12 +280,12 @@ async fn a_silent_plain_connection_is_no_link() {
         silent.push(TcpStream::connect(remote.address).await.unwrap());
     }
     let (fe, mut ce) = join(OPEN, &mut listener, &remote).await;
-    counted(&local.common, Fault::TooMany, 30).await; // the oldest ones were ended
+    counted(&local.common, Fault::TooMany, 30).await; // the oldest connections were closed
     send(&fe, control(1, 100)).await;
     assert_eq!(next(&mut ce).await, Some(control(1, 100)));
 }
 
-/// A redirect does not come by the reliable channel.
+/// Redirects must not arrive on the reliable channel.
 #[tokio::test]
 async fn a_message_on_the_wrong_channel_is_dropped() {
     let (local, mut remote) = settings(OPEN);
@@ -298,7 +298,7 @@ async fn a_message_on_the_wrong_channel_is_dropped() {
     assert_eq!(local.common.faults.count(Fault::WrongChannel), 1);
 }
 
-/// A network between an FE and a CE that remembers what the FE sends, and gives it a new address when told.
+/// A network between an FE and a CE that records the FE's datagrams, and changes the FE's address on request.
 struct Middle {
     address: SocketAddr,
     seen: watch::Receiver<Vec<Vec<u8>>>,
@@ -334,7 +334,7 @@ impl Middle {
                         else => {}
                     }
                 });
-                let _ = turn.await; // look at the address number again
+                let _ = turn.await; // read the address number again
             }
         });
         Self {
@@ -372,7 +372,7 @@ async fn through_the_middle(case: Case) -> (Common, Middle, Listener, Link, Link
     (local.common, middle, listener, fe, ce)
 }
 
-/// Sends a redirect until it arrives; they may be lost.
+/// Sends a redirect until it arrives, because redirects may be lost.
 async fn redirected(from: &Link, to: &mut Link, message: &[u8]) {
     for _ in 0..100 {
         from.outgoing.send(message.to_vec());
@@ -396,7 +396,7 @@ async fn forged_and_repeated_datagrams_are_dropped() {
     middle.inject(&datagram).await;
     counted(&common, Fault::Replayed, 1).await;
     let mut ahead = datagram.clone();
-    ahead[8] = 1; // a counter that has not come yet
+    ahead[8] = 1; // a counter that has not arrived yet
     middle.inject(&ahead).await;
     counted(&common, Fault::Forged, 1).await;
     let mut other = datagram.clone();
@@ -404,15 +404,15 @@ async fn forged_and_repeated_datagrams_are_dropped() {
     middle.inject(&other).await;
     counted(&common, Fault::Unassociated, 1).await;
     middle.inject(b"").await;
-    middle.inject(&redirect(2, 64)).await; // as if there were no seal
+    middle.inject(&redirect(2, 64)).await; // without a seal
     counted(&common, Fault::Unassociated, 3).await;
     assert!(ce.incoming.try_recv().is_none());
-    // The attacker's address is not taken for the FE's, and the window has not moved.
+    // The attacker's address does not replace the FE's, and the window has not moved.
     redirected(&fe, &mut ce, &redirect(3, 64)).await;
     let mut fe = fe;
     redirected(&ce, &mut fe, &redirect(4, 64)).await;
 
-    // After the association a datagram is nobody's.
+    // After the end of the association, a datagram belongs to no association.
     fe.outgoing.close(true);
     assert_eq!(timeout(LONG, ce.incoming.recv()).await, Ok(None));
     let before = common.faults.count(Fault::Unassociated);

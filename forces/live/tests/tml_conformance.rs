@@ -1,4 +1,4 @@
-//! The promises that every transport of ForCES messages keeps.
+//! The guarantees that every transport of ForCES messages makes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -133,7 +133,7 @@ async fn a_queue_that_nobody_takes_does_not_hold_a_closed_link() {
     }
 }
 
-/// A CE on a runtime of its own vanishes with all its sockets.
+/// A CE on its own runtime vanishes with all its sockets.
 #[test]
 fn a_lost_peer_ends_the_link() {
     for case in CASES {
@@ -170,7 +170,7 @@ fn a_lost_peer_ends_the_link() {
             link
         });
         done.recv().unwrap();
-        // Nothing says goodbye: the tasks are gone before the ends are dropped.
+        // Nothing closes the link: the tasks end before the ends are dropped.
         theirs.shutdown_background();
         drop((link, listener));
         thread.join().unwrap();
@@ -182,7 +182,7 @@ async fn redirects_of_all_lengths_arrive() {
     for case in CASES {
         let (_listener, mut fe, mut ce) = pair(*case).await;
         for len in [0, 64, 1000, 1400, 9000, 60_000] {
-            // A datagram may be lost, or the FE's address may not be known yet.
+            // A datagram may be lost, or the CE may not know the FE's address yet.
             let sent = redirect(7, len);
             for both in [true, false] {
                 let (from, to) = if both { (&fe, &mut ce) } else { (&ce, &mut fe) };
@@ -229,8 +229,8 @@ async fn arrivals(case: Case, combine: usize, count: u8) -> Vec<usize> {
 #[tokio::test]
 async fn redirects_that_wait_are_combined() {
     for case in CASES {
-        // 24 bytes of header, 72 for each packet: 16 fit into 1200 bytes, 15 into QUIC's shortest datagram. Up to 20
-        // wait without drops.
+        // 24 bytes of header, 72 bytes per packet: 16 packets fit into 1200 bytes, 15 into QUIC's shortest datagram. Up
+        // to 20 packets wait without drops.
         let found = arrivals(*case, 1200, 20).await;
         assert!(
             [[16, 4], [15, 5]].contains(&[found[0], found[1]]),
@@ -343,14 +343,14 @@ async fn what_is_no_message_ends_the_link() {
 
 #[tokio::test]
 async fn a_peer_that_stops_within_a_message_is_given_up() {
-    // SCTP gives out whole messages only; one whose length is not that of its header ends the link as no message.
+    // SCTP delivers whole messages only; a message whose length differs from its header ends the link as malformed.
     let is_stream = |case: &&Case| case.transport != Transport::SctpUdp;
     for case in CASES.iter().filter(is_stream) {
         let (local, mut remote) = settings(*case);
         let mut listener = listen(*case, &local, &mut remote).await;
         let (fe, mut ce) = join(*case, &mut listener, &remote).await;
         let mut longer = control(1, 1000);
-        longer[3] += 1; // four bytes more than follow
+        longer[3] += 1; // four bytes more than the message has
         send(&fe, longer).await;
         assert_eq!(next(&mut ce).await, None, "{case:?}");
         let ended = ce.incoming.ended().cloned();
@@ -368,7 +368,7 @@ async fn two_hundred_links_at_one_listener() {
     for case in CASES {
         let (mut local, mut remote) = settings(*case);
         local.links_max = 200;
-        // The first ones are silent until the last one is open.
+        // The first links are silent until the last link is open.
         local.common.limits.idle = LONG;
         remote.common.limits.idle = LONG;
         let mut listener = listen(*case, &local, &mut remote).await;
@@ -388,7 +388,7 @@ async fn two_hundred_links_at_one_listener() {
                 "{case:?}"
             );
         }
-        // One more is refused, until there is a place again.
+        // One more link is refused, until a slot is free.
         if let Ok(mut extra) = case.transport.tml().connect(&remote).await {
             extra.outgoing.send(tml::setup(FE));
             assert_eq!(next(&mut extra).await, None, "{case:?}");

@@ -1,4 +1,4 @@
-//! A flood of redirects of ten times the channel does not drown control messages.
+//! A flood of redirects at ten times the channel rate does not starve control messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,14 +26,14 @@ async fn control_messages_survive_a_flood() {
             );
             assert_eq!(outcome.dropped(Channel::Control), 0);
             assert!(outcome.dropped(Channel::Redirect) > 10_000);
-            // The rest of the channel is theirs.
+            // The rest of the channel is for redirects.
             assert!(outcome.redirects > 100, "{}", outcome.redirects);
         }
     }
 }
 
-/// Without a discipline that knows the two channels, credit still saves control messages from loss. But they wait behind
-/// the flood: a full queue of 100 messages takes 80 ms.
+/// Without a discipline that distinguishes the two channels, credit still protects control messages from loss. But they
+/// wait behind the flood: a full queue of 100 messages takes 80 ms.
 #[tokio::test]
 async fn one_queue_for_both_delays_them() {
     for case in CASES {

@@ -3,16 +3,16 @@
 //!
 //! - [`wire`]: messages as bytes and as plain values
 //! - [`session`]: associations of CEs and FEs as state machines
-//! - [`xml`]: classes of blocks, read from a library in XML
+//! - [`xml`]: LFB classes, read from a library in XML
 //! - [`schema`]: the layout of the values of a class, from our own declarations or from a library
-//! - [`way`]: paths as people write them
+//! - [`way`]: paths as users write them
 //! - [`library`]: schemas, written as a library in XML
 //! - [`property`]: properties of components, and subscriptions to events
-//! - [`standard`]: the classes that the RFCs declare
+//! - [`standard`]: the LFB classes that the RFCs define
 //! - [`value`]: values of components as bytes, by their layout
 //!
-//! Nothing here opens a socket, starts a thread, or reads a clock or a file. In messages and associations values of
-//! components are plain bytes: their meaning depends on the class of the block.
+//! No module opens a socket, starts a thread, or reads a clock or a file. Messages and associations treat component
+//! values as plain bytes, because their meaning depends on the LFB class.
 
 pub mod library;
 pub mod property;

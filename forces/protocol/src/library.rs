@@ -1,8 +1,10 @@
-//! Schemas as a library in XML, in the order of elements that the schemas of RFC 5812 (4.9) and RFC 7408 demand.
+//! Writes schemas as a library in XML, with elements in the order that the schemas of RFC 5812 (4.9) and RFC 7408
+//! require.
 //!
-//! A library is of version 1.0 (RFC 5812), unless a class needs what RFC 7408 added: the condition
-//! `eventBecomesEqualTo`, or a member with an access of its own; then every member has its access. Types are written
-//! where they are used, without names: every class stands for itself. Only the type of an alias must have a name.
+//! A library has version 1.0 (RFC 5812), unless a class needs an extension of RFC 7408: the condition
+//! `eventBecomesEqualTo`, or a member whose access differs from its parent's; then every member states its access.
+//! Types are written inline, without names, so that each class is self-contained. Only the type of an alias must have a
+//! name.
 
 use std::fmt::Write;
 
@@ -13,7 +15,7 @@ use crate::schema::{
 };
 use crate::xml::NAMESPACES;
 
-/// A library of these classes; others load it by the name that it provides.
+/// Writes a library of these classes; other libraries load it by the name `provides`.
 pub fn write(provides: &str, about: &str, classes: &[Class]) -> String {
     let mut writer = Writer {
         text: String::new(),
@@ -55,19 +57,19 @@ pub fn write(provides: &str, about: &str, classes: &[Class]) -> String {
     writer.text
 }
 
-/// The name of the type of an alias.
+/// Name of the type of an alias.
 fn alias_type(number: usize) -> String {
     format!("AliasType{}", number + 1)
 }
 
-/// Whether a class needs what RFC 7408 added.
+/// Whether a class needs an extension of RFC 7408.
 fn needs_later_version(class: &Class) -> bool {
     let own_access = |part: &Component| has_own_access(&part.kind, part.access);
     let is_later = |event: &Event| event.condition == Condition::BecomesEqualTo;
     class.events.iter().any(is_later) || class.components.iter().any(own_access)
 }
 
-/// Whether a member of this layout has another access than what is around it.
+/// Whether a member of this layout has a different access than its parent.
 fn has_own_access(kind: &Kind, around: Access) -> bool {
     match kind {
         Kind::Struct(members) | Kind::Union(members) => members
@@ -81,19 +83,19 @@ fn has_own_access(kind: &Kind, around: Access) -> bool {
 struct Writer {
     text: String,
     depth: usize,
-    /// Whether the library is one of RFC 7408.
+    /// Whether the library needs RFC 7408.
     is_later: bool,
-    /// The types of aliases.
+    /// Types of aliases.
     types: Vec<Kind>,
 }
 
 impl Writer {
     fn line(&mut self, line: &str) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.depth);
     }
 
-    /// Begins an element, whose attributes stand behind its name.
+    /// Opens an element; `element` holds the name and the attributes.
     fn open(&mut self, element: &str) {
         self.line(&format!("<{element}>"));
         self.depth += 1;
@@ -151,7 +153,7 @@ impl Writer {
         self.close("component");
     }
 
-    /// A component up to its type; only those of a class have a default.
+    /// Opens a component and writes everything up to its type. Only components of a class have a default value.
     fn begin(&mut self, element: &str, component: &Component, access: Option<Access>) {
         let access = access.map_or_else(String::new, |a| format!(" access=\"{}\"", word(a)));
         self.open(&format!(
@@ -295,7 +297,7 @@ impl Writer {
     }
 }
 
-/// The name of a type of the model; none of a layout that has no name.
+/// Name of a type of the model; `None` if the layout has no name.
 fn basic(kind: &Kind) -> Option<String> {
     let of_len = |name: &str, len: Option<u32>| match len {
         Some(len) => format!("{name}[{len}]"),
@@ -338,7 +340,7 @@ fn word(access: Access) -> &'static str {
     }
 }
 
-/// A text without what XML means something by; control characters, which XML cannot have, become spaces.
+/// Escapes XML's special characters; control characters, which XML does not permit, become spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

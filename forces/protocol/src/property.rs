@@ -1,4 +1,4 @@
-//! Properties of components: what GET-PROP reads and SET-PROP writes (RFC 5812, 4.8).
+//! Properties of components, which GET-PROP reads and SET-PROP writes (RFC 5812, 4.8).
 //!
 //! ```text
 //!   any component        1 accessibility
@@ -8,9 +8,9 @@
 //!   alias                + 2 targetLFBClass, 3 targetLFBInstance, 4 targetComponentPath
 //! ```
 //!
-//! *Decision*: a property of an event is written as a nested PATH-DATA of one ID below the PATH-DATA of the event, as
-//! section 8.4 shows it; a flat path would name a row. Read as well are a whole structure at the event's path, and a
-//! bare number there, which is the registration: captured peers send that.
+//! *Decision*: we write a property of an event as a nested PATH-DATA of one ID below the PATH-DATA of the event, as in
+//! section 8.4; a flat path would name a row. We also read a whole structure at the event's path, and a bare number
+//! there, which is the registration, because captured peers send both.
 
 use weir_model::Value;
 
@@ -18,89 +18,89 @@ use crate::schema::{Access, Class, Component, Integer, Kind, Named, Number, Path
 use crate::value::{self, ValueError};
 use crate::wire::{Content, PathData, ResultCode, WireError};
 
-/// ID of the property that says whether a component can be read and written.
+/// ID of the accessibility property: whether a component can be read and written.
 pub const ACCESSIBILITY: u32 = 1;
-/// ID of the property of an event that says whether it is reported.
+/// ID of an event's registration property: whether the FE reports the event.
 pub const REGISTRATION: u32 = 2;
-/// ID of the property of an event that has its threshold.
+/// ID of an event's threshold property.
 pub const THRESHOLD: u32 = 3;
-/// ID of the property of an event that has its hysteresis.
+/// ID of an event's hysteresis property.
 pub const HYSTERESIS: u32 = 4;
-/// ID of the property of an event that has its count filter.
+/// ID of an event's count filter property.
 pub const COUNT: u32 = 5;
-/// ID of the property of an event that has its interval filter.
+/// ID of an event's interval filter property.
 pub const INTERVAL: u32 = 6;
 
 /// The properties of a component, of a row, or of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// Whether it can be read and written.
+    /// Whether the component can be read and written.
     pub access: Access,
-    /// Those of its kind.
+    /// Properties that depend on the kind of component.
     pub more: More,
 }
 
-/// The properties besides the access, by the kind of the component.
+/// Properties other than the access, by the kind of component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum More {
-    /// Nothing.
+    /// No further properties.
     Plain,
-    /// Those of a table.
+    /// Properties of a table.
     Array {
-        /// Its rows.
+        /// Number of rows.
         entries: u32,
-        /// The greatest index of a row; 0 if there is none.
+        /// Highest index of a row; 0 if the table is empty.
         highest_used: u32,
-        /// The least index without a row.
+        /// Lowest index without a row.
         first_unused: u32,
     },
-    /// Those of a text or of octets.
+    /// Properties of text or octets.
     Length {
-        /// The length of the value in octets.
+        /// Length of the value in octets.
         octets: u32,
-        /// The greatest length in octets.
+        /// Maximum length in octets.
         octets_max: u32,
     },
-    /// Those of an event.
+    /// Properties of an event.
     Event(Subscription),
-    /// Those of an alias: its target.
+    /// Properties of an alias, which identify its target.
     Alias {
-        /// The class of the target.
+        /// Class ID of the target.
         class: u32,
-        /// Its instance.
+        /// Instance ID of the target.
         instance: u32,
-        /// The path of the component in it.
+        /// Path of the component in the target.
         path: Vec<u32>,
     },
 }
 
-/// Whether and when an event is reported. A filter of 0 is off; with several of them a report is made when any of
-/// them lets it pass (RFC 5812, 4.8.5).
+/// Whether and when an FE reports an event. A filter of 0 is off. If several filters are set, the FE reports an
+/// occurrence that passes any of them (RFC 5812, 4.8.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subscription {
-    /// Whether it is reported at all.
+    /// Whether the FE reports the event.
     pub registered: bool,
-    /// The value that it must pass or reach; of conditions that have one.
+    /// The value that the component must cross or reach, for conditions that have a threshold.
     pub threshold: Option<u32>,
-    /// How far the value must move before the next report.
+    /// Minimum change of the value before the next report.
     pub hysteresis: Option<u32>,
-    /// How many occurrences are left out between two reports.
+    /// Number of occurrences that the FE skips between two reports.
     pub count: Option<u32>,
-    /// The least time between two reports, in milliseconds.
+    /// Minimum time between two reports, in milliseconds.
     pub interval_ms: Option<u32>,
 }
 
-/// The target of the path of a GET-PROP or SET-PROP leads to.
+/// The target of the path of a GET-PROP or SET-PROP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The path of the component or event.
+    /// Path of the component or event.
     pub ids: Vec<u32>,
-    /// One property of it; none for all of them.
+    /// ID of one property; `None` means all properties.
     pub property: Option<u32>,
 }
 
 impl Place {
-    /// Divides the paths of nested PATH-DATA, from the outermost to the last, into component and property.
+    /// Splits nested PATH-DATA, from the outermost to the innermost, into component path and property.
     pub fn of(class: &Class, trail: &[&PathData]) -> Self {
         let ids = |trail: &[&PathData]| -> Vec<u32> {
             trail
@@ -124,7 +124,7 @@ impl Place {
     }
 }
 
-/// The layout of the properties of what is at a path.
+/// The layout of the properties of the component or event at a path.
 pub fn kind(class: &Class, ids: &[u32]) -> Result<Kind, PathError> {
     if class.event(ids).is_some() {
         return Ok(Kind::Struct(event_members()));
@@ -258,7 +258,7 @@ fn event_members() -> Vec<Component> {
     members
 }
 
-/// An access as the property has it. A write that resets or triggers is a write.
+/// Encodes an access as the accessibility property does. A write that resets or triggers counts as a write.
 fn accessibility(access: Access) -> u64 {
     match access {
         Access::ReadOnly => 1,
@@ -268,7 +268,7 @@ fn accessibility(access: Access) -> u64 {
 }
 
 impl Properties {
-    /// The data of a GET-PROP-RESPONSE: all of them, or the one that was asked for. `kind` is their [`kind`].
+    /// The data of a GET-PROP-RESPONSE: the requested property, or all of them. `kind` is their [`kind`].
     pub fn content(&self, kind: &Kind, property: Option<u32>) -> Result<Content, ValueError> {
         let all = self.value(kind);
         let Some(id) = property else {
@@ -335,8 +335,8 @@ fn unknown(id: u32) -> ValueError {
 }
 
 impl Subscription {
-    /// Takes what a SET-PROP has for an event: one property, or the registration as a bare number, or several
-    /// properties. On an error nothing changes.
+    /// Applies a SET-PROP to an event: one property, the registration as a bare number, or several properties. On an
+    /// error nothing changes.
     pub fn set(&mut self, property: Option<u32>, content: &Content) -> Result<(), ValueError> {
         let members = event_members();
         let given: Vec<(u32, Value)> = match (property, content) {
@@ -378,7 +378,7 @@ impl Subscription {
             (HYSTERESIS, number) => self.hysteresis = number,
             (COUNT, number) => self.count = number,
             (INTERVAL, number) => self.interval_ms = number,
-            // A whole structure, as it was read, has it too.
+            // A peer that writes back a whole structure that it has read includes the accessibility.
             (ACCESSIBILITY, _) if !alone => {}
             _ => {
                 let message = "the accessibility of an event can be read, but not set";
@@ -395,7 +395,8 @@ impl Subscription {
         Ok(subscription)
     }
 
-    /// The path of a SET-PROP that asks for this at the event's path: a nested path for each property that is set.
+    /// The path of a SET-PROP that sets this subscription at the event's path: a nested path for each property that is
+    /// set.
     pub fn path_data(&self, event: Vec<u32>) -> Result<PathData, WireError> {
         let properties = [
             (REGISTRATION, Some(self.registered.into())),
@@ -552,7 +553,7 @@ mod tests {
         );
         assert_eq!(event, before, "nothing changes on an error");
 
-        // Paths that we send are read as the same subscription.
+        // Parsing a path that we send gives the same subscription.
         let path = event.path_data(vec![61, 1]).unwrap();
         let Content::Nested(nested) = path.content() else {
             panic!("nested")

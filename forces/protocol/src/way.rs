@@ -1,10 +1,10 @@
-//! Paths as people write them, with names, and with rows that are selected by their content.
+//! Paths as users write them, with names, and with rows that are selected by their content.
 //!
 //! ```text
 //!   rows / 3 / packets               names, and the index of a row
 //!   1 / 3 / 2                        the same by IDs
 //!   rows / prefix=10.0.0.0/8 / 2     a row by the content of a key: KEYINFO
-//!   parameters / limit               a value by its name is a row by its key, too
+//!   parameters / limit               a value of a map: its name is the key of its row
 //!   60 / 1                           an event: base and ID
 //! ```
 
@@ -23,17 +23,17 @@ impl From<ValueError> for PathError {
     }
 }
 
-/// A path in IDs, with the rows that keys select.
+/// A path of IDs, with the rows that keys select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// The IDs, up to the table whose row the key selects.
+    /// The IDs, up to the table from which the key selects a row.
     pub ids: Vec<u32>,
     /// The key, and the path below the row that it selects.
     pub key: Option<(Selector, Box<Way>)>,
 }
 
 impl Way {
-    /// The path with this content at its end. What follows a key is a nested path.
+    /// The path with this content at its end. The part after a key becomes a nested path.
     pub fn path_data(self, content: Content) -> Result<PathData, WireError> {
         match self.key {
             None => PathData::new(self.ids, None, content),
@@ -49,8 +49,9 @@ impl Way {
 }
 
 impl Class {
-    /// The path that words lead to: names or IDs of components, members and events, indices of rows, and contents of
-    /// keys as `field=value`, with commas between several; the value alone selects a row where the key has one field.
+    /// Resolves the words of a path: names or IDs of components, members and events, indices of rows, and contents of
+    /// keys as `field=value`, with commas between several fields. If the key has only one field, its value is
+    /// sufficient.
     pub fn way(&self, words: &[&str]) -> Result<Way, PathError> {
         if let Some(ids) = self.event_way(words) {
             return Ok(Way { ids, key: None });
@@ -58,7 +59,7 @@ impl Class {
         self.way_from(Level::Members(&self.components), words)
     }
 
-    /// The same as plain IDs, for a path without keys.
+    /// Resolves the words of a path without keys to plain IDs.
     pub fn ids(&self, words: &[&str]) -> Result<Vec<u32>, PathError> {
         let way = self.way(words)?;
         match way.key {
@@ -70,7 +71,7 @@ impl Class {
         }
     }
 
-    /// Base and ID of the event that the first word names, and the rows after it.
+    /// Base and ID of the event that the first word names, followed by the rows.
     fn event_way(&self, words: &[&str]) -> Option<Vec<u32>> {
         let base = self.events_base?;
         let (name, rows) = words.split_first()?;
@@ -137,7 +138,7 @@ impl Class {
     }
 }
 
-/// The words below a row that a key selects. The value of a map needs no name.
+/// The words after a row that a key selects. The value of a map needs no name, so the word `value` is inserted.
 fn below<'w>(array: &Array, words: &[&'w str], at: usize) -> Vec<&'w str> {
     let rest = &words[at + 1..];
     match array.is_map() && rest.first() != Some(&"name") && rest.first() != Some(&"value") {
@@ -146,7 +147,7 @@ fn below<'w>(array: &Array, words: &[&'w str], at: usize) -> Vec<&'w str> {
     }
 }
 
-/// The selector that a word is: `field=value`, several with commas between them, or the value of the only field.
+/// Parses a selector: `field=value`, with commas between several fields, or only the value if the key has one field.
 fn key(array: &Array, word: &str) -> Result<Selector, PathError> {
     let given: Vec<(&str, &str)> = word
         .split(',')
@@ -201,7 +202,7 @@ fn key(array: &Array, word: &str) -> Result<Selector, PathError> {
     }))
 }
 
-/// The name of a field of a key, with dots between members.
+/// Name of a field of a key, with dots between members.
 fn field_name(array: &Array, field: &[u32]) -> String {
     let (mut kind, mut names) = (&array.element, Vec::new());
     for id in field {

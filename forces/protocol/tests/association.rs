@@ -1,4 +1,4 @@
-//! Associations: how they begin, how they are lost, and the harm that misbehaving peers can do.
+//! Associations: how they begin, how they are lost, and how misbehaving peers are handled.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -28,7 +28,7 @@ fn manner(deadline: u64) -> Manner {
     }
 }
 
-/// A message of FE 2 to the CE, or in the other direction, as bytes.
+/// A message from FE 2 to the CE, or in the other direction, as bytes.
 fn raw(kind: u8, from: Id, to: Id, correlator: u64, flags: u32, body: &[u8]) -> Vec<u8> {
     let words = (24 + body.len()) / 4;
     let mut bytes = vec![0x10, kind, (words >> 8) as u8, words as u8];
@@ -156,7 +156,7 @@ fn a_ce_that_does_not_answer_is_asked_again_and_then_left() {
     assert_eq!(fe.poll_event(), Some(fe::Event::Connect(CE)));
 }
 
-/// An FE that has asked a CE for an association.
+/// An FE that has requested an association.
 fn asking() -> Fe {
     let mut fe = Fe::new(ms(0), fe_params(2, &[CE])).unwrap();
     assert_eq!(fe.poll_event(), Some(fe::Event::Connect(CE)));
@@ -305,10 +305,10 @@ fn whatever_comes_is_a_sign_of_life() {
     assert!(!world.log.contains("Heartbeat"), "none is needed");
 }
 
-/// A heartbeat by which an FE asks its CE for one.
+/// Correlator of a heartbeat with which an FE requests a heartbeat of its CE.
 const PROBE: u64 = 0x7765_6972_6c69_7665;
 
-/// An FE that is associated with a CE which says nothing.
+/// An FE that is associated with a silent CE.
 fn lonely() -> Fe {
     let mut fe = Fe::new(ms(0), fe_params(2, &[CE])).unwrap();
     fe.handle_connected(ms(0), CE);
@@ -342,7 +342,7 @@ fn a_master_that_has_answered_and_falls_silent_gets_no_more_packets() {
     fe.ask_master(ms(1));
     assert_eq!(sends(&mut fe), [question], "one at a time");
     fe.handle_message(ms(10), CE, &answer);
-    // It was heard of a moment ago.
+    // The FE received a message just before.
     assert!(fe.redirect(ms(400), packet(1)).unwrap());
     assert_eq!(sends(&mut fe), [redirect]);
     assert!(fe.redirect(ms(600), packet(1)).unwrap());
@@ -674,7 +674,7 @@ fn wrong_parameters_of_an_fe_are_refused() {
 const CE_ZERO: Id = Id(0x4000_0000);
 const GROUP: Id = Id(0xc000_0007);
 
-/// An FE that is associated with a CE whose messages the test writes.
+/// An FE that is associated with a CE whose messages the test builds.
 fn associated() -> Fe {
     let params = fe::Params {
         groups: vec![GROUP],
@@ -741,7 +741,7 @@ fn lies_about_ids_and_correlators_change_nothing() {
 #[test]
 fn a_request_that_cannot_be_read_is_answered_where_its_error_lies() {
     let mut fe = associated();
-    // Two paths, of which the second one has a flag without a selector.
+    // Two paths; the second path has a flag without a selector.
     let body = [
         0x10, 0, 0, 0x30, 0, 0, 0, 9, 0, 0, 0, 1, 0, 1, 0, 0x24, 1, 0x10, 0, 0x10, 0, 0, 0, 0, 1,
         0x12, 0, 5, 1, 0, 0, 0, 1, 0x10, 0, 0x10, 0x80, 0, 0, 1, 0, 0, 0, 7, 1, 0x12, 0, 4,
@@ -768,7 +768,7 @@ fn a_request_that_cannot_be_read_is_answered_where_its_error_lies() {
             weir_protocol::wire::Content::Outcome(expected)
         );
     }
-    // A body whose first TLV cannot be read, and a message that is not a request.
+    // A body whose first TLV is unreadable, and a message that is not a request.
     fe.handle_message(
         ms(3),
         CE,

@@ -1,11 +1,11 @@
-//! Random links, messages, requests and delays: whatever happens, a CE keeps the promises of its session.
+//! Random links, messages, requests and delays: a CE always keeps the guarantees of its session.
 //!
 //! - After `handle_timeout(now)` its next timer is later than `now`.
-//! - Every request ends once, by its last response or as unanswered, and no later than its deadline. One that asks for
-//!   no answer gets no response.
-//! - Every transaction ends once.
-//! - Requests that wait, and bytes that wait for the transport, are bounded.
-//! - When all links are gone, no timer is left.
+//! - Every request ends exactly once, with its last response or as unanswered, and no later than its deadline. A
+//!   request for which no answer is requested gets no response.
+//! - Every transaction ends exactly once.
+//! - The numbers of waiting requests and of bytes waiting for the transport are bounded.
+//! - When all links are closed, no timer is left.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -39,9 +39,9 @@ const LINKS: u64 = 4;
 const REQUESTS_MAX: usize = 4;
 const WINDOW: usize = 2;
 const QUEUE_BYTES_MAX: usize = 300;
-/// No message of these tests is longer.
+/// Messages of these tests are not longer than this.
 const MESSAGE_LEN_MAX: usize = 100;
-/// A transaction may send as many messages more than other requests.
+/// Number of messages of a transaction that may exceed the limit of the queue.
 const TRANSACTION_EXTRA: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ enum Say {
     Report,
     Packet,
     Teardown,
-    /// A Query Response that no request has asked for.
+    /// A Query Response without a request.
     Stray,
     Garbage,
 }
@@ -68,10 +68,10 @@ enum Reply {
 enum Act {
     Connect(u64, bool),
     Disconnect(u64),
-    /// An FE asks for an association with this correlator, as many times.
+    /// An FE sends setups with this correlator; the last field is their number.
     Setup(u64, u32, u64, usize),
     Say(u64, Say),
-    /// An FE answers one of the requests that it has got.
+    /// An FE answers one of its received requests.
     Reply(usize, Reply),
     Writable(u64, bool),
     Configure(u32, Ack, u64),
@@ -82,7 +82,7 @@ enum Act {
     Release(u32),
     Heartbeats(u32, Heartbeats),
     Wait(u64),
-    /// Time passes until the next timer is due.
+    /// Time passes until the next timer fires.
     Due,
 }
 
@@ -139,7 +139,7 @@ struct Asked {
     is_answered: bool,
 }
 
-/// A request as an FE has got it.
+/// A request as received by an FE.
 #[derive(Clone)]
 struct Got {
     link: LinkId,
@@ -148,7 +148,7 @@ struct Got {
     body: Body,
 }
 
-/// A CE, its transport, its application and the FEs at the other ends.
+/// A CE, its transport, its application and the FEs at the far ends.
 struct Stage {
     now: Instant,
     ce: Ce,
@@ -357,7 +357,7 @@ impl Stage {
         self.hear_bytes(got.link, &bytes);
     }
 
-    /// Takes everything that the CE has.
+    /// Takes all output of the CE.
     fn settle(&mut self) {
         self.send();
         while let Some(event) = self.ce.poll_event() {
@@ -426,7 +426,7 @@ impl Stage {
         );
     }
 
-    /// Everything ends: all answers are late, or all links are lost.
+    /// Ends the test: all answers are late, or all links are lost.
     fn finish(mut self, by_time: bool) {
         match by_time {
             true => {

@@ -1,9 +1,9 @@
-//! Random messages, links, answers and delays: whatever happens, an FE keeps the promises of its session.
+//! Random messages, links, answers and delays: an FE always keeps the guarantees of its session.
 //!
 //! - After `handle_timeout(now)` its next timer is later than `now`.
-//! - Requests that wait for an answer, and bytes that wait for the transport, are bounded.
-//! - Every request that it takes is answered once, if it asks for an answer and its CE stays.
-//! - It is associated exactly while it has a master, and the master is one of its associated CEs.
+//! - The numbers of unanswered requests and of bytes waiting for the transport are bounded.
+//! - Every accepted request is answered exactly once, if it requests an answer and its CE stays associated.
+//! - The FE is associated exactly while it has a master, and the master is one of its associated CEs.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -35,7 +35,7 @@ const CES: [Id; 3] = [CE, BACKUP, Id(0x4000_0003)];
 const FE: Id = Id(2);
 const REQUESTS_MAX: usize = 4;
 const QUEUE_BYTES_MAX: usize = 300;
-/// No message of these tests is longer.
+/// Messages of these tests are not longer than this.
 const MESSAGE_LEN_MAX: usize = 100;
 
 #[derive(Clone, Debug)]
@@ -52,18 +52,18 @@ enum Say {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// The transport has opened the link to a CE that the FE wants, or has lost it.
+    /// The transport has opened the link to a CE that the FE needs, or has lost the link.
     Open(usize),
     Lose(usize),
     Writable(usize, bool),
     /// The CE answers the last setup.
     Accept(usize, bool),
-    /// A CE says something, as many times; to this FE, or to another one.
+    /// A CE sends messages (the last field is their number), to this FE or to another FE.
     Say(usize, Say, Flags, bool, usize),
-    /// The application answers one of its open requests.
+    /// The application answers one of the open requests.
     Answer(usize, Reply),
     Wait(u64),
-    /// Time passes until the next timer is due.
+    /// Time passes until the next timer fires.
     Due,
     /// The application sends several events.
     Notify(usize),
@@ -166,7 +166,7 @@ struct Stage {
     wanted: BTreeSet<Id>,
     open: BTreeSet<Id>,
     blocked: BTreeSet<Id>,
-    /// The correlator of the last setup to each CE.
+    /// Correlator of the last setup to each CE.
     setups: BTreeMap<Id, u64>,
     correlator: u64,
     requests: BTreeMap<Ticket, (Id, u64, Request)>,
@@ -285,7 +285,7 @@ impl Stage {
         self.fe.handle_message(self.now, ce, &message);
     }
 
-    /// A CE says something. Returns its request, if the FE must take or refuse it, and whether it must answer a
+    /// A CE sends a message. Returns its request if the FE must accept or refuse it, and whether the FE must answer a
     /// refusal.
     fn say(&mut self, ce: Id, say: &Say, flags: Flags, ours: bool) -> Option<(Id, u64, bool)> {
         let block =
@@ -362,7 +362,7 @@ impl Stage {
         }
     }
 
-    /// Takes everything that the FE has. `asked` is the request that it was given last.
+    /// Takes all output of the FE. `asked` is the latest request.
     fn settle(&mut self, asked: Option<(Id, u64, bool)>) {
         self.take_events(asked);
         self.send();
@@ -404,7 +404,7 @@ impl Stage {
             && is_answered
             && self.fe.is_associated(ce)
         {
-            self.owed.insert((ce, correlator)); // it is refused
+            self.owed.insert((ce, correlator)); // the FE refuses it
         }
     }
 

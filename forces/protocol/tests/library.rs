@@ -1,4 +1,4 @@
-//! Libraries in XML: read, checked, and refused with the line.
+//! Libraries in XML: reading, checking, and errors with their line.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -136,7 +136,7 @@ fn a_class_has_its_ports_components_and_events() {
     );
 }
 
-/// The example with one of its texts replaced by another.
+/// The example with a part of its text replaced.
 fn changed(old: &str, new: &str) -> String {
     assert!(EXAMPLE.contains(old), "{old}");
     EXAMPLE.replacen(old, new, 1)
@@ -366,7 +366,7 @@ fn hostile_libraries_cost_little() {
     assert_eq!(wrong(&array(16)).fault, Fault::Nesting);
     assert!(Library::read(&array(200_000)).is_err());
 
-    // Every type has ten members of the next type: checking every path through them would never finish.
+    // Every type has ten members of the next type: checking every path through them would not terminate in practice.
     let mut all = String::new();
     for level in 0..15 {
         all += &format!("<dataTypeDef><name>T{level}</name><synopsis/><struct>");

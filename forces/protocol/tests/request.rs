@@ -1,4 +1,4 @@
-//! Requests: pipelined, answered in any order, in parts, too late or never; and their execution.
+//! Requests: pipelined, answered out of order, in parts, late or never; and their execution.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -322,7 +322,7 @@ fn operations_that_are_not_known_are_refused_whole() {
     }
     bytes[3] = (bytes.len() / 4) as u8;
     let known = Message::parse(&bytes).unwrap();
-    bytes[60] = 0x80; // turns the second SET into another operation
+    bytes[60] = 0x80; // changes the kind of the second SET
     let message = Message::parse(&bytes).unwrap();
     for (message, stored) in [(known, 2), (message, 0)] {
         let (_, Body::Config(config)) = message.into_parts() else {
@@ -399,7 +399,7 @@ fn an_fe_sends_a_long_answer_in_parts() {
             source: CE,
             destination: Id(2),
             correlator,
-            flags: Flags::from_word(0x2020_0000), // even if the Query says that it is part of a transaction
+            flags: Flags::from_word(0x2020_0000), // even if the Query has the flag of a transaction
         };
         fe.handle_message(ms(1), CE, &Message::new(envelope, body).unwrap().to_bytes());
     };

@@ -1,4 +1,4 @@
-//! Schemas: from libraries of others, from the standards, and from our own declarations; paths by names, IDs and keys.
+//! Schemas, from other libraries, from the standards and from our own declarations; paths by names, IDs and keys.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -67,7 +67,7 @@ fn names_are_resolved_and_parents_inherited() {
     assert_eq!(array.element.members()[0].kind, Kind::Bytes(6));
     let keys: Vec<_> = array.keys.iter().map(|key| key.fields.clone()).collect();
     assert_eq!(keys, [vec![vec![1]], vec![vec![2], vec![4]]]);
-    // A member has the access of the component around it, unless it has one of its own.
+    // A member has the access of its parent, unless it has its own.
     assert_eq!(
         class.component(&[1, 0, 2]).unwrap().access,
         Access::ReadWrite
@@ -216,7 +216,7 @@ fn a_key_selects_a_row_by_its_content() {
     let path = way.path_data(Content::Empty).unwrap();
     assert_eq!((path.ids(), path.selector()), (&[1][..], Some(&key)));
     assert!(matches!(path.content(), Content::Nested(paths) if paths[0].ids() == [3]));
-    // The only field of a key needs no name; several fields may come in any order.
+    // The only field of a key needs no name; several fields may be in any order.
     let alone = class.way(&["Sensors", "02:00:00:00:00:01"]).unwrap();
     assert_eq!(alone.key.unwrap().0, key);
     let both = class.way(&["Sensors", "Place=hall,Vlan=7"]).unwrap();
@@ -308,7 +308,7 @@ fn contradictions_are_errors_with_their_line() {
         let error = error(&text);
         assert!(error.starts_with(expected), "{error}, and not {expected}");
     }
-    // A second declaration that a peer cannot tell from the first is none.
+    // A second declaration without a difference that a peer can see is not a contradiction.
     let mut registry = registry();
     let status = component(3, "OperStatus", "<typeRef>uchar</typeRef>");
     assert_eq!(
@@ -345,7 +345,7 @@ fn a_later_version_of_a_class_counts() {
     assert!(registry.get(3).unwrap().ids(&["Old"]).is_err());
 }
 
-/// Types of ten members each, one within the other: written out they would fill any memory.
+/// Nested types with ten members each: expanding them would exhaust any memory.
 #[test]
 fn a_library_cannot_ask_for_any_number_of_parts() {
     let mut types = String::new();
@@ -373,7 +373,7 @@ fn a_library_cannot_ask_for_any_number_of_parts() {
         error.contains(&format!("more than {PARTS_MAX} components")),
         "{error}"
     );
-    // A type may contain itself by an alias, whose values have a layout all the same.
+    // A type may contain itself through an alias; the values of the alias still have a layout.
     let text = text.replace("<typeRef>uchar</typeRef>", "<alias>T0</alias>");
     assert!(Registry::default().load(&text).is_err());
     let itself = "<dataTypeDef><name>S</name><synopsis/><struct><component componentID=\"1\"><name>s</name><synopsis/><alias>S</alias></component></struct></dataTypeDef>";

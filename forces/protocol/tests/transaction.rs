@@ -1,4 +1,4 @@
-//! Transactions over several FEs: all or nothing, whatever fails.
+//! Transactions over several FEs: all or nothing, for every kind of failure.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 

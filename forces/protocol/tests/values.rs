@@ -1,4 +1,4 @@
-//! Values on the wire: the examples of RFC 5810, appendices C and D, worked out by hand, and what must hold for all.
+//! Values on the wire: the examples of RFC 5810, appendices C and D, encoded by hand, and properties of all values.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -70,7 +70,7 @@ fn sparse(parts: &[(u32, &[u8])]) -> Content {
     Content::Sparse(parts.iter().map(part).collect())
 }
 
-/// Both ways.
+/// Checks encoding and decoding.
 #[track_caller]
 fn same(kind: &Kind, value: &Value, content: &Content) {
     assert_eq!(encode(kind, value).as_ref(), Ok(content));
@@ -127,7 +127,7 @@ fn appendix_c_3_text_has_a_fulldata_of_its_own() {
         0, 0, 0, 1, 0x01, 0x12, 0, 9, b'h', b'e', b'l', b'l', b'o', 0, 0, 0, 0, 7,
     ];
     same(&aligned, &value, &full(&octets));
-    // In the example two octets are in front of the text: readers differ, so it goes as SPARSEDATA.
+    // In the example, two octets precede the text: receivers disagree about its alignment, so we send SPARSEDATA.
     let parts = sparse(&[(1, &[0, 1]), (2, b"hello"), (3, &[0, 7])]);
     same(&struct_u(), &value, &parts);
     let unaligned = [&[0, 1, 0x01, 0x12, 0, 9][..], b"hello\0\0\0", &[0, 7]].concat();
@@ -164,7 +164,7 @@ fn appendix_c_4_parts_of_parts() {
     same(&v, &value, &parts);
 }
 
-/// `table2` of appendix D: rows of j1 and j2, both the key.
+/// `table2` of appendix D: rows of j1 and j2, which form the key.
 fn table2() -> Kind {
     let row = Kind::Struct(vec![
         component(1, "j1", number(Integer::Uint32)),
@@ -190,7 +190,7 @@ fn appendix_d_3_to_6_a_table_has_indices_and_a_row_has_none() {
     let octets = [0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2];
     same(&table2(), &seventh, &full(&octets));
     same(&table2(), &Value::List(vec![]), &full(&[]));
-    // In any order, and with the rows in a FULLDATA of their own.
+    // Rows may be in any order, and in another FULLDATA.
     let wrapped = [&[0x01, 0x12, 0, 16][..], &octets].concat();
     assert_eq!(decode(&table2(), &full(&wrapped)), Ok(seventh));
 }
@@ -207,7 +207,7 @@ fn appendix_d_9_rows_with_text_wrap_it() {
     ])]);
     let octets = [0, 0, 0, 0, 0, 0, 0, 4, 0x01, 0x12, 0, 5, b'x', 0, 0, 0];
     same(&table(row.clone(), &[]), &value, &full(&octets));
-    // The padding of the last one may be missing, or be counted.
+    // The padding of the last row may be missing, or may be counted.
     for more in [
         &octets[..13],
         &[&octets[..11], &[8, b'x', 0, 0, 0][..]].concat(),
@@ -257,7 +257,7 @@ fn a_key_of_one_text_is_read_with_and_without_a_fulldata() {
     assert_eq!(key_values(array, 1, &wrapped).as_deref(), Ok(&wan[..]));
 }
 
-/// A captured row of an IPv4 next hop: an octet before an unaligned number.
+/// A captured row of an IPv4 next hop: one octet precedes an unaligned number.
 #[test]
 fn members_are_packed_as_captured() {
     let row = Kind::Struct(vec![
@@ -343,7 +343,7 @@ fn signed_numbers_names_and_ranges() {
         error.to_string(),
         "the value is \"upp\", but must be one of down, up, or a whole number from 0 to 2 or 255"
     );
-    // A value that another FE reports is shown, even where its library forbids it; it is not accepted.
+    // A value reported by another FE is shown even if its library does not permit it; it is not accepted in a write.
     assert_eq!(decode(&state, &full(&[9])), Ok(Value::Whole(9)));
     assert_eq!(
         check(&state, &Value::Whole(9)).unwrap_err().code,
@@ -528,7 +528,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
     })
 }
 
-/// A value of this layout, in the form in which it is read.
+/// A value of this layout, in the form that decoding returns.
 fn value_of(kind: &Kind) -> BoxedStrategy<Value> {
     match kind.resolved().clone() {
         Kind::Number(number) => {
@@ -627,7 +627,7 @@ proptest! {
     fn any_octets_are_a_value_or_an_error(
         kind in any_kind(), octets in prop::collection::vec(any::<u8>(), 0..64), small in any::<bool>(),
     ) {
-        // Small numbers are lengths and indices more often.
+        // Small numbers are more often lengths and indices.
         let octets: Vec<u8> = octets.iter().map(|octet| if small { octet % 13 } else { *octet }).collect();
         if let Ok(value) = decode(&kind, &Content::Full(octets.clone())) {
             drop(check(&kind, &value));
@@ -664,7 +664,7 @@ proptest! {
     }
 }
 
-/// A length that lies must not take memory.
+/// A false length must not allocate memory.
 #[test]
 fn a_length_that_lies_takes_no_memory() {
     let deep = (0..8).fold(Kind::Text(None), |kind, _| table(kind, &[]));

@@ -1,4 +1,4 @@
-//! Messages are read and written bit for bit, and no input makes reading them panic or cost too much.
+//! Messages are read and written bit for bit; no input makes reading panic or take excessive resources.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -91,7 +91,7 @@ fn every_change_of_one_bit_is_accepted_or_an_error() {
     assert!(accepted > 0 && refused > 0);
 }
 
-/// A message of the maximum length whose body repeats `tlv` within an operation or as it is.
+/// A message of the maximum length whose body repeats `tlv`, within an operation or directly.
 fn repeated(kind: u8, operation: u16, tlv: &[u8]) -> Vec<u8> {
     let mut select = Vec::new();
     while select.len() + tlv.len() <= 60_000 {

@@ -1,5 +1,5 @@
-//! Libraries that are written: read again they are the same schemas, and their elements stand in the order and number
-//! that the schemas of RFC 5812 and RFC 7408 demand.
+//! Generated libraries: reading them gives the same schemas, and their elements have the order and number that the
+//! schemas of RFC 5812 and RFC 7408 require.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
@@ -9,8 +9,8 @@ use weir_protocol::library;
 use weir_protocol::schema::{Class, Kind, Registry, Size};
 use weir_protocol::xml::Library;
 
-/// The children that an element may have, in their order: `?` at most one, `*` any number, `+` one or more, nothing
-/// exactly one; `type` is one of the types.
+/// The permitted children of an element, in order: `?` at most one, `*` any number, `+` one or more, no suffix exactly
+/// one; `type` is any of the type elements.
 const ORDER: &[(&str, &str)] = &[
     (
         "LFBLibrary",
@@ -48,7 +48,7 @@ const ORDER: &[(&str, &str)] = &[
     ("eventReport", "part+"),
 ];
 
-/// The group of elements of which one stands in a place.
+/// A group of alternative elements.
 fn group(name: &str, is_within_type: bool) -> &str {
     match name {
         "typeRef" | "atomic" | "array" | "struct" | "union" | "alias" if is_within_type => "type",
@@ -93,7 +93,7 @@ fn check_order(node: Node<'_, '_>) {
     children.into_iter().for_each(check_order);
 }
 
-/// Names are of the type NMTOKEN, and a default is no attribute of a member in RFC 5812.
+/// Checks that names are of the type NMTOKEN.
 fn check_names(node: Node<'_, '_>) {
     for name in node
         .descendants()

@@ -1,23 +1,23 @@
-//! The books of the links: the rate that requests have reserved in each direction.
+//! Reservations: the rate that requests have reserved on each link, in each direction.
 
 use weir_base::Rate;
 
 use super::topology::{FeId, LinkId, Topology};
 
-/// Reserved rates, in bits a second.
+/// Reserved rates, in bit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Books {
-    /// By link, from its first end and from its second.
+    /// Reserved rates by link: from its first end, and from its second end.
     reserved: Vec<[u64; 2]>,
 }
 
 impl Books {
-    /// Books with room for this number of links.
+    /// Adds entries, so that there are this number of links.
     pub(super) fn grow(&mut self, links: usize) {
         self.reserved.resize(links, [0; 2]);
     }
 
-    /// Whether a link has this rate left in the direction that leaves `from`.
+    /// Whether a link has this rate left in the direction away from `from`.
     pub(super) fn has_left(
         &self,
         topology: &Topology,
@@ -32,7 +32,7 @@ impl Books {
         reserved.saturating_add(rate.as_bps()) <= all.as_bps()
     }
 
-    /// Reserves a rate on links, each with the FE where it is entered.
+    /// Reserves a rate on links; each link has the FE that sends on it.
     pub(super) fn reserve(&mut self, topology: &Topology, links: &[(LinkId, FeId)], rate: Rate) {
         for (link, from) in links {
             let reserved = &mut self.reserved[link.0][direction(topology, *link, *from)];
@@ -40,7 +40,7 @@ impl Books {
         }
     }
 
-    /// Gives it back.
+    /// Releases a rate on links.
     pub(super) fn release(&mut self, topology: &Topology, links: &[(LinkId, FeId)], rate: Rate) {
         for (link, from) in links {
             let reserved = &mut self.reserved[link.0][direction(topology, *link, *from)];

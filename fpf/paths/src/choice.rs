@@ -1,4 +1,4 @@
-//! Which paths a flow gets: the cheapest ones with enough capacity left, or disjoint ones.
+//! Chooses the paths of a flow: the cheapest paths with enough capacity left, or disjoint paths.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::request::Spread;
 use super::route::{Route, Target, View};
 use super::topology::{FeId, LinkId, Payload};
 
-/// The paths that are wanted.
+/// The requested paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     pub(super) source: FeId,
@@ -21,7 +21,7 @@ pub(super) struct Choice<'a> {
     pub(super) rate: Option<Rate>,
 }
 
-/// Most paths of one flow.
+/// Maximum number of paths of a flow.
 const PATHS_MAX: usize = 64;
 
 /// Chooses paths.
@@ -74,7 +74,7 @@ struct Picker<'a> {
     books: &'a Books,
     choice: &'a Choice<'a>,
     wanted: usize,
-    /// The rate of each path.
+    /// Rate of each path.
     share: Option<Rate>,
 }
 
@@ -89,7 +89,7 @@ impl Picker<'_> {
         self.view.route(source, target, behaviour, exits)
     }
 
-    /// With a rate, all wanted paths must exist, because each carries its share.
+    /// The cheapest paths. With a rate, all requested paths must exist, because each path carries a share of it.
     fn cheapest(&self) -> Result<Vec<Route>, PathError> {
         let topology = &self.view.network.topology;
         let Choice {
@@ -124,7 +124,7 @@ impl Picker<'_> {
         }
     }
 
-    /// Reserves the share of a path in these books; false if one of its links has too little left.
+    /// Reserves the share of a path; returns false, without a reservation, if a link has too little capacity left.
     fn take(&self, books: &mut Books, route: &Route) -> bool {
         let topology = &self.view.network.topology;
         let steps = route.links.iter().zip(&route.fes);
@@ -177,7 +177,7 @@ impl Picker<'_> {
         let is_whole = matches!(self.choice.target, Target::Domain(_));
         let mut part = |fe: FeId| {
             let domain = topology.domain_of(fe);
-            // To a domain all of its parts are the same.
+            // For a domain as the target, all its parts are equivalent.
             let name = match is_whole && domain == target_domain {
                 true => *topology.members(domain).first()?,
                 false => view.inside[domain.0].part(fe)?,
@@ -214,7 +214,7 @@ impl Picker<'_> {
         Some((numbers.len(), edges, [source, target]))
     }
 
-    /// The sentence for no path at all: there is none, or none with capacity.
+    /// The error for no path at all: no path exists, or no path has the capacity.
     fn nothing(&self) -> PathError {
         let topology = &self.view.network.topology;
         let from = topology.fe(self.choice.source).name.clone();

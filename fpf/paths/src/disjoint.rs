@@ -1,18 +1,18 @@
-//! Paths that share no link, or no domain: a flow of one unit for each path, of the least total cost.
+//! Paths that share no link or no domain, as a minimum-cost flow with one unit per path.
 //!
 //! ```text
 //!   domain-disjoint:   ──▶ [in ─1─▶ out] ──▶      a domain is two nodes, and the arc between them carries one path
 //!   link-disjoint:     ──▶ [   node    ] ──▶      an arc carries one path, in one of its directions
 //! ```
 //!
-//! Each path is added by a shortest augmenting path in the residual network (Suurballe, "Disjoint paths in a network",
-//! Networks 4 (1974), in Bhandari's form for any number of paths: Bellman and Ford's search, because the arcs of a
-//! path that can be given back have negative costs). A shortest path that blocks all others is thus given up for two
-//! that fit together.
+//! Each path is added by a shortest augmenting path in the residual network: Suurballe, "Disjoint paths in a network",
+//! Networks 4 (1974), in Bhandari's form for any number of paths. The search is that of Bellman and Ford, because
+//! reversed arcs of earlier paths have negative costs. A shortest path that blocks all others is thus replaced by two
+//! compatible paths.
 //!
-//! A node of the network is a *part*: the FEs of a domain that reach each other inside it. Costs are those of links
-//! between domains. Inside a domain all paths follow the domain's own trees, and may share a link there: a domain
-//! repairs its inside by itself ([`rules`](super::rules)).
+//! A node of the network is a *part*: the FEs of a domain that can reach each other inside it. The costs are the costs
+//! of links between domains. Inside a domain all paths follow the domain's trees, and may share links there, because a
+//! domain repairs its trees itself ([`rules`](super::rules)).
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ impl Disjoint {
     }
 }
 
-/// A link between two parts; it can be passed in both directions.
+/// A link between two parts, usable in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) parts: [usize; 2],
@@ -44,7 +44,7 @@ pub(super) struct Edge {
     pub(super) link: LinkId,
 }
 
-/// An arc of the residual network; the arc back is the next or the previous one.
+/// An arc of the residual network; the reverse arc has the next or the previous index.
 #[derive(Clone, Copy, Debug)]
 struct Residual {
     to: usize,
@@ -59,8 +59,8 @@ struct Network {
     of: Vec<Vec<usize>>,
 }
 
-/// Up to `wanted` disjoint paths of the least total cost from one part to another, each as its links; the cheapest
-/// first.
+/// Up to `wanted` disjoint paths of minimum total cost from one part to another, as lists of links; the cheapest path
+/// is first.
 pub(super) fn disjoint(
     parts: usize,
     edges: &[Edge],
@@ -72,7 +72,7 @@ pub(super) fn disjoint(
         arcs: Vec::new(),
         of: vec![Vec::new(); 2 * parts],
     };
-    // Node 2 n is where part n is entered, node 2 n + 1 where it is left.
+    // Node 2 n is the entry of part n, node 2 n + 1 its exit.
     for part in 0..parts {
         let is_end = part == from || part == to;
         let lanes = match kind {
@@ -108,7 +108,7 @@ impl Network {
         self.arcs.push(arc(from, -cost, false));
     }
 
-    /// Adds one unit of flow on the cheapest path; false if there is none.
+    /// Adds one unit of flow along the cheapest path; returns false if no path exists.
     fn augment(&mut self, source: usize, sink: usize) -> bool {
         let mut best = vec![(i64::MAX, usize::MAX); self.of.len()];
         let mut is_queued = vec![false; self.of.len()];
@@ -140,7 +140,7 @@ impl Network {
         true
     }
 
-    /// Takes the flow apart, path by path.
+    /// Decomposes the flow into paths.
     fn paths(&mut self, source: usize, sink: usize, edges: &[Edge]) -> Vec<Vec<LinkId>> {
         let mut paths = Vec::new();
         while let Some(path) = self.take_path(source, sink) {
@@ -157,7 +157,7 @@ impl Network {
     fn take_path(&mut self, source: usize, sink: usize) -> Option<Vec<LinkId>> {
         let (mut node, mut path) = (source, Vec::new());
         while node != sink {
-            // Even numbers are the arcs forward; one that carries flow is not free.
+            // Forward arcs have even indices; an arc that carries flow is not free.
             let mut forward = self.of[node].iter().copied().filter(|index| index % 2 == 0);
             let index = forward.find(|index| !self.arcs[*index].is_free)?;
             self.arcs[index].is_free = true;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_shortest_path_is_given_up_for_two() {
-        // The trap: 0-1-2-3 costs 3 and blocks both others; 0-1-3 and 0-2-3 fit together.
+        // The trap: 0-1-2-3 costs 3 and blocks the two other paths; 0-1-3 and 0-2-3 are disjoint.
         let trap = edges(&[(0, 1, 1), (1, 2, 1), (2, 3, 1), (0, 2, 5), (1, 3, 5)]);
         assert_eq!(
             numbers(&disjoint(4, &trap, [0, 3], Disjoint::Domains, 1)),
@@ -205,14 +205,14 @@ mod tests {
 
     #[test]
     fn paths_may_share_a_domain_but_no_link() {
-        // Two links to part 1, and two from there.
+        // Two links to part 1, and two links from part 1.
         let bow = edges(&[(0, 1, 1), (0, 1, 2), (1, 2, 1), (1, 2, 4)]);
         assert_eq!(disjoint(3, &bow, [0, 2], Disjoint::Domains, 2).len(), 1);
         let two = disjoint(3, &bow, [0, 2], Disjoint::Links, 5);
         assert_eq!(two.len(), 2);
         let links: BTreeSet<usize> = numbers(&two).concat().into_iter().collect();
         assert_eq!(links.len(), 4);
-        // Two links that lead straight to the target share no domain.
+        // Two direct links to the target share no domain.
         assert_eq!(
             disjoint(
                 2,
@@ -226,7 +226,7 @@ mod tests {
         );
     }
 
-    /// All paths without a part twice, as links and inner parts.
+    /// All paths that visit no part twice, as links and inner parts.
     fn all(
         edges: &[Edge],
         at: usize,

@@ -1,4 +1,4 @@
-//! Why a topology, a path or a request is refused, in sentences.
+//! Why a topology, a path or a request is refused.
 
 /// The refusal of a topology, a path or a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,15 +6,15 @@ pub enum PathError {
     /// A name occurs twice.
     #[error("there is already {what} `{name}`")]
     Twice {
-        /// `a domain`, `a forwarding element`, ..
+        /// Kind of name: `a domain`, `a forwarding element`, ..
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A name does not occur.
+    /// A name is unknown.
     #[error("there is no {what} `{name}`")]
     Unknown {
-        /// `domain`, `forwarding element`, ..
+        /// Kind of name: `domain`, `forwarding element`, ..
         what: &'static str,
         /// The name.
         name: String,
@@ -22,19 +22,19 @@ pub enum PathError {
     /// A value is outside its range.
     #[error("{what} must be from {least} to {most}, not {given}")]
     Range {
-        /// The value's name.
+        /// Name of the value.
         what: &'static str,
-        /// As given.
+        /// Value as given.
         given: u64,
-        /// The least.
+        /// Minimum value.
         least: u64,
-        /// The greatest.
+        /// Maximum value.
         most: u64,
     },
     /// Both ends of a link are at one forwarding element.
     #[error("both ends of a link are at `{0}`")]
     Loop(String),
-    /// A domain has no identifier left.
+    /// A domain has no free identifier.
     #[error(
         "domain `{domain}` has no free identifier: all {} of {bytes} byte are in use; 2-byte identifiers would do",
         1_u32 << (8 * u32::from(*bytes))
@@ -42,30 +42,30 @@ pub enum PathError {
     Full {
         /// The domain.
         domain: String,
-        /// Bytes of its identifiers.
+        /// Bytes per identifier.
         bytes: u8,
     },
-    /// No path exists, with the links and elements that work.
+    /// The working links and elements form no path.
     #[error("no path leads from `{from}` to `{to}`{}", offering(behaviour.as_deref()))]
     NoPath {
-        /// The forwarding element where it would begin.
+        /// The forwarding element at the start of the path.
         from: String,
-        /// Its target.
+        /// The target of the path.
         to: String,
         /// The behaviour that every domain must offer.
         behaviour: Option<String>,
     },
-    /// Two domains that follow each other on a named path have no link that would do.
+    /// Two consecutive domains on a named path are not connected by a suitable link.
     #[error(
         "no working link leads from domain `{from}` to `{to}` on the named path, by the elements that it names"
     )]
     NoLink {
         /// The domain before the gap.
         from: String,
-        /// The domain after it.
+        /// The domain after the gap.
         to: String,
     },
-    /// A named path has other ends than its flow.
+    /// The ends of a named path differ from the ends of its flow.
     #[error("the named path must begin in domain `{from}` and end in `{to}`, where its flow does")]
     Ends {
         /// The domain of the ingress edge.
@@ -76,28 +76,28 @@ pub enum PathError {
     /// Fewer disjoint paths exist than were requested.
     #[error("{found} of {wanted} paths from `{from}` to `{to}` share no {}", kind)]
     NotDisjoint {
-        /// The forwarding element where they would begin.
+        /// The forwarding element at the start of the paths.
         from: String,
-        /// Their target.
+        /// The target of the paths.
         to: String,
-        /// The parts that they must not share.
+        /// The kind of parts that the paths must not share.
         kind: &'static str,
-        /// As requested.
+        /// Requested number of paths.
         wanted: usize,
-        /// As many exist.
+        /// Number of existing paths.
         found: usize,
     },
     /// The links have too little capacity left.
     #[error("no path from `{from}` to `{to}` has {bps} bit/s left")]
     NoCapacity {
-        /// The forwarding element where it would begin.
+        /// The forwarding element at the start of the path.
         from: String,
-        /// Its target.
+        /// The target of the path.
         to: String,
-        /// The rate that was requested.
+        /// Requested rate in bit/s.
         bps: u64,
     },
-    /// The target is in the domain where the path would begin, and needs no identifier.
+    /// The target is in the domain where the path would start, so no identifier is needed.
     #[error("`{from}` is in the target domain `{to}`: no path is needed")]
     AlreadyThere {
         /// The forwarding element.
@@ -108,16 +108,16 @@ pub enum PathError {
     /// The identifiers of a path do not fit into a header.
     #[error("the identifiers of the path have {0} bytes; a header holds 255")]
     TooLong(usize),
-    /// The target cannot take this payload out of the header.
+    /// The target cannot remove the header of packets with this payload.
     #[error("`{0}` delivers no packets of this kind: it is no edge for them")]
     NoEdge(String),
     /// A filter contradicts itself.
     #[error("the filter {0}")]
     Filter(&'static str),
-    /// There is no such request.
+    /// The request does not exist.
     #[error("there is no request {0}")]
     NoRequest(u64),
-    /// A request names no target, or one twice.
+    /// A request has no target, or the same target twice.
     #[error("a request needs targets, each once")]
     Targets,
 }

@@ -1,35 +1,35 @@
-//! Paths of flexible packet forwarding: the controller's half, as a state machine without I/O.
+//! Path selection for flexible packet forwarding (FPF): the controller, as a state machine without I/O.
 //!
 //! ```text
 //!   topology ──▶ ┌────────────────────────────────────────────────────┐
-//!   link, FE ──▶ │ trees inside ──▶ rules of each FE                  │ ──▶ Change::Rule          at any FE
-//!   fails,       │ LIDs ──────┐                                       │
-//!   comes back   │ paths ─────┴──▶ vectors ──▶ encapsulation rules    │ ──▶ Change::Encapsulate   at edge FEs
+//!   link or  ──▶ │ trees inside ──▶ rules of each FE                  │ ──▶ Change::Rule          at any FE
+//!   FE fails,    │ LIDs ──────┐                                       │
+//!   recovers     │ paths ─────┴──▶ vectors ──▶ encapsulation rules    │ ──▶ Change::Encapsulate   at edge FEs
 //!   request  ──▶ └────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", sections III
-//! and VI. The paper leaves the choice of paths open ("establishment and selection of end-to-end routing paths are
-//! not within the scope"); how it is done here is ours:
+//! and VI. The paper leaves the choice of paths open ("establishment and selection of end-to-end routing paths are not
+//! within the scope"); this crate defines it:
 //!
 //! - `topology`: domains, FEs, links
-//! - `lids`: equation (1), and what each identifier names
+//! - `lids`: equation (1), and the meaning of each identifier
 //! - `inside`: the trees inside a domain
-//! - `search`: k cheapest paths (Yen); `disjoint`: disjoint ones (Suurballe)
+//! - `search`: the k cheapest paths (Yen); `disjoint`: disjoint paths (Suurballe)
 //! - `named`: paths that an operator names
-//! - `route`: from exits to a vector; `tree`: vectors of a multicast tree
+//! - `route`: the conversion of exits to a vector; `tree`: the vectors of a multicast tree
 //! - `rules`: the rows of each FE's table
-//! - `request`: flows of applications; `choice`: the paths that each gets;
-//!   `flows`: how it is answered; `books`: the rates that they have reserved
+//! - `request`: flows of applications; `choice`: the paths of each flow;
+//!   `flows`: the answers to requests; `books`: the rates that requests have reserved
 //!
-//! **Order.** Build a [`Topology`], hand it to [`Paths::new`], and install [`Paths::rules`] of every FE. From then on each
-//! call that changes something returns [`Change`]s, which the caller carries out in their order: new rules first, then
-//! the vectors that use them, then rules that nobody uses any more go.
+//! **Order.** Build a [`Topology`], pass it to [`Paths::new`], and install [`Paths::rules`] of every FE. From then on
+//! each call that changes the state returns [`Change`]s, which the caller must apply in order: new rules first, then
+//! the vectors that use them, then the removal of unused rules.
 //!
-//! **When something fails.** Every request whose path it hits gets another one, chosen as if it were made now; requests
-//! for which none exists lose their encapsulation rule (their packets go on by IP), and get a path with the next event
-//! that makes one possible. All others keep their vectors. A path does not move back when the link returns:
-//! [`Paths::reselect`] does that.
+//! **Failures.** Every request whose path is affected gets another path, chosen as for a new request. If no path
+//! exists, the request loses its encapsulation rule (its packets are forwarded by IP), and gets a path at the next
+//! event that makes a path possible. All other requests keep their vectors. A path does not move back when the link
+//! recovers: [`Paths::reselect`] does that.
 
 mod books;
 mod choice;

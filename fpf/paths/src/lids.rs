@@ -1,26 +1,25 @@
-//! Local identifiers (LIDs): their size by equation (1), and which LID of a domain names which rule.
+//! Local identifiers (LIDs): their size by equation (1), and the assignment of a domain's LIDs to rules.
 //!
 //! ```text
 //!   LS+ = ceil(log2(DD * DB + SR) / 8)                                                      equation (1), in bytes
 //!         DD: links to other domains, DB: behaviours, SR: special rules
 //! ```
 //!
-//! A LID has a meaning in its domain only. It names an exit of the domain with a behaviour, an edge FE that takes the
-//! payload out, or copies for the leaves of a multicast tree. Allocation is stable: a LID keeps its rule until it is
-//! released, a new one gets a number that no other has had, and numbers come back only when no fresh one is left, the
-//! one that was released first before the others. Packets on their way with an old LID then find no rule, not a wrong
-//! one.
+//! A LID is valid only in its domain. It identifies an exit of the domain with a behaviour, an edge FE that removes the
+//! header, copies for the leaves of a multicast tree, or a processor. Allocation is stable: a LID keeps its rule until
+//! it is released. A new LID gets a number that was never used; released numbers are reused only when no unused number
+//! is left, the oldest first. Therefore packets in transit with an old LID match no rule, instead of a wrong rule.
 //!
-//! Deviation: equation (1) gives zero bytes for a single rule; a LID has at least one.
+//! Deviation: equation (1) gives zero bytes for a single rule; our LIDs have at least one byte.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::topology::{FeId, LinkId, Payload};
 
-/// Most bytes of a LID: a table that is indexed by it has 65536 rows.
+/// Maximum bytes of a LID: a table that is indexed by two bytes has 65536 rows.
 pub(super) const LID_BYTES_MAX: u32 = 2;
 
-/// The bytes of a LID by equation (1), for a domain with this number of links to other domains, of behaviours and of
+/// Bytes of a LID by equation (1), for a domain with these numbers of links to other domains, of behaviours and of
 /// special rules; at least one.
 ///
 /// ```
@@ -31,21 +30,21 @@ pub(super) const LID_BYTES_MAX: u32 = 2;
 /// ```
 pub fn lid_bytes(degree: u64, behaviours: u64, special: u64) -> u32 {
     let rules = degree.saturating_mul(behaviours).saturating_add(special);
-    let bits = u64::BITS - rules.saturating_sub(1).leading_zeros(); // the integer not below log2
+    let bits = u64::BITS - rules.saturating_sub(1).leading_zeros(); // log2, rounded up
     bits.div_ceil(8).max(1)
 }
 
 /// A local identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lid {
-    /// Its number.
+    /// Number of the LID.
     pub value: u16,
-    /// Its bytes in a vector, 1 or 2; the same for all LIDs of a domain.
+    /// Bytes of the LID in a vector, 1 or 2; the same for all LIDs of a domain.
     pub bytes: u8,
 }
 
 impl Lid {
-    /// Appends its bytes, the most significant first.
+    /// Appends the bytes of the LID, most significant byte first.
     pub fn append_to(self, vector: &mut Vec<u8>) {
         let [high, low] = self.value.to_be_bytes();
         match self.bytes {
@@ -55,28 +54,28 @@ impl Lid {
     }
 }
 
-/// The rule that a LID names.
+/// The meaning of a LID, which determines its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Meaning {
-    /// The way through the domain and over this link, by the behaviour of this index.
+    /// The path through the domain and over this link, with the behaviour of this index.
     Exit {
         /// The link to another domain.
         link: LinkId,
-        /// The index among the domain's behaviours.
+        /// Index of the behaviour in the domain.
         behaviour: usize,
     },
-    /// The way to this FE, which removes the header.
+    /// The path to this FE, which removes the header.
     Deliver {
         /// The edge FE.
         fe: FeId,
-        /// The kind of the packets inside.
+        /// The kind of the packets in the header.
         payload: Payload,
-        /// The index among the domain's behaviours.
+        /// Index of the behaviour in the domain.
         behaviour: usize,
     },
-    /// Copies for the leaves of a multicast tree: the number of the tree, and the FE where it branches.
+    /// Copies for the leaves of a multicast tree: the number of the tree, and the FE that makes the copies.
     Copies(u64, FeId),
-    /// The way to this FE, where the processor of this number gets the payload.
+    /// The path to this FE, where the processor with this number receives the payload.
     Process(FeId, u32),
 }
 
@@ -85,18 +84,18 @@ pub enum Meaning {
 pub(super) struct Lids {
     bytes: u8,
     of: BTreeMap<Meaning, u16>,
-    /// The first number that was never used.
+    /// The lowest number that was never used.
     fresh: u32,
-    /// Numbers that were released, the first one first.
+    /// Released numbers, the oldest first.
     released: VecDeque<u16>,
 }
 
-/// No identifier is left.
+/// All identifiers are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Lids {
-    /// No LIDs yet; each will have this number of bytes, 1 or 2.
+    /// An empty set; each LID will have this number of bytes, 1 or 2.
     pub(super) fn new(bytes: u8) -> Self {
         Self {
             bytes,
@@ -106,18 +105,18 @@ impl Lids {
         }
     }
 
-    /// Bytes of a LID.
+    /// Bytes per LID.
     pub(super) fn bytes(&self) -> u8 {
         self.bytes
     }
 
-    /// The LID of a rule.
+    /// The LID with a meaning.
     pub(super) fn get(&self, meaning: Meaning) -> Option<Lid> {
         let value = *self.of.get(&meaning)?;
         Some(self.lid(value))
     }
 
-    /// The LID of a rule; a new one if it has none.
+    /// The LID with a meaning; allocates a LID if there is none.
     pub(super) fn allocate(&mut self, meaning: Meaning) -> Result<Lid, Full> {
         if let Some(lid) = self.get(meaning) {
             return Ok(lid);
@@ -133,12 +132,12 @@ impl Lids {
         Ok(self.lid(value))
     }
 
-    /// Releases the LID of a rule.
+    /// Releases the LID with a meaning.
     pub(super) fn release(&mut self, meaning: Meaning) {
         self.released.extend(self.of.remove(&meaning));
     }
 
-    /// All LIDs with their rules, in the order of the rules.
+    /// All LIDs with their meanings, ordered by meaning.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Meaning, Lid)> {
         self.of
             .iter()
@@ -161,7 +160,7 @@ mod tests {
     fn equation_1_gives_the_sizes_of_table_2() {
         let bytes = [6, 60, 128, 2000, 2972].map(|degree| lid_bytes(degree, 3, degree));
         assert_eq!(bytes, [1, 1, 2, 2, 2]);
-        // 256 rules are the most for one byte: 64 links.
+        // One byte is enough for at most 256 rules: 64 links.
         assert_eq!([64, 65].map(|degree| lid_bytes(degree, 3, degree)), [1, 2]);
         assert_eq!(lid_bytes(16_384, 3, 16_384), 2);
         assert_eq!(lid_bytes(16_385, 3, 16_385), 3);

@@ -1,7 +1,8 @@
 //! Requests of applications, and the encapsulation rules that answer them.
 //!
-//! Source: section III.B.1. For each flow request the controller selects among the paths that are there, and the edge
-//! FE's filter stands before the flow begins: the application is answered when the edge FE has taken the changes.
+//! Source: section III.B.1. For each flow request the controller selects among the existing paths. The filter of the
+//! edge FE is installed before the flow begins: the application receives its answer after the edge FE has applied the
+//! changes.
 
 use std::net::IpAddr;
 
@@ -12,38 +13,38 @@ use super::error::PathError;
 use super::route::Target;
 use super::topology::{DomainId, FeId};
 
-/// A part of a named path.
+/// A step of a named path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// Any FEs of this domain.
+    /// Any FEs in this domain.
     Domain(DomainId),
-    /// This FE.
+    /// Exactly this FE.
     Fe(FeId),
 }
 
-/// Addresses with a common beginning.
+/// A range of addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    /// The first address.
+    /// First address of the range.
     pub address: IpAddr,
-    /// Bits that all of them share.
+    /// Length of the common prefix in bits.
     pub bits: u8,
 }
 
-/// The packets of a flow. A field that is not given fits every packet.
+/// The packets of a flow. A field that is `None` matches all packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Filter {
-    /// Sources.
+    /// Source addresses.
     pub source: Option<Prefix>,
-    /// Destinations.
+    /// Destination addresses.
     pub destination: Option<Prefix>,
-    /// The protocol, or the last next header of IPv6.
+    /// Protocol number of IPv4, or last next header of IPv6.
     pub protocol: Option<u8>,
-    /// First and last source port.
+    /// First and last source port, both included.
     pub source_ports: Option<[u16; 2]>,
-    /// First and last destination port.
+    /// First and last destination port, both included.
     pub destination_ports: Option<[u16; 2]>,
-    /// The ether type of packets that are not IP.
+    /// EtherType of packets that are not IP.
     pub ether_type: Option<u16>,
 }
 
@@ -81,38 +82,38 @@ impl Filter {
     }
 }
 
-/// The number of paths that a flow has.
+/// The number and kind of paths of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Spread {
-    /// The cheapest one.
+    /// The cheapest path.
     One,
-    /// At most this many of the cheapest ones.
+    /// At most this number of cheapest paths.
     Cheapest(usize),
-    /// This many that share nothing of this kind.
+    /// Exactly this number of paths that share nothing of this kind.
     Disjoint(usize, Disjoint),
 }
 
-/// A flow that an application will send.
+/// The future flow of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its packets.
+    /// Packets of the flow.
     pub filter: Filter,
-    /// The edge FE where it enters.
+    /// The edge FE where the flow enters.
     pub source: FeId,
-    /// Its target; several for multicast, which must be edge FEs.
+    /// The target, or for multicast several targets, which must be edge FEs.
     pub targets: Vec<Target>,
-    /// The domains and FEs that its path leads through, the first and the last one included, if an operator names it: then it
-    /// is one path to one target. Empty: the controller chooses.
+    /// The domains and FEs of a path that an operator names, including the first and the last: the flow then has one
+    /// path to one target. If empty, the controller chooses the paths.
     pub through: Vec<Step>,
-    /// The behaviour that it wants of every domain; the first of each if not given.
+    /// The behaviour requested from every domain; `None` means the first behaviour of each domain.
     pub behaviour: Option<String>,
-    /// The rate that links must have left for it, and that is reserved; several paths share it evenly.
+    /// The rate that links must have left, and that is reserved; several paths share it equally.
     pub rate: Option<Rate>,
-    /// Its paths. A multicast tree has one to each target.
+    /// Number and kind of paths. A multicast tree has one path to each target.
     pub spread: Spread,
-    /// Packets of a flow go different ways, and may arrive in another order.
+    /// Whether packets of one flow may take different paths, and so may be reordered.
     pub by_packet: bool,
-    /// The edge FE forgets the rule after this time without a packet; never if not given.
+    /// Time without packets after which the edge FE removes the rule; `None` means never.
     pub timeout: Option<Span>,
     /// The session of the application.
     pub session: Option<u64>,
@@ -121,25 +122,25 @@ pub struct Request {
 /// The vectors of an encapsulation rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carry {
-    /// Each packet has one of these, evenly shared out.
+    /// Each packet has one of these vectors; packets or flows are distributed evenly.
     Share {
         /// The vectors.
         vectors: Vec<Vec<u8>>,
-        /// By packet instead of by flow.
+        /// Whether packets are distributed, instead of flows.
         by_packet: bool,
     },
-    /// A copy of each packet has each of these.
+    /// Each packet is copied once for each of these vectors.
     Copies(Vec<Vec<u8>>),
 }
 
 /// A rule of an edge FE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encapsulation {
-    /// The packets.
+    /// Packets of the flow.
     pub filter: Filter,
-    /// Their vectors.
+    /// Vectors of the packets.
     pub carry: Carry,
-    /// The rule ends after this time without a packet.
+    /// Time without packets after which the rule is removed.
     pub timeout: Option<Span>,
     /// The session of the application.
     pub session: Option<u64>,

@@ -1,4 +1,5 @@
-//! End-to-end paths: which exits a packet takes, which FEs it passes, and the vector of identifiers that says so.
+//! End-to-end paths: the exits that a packet takes, the FEs on its path, and the vector of identifiers that encodes
+//! them.
 //!
 //! ```text
 //!   C: c1 ═══▶ B: b1 ──▶ b2 ═══▶ A: a1         exits ═▶: c1's and b2's. Vector: [LID of c1's exit in C,
@@ -6,10 +7,10 @@
 //!   Index      0 → n     n      n → n + m      n, m: bytes of a LID of C, of B. At a1 Index = Length.
 //! ```
 //!
-//! The names of Figure 1 follow the far side: its LID_B is used in domain C and leads to B.
+//! Figure 1 names an identifier after the far domain: its LID_B is used in domain C and leads to B.
 //!
-//! The target is a domain, whose first FE removes the header because Index = Length; or an edge FE. An edge FE that is
-//! not the first FE of its domain, or whose payload is not IP, is named by one more LID, that of its own domain.
+//! The target is a domain or an edge FE. In a target domain, the first FE removes the header because Index = Length. An
+//! edge FE that is not the first FE of its domain, or whose payload is not IP, needs one more LID, from its own domain.
 
 use super::error::PathError;
 use super::inside::{Inside, Network};
@@ -17,15 +18,15 @@ use super::lids::{Lids, Meaning};
 use super::search::{Arc, Digraph};
 use super::topology::{DomainId, FeId, LinkId, Payload};
 
-/// Most bytes of a vector: Length is one byte.
+/// Maximum bytes of a vector, because Length is one byte.
 pub(super) const VECTOR_BYTES_MAX: usize = 255;
 
 /// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// A domain: its first FE removes the header, and IP goes on.
+    /// A domain: its first FE removes the header, and IP forwards the packets.
     Domain(DomainId),
-    /// An edge FE, which takes this payload out of the header.
+    /// An edge FE, which removes the header of packets with this payload.
     Fe(FeId, Payload),
 }
 
@@ -34,17 +35,17 @@ pub enum Target {
 pub struct Route {
     /// The links between domains, in order.
     pub exits: Vec<LinkId>,
-    /// All links, in order, those inside domains included.
+    /// All links, in order, including those inside domains.
     pub links: Vec<LinkId>,
-    /// All FEs, in order: the ingress edge first, the one that removes the header last.
+    /// All FEs, in order, from the ingress edge to the FE that removes the header.
     pub fes: Vec<FeId>,
-    /// The sum of the links' costs.
+    /// Sum of the links' costs.
     pub cost: u64,
-    /// The identifiers.
+    /// Identifiers of the path.
     pub vector: Vec<u8>,
 }
 
-/// The network with everything that a path is made from.
+/// The network with all data that paths are made from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub(super) network: &'a Network,
@@ -53,7 +54,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The index of a behaviour in a domain; the first one if none is named.
+    /// Index of a behaviour in a domain; the first behaviour if `name` is `None`.
     pub(super) fn behaviour(&self, domain: DomainId, name: Option<&str>) -> Option<usize> {
         let mut behaviours = self.network.topology.domain(domain).behaviours.iter();
         match name {
@@ -62,8 +63,8 @@ impl View<'_> {
         }
     }
 
-    /// The graph for paths to a target: its nodes are the FEs where packets enter domains, and after them the target.
-    /// `usable` leaves links out.
+    /// The graph for paths to a target: its nodes are the FEs at which packets enter domains, followed by the target.
+    /// Links that are not `usable` are omitted.
     pub(super) fn graph(
         &self,
         target: Target,
@@ -123,7 +124,8 @@ impl View<'_> {
         }
     }
 
-    /// The path from an FE over these exits, if all of it works. The error is that its vector is too long.
+    /// The path from an FE over these exits; `None` if a part of it does not work. An error means that its vector is
+    /// too long.
     pub(super) fn route(
         &self,
         source: FeId,
@@ -219,7 +221,7 @@ impl Route {
         self.fes.get(place + 1).copied()
     }
 
-    /// Whether the target must be named by an identifier of its own domain.
+    /// Whether the target needs an identifier of its own domain.
     pub(super) fn needs_delivery(&self, target: Target) -> bool {
         let last = self.exits.last();
         let entered = last.and_then(|link| self.entry(*link));
@@ -229,7 +231,7 @@ impl Route {
         }
     }
 
-    /// Whether it passes no FE twice.
+    /// Whether the path visits no FE twice.
     pub(super) fn is_simple(&self) -> bool {
         let mut fes = self.fes.clone();
         fes.sort_unstable();

@@ -1,4 +1,4 @@
-//! The rules of each FE, as plain values: they become configuration, or operations of a control element.
+//! The rules of each FE, as plain values, to be converted to configuration or to operations of a control element.
 //!
 //! ```text
 //!   (input interface, LID)  ──▶  forward to the next FE of the domain              Index stays
@@ -8,10 +8,10 @@
 //!                                process: hand the payload to a processor          at the FE that a LID names
 //! ```
 //!
-//! All FEs of a domain have a rule for each of its LIDs, whatever end-to-end paths use it: a table has (exits *
-//! behaviours + deliveries + copies) rows, and does not grow with the number of paths. Its rows change when something
-//! *inside* the domain does: a tree has another shape. When a link between two domains fails, no table changes at all;
-//! the vectors at the edges do.
+//! All FEs of a domain have a rule for each of its LIDs, independent of the end-to-end paths that use it; only copies
+//! have a rule at a single FE. So a table has (exits * behaviours + deliveries + processors) rows, and copies where
+//! trees branch; it does not grow with the number of paths. Its rows change when a tree *inside* the domain changes.
+//! When a link between two domains fails, no table changes, only the vectors at the edges.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::lids::{Lid, Meaning};
 use super::route::View;
 use super::topology::{DomainId, End, FeId, Payload};
 
-/// The input interface of a rule: only packets from there, or from everywhere.
+/// The input interface of a rule: the rule applies to packets from this interface; `None` means from any interface.
 pub type Input = Option<String>;
 
 /// The rules of an FE by input interface and LID.
@@ -28,23 +28,23 @@ pub type Rules = BTreeMap<(Input, Lid), Rule>;
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The packet goes to another FE.
+    /// Send the packet to another FE.
     Forward {
         /// The output interface.
         interface: String,
-        /// The other end of its link.
+        /// The other end of the link.
         next: End,
         /// The queue of the interface.
         queue: Option<String>,
-        /// The bytes by which Index moves: those of a LID at an exit of the domain, otherwise zero.
+        /// The number of bytes by which Index advances: the bytes of a LID at an exit of the domain, otherwise zero.
         advance: u8,
     },
-    /// The packet is copied; each copy has one of these vectors with Index 0, and is handled like a packet that arrived
+    /// Copy the packet; each copy has one of these vectors with Index 0, and is processed like a packet that arrived
     /// with it.
     Copies(Vec<Vec<u8>>),
-    /// The header is removed, and the packet inside goes on.
+    /// Remove the header, and forward the inner packet.
     Deliver(Payload),
-    /// The processor of this number gets the payload; the vectors of the packets that it gives are its owner's matter.
+    /// Pass the payload to the processor with this number; the processor determines the vectors of its output packets.
     Process(u32),
 }
 
@@ -52,7 +52,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Branch {
     pub(super) fe: FeId,
-    /// The interface at which the tree arrives.
+    /// The interface at which the tree's packets arrive.
     pub(super) input: String,
     pub(super) vectors: Vec<Vec<u8>>,
 }
@@ -81,7 +81,7 @@ pub(super) fn of_domain(
     working.map(of_fe).collect()
 }
 
-/// The rule of an FE for a LID; none if the FE cannot reach its target inside the domain.
+/// The rule of an FE for a LID; `None` if the FE cannot reach the destination of the LID inside the domain.
 fn rule(view: &View<'_>, domain: DomainId, fe: FeId, meaning: Meaning, lid: Lid) -> Option<Rule> {
     let topology = &view.network.topology;
     let forward = |link, behaviour: usize, advance| {

@@ -1,14 +1,14 @@
-//! Shortest paths by cost (Dijkstra), and the next shortest ones (Yen).
+//! Shortest paths by cost (Dijkstra), and the next shortest paths (Yen).
 //!
 //! ```text
 //!   first path       s ──▶ a ──▶ b ──▶ t
-//!   deviations       s ──▶ c ··▶ t         for each node of it: keep the way up to the node, forbid the arcs that
+//!   deviations       s ──▶ c ··▶ t         for each of its nodes: keep the path up to the node, forbid the arcs that
 //!                    s ──▶ a ──▶ d ··▶ t   known paths with this beginning take next, find the shortest rest
 //! ```
 //!
-//! Source: J. Y. Yen, "Finding the K Shortest Loopless Paths in a Network", Management Science 17 (1971). Paths come in
-//! the order of their costs; of equally expensive ones, that with fewer arcs first, then that whose arcs were added
-//! first. So the answer depends on the graph only.
+//! Source: J. Y. Yen, "Finding the K Shortest Loopless Paths in a Network", Management Science 17 (1971). Paths are in
+//! the order of their costs; paths of equal cost are ordered by the number of arcs, then by the order in which their
+//! arcs were added. So the result depends only on the graph.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -18,11 +18,11 @@ use super::topology::LinkId;
 /// An arc of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arc {
-    /// The node to which it leads.
+    /// The destination node.
     pub(super) to: usize,
-    /// Its cost.
+    /// Cost of the arc.
     pub(super) cost: u64,
-    /// The link to another domain that it stands for; none for the last step to the target.
+    /// The link to another domain that the arc represents; `None` for the last step to the target.
     pub(super) exit: Option<LinkId>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Digraph {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Walk {
     pub(super) cost: u64,
-    /// Number of arcs: before the arcs themselves, so that shorter paths come first.
+    /// Number of arcs; declared before the arcs, so that shorter paths sort first.
     len: usize,
     steps: Vec<(usize, usize)>,
 }
@@ -45,15 +45,15 @@ pub(super) struct Walk {
 /// A node's cost, its distance in arcs, and the arc that leads to it.
 type Label = (u64, u32, Option<(usize, usize)>);
 
-/// Nodes and arcs that a search leaves out.
+/// Nodes and arcs that a search omits.
 #[derive(Debug, Default)]
 struct Without {
     nodes: BTreeSet<usize>,
-    /// Arcs of the node where the search begins.
+    /// Arcs of the node at which the search begins.
     arcs: BTreeSet<usize>,
 }
 
-/// Before the given number of paths is reached, at most this many others may be found and refused for each.
+/// Number of paths, accepted or refused, that a search may find per requested path.
 const REFUSED_MAX: usize = 16;
 
 impl Digraph {
@@ -68,8 +68,8 @@ impl Digraph {
         self.search(from, to, &Without::default())
     }
 
-    /// The `k` cheapest paths that pass no node twice and that `accept` takes, in the order of their costs. After
-    /// [`REFUSED_MAX`] refusals for each path it gives up.
+    /// The `k` cheapest paths that visit no node twice and that `accept` accepts, ordered by cost. Stops after finding
+    /// `k` * [`REFUSED_MAX`] paths.
     pub(super) fn k_shortest(
         &self,
         (from, to): (usize, usize),
@@ -91,7 +91,7 @@ impl Digraph {
         accepted
     }
 
-    /// Adds the cheapest deviations from the latest known path at each of its nodes.
+    /// Adds the cheapest deviation from the latest known path at each of its nodes.
     fn deviations(&self, to: usize, known: &[Walk], candidates: &mut BTreeSet<Walk>) {
         let Some(latest) = known.last() else { return };
         let mut without = Without::default();
@@ -109,7 +109,7 @@ impl Digraph {
         }
     }
 
-    /// Dijkstra's algorithm, up to the target.
+    /// Dijkstra's algorithm, ends at the target.
     fn search(&self, from: usize, to: usize, without: &Without) -> Option<Walk> {
         let mut best: Vec<Option<Label>> = vec![None; self.arcs.len()];
         let mut done = vec![false; self.arcs.len()];
@@ -176,7 +176,7 @@ mod tests {
         graph
     }
 
-    /// The costs of all paths that pass no node twice, by trying everything.
+    /// The costs of all paths that visit no node twice, by exhaustive search.
     fn all(graph: &Digraph, from: usize, to: usize, before: &mut Vec<usize>) -> Vec<u64> {
         if from == to {
             return vec![0];
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_example_of_yen() {
-        // C, D, E, F, G, H as in the usual example: 5 by E-F, 7 by E-G, 8 by E-F-G.
+        // C, D, E, F, G, H as in the usual example: cost 5 over E-F, 7 over E-G, 8 over E-F-G.
         let [c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5];
         let arcs = [
             (c, d, 3),
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(walks.iter().map(|w| w.cost).collect::<Vec<_>>(), [5, 7, 8]);
         assert_eq!(numbers(&exits[0]), [1, 4, 7]);
         assert_eq!(numbers(&exits[1]), [1, 5, 8]);
-        // Of the two of cost 8, that with fewer arcs: C-D-F-H and not C-E-D-F-H or C-E-F-G-H.
+        // Of the paths with cost 8, the path with fewest arcs: C-D-F-H, not C-E-D-F-H or C-E-F-G-H.
         assert_eq!(numbers(&exits[2]), [0, 2, 7]);
     }
 

@@ -7,8 +7,8 @@
 //!    └────────┘    └─────────────────┘          └────────┘
 //! ```
 //!
-//! Numbers of domains, FEs and links are permanent: a domain, an FE or a link that is added later changes no other
-//! number. A link works in both directions, with the same cost.
+//! Numbers of domains, FEs and links are permanent: adding a domain, an FE or a link changes no existing numbers. A
+//! link works in both directions, with the same cost.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,67 +17,68 @@ use weir_base::Rate;
 
 use super::error::PathError;
 
-/// Greatest cost of a link.
+/// Maximum cost of a link.
 const COST_MAX: u32 = 1_000_000;
-/// Most domains, and most FEs.
+/// Maximum number of domains, and of FEs.
 const NODES_MAX: usize = 65_536;
-/// Most links.
+/// Maximum number of links.
 const LINKS_MAX: usize = 1 << 20;
-/// Most behaviours of a domain.
+/// Maximum number of behaviours of a domain.
 const BEHAVIOURS_MAX: usize = 64;
 
-/// The number of a domain.
+/// Number of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(pub(super) usize);
 
-/// The number of an FE.
+/// Number of an FE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeId(pub(super) usize);
 
-/// The number of a link.
+/// Number of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) usize);
 
-/// A domain: FEs with one table of identifiers.
+/// A domain: FEs that share one table of identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its name.
+    /// Domain name.
     pub name: String,
-    /// The treatments between which a path can choose. A domain without any has one without a queue of its own.
+    /// The behaviours that a path can choose from. A domain without behaviours gets one behaviour without its own
+    /// queue.
     pub behaviours: Vec<Behaviour>,
-    /// Bytes of its identifiers, 1 or 2; by equation (1) for the links that it has at first if not given.
+    /// Bytes of its identifiers, 1 or 2; `None` uses equation (1) with the initial links of the domain.
     pub lid_bytes: Option<u8>,
-    /// Identifiers kept for special rules (SR of equation (1)); as many as it has links to other domains if not
-    /// given, which is the example of section VI.
+    /// Number of identifiers reserved for special rules (SR of equation (1)); `None` uses the number of links to other
+    /// domains, as in the example of section VI.
     pub special: Option<u32>,
 }
 
-/// A treatment of packets on their way through a domain.
+/// The treatment of packets inside a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its name: domains that offer the same treatment use the same name.
+    /// Name of the behaviour: domains with the same treatment must use the same name.
     pub name: String,
-    /// The queue of the output interface that its packets pass.
+    /// Name of the queue of the output interface for these packets.
     pub queue: Option<String>,
 }
 
-/// A payload that an edge FE takes out of the header.
+/// The payload of packets whose header an edge FE removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Payload {
-    /// IPv4 and IPv6, distinguished by their version.
+    /// IPv4 and IPv6, distinguished by the version field.
     Ip,
-    /// Packets of this ether type: the header does not name it, so that the rule must.
+    /// Packets of this EtherType. The header does not contain it, so the rule must.
     EtherType(u16),
 }
 
 /// A forwarding element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fe {
-    /// Its name.
+    /// Name of the FE.
     pub name: String,
-    /// Its domain.
+    /// Domain of the FE.
     pub domain: DomainId,
-    /// The payloads that it takes out of the header; none for an FE inside its domain.
+    /// Payloads for which the FE removes the header; empty for an FE inside its domain.
     pub delivers: Vec<Payload>,
 }
 
@@ -86,18 +87,18 @@ pub struct Fe {
 pub struct End {
     /// The FE.
     pub fe: FeId,
-    /// Its interface.
+    /// Interface of the FE.
     pub interface: String,
-    /// Its address, where the configuration of elements needs it.
+    /// Address of the interface, if the configuration of elements needs it.
     pub address: Option<Address>,
 }
 
 /// The address of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The Ethernet address of frames to it.
+    /// The MAC address of the interface.
     Ethernet([u8; 6]),
-    /// The IP address of the port, whose Ethernet address elements resolve.
+    /// The IP address of the port; elements resolve its MAC address.
     Ip(IpAddr),
     /// The IP address of a tunnel's end.
     Tunnel(IpAddr),
@@ -106,11 +107,11 @@ pub enum Address {
 /// A link between two FEs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its ends.
+    /// Ends of the link.
     pub ends: [End; 2],
-    /// The cost of passing it, from 1 to a million.
+    /// Cost of the link, from 1 to 1 000 000.
     pub cost: u32,
-    /// The rate in each direction that requests may reserve; without limit if not given.
+    /// The rate that requests may reserve in each direction; `None` means no limit.
     pub rate: Option<Rate>,
 }
 
@@ -181,7 +182,7 @@ impl Topology {
         Ok(id)
     }
 
-    /// Adds a link between two FEs, of one domain or of two.
+    /// Adds a link between two FEs, in the same domain or in different domains.
     pub fn add_link(&mut self, link: Link) -> Result<LinkId, PathError> {
         within("the number of links", self.links.len() + 1, LINKS_MAX)?;
         within("the cost of a link", link.cost, COST_MAX)?;
@@ -220,13 +221,13 @@ impl Topology {
         &self.links[id.0]
     }
 
-    /// The domain of this name.
+    /// The domain with this name.
     pub fn domain_named(&self, name: &str) -> Result<DomainId, PathError> {
         let found = self.domain_names.get(name).copied();
         found.ok_or_else(|| unknown("domain", name))
     }
 
-    /// The FE of this name.
+    /// The FE with this name.
     pub fn fe_named(&self, name: &str) -> Result<FeId, PathError> {
         let found = self.fe_names.get(name).copied();
         found.ok_or_else(|| unknown("forwarding element", name))
@@ -268,7 +269,7 @@ impl Topology {
         self.fes[fe.0].domain
     }
 
-    /// The near and the far end of a link, seen from one of its FEs.
+    /// The near and the far end of a link, as seen from one of its FEs.
     pub fn ends(&self, link: LinkId, near: FeId) -> [&End; 2] {
         let [a, b] = &self.links[link.0].ends;
         if a.fe == near { [a, b] } else { [b, a] }
@@ -279,13 +280,13 @@ impl Topology {
         self.ends(link, near)[1].fe
     }
 
-    /// Whether a link joins two domains.
+    /// Whether a link connects two domains.
     pub fn is_between_domains(&self, link: LinkId) -> bool {
         let [a, b] = &self.links[link.0].ends;
         self.domain_of(a.fe) != self.domain_of(b.fe)
     }
 
-    /// The links of a domain to other domains, each with its own FE, in the order of their numbers.
+    /// The links of a domain to other domains, each with the FE of this domain, in the order of link numbers.
     pub fn exits(&self, domain: DomainId) -> Vec<(FeId, LinkId)> {
         let members = self.members[domain.0].iter();
         let of_fe = |fe: &FeId| {

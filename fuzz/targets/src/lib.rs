@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `of`: the targets, a file each
-//! - `seeds`: inputs with which a target begins
+//! - `seeds`: the first inputs of a target
 //! - [`mutate`]: changes of inputs
 //! - [`runner`]: runs a target on many inputs, within limits of time and memory
 
@@ -21,17 +21,17 @@ pub use seeds::INPUT_BYTES_MAX;
 /// A target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The format that it reads.
+    /// The format that the target reads.
     pub about: &'static str,
     /// Takes any bytes; panics if something is wrong.
     pub run: fn(&[u8]),
-    /// The inputs with which it begins, beside those that once failed.
+    /// The first inputs, in addition to inputs that once failed.
     begin: fn() -> Vec<Vec<u8>>,
     /// Words and numbers of its language, which mutations insert.
     pub tokens: &'static [&'static str],
-    /// The most memory that it may hold at once, in bytes.
+    /// Maximum memory that the target may hold at once, in bytes.
     pub memory_max: u64,
 }
 
@@ -41,7 +41,7 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// The inputs with which it begins: made from the repository's files, and those that once failed.
+    /// The first inputs: made from the repository's files, and inputs that once failed.
     pub fn seeds(&self) -> Vec<Vec<u8>> {
         let mut seeds = (self.begin)();
         seeds.extend(seeds::failures(self.name));
@@ -83,7 +83,7 @@ pub static TARGETS: &[Target] = &[
     target!(forces, "ForCES messages", &[]),
     target!(forces_value, "values of ForCES components", &[]),
     target!(forces_xml, "libraries of ForCES classes, as XML", XML),
-    // Each input gets a router of its own, whose edge takes its memory at the start.
+    // Each input gets its own router, whose edge allocates its memory at the start.
     target!(fpf, "frames at a router with FPF rules", &[], 200),
     target!(
         frames,

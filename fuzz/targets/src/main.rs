@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs targets side by side; returns whether all went well.
+/// Runs targets in parallel; returns whether none failed.
 fn run(targets: &[&Target], limits: Limits, seed: u64, jobs: usize, out: &Path) -> bool {
     let (next, good) = (AtomicUsize::new(0), AtomicBool::new(true));
     thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn run(targets: &[&Target], limits: Limits, seed: u64, jobs: usize, out: &Path) 
     good.into_inner()
 }
 
-/// Prints a failure, and the command that shows it again.
+/// Prints a failure, and the command that reproduces it.
 fn tell(target: &Target, failure: &Failure, seed: u64, out: &Path) {
     let Target { name, .. } = target;
     println!("{name:16} FAILED with seed {seed}: {}", failure.what);
@@ -178,7 +178,7 @@ fn write(target: &Target, folder: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The words of a target in the format of libFuzzer, which takes no empty file.
+/// The words of a target in the format of libFuzzer, which refuses an empty file.
 fn dictionary(target: &Target) -> String {
     let mut lines = format!("# {}\n", target.about);
     for word in target.tokens {

@@ -1,17 +1,17 @@
 //! Changes of an input: bits, bytes, lengths, numbers at the edges of their range, words of a language, and parts of
 //! other inputs.
 //!
-//! Our own, because the libraries for this work on structures (`mutatis`) or need a nightly compiler (`fuzzcheck`), and
-//! a few changes of bytes are short.
+//! This is our own code, because the libraries for this work on structures (`mutatis`) or need a nightly compiler
+//! (`fuzzcheck`), and a few changes of bytes are short.
 
 use rand::RngExt;
 use weir_base::Stream;
 
 use crate::INPUT_BYTES_MAX;
 
-/// The most changes of one input.
+/// Maximum number of changes of one input.
 const CHANGES_MAX: u32 = 6;
-/// Longest run of bytes that one change inserts, repeats or removes.
+/// Maximum length of a run of bytes that one change inserts, repeats or removes.
 const RUN_MAX: usize = 64;
 /// Numbers at which arithmetic goes wrong.
 const EDGES: [u64; 12] = [
@@ -29,7 +29,7 @@ const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
-/// An input that differs a little from one of the corpus.
+/// A slightly changed copy of an input of the corpus.
 pub fn mutate(random: &mut Stream, corpus: &[Vec<u8>], tokens: &[&str]) -> Vec<u8> {
     let any = |random: &mut Stream| match corpus {
         [] => &[][..],
@@ -86,7 +86,7 @@ fn insert(bytes: &mut Vec<u8>, at: usize, run: &[u8]) {
     drop(bytes.splice(at..at, run.iter().copied()));
 }
 
-/// Writes a number over one, two, four or eight bytes: an edge, or the length of what follows.
+/// Writes a number over one, two, four or eight bytes: an edge, or the length of the rest.
 fn number(random: &mut Stream, bytes: &mut [u8], at: usize) {
     let width = 1 << random.random_range(0..4);
     let rest = (bytes.len() - at) as u64;

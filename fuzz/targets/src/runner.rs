@@ -1,16 +1,16 @@
 //! Runs a target: on its seeds, and then on mutations of them.
 //!
 //! ```text
-//!   seeds --> corpus --mutate--> input --> target, in a time and with memory --> failure: a file, and how to run it again
+//!   seeds --> corpus --mutate--> input --> target, with limits of time and memory --> failure: a file, and a command
 //!                ^                            |
-//!                +--- it allocated as often as no input before
+//!                +--- new number of allocations
 //! ```
 //!
-//! An input that makes the target allocate another number of times than all inputs before it has probably reached
-//! other code. So it joins the corpus. That is coarser than the coverage that cargo-fuzz measures, and needs no
+//! An input that makes the target allocate a different number of times than all inputs before it has probably reached
+//! different code. So it joins the corpus. That is coarser than the coverage that cargo-fuzz measures, and needs no
 //! instrumentation.
 //!
-//! The same seed gives the same inputs. How many of them there are depends on the limits.
+//! The same seed gives the same inputs. Their number depends on the limits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -27,43 +27,43 @@ use weir_base::Streams;
 use crate::mutate::mutate;
 use crate::{INPUT_BYTES_MAX, Target};
 
-/// A target takes this much processor time for one input at most.
+/// Maximum processor time of a target for one input.
 pub const INPUT_CPU_MAX: Duration = Duration::from_secs(5);
-/// And this long: other programs may take the processor, and threads may wait for each other.
+/// Maximum elapsed time for one input: other programs may use the processor, and threads may wait for each other.
 pub const INPUT_TIME_MAX: Duration = Duration::from_secs(120);
-/// Interval of the looks at a target.
+/// Interval of the checks of a target.
 const LOOK: Duration = Duration::from_secs(1);
 /// Linux reports processor time to programs in hundredths of a second.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
-/// Inputs in the corpus at most.
+/// Maximum number of inputs in the corpus.
 const CORPUS_MAX: usize = 4096;
 
-/// How long to run: whatever comes first.
+/// The limits of a run: the first limit that is reached ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Mutations.
+    /// Maximum number of mutations.
     pub inputs: u64,
-    /// Time.
+    /// Maximum elapsed time.
     pub time: Duration,
 }
 
 /// A run without a failure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
-    /// Seeds and mutations.
+    /// Number of seeds and mutations.
     pub inputs: u64,
-    /// Inputs in the corpus at the end.
+    /// Number of inputs in the corpus at the end.
     pub corpus: usize,
     /// The longest time for one input.
     pub slowest: Duration,
-    /// The most memory that one input took, in bytes.
+    /// Maximum memory that one input needed, in bytes.
     pub memory: u64,
 }
 
-/// An input with which a target does something wrong.
+/// An input with which a target fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What.
+    /// The failure, in a sentence.
     pub what: String,
     /// The input.
     pub input: Vec<u8>,
@@ -72,9 +72,9 @@ pub struct Failure {
 /// The thread that runs a target, and its input.
 #[derive(Debug, Default)]
 struct Current {
-    /// Its folder in `/proc`.
+    /// The thread's folder in `/proc`.
     thread: PathBuf,
-    /// The input that runs now, and since when.
+    /// The current input, and its start time.
     input: Option<(Instant, Vec<u8>)>,
 }
 
@@ -89,8 +89,8 @@ impl Current {
     }
 }
 
-/// Runs a target until a limit or a failure. `streams` gives the mutations. An input that never ends ends the process,
-/// after `hangs` has been told.
+/// Runs a target until a limit or a failure. `streams` provides the randomness of the mutations. An input that never
+/// ends ends the process, after `hangs` has been called.
 pub fn run(
     target: &Target,
     streams: &Streams,
@@ -103,7 +103,7 @@ pub fn run(
         let current = &current;
         let running = scope.spawn(move || {
             let result = run_all(target, streams, limits, current);
-            let _ = done.send(()); // nobody waits after the end
+            let _ = done.send(()); // after the end, there is no receiver
             result
         });
         let mut seen = None;
@@ -119,7 +119,8 @@ pub fn run(
     })
 }
 
-/// The failure of an input that takes too long; `seen` is the input at the last look, and the processor time then.
+/// The failure of an input that takes too long; `seen` has the start of the input at the last check, and the processor
+/// time then.
 fn hanging(current: &Current, seen: &mut Option<(Instant, Duration)>) -> Option<Failure> {
     let (since, input) = current.input.as_ref()?;
     let cpu = current.cpu();
@@ -163,7 +164,7 @@ fn run_all(
         ran.memory = ran.memory.max(cost.memory);
         Ok(reached.insert(cost.allocations))
     };
-    // The first input of a process allocates for all that follow it, so it does not count.
+    // The first input of a process also allocates for all later inputs, so it does not count.
     if let Some(input) = seeds.first() {
         once(target, input)?;
     }
@@ -217,16 +218,16 @@ fn once(target: &Target, input: &[u8]) -> Result<Cost, Failure> {
     })
 }
 
-/// The failure of a target that has held N bytes at once; none if it may.
+/// The failure of a target that has held this number of bytes at once; `None` if it is within the limit.
 fn too_much(target: &Target, bytes: u64) -> Option<String> {
     (bytes > target.memory_max).then(|| format!("it held {bytes} bytes at once"))
 }
 
-/// Runs a target on one input for a fuzzer that takes panics itself.
+/// Runs a target on one input for a fuzzer that handles panics itself.
 ///
 /// # Panics
 ///
-/// If something is wrong, or the target holds too much memory.
+/// If the target fails, or holds too much memory.
 pub fn run_once(target: &Target, input: &[u8]) {
     let used = allocation_counter::measure(|| (target.run)(input));
     if let Some(what) = too_much(target, used.bytes_max) {
@@ -234,19 +235,19 @@ pub fn run_once(target: &Target, input: &[u8]) {
     }
 }
 
-/// Runs a target on one input, which a failure has written.
+/// Runs a target on one input that a failure has written.
 pub fn replay(target: &Target, input: &[u8]) -> Result<(), Failure> {
     once(target, input).map(|_| ())
 }
 
 thread_local! {
-    /// Whether panics of this thread are results.
+    /// Whether panics of this thread are caught as results.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
-    /// The last of them.
+    /// The latest caught panic.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Lets panics of threads that catch them be quiet.
+/// Silences panics of threads that catch them.
 fn catch_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -258,7 +259,7 @@ fn catch_panics() {
     });
 }
 
-/// The message and the place of a panic in `work`; none if there is none.
+/// The message and the position of a panic in `work`; `None` without a panic.
 fn caught(work: impl FnOnce()) -> Option<String> {
     IS_CAUGHT.set(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
@@ -270,7 +271,7 @@ fn caught(work: impl FnOnce()) -> Option<String> {
 /// Writes the input of a failure into a folder; returns the file.
 pub fn save(folder: &Path, target: &Target, failure: &Failure) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    // The same input gets the same name (FNV-1a).
+    // Equal inputs get equal names (FNV-1a).
     let hash = failure
         .input
         .iter()
@@ -324,7 +325,7 @@ mod tests {
         let current = Current { thread, input };
         let mut seen = None;
         assert_eq!(hanging(&current, &mut seen), None);
-        // As if this thread had used none before.
+        // As if this thread had used no processor time before.
         let (since, cpu) = seen.unwrap();
         assert_eq!(hanging(&current, &mut Some((since, cpu))), None);
         let long_ago = since.checked_sub(INPUT_TIME_MAX * 2).unwrap();
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn an_input_that_reaches_something_new_joins_the_corpus() {
-        // One letter after the other, which no mutation finds at once.
+        // One letter after another, which no single mutation finds.
         let run = |bytes: &[u8]| {
             let wanted = b"deeper";
             let same = bytes.iter().zip(wanted).take_while(|(a, b)| a == b).count();

@@ -1,12 +1,12 @@
-//! Inputs with which a target begins: files of the repository, sections of its documents, and inputs that once made a
+//! The first inputs of targets: files of the repository, sections of its documents, and inputs that once made a
 //! target fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest input.
+/// Maximum length of an input, in bytes.
 pub const INPUT_BYTES_MAX: usize = 8192;
-/// Deepest folder.
+/// Maximum depth of folders.
 const DEPTH_MAX: u32 = 4;
 
 /// The root of the repository.
@@ -15,8 +15,8 @@ fn root() -> PathBuf {
     own.ancestors().nth(2).unwrap_or(own).to_owned()
 }
 
-/// The files below a folder of the repository whose names have this ending, in the order of their names. Long ones are
-/// left out: a change of one byte in them costs too much.
+/// The files below a folder of the repository whose names have this extension, ordered by name. Leaves out long files,
+/// because a mutation of one byte in them costs too much.
 pub(crate) fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     let mut paths = Vec::new();
     collect(&root().join(folder), ending, DEPTH_MAX, &mut paths);
@@ -45,17 +45,17 @@ pub(crate) fn sections(page: &str) -> Vec<Vec<u8>> {
     blocks.map(|block| block.as_bytes().to_vec()).collect()
 }
 
-/// The inputs that once made a target fail, which stay fixtures.
+/// The inputs that once made a target fail, which are stored as fixtures.
 pub(crate) fn failures(target: &str) -> Vec<Vec<u8>> {
     files(&format!("fuzz/failures/{target}"), "")
 }
 
-/// An input as text; none if it is not UTF-8.
+/// An input as text; `None` if it is not UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// The parts of an input, each with its length in a byte before it.
+/// The parts of an input, each preceded by a byte with its length.
 pub(crate) fn parts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

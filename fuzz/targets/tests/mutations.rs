@@ -10,11 +10,11 @@ use weir_base::Streams;
 use weir_fuzz_targets::runner::{Failure, Limits, run, save};
 use weir_fuzz_targets::{TARGETS, Target};
 
-/// Gives the mutations.
+/// Seed of the mutations.
 const SEED: u64 = 1;
-/// Time for the mutations of each target. All of them together take less than a minute on two processors.
+/// Time for the mutations of each target. All targets together take less than a minute on two processors.
 const TIME: Duration = Duration::from_secs(2);
-/// Targets side by side.
+/// Number of targets in parallel.
 const JOBS: usize = 2;
 
 #[test]
@@ -33,7 +33,7 @@ fn no_input_makes_a_target_fail() {
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
-/// Runs a target; returns its failure, and how to see it again.
+/// Runs a target; returns its failure, and a command that reproduces it.
 fn failure(target: &Target) -> Option<String> {
     let limits = Limits {
         inputs: u64::MAX,

@@ -1,17 +1,17 @@
-//! Cost of the flow-aware classifier by number of flows, on a capture in memory: the figure 7 of flexible packet
-//! forwarding.
+//! Cost of the flow-aware classifier by number of flows, on a capture in memory: figure 7 of the paper on flexible
+//! packet forwarding.
 //!
 //! T0 is the time to read the capture: each record is found and its bytes are copied, as a device or a file system
 //! would. T1 is the time to read it and to classify: headers are parsed, the flow is looked up in a table of 20 000,
 //! and the first packets of a flow go to the parsers. The figure shows T0/T1.
 //!
-//! A quarter of the flows each is RTP (two packets decide), TLS (a ClientHello of one packet decides), HTTP (one packet
+//! A quarter each of the flows is RTP (two packets decide), TLS (a ClientHello of one packet decides), HTTP (one packet
 //! decides), and random bytes over UDP (given up after 32 packets). The flow of each packet is drawn evenly. The
-//! capture is pcap, and is read as often as the number of packets asks for; it is larger than the caches of usual
-//! processors. In the last columns all flows are decided: the time that classification adds to a packet then, and the
-//! time of the look-up alone, with key and payload at hand as in a router.
+//! capture is pcap, and is read as often as the number of packets requires; it is larger than the caches of usual
+//! processors. The last columns are for decided flows: the time that classification adds to a packet, and the time of
+//! the lookup alone, with key and payload at hand as in a router.
 //!
-//! Frames have 128 and 1518 bytes with their check sequence, which captures do not have.
+//! Frames have 128 and 1518 bytes with their check sequence, which captures omit.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -45,7 +45,7 @@ const L4: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN_MIN;
 /// The cost for one number of flows and one length.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
     /// Bytes of a frame, with its check sequence.
     pub frame_bytes: usize,
@@ -59,11 +59,11 @@ pub struct Row {
     pub spread: f64,
     /// Nanoseconds that classification adds to a packet when all flows are decided; median of the rounds.
     pub decided_ns: f64,
-    /// Nanoseconds for the look-up of a decided flow; median of the rounds.
+    /// Nanoseconds for the lookup of a decided flow; median of the rounds.
     pub look_up_ns: f64,
 }
 
-/// A capture that could not be built or read, which would be our own mistake.
+/// A failure to build or read the capture, which would be our own bug.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// A header cannot have these values.
@@ -158,7 +158,7 @@ fn round(file: &[u8], readings: usize) -> Result<Round, ReadError> {
         black_box(offline.take(at, ETHERNET, frame));
     };
     let classify_ns = time(file, readings, &mut take)?;
-    // Nearly every flow has had its 32 packets by then: of 10 000 flows there are 10 packets each in a reading.
+    // After this, nearly every flow has had its 32 packets: with 10 000 flows, one reading has 10 packets of each.
     time(file, 4, &mut take)?;
     let decided_ns = time(file, readings, &mut take)?;
     Ok(Round {
@@ -169,7 +169,7 @@ fn round(file: &[u8], readings: usize) -> Result<Round, ReadError> {
     })
 }
 
-/// Nanoseconds for the look-up of a decided flow.
+/// Nanoseconds for the lookup of a decided flow.
 fn look_ups(file: &[u8], readings: usize) -> Result<f64, ReadError> {
     let mut classifier = Classifier::new(Settings::default(), (1, 2));
     let mut keys = Vec::with_capacity(CAPTURE);
@@ -192,7 +192,7 @@ fn look_ups(file: &[u8], readings: usize) -> Result<f64, ReadError> {
     Ok(start.elapsed().as_nanos() as f64 / (readings * keys.len()) as f64)
 }
 
-/// Nanoseconds for a packet of `file`, which is read several times. `take` gets each frame's stamp and a copy of it.
+/// Nanoseconds for a packet of `file`, which is read several times. `take` receives the stamp and a copy of each frame.
 fn time(
     file: &[u8],
     readings: usize,

@@ -1,17 +1,17 @@
 //! Cost of a discipline per packet, in memory: enqueue and dequeue, by number of flows.
 //!
-//! Packets come in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then
-//! offered, then the same number of packets is taken. A standing backlog keeps the scheduler at work. Half
-//! of the packets belong to a few steady TCP flows, the others to UDP flows drawn evenly from all flows.
-//! The flow key of a packet is written before the clock starts, so that ten million flows need no more
-//! slots than a thousand. The cost of reading the clock is subtracted. Each figure is the smallest of several
-//! rounds. Each round also measures a FIFO and FQ-CoDel; compare the ratios, not the times, between machines.
+//! Packets arrive in batches of 32, as from a receive ring: each batch is touched (`prefetch`), then enqueued, then the
+//! same number of packets is dequeued. A standing backlog keeps the scheduler at work. Half of the packets belong to a
+//! few steady TCP flows, the others to UDP flows drawn evenly from all flows. The flow key of a packet is written
+//! before the clock starts, so that ten million flows need no more slots than a thousand. The cost of reading the clock
+//! is subtracted. Each figure is the smallest of several rounds. Each round also measures a FIFO and FQ-CoDel; compare
+//! the ratios, not the times, between machines.
 //!
-//! A discipline that holds packets back for a time (a shaper, an emulated link) emits fewer packets than it
-//! accepts; the slots bound its backlog. If a discipline's limits do not permit the backlog, its backlog is
-//! kept at half of what they permit. Packets that it still drops cost less than those that it queues, so
-//! their share is reported. AFAN is measured a second time with thresholds at which each elastic packet is
-//! compared with a drawn one, because with its defaults such a short queue needs no comparison.
+//! A discipline that delays packets (a shaper, an emulated link) emits fewer packets than it accepts; the slots bound
+//! its backlog. If the limits of a discipline do not permit the backlog, its backlog is half of its limit. A dropped
+//! packet costs less than a queued packet, so the share of drops is reported. AFAN is measured a second time with
+//! thresholds at which each elastic packet is compared with a drawn packet, because with its defaults such a short
+//! queue needs no comparison.
 
 use std::fmt::Write;
 use std::time::Instant as Clock;
@@ -28,7 +28,7 @@ use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 const BATCH: usize = 32;
 /// Packets in the standing backlog.
 const BACKLOG: usize = 256;
-/// Slots in use: the backlog, a batch, and some that wait to be reclaimed.
+/// Slots in use: the backlog, a batch, and packets that wait to be reclaimed.
 const SLOTS: usize = 1024;
 /// Flows on the link.
 const FLOWS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -37,13 +37,13 @@ const STEADY: u64 = 8;
 /// Time between two packets: 10 Gbit/s of full frames.
 const GAP: Span = Span::from_nanos(1_230);
 
-/// Time to advance when all slots are held.
+/// Time to advance when the discipline holds all slots.
 const HELD: Span = Span::from_millis(1);
 
 /// Cost of one discipline under one traffic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The name of the discipline.
     pub discipline: &'static str,
     /// Flows on the link.
     pub flows: u64,
@@ -51,7 +51,7 @@ pub struct Row {
     pub cache: Option<u64>,
     /// Share of packets whose flow was not in the cache, if it has one.
     pub miss_ratio: Option<f64>,
-    /// Share of packets that it dropped.
+    /// Share of packets that the discipline dropped.
     pub drop_ratio: f64,
     /// Nanoseconds for the enqueue and the dequeue of one packet.
     pub ns: f64,
@@ -226,7 +226,7 @@ struct Load {
     now: Instant,
     id: u64,
     taken: Vec<Packet>,
-    /// Packets held after each batch: [`BACKLOG`], or half of what the limits permit.
+    /// Packets held after each batch: [`BACKLOG`], or half of the discipline's limit.
     standing: usize,
     offered: usize,
     dropped: usize,
@@ -269,7 +269,7 @@ impl Load {
         let mut batch = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
             let Some(slot) = self.free.pop() else {
-                self.now += HELD; // what is held back becomes due
+                self.now += HELD; // delayed packets become due
                 break;
             };
             self.keys.set(slot, self.traffic.key(&mut self.stream));
@@ -303,7 +303,7 @@ impl Load {
         self.now = cx.now;
     }
 
-    /// Does what a port does when its link has room for `packets`.
+    /// Dequeues `packets` packets, as a port does when its link has room.
     fn take(&mut self, packets: usize) {
         let mut cx = Cx {
             now: self.now,
@@ -351,7 +351,7 @@ impl Load {
         Ok(())
     }
 
-    /// Hits and misses, if there is a cache.
+    /// Hits and misses, if the discipline has a cache.
     fn lookups(&self) -> Option<(u64, u64)> {
         let (mut hits, mut misses) = (None, None);
         self.discipline.inspect(&mut |name, value| match name {

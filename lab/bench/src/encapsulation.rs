@@ -1,14 +1,14 @@
 //! Cost of encapsulation at an edge by number of flows, in memory: the paper's figure 6 without a link.
 //!
-//! IPv6 frames of 78 bytes (with their check sequence) whose flows differ in the source address, each with a rule of
-//! its own over one of 16 paths. Each packet's flow is drawn evenly. Packets are received into a pool before the clock
-//! starts, 1024 at a time; then, in bursts of 64, all are parsed and classified (flow key and keyed hash), all are
-//! looked up, and each is counted and gets its header. These are the functions that a worker calls. The frames
-//! of a batch stay within 400 kB; the memory that look-ups go through is in the table.
+//! IPv6 frames of 78 bytes (with their check sequence) whose flows differ in the source address, each with its own rule
+//! over one of 16 paths. Each packet's flow is drawn evenly. Packets are received into a pool before the clock starts,
+//! 1024 at a time; then, in bursts of 64, all are parsed and classified (flow key and keyed hash), all are looked up,
+//! and each is counted and gets its header. These are the functions that a worker calls. The frames of a batch stay
+//! within 400 kB; the table lists the memory that lookups touch.
 //!
-//! Look-ups are measured alone, too, with keys and hashes at hand: in bursts; one by one, where the processor overlaps
-//! what it can; and each after the result of the one before, which is the latency of a look-up. Every figure is
-//! the smallest of several rounds.
+//! Lookups are also measured alone, with keys and hashes at hand: in bursts; one by one, where the processor overlaps
+//! them; and each dependent on the previous result, which is the latency of a lookup. Every figure is the smallest of
+//! several rounds.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -36,7 +36,7 @@ const BATCH: usize = 1024;
 const BURST: usize = 64;
 /// Length of a frame without its check sequence.
 const FRAME_BYTES: usize = 74;
-/// Room for the longest frame of a slot.
+/// The longest frame that a slot can hold, in bytes.
 const SLOT_BYTES: usize = 192;
 /// Paths that the rules use.
 const PATHS: u8 = 16;
@@ -45,21 +45,21 @@ const PORTS: (u16, u16) = (5000, 5004);
 /// The cost for one number of flows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
-    /// Memory that look-ups and hits go through, in bytes.
+    /// Memory that lookups and hits touch, in bytes.
     pub working_set_bytes: usize,
     /// Nanoseconds for a packet: parse, classify, look up, count, push the header.
     pub encapsulate_ns: f64,
-    /// The same, divided by that of the fewest flows.
+    /// `encapsulate_ns`, divided by its value for the fewest flows.
     pub ratio: f64,
-    /// Nanoseconds for a look-up in bursts.
+    /// Nanoseconds for a lookup in bursts.
     pub burst_ns: f64,
-    /// Nanoseconds for a look-up, one by one.
+    /// Nanoseconds for a lookup, one by one.
     pub single_ns: f64,
-    /// Nanoseconds for a look-up that waits for the one before.
+    /// Nanoseconds for a lookup that depends on the previous lookup.
     pub dependent_ns: f64,
-    /// Nanoseconds to add a rule, mean over all.
+    /// Nanoseconds to add a rule, mean over all rules.
     pub insert_ns: f64,
     /// The longest time that adding a rule took, in nanoseconds.
     pub insert_ns_max: u64,
@@ -97,7 +97,7 @@ pub fn run(rounds: usize, quick: bool) -> Result<Vec<Row>, WireError> {
     Ok(rows)
 }
 
-/// Nanoseconds for a packet in one round with this many flows, and those of its look-up in a burst.
+/// Nanoseconds for a packet in one round with `flows` flows, and for its lookup in a burst.
 pub fn sample(flows: u32, batches: usize) -> Result<[f64; 2], WireError> {
     let (mut edge, ..) = Edge::new(flows)?;
     edge.round(batches.div_ceil(4)); // caches and branches are cold at first
@@ -159,7 +159,7 @@ impl Edge {
                 profile: None,
             };
             let start = Clock::now();
-            // The table has room for all of them.
+            // The table has room for all rules.
             let _ = rules.set(flow, &Filter::exact(&key(flow)), &rule, Instant::ZERO);
             longest = longest.max(start.elapsed().as_nanos() as u64);
         }
@@ -176,7 +176,7 @@ impl Edge {
         Ok((edge, insert_ns, longest))
     }
 
-    /// Nanoseconds for a packet: encapsulated; looked up in bursts, one by one, and each after the one before.
+    /// Nanoseconds for a packet: encapsulated; looked up in bursts, one by one, and each dependent on the previous one.
     fn round(&mut self, batches: usize) -> [f64; 4] {
         let mut nanos = [0; 4];
         for _ in 0..batches {
@@ -251,7 +251,7 @@ impl Edge {
         sent
     }
 
-    /// Counts a packet and puts its header before it.
+    /// Counts a packet and adds its header.
     #[inline]
     fn send(&mut self, mut packet: Packet, found: Found) -> Packet {
         let passed = self.rules.hit(found, packet.bytes(), self.now).is_ok();
@@ -278,7 +278,7 @@ fn one_by_one(rules: &Rules, subjects: &[Subject<'_>]) {
     }
 }
 
-/// The place of the next packet is computed from the rule that was found.
+/// Looks up one packet after another; the index of the next packet is computed from the rule found.
 fn dependent(rules: &Rules, subjects: &[Subject<'_>]) {
     let mut at = 0;
     for _ in 0..subjects.len() {
@@ -290,7 +290,7 @@ fn dependent(rules: &Rules, subjects: &[Subject<'_>]) {
     black_box(at);
 }
 
-/// A place in a burst that is not used yet.
+/// An unused entry of a burst.
 const NOBODY: Subject<'static> = Subject {
     key: &FlowKey {
         source: [0; 16],

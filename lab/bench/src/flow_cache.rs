@@ -1,9 +1,9 @@
 //! Measures which of the largest flows the flow cache of LRU-FQ holds, by its size and its admission.
 //!
-//! 400 000 flows send ten million packets. Afterwards the flows in the cache are ranked by their mean
-//! rate since admission and by the packets counted since admission. The first k of each ranking are
-//! compared with the k flows that really sent the most. Then new flows arrive, one after another, each
-//! with one packet in a hundred; measured is the number of packets that a flow sends before it is in the cache.
+//! 400 000 flows send ten million packets. Afterwards the flows in the cache are ranked by their mean rate since
+//! admission and by the packets counted since admission. The first k of each ranking are compared with the k flows that
+//! really sent the most. Then new flows arrive, one after another, each with one packet in a hundred, to measure how
+//! many packets a flow sends before it is in the cache.
 
 use std::fmt::Write;
 
@@ -15,9 +15,9 @@ use weir_discipline::spec::SpecError;
 use weir_discipline::{Cx, Discipline, FlowReport, Spec};
 use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 
-/// Flows that send again and again.
+/// Flows that send repeatedly.
 const FLOWS: usize = 400_000;
-/// With churn, the number of packets after which other flows replace those with odd ranks.
+/// With churn, the number of packets after which other flows replace the flows with odd ranks.
 const EPOCH: usize = 1_000_000;
 /// Time between two packets.
 const GAP: Span = Span::from_micros(10);
@@ -34,11 +34,11 @@ const PATIENCE: u32 = 2_000;
 enum Traffic {
     /// The flow of each packet is drawn by its rank to this power.
     Zipf(f64),
-    /// The same with different large flows in each epoch.
+    /// [`Self::Zipf`] with different large flows in each epoch.
     Churn(f64),
-    /// The same in trains of ten packets on average.
+    /// [`Self::Zipf`] in trains of ten packets on average.
     Trains(f64),
-    /// The same, but every second packet belongs to a flow that sends nothing else.
+    /// [`Self::Zipf`], but every second packet belongs to a flow that sends nothing else.
     Flood(f64),
 }
 
@@ -66,9 +66,9 @@ pub struct Row {
     pub present: f64,
     /// Share of the largest flows among the first of a ranking by the mean rate since admission.
     pub by_rate: f64,
-    /// The same, by the rate of the last 100 ms.
+    /// Share of the largest flows among the first of a ranking by the rate of the last 100 ms.
     pub by_rate_of_late: f64,
-    /// The same, by the packets since admission.
+    /// Share of the largest flows among the first of a ranking by the packets since admission.
     pub by_packets: f64,
     /// Packets that a new flow sends before it is in the cache, on average.
     pub newcomer_packets: f64,

@@ -102,7 +102,7 @@ pub(crate) fn plane_with(spec: Spec, tables: &Arc<Tables>) -> Plane {
     plane
 }
 
-/// 10 000 random routes of 16 to 24 bits, and one for the destinations; one gateway for all.
+/// 10 000 random routes of 16 to 24 bits, and a route for the destinations; one gateway for all.
 fn tables() -> Tables {
     let mut tables = interfaces();
     let to_gateway = || via(2);
@@ -154,7 +154,7 @@ fn gateway(last: u8) -> IpAddr {
     Ipv4Addr::new(10, 77, 2, last).into()
 }
 
-/// The frame of one flow, to a destination of its own.
+/// The frame of one flow, to its own destination.
 fn frame_to(number: u16) -> Vec<u8> {
     let mut frame = frame(number);
     let destination = u32::from(Ipv4Addr::new(100, 64, 0, 0)) + u32::from(number);

@@ -6,10 +6,10 @@
 //! - [`flow_cache`]: how well LRU-FQ finds the largest flows
 //! - [`forwarding`]: cost of the whole path, in memory
 //! - [`fpf`]: flexible packet forwarding as its paper measures it, in memory
-//! - [`headers`]: cost of parse, look-up and rewrite by protocol, in memory
+//! - [`headers`]: cost of parse, lookup and rewrite by protocol, in memory
 //! - [`lookup`]: cost of routes by the size of the table
 //! - [`live`]: cost of forwarding on real interfaces, compared with a copy loop and the kernel
-//! - [`overload`]: the throughput of honest traffic beside a flood that exceeds the processor's capacity
+//! - [`overload`]: the throughput of honest traffic under a flood that exceeds the processor's capacity
 //! - [`pacing`]: how well a paced port keeps its rate
 //! - [`simulator`]: how many packets the simulator carries in a second of processor time
 //! - [`testbed`]: the three hosts in a row on which the live measurements run

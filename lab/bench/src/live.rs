@@ -46,7 +46,7 @@ pub struct Forwarding {
     pub way: String,
     /// Nanoseconds of processor time per frame, median of the rounds.
     pub cpu_ns: f64,
-    /// The same minus the copy loop's.
+    /// `cpu_ns` minus that of the copy loop.
     pub over_copy_ns: f64,
     /// Frames forwarded per second, median of the rounds.
     pub packets_per_s: f64,
@@ -154,7 +154,7 @@ fn copy_loop(bed: &Testbed, time: Duration) -> io::Result<Sample> {
     })
 }
 
-/// The same through weir's worker.
+/// Forwards frames through weir's worker.
 fn weir(bed: &Testbed, discipline: &str, time: Duration) -> io::Result<Sample> {
     let limit = Scalar::Integer(1000);
     let spec = Spec::check(discipline, [("limit", &limit)]).map_err(io::Error::other)?;

@@ -1,16 +1,17 @@
-//! Cost of routes by the size of the table: the look-up alone, and the whole path in memory.
+//! Cost of routes by the size of the table: the lookup alone, and the whole path in memory.
 //!
 //! | tables | prefixes |
 //! |---|---|
 //! | IPv4, 1 million | 60 % of 24 bits, the rest of 16 to 23, anywhere in 1.0.0.0 to 223.255.255.255 |
 //! | IPv6, 200 thousand | half of 48 bits, the rest of 29 to 47, within 20 000 networks of 32 bits |
 //!
-//! The mix of lengths is that of the Internet's tables; the places are random, which gives caches less to keep than
-//! real tables do. Destinations are uniform over the address space, random below random prefixes, or skewed to 4096 of
-//! those. *Independent* look-ups come in bursts of 64; a *dependent* one starts when the one before has ended.
+//! The mix of lengths is that of the Internet's tables; the prefixes are random, which gives caches less to keep than
+//! real tables do. Destinations are uniform over the address space, random within random prefixes, or skewed to 4096 of
+//! the latter. *Independent* lookups come in bursts of 64; a *dependent* lookup starts when the previous lookup has
+//! ended.
 //!
-//! The path is that of [`forwarding`](crate::forwarding): 78-byte frames with an own destination each from one port to
-//! another through a fifo, for 16 thousand headers (1.3 MB of frames) and 64 thousand (5 MB).
+//! The path is that of [`forwarding`](crate::forwarding): 78-byte frames, each with its own destination, from one port
+//! to another through a fifo, for 16 thousand headers (1.3 MB of frames) and 64 thousand (5 MB).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::forwarding;
 pub struct Row {
     /// Name of the table.
     pub table: String,
-    /// Its routes.
+    /// Number of routes.
     pub routes: usize,
     /// Bytes of the structures that destinations are looked up in.
     pub bytes: usize,
@@ -39,9 +40,9 @@ pub struct Row {
     pub insert_ns: f64,
     /// Nanoseconds for each route replaced in the full table, with a snapshot taken before each thousand.
     pub update_ns: f64,
-    /// A look-up of a uniform destination, a destination below a prefix, and a skewed one, independent.
+    /// A lookup of a uniform destination, a destination below a prefix, and a skewed one, independent.
     pub independent_ns: [f64; 3],
-    /// The same, dependent.
+    /// `independent_ns` for dependent lookups.
     pub dependent_ns: [f64; 3],
     /// A packet on the whole path, with 16 thousand and with 64 thousand headers.
     pub path_ns: [f64; 2],
@@ -210,7 +211,7 @@ fn anywhere(is_v4: bool, random: &mut impl Rng) -> IpAddr {
     }
 }
 
-/// An address below a prefix that a router forwards to.
+/// An address within a prefix, to which a router forwards.
 pub(crate) fn below(prefix: IpNet, random: &mut impl Rng) -> IpAddr {
     match prefix {
         IpNet::V4(net) if net.prefix_len() == 0 => anywhere(true, random),

@@ -1,9 +1,9 @@
-//! Measures honest traffic beside a flood that exceeds the processor's capacity.
+//! Measures honest traffic under a flood that exceeds the processor's capacity.
 //!
 //! ```text
 //!  source a0 ------ r0 router r1 ------ b0 sink      one TCP connection, and pings
 //!                      r2                            a flood of 64-byte frames at r0 or at r2,
-//!  flooder f0 ---------+                             to an address beside the sink
+//!  flooder f0 ---------+                             to an address next to the sink
 //! ```
 //!
 //! Each figure is the median of several rounds; weir and the kernel take turns. On a machine with few
@@ -43,7 +43,7 @@ const HEAD_START: Duration = Duration::from_millis(100);
 /// Time after which a connection that cannot be opened or closed is abandoned.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the flood enters.
+/// The port where the flood enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flood {
     None,
@@ -64,8 +64,8 @@ pub struct Row {
     pub tcp_mbps: f64,
     /// Share of the pings without an answer.
     pub ping_loss: f64,
-    /// Share of the frames at the flooded port that weir's ring lost; none for the kernel, which forwards
-    /// on the sender's own processor and so makes the sender wait.
+    /// Share of the frames at the flooded port that weir's ring lost; `None` for the kernel, which forwards on the
+    /// sender's own processor and so makes the sender wait.
     pub missed: Option<f64>,
 }
 
@@ -184,7 +184,7 @@ impl Bed {
         Ok(worker)
     }
 
-    /// Lets the honest traffic run for some time beside the flood.
+    /// Runs the honest traffic for some time during the flood.
     fn measure(&self, flood: Flood, time: Duration) -> io::Result<Sample> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -252,7 +252,7 @@ impl Bed {
             });
             let (mut bytes, mut buffer) = (0, vec![0; 1 << 18]);
             while Instant::now() < end {
-                bytes += sink.read(&mut buffer).unwrap_or(0); // nothing came for a while
+                bytes += sink.read(&mut buffer).unwrap_or(0); // nothing arrived for a while
             }
             Ok(bytes as f64 * 8e-6 / time.as_secs_f64())
         })
@@ -262,7 +262,7 @@ impl Bed {
     fn ping_loss(&self, time: Duration) -> io::Result<f64> {
         let count = (time.as_secs_f64() * 100.0).max(10.0);
         let arguments = format!("-q -i 0.01 -c {count:.0} -W 1 {SINK}");
-        // Its exit code says whether any ping was answered.
+        // The exit code of `ping` indicates whether any ping was answered.
         let printed = match command(&self.hosts.source, "ping", &arguments) {
             Ok(printed) => printed,
             Err(error) => error.to_string(),

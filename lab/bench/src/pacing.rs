@@ -72,7 +72,7 @@ impl Device for Stamped {
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize> {
         let now = clock::now();
         let sent = self.device.transmit(frames)?;
-        // The receiver is gone once the measurement is over.
+        // The receiver no longer exists once the measurement is over.
         let _ = self.stamps.send((now, sent));
         Ok(sent)
     }
@@ -171,7 +171,7 @@ fn summary(rate: Rate, departures: &[(Instant, usize)], cpu: Span, seconds: f64)
     }
 }
 
-/// The greatest number of bytes by which a token bucket that starts full, and is filled at the rate, is below full.
+/// The largest deficit in bytes of a token bucket that starts full and is filled at the rate.
 fn burst(rate: Rate, departures: &[(Instant, usize)]) -> u64 {
     let (mut level, mut deepest, mut before) = (0.0_f64, 0.0_f64, None);
     for (at, frames) in departures {

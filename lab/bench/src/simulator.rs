@@ -24,8 +24,7 @@ use weir_sim::network::{End, NetworkError};
 use weir_sim::tcp::{Options, Variant};
 use weir_sim::{FlowSpec, Measurement, Network, NodeId, PortId, Sender, Simulation};
 
-/// Bytes to add to a frame's length: the links have no Ethernet header, as in the simulators that this
-/// one is compared with.
+/// Bytes to add to a frame's length: the links have no Ethernet header, as in the simulators to compare with.
 const FRAMING: Framing = Framing::bytes(-14);
 /// Delay of the access links.
 const ACCESS_DELAY: Span = Span::from_millis(1);
@@ -70,7 +69,7 @@ struct Workload {
     flows: u32,
     /// Mean time between the starts of two connections.
     gap: Span,
-    /// Mean bytes of a transfer (Pareto, shape 1.5); none for greedy connections.
+    /// Mean bytes of a transfer (Pareto, shape 1.5); `None` for greedy connections.
     size: Option<f64>,
     mss: u32,
     length: Span,

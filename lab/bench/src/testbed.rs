@@ -214,7 +214,7 @@ pub(crate) fn add_network(
     tables.set_route(address.trunc(), action.into());
 }
 
-/// The router's tables, by hand.
+/// The router's tables, filled by hand.
 fn tables(near: u32, far: u32) -> Tables {
     let mut tables = Tables::default();
     for (index, name, mac, address, host, host_mac) in [

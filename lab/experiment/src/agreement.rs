@@ -1,4 +1,4 @@
-//! The same scenario in both habitats, side by side: where they agree, where they differ, and possible reasons.
+//! Runs one scenario in both habitats and compares them: where they agree, where they differ, and possible reasons.
 //!
 //! The simulator is a model: its TCP is not the kernel's, and its hosts have no processors. The expected agreement is
 //! stated here as data: a tolerance for each metric ([`METRICS`]) and the known causes of differences ([`CAUSES`]).
@@ -14,24 +14,24 @@ use crate::results::{PointResult, RunResult};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Ran {
-    /// In one habitat.
+    /// The results of one habitat.
     One(Box<RunResult>),
-    /// In both.
+    /// The results of both habitats.
     Both(Box<Both>),
 }
 
-/// A scenario in both habitats.
+/// The results of a scenario in both habitats, and their comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Both {
-    /// In virtual time.
+    /// The result in virtual time.
     pub sim: RunResult,
-    /// In network namespaces.
+    /// The result in network namespaces.
     pub lab: RunResult,
-    /// Metric by metric.
+    /// The comparison of each metric.
     pub comparison: Vec<Compared>,
 }
 
-/// A metric of a point in both habitats: medians of the runs.
+/// A metric of a point in both habitats: the medians of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// The point's variant.
@@ -42,9 +42,9 @@ pub struct Compared {
     pub title: String,
     /// The metric.
     pub metric: &'static str,
-    /// In simulation.
+    /// The median in simulation.
     pub sim: f64,
-    /// In the lab.
+    /// The median in the lab.
     pub lab: f64,
     /// Simulation minus lab; divided by the lab's value if `relative`. `None` if that would divide by zero.
     pub difference: Option<f64>,
@@ -54,7 +54,7 @@ pub struct Compared {
     pub tolerance: f64,
     /// Whether the difference is within the tolerance.
     pub agrees: bool,
-    /// Known causes of such a difference, if it is not.
+    /// Known causes of the difference, if it exceeds the tolerance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<&'static str>,
 }
@@ -102,7 +102,7 @@ const METRICS: [Metric; 12] = [
     size("transfer_s_mean", 0.25, 0.05),
 ];
 
-/// Known causes of differences: the prefixes of the metrics that each cause affects, and a sentence.
+/// Known causes of differences: the prefixes of the metrics that each cause affects, and a sentence that explains it.
 const CAUSES: [(&[&str], &str); 6] = [
     (
         &["web_"],

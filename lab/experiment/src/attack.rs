@@ -15,7 +15,7 @@ const STEP_S: f64 = 0.1;
 /// Number of steps that are averaged, so that a single burst does not count as recovery.
 const STEPS: usize = 5;
 
-/// Adds the metrics of an attack, if there is one that begins after the warm-up.
+/// Adds the metrics of an attack, if the scenario has an attack that begins after the warm-up.
 pub(crate) fn measure(
     scenario: &Scenario,
     reported: &[Reported],
@@ -24,7 +24,7 @@ pub(crate) fn measure(
     let (from, until) = scenario.window();
     let attackers = || scenario.traffic.iter().filter(|traffic| traffic.hog);
     let begins = attackers().map(|t| t.start.as_secs_f64());
-    // An attack that would last longer ends with the run.
+    // An attack whose stop lies after the end of the run ends with the run.
     let ends = attackers().map(|t| t.end(scenario.duration).as_secs_f64().min(until));
     let (Some(begin), Some(end)) = (begins.reduce(f64::min), ends.reduce(f64::max)) else {
         return;
@@ -140,7 +140,7 @@ rate = "1 Mbit"
         let metrics = of("hog = true\nstart = \"3 s\"");
         assert!(metrics.contains_key("honest_kept_ratio"));
         assert!(!metrics.contains_key("recovery_s"));
-        // One that would end after the run is the same.
+        // An attack whose stop lies after the end of the run gives the same metrics.
         assert_eq!(of("hog = true\nstart = \"3 s\"\nstop = \"20 s\""), metrics);
     }
 

@@ -1,4 +1,4 @@
-//! Processor time: of this process, of others, of the machine.
+//! Processor time of this process, of other processes and of the machine.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,13 +15,13 @@ pub(crate) fn cpu_seconds_of(pid: u32) -> f64 {
     (13..=14).filter_map(|n| fields.get(&n)).sum::<f64>() / CLOCK_TICKS
 }
 
-/// The processor time that others have used since the machine started: all programs but this process and its ended
+/// The processor time that others have used since the machine started: all programs except this process and its ended
 /// children, and the host of a virtual machine.
 pub(crate) struct Others {
     seconds: f64,
-    /// Of it, what the host withheld (steal time).
+    /// The part of `seconds` that the host withheld (steal time).
     stolen: f64,
-    /// Of it, interrupts, which may be this process's own packets.
+    /// The part of `seconds` spent in interrupts, which may be for this process's own packets.
     interrupts: f64,
     /// The name and the seconds of each running program.
     programs: HashMap<u32, (String, f64)>,
@@ -42,18 +42,18 @@ impl Others {
         }
     }
 
-    /// Processors that were surely kept busy for a period of `length` seconds, which began at `before` and ends at `self`.
+    /// Number of processors that others surely kept busy from `before` to `self`, a period of `length` seconds.
     pub(crate) fn processors(&self, before: &Self, length: f64) -> f64 {
         (self.seconds - before.seconds - DOUBT_S).max(0.0) / length
     }
 
-    /// The same without interrupts.
+    /// Like [`Self::processors`], without interrupts.
     pub(crate) fn processors_of_programs(&self, before: &Self, length: f64) -> f64 {
         let interrupts = (self.interrupts - before.interrupts) / length;
         (self.processors(before, length) - interrupts).max(0.0)
     }
 
-    /// Who kept them busy: the program that used most, and the host.
+    /// The causes of the load as text: the program that used most, and the host.
     pub(crate) fn who(&self, before: &Self, length: f64) -> String {
         let used = self.programs.iter().map(|(pid, (name, seconds))| {
             let earlier = before
@@ -72,7 +72,7 @@ impl Others {
     }
 }
 
-/// The running programs but this one: process, name and processor time in seconds.
+/// The running programs except this one: process, name and processor time in seconds.
 fn programs() -> impl Iterator<Item = (u32, (String, f64))> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -86,10 +86,10 @@ fn programs() -> impl Iterator<Item = (u32, (String, f64))> {
 /// Linux reports processor time to programs in hundredths of a second.
 const CLOCK_TICKS: f64 = 100.0;
 
-/// Ten counters, each rounded to a tick, make the time of others: a difference of two may be wrong by some ticks.
+/// Error bound of a difference in seconds: the sum has several counters, each rounded to a tick.
 const DOUBT_S: f64 = 4.0 / CLOCK_TICKS;
 
-/// Numeric fields of a `stat` file by their place (from 0, as if the name had no spaces).
+/// Numeric fields of a `stat` file by their index (from 0, as if the name had no spaces).
 fn stat_fields(path: &str) -> HashMap<usize, f64> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! The errors of a run, as sentences.
+//! The errors of a run, with their messages.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub enum Error {
     Program {
         /// The program, and where it ran.
         what: String,
-        /// Its standard error.
+        /// The program's standard error.
         output: String,
     },
     /// A system call failed.
@@ -40,7 +40,7 @@ pub enum Error {
     Io {
         /// The action that failed.
         doing: String,
-        /// The error of the system.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The user pressed Ctrl-C.

@@ -1,12 +1,13 @@
-//! Finished runs on disk, so that runs which were killed go on where they stopped.
+//! Finished runs on disk, so that a plan whose process was killed resumes where it stopped.
 //!
 //! ```text
 //!   OUT/unfinished-1f6a03d29b8c4e57.jsonl     {"point":3,"events":81260,"run":{"seed":2, .. },"flows":[ .. ]}
 //!                                             {"point":3,"events":80977,"run":{"seed":3, ..
 //! ```
 //!
-//! The name has a hash of the program, of all points and of the captures: whoever changes one begins anew. A line that the
-//! end of the process has cut is no run. The files go when the report is written. Runs with captures are not kept.
+//! The name has a hash of the program, of all points and of the captures, so a changed plan starts from the beginning.
+//! A line that the end of the process has truncated does not count. The files are deleted when the report is written.
+//! Runs with captures are not stored.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -20,21 +21,22 @@ use weir_live::mutex::lock;
 
 use crate::error::Error;
 use crate::options::RunOptions;
+use crate::programs::Programs;
 use crate::results::{FlowRow, OneRun};
 use crate::scenario::Plan;
 
-/// How the names of these files begin.
+/// Prefix of the names of these files.
 const PREFIX: &str = "unfinished-";
 
 /// The finished runs of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
     file: Option<Mutex<File>>,
-    /// Those of earlier calls, by point and seed.
+    /// Runs that earlier calls finished, by point and seed, each with its number of events.
     earlier: Mutex<HashMap<(usize, u64), (OneRun, u64)>>,
 }
 
-/// A line: the borrowed form is written, the owned one is read.
+/// A line: the borrowed form is written, the owned form is read.
 #[derive(Serialize, Deserialize)]
 struct Line<R, F> {
     point: usize,
@@ -44,7 +46,8 @@ struct Line<R, F> {
 }
 
 impl Finished {
-    /// Reads what earlier calls have left in the folder of the options, if there is one, and keeps further runs there.
+    /// Reads the runs that earlier calls stored in the folder `options.keep`, and stores further runs there. Without
+    /// such a folder it stores nothing.
     pub(crate) fn open(plan: &Plan, options: &RunOptions) -> Result<Self, Error> {
         let Some(folder) = &options.keep else {
             return Ok(Self::default());
@@ -70,7 +73,7 @@ impl Finished {
         })
     }
 
-    /// A note for the results, before any run is taken, if earlier calls have finished some of these runs.
+    /// A note for the results if earlier calls have finished some of these runs. Call it before [`Self::take`].
     pub(crate) fn note(&self, runs: usize) -> Option<String> {
         let earlier = lock(&self.earlier).len();
         (earlier > 0).then(|| {
@@ -78,12 +81,12 @@ impl Finished {
         })
     }
 
-    /// Takes a run that an earlier call has finished, and its number of events.
+    /// Takes a run that an earlier call finished, and its number of events.
     pub(crate) fn take(&self, point: usize, seed: u64) -> Option<(OneRun, u64)> {
         lock(&self.earlier).remove(&(point, seed))
     }
 
-    /// Keeps a run that is finished now.
+    /// Stores a finished run, unless it has captures.
     pub(crate) fn add(&self, point: usize, run: &OneRun, events: u64) -> Result<(), Error> {
         let Some(file) = self.file.as_ref().filter(|_| run.captures.is_empty()) else {
             return Ok(());
@@ -101,7 +104,7 @@ impl Finished {
     }
 }
 
-/// Removes the finished runs in a folder: the report has them.
+/// Removes the finished runs in a folder, once the report contains them.
 pub fn forget(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -114,7 +117,7 @@ pub fn forget(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the whole lines of a file, and cuts off what is behind them.
+/// Reads the complete lines of a file, and truncates the file behind them.
 fn read(file: &mut File) -> io::Result<HashMap<(usize, u64), (OneRun, u64)>> {
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
@@ -139,15 +142,21 @@ fn read(file: &mut File) -> io::Result<HashMap<(usize, u64), (OneRun, u64)>> {
     Ok(runs)
 }
 
-/// A hash of what decides about the results: the program, the habitat, the points, the captures.
+/// A hash of the inputs that determine the results: the program, the habitat, the points, the captures.
 fn hash(plan: &Plan, options: &RunOptions) -> io::Result<u64> {
-    let program = match &options.executable {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?,
-    };
-    let program = fs::metadata(program)?;
+    let programs = Programs::new(options.executable.as_deref()).map_err(io::Error::other)?;
     let mut hasher = DefaultHasher::new();
-    (program.len(), program.modified()?, options.on.word()).hash(&mut hasher);
+    for file in [
+        programs.own(),
+        &programs.with("router"),
+        &programs.with("fe"),
+    ] {
+        let Ok(file) = fs::metadata(file) else {
+            continue; // a simulation starts none of them
+        };
+        (file.len(), file.modified()?).hash(&mut hasher);
+    }
+    options.on.word().hash(&mut hasher);
     format!("{:?}", (&plan.points, &options.captures)).hash(&mut hasher);
     Ok(hasher.finish())
 }

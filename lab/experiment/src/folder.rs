@@ -17,7 +17,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates one, and removes folders of labs that were killed.
+    /// Creates a folder, and removes folders of labs that were killed.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         sweep(&base);
@@ -46,7 +46,7 @@ impl Drop for Folder {
     }
 }
 
-/// Removes folders of our own user whose process has ended.
+/// Removes folders of our own user whose process no longer runs.
 fn sweep(base: &Path) {
     let Ok(user) = fs::metadata("/proc/self").map(|m| m.uid()) else {
         return;

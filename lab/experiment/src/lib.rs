@@ -6,18 +6,18 @@
 //!                                           simulation (--on sim) ─┘      results ─▶ report
 //! ```
 //!
-//! - [`scenario`]: the file, checked: a network, its queues and its traffic
+//! - [`scenario`]: the checked scenario file: a network, its queues and its traffic
 //! - [`topology`]: nodes, links, addresses, first hops
 //! - [`options`]: the options of a run; [`run`](mod@run) runs it
 //! - [`namespaces`]: the lab: real TCP stacks on this machine
-//! - `simulation`: the same in virtual time
+//! - `simulation`: the same network in virtual time
 //! - [`reported`], [`measure`](mod@measure), [`statistics`], [`results`]: from counts to numbers
 //! - [`metrics`]: the meaning of each number
 //! - [`load`]: the load test of the transports between control and forwarding elements
 //! - [`scale`]: paths, LIDs and headers of FPF on an Internet of domains
 //! - `attack`: the effect of an attack on honest traffic
-//! - [`agreement`]: both habitats side by side
-//! - [`mod@compare`]: disciplines side by side under the same loads
+//! - [`agreement`]: compares both habitats
+//! - [`mod@compare`]: compares disciplines under the same loads
 //! - [`report`]: results as a page, tables, CSV sheets, plots
 //!
 //! The entry points are [`run()`], [`agreement::run_both`], [`traffic::run`], [`report::write`] and
@@ -25,6 +25,42 @@
 //!
 //! Both habitats read the same files, build the same network and fill the same [`reported`] counts, so that a metric
 //! means the same in both.
+//!
+//! # Scenarios, controllers and papers
+//!
+//! **One scenario, two habitats.** A scenario is checked once and laid out once (`Topology`). Both habitats fill the
+//! same counts (`Reported`), so a metric means the same in both, with one exception: goodput counts arrivals in the
+//! simulator, and reads by the receiving program in the lab ([`measure`](mod@measure)). `--on both` prints the
+//! differences between the habitats. Both use shortest-hop paths (`core/base/src/graph.rs`), and their routers spread
+//! flows over equally short paths by the same rule (`Action::choose`). In the lab, a wire with a delay of a millisecond
+//! or more contains a bridge, which is a weir router with the discipline `impair` (`namespaces/wire`).
+//!
+//! **One runner for controllers.** A `Runner` polls its elements every period, each with a deadline, and passes their
+//! answers to the controller without waiting for an element that missed its last deadline
+//! (`forces/controller/src/runner.rs`). Queues are named by element and port. In simulation an actor carries out the
+//! requests at once; in the lab a thread does, with a connection to each router's northbound socket. With
+//! `control = "forces"` the lab instead starts each of these routers as `weir-forces fe`, and one `weir-forces ce` with
+//! the scenario's controllers, over links that are not ports of the routers (`namespaces/control_element`). The delay
+//! and the losses of a scenario are a layer around the runner, the same in both habitats
+//! (`lab/experiment/src/control/channel.rs`).
+//!
+//! **A scenario file contains every value of its result.** A file extends another file (`extends`), takes lists of
+//! variants from other files (`from`), and states calibrated values next to printed values
+//! (`{ calibrated = .., printed = .. }`). `weir-lab run` and `weir-lab reproduce` run the same points, and neither
+//! changes a point in code.
+//!
+//! **Results of papers are data.** `scenarios/PAPER/paper.toml` names the scenarios of each result, the paper's
+//! numbers, its claims with the conditions that decide them, and its pictures. Conditions, tables and pictures name
+//! quantities: a quantity is a formula of metrics at a point. The loader of the file, or a test, parses every formula
+//! and looks up every point. Only claims with their own arithmetic (fits, ranks, model equations) are Rust, under the
+//! name of the claim, in `lab/experiment/src/reproduce`. The statistics of all claims are in one place (`verdict`).
+//! Points with a calibrated value run a second time with the printed value, for a second column of verdicts. A name
+//! that does not exist (`measured`) makes its claim *missing*, never *not run*.
+//!
+//! **Load tests and measurements in memory** name their points like scenarios, and run only when results need them.
+//! Load tests of the transports (`lab/experiment/src/load`, `[[load]]` in a paper's file) run a CE and FEs as
+//! processes. Measurements in memory (`[[bench]]`, `lab/experiment/src/reproduce/bench`) are the throughput of planes,
+//! and the paths between all domains of an Internet (`lab/experiment/src/scale`).
 
 pub mod agreement;
 mod attack;
@@ -41,6 +77,7 @@ pub mod measure;
 pub mod metrics;
 pub mod namespaces;
 pub mod options;
+mod programs;
 mod progress;
 pub mod report;
 pub mod reported;
@@ -67,8 +104,8 @@ pub use run::run;
 pub use traffic_info::TrafficInfo;
 use weir_live::signals;
 
-/// A flag that becomes true when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second
-/// request ends the process at once.
+/// A flag that becomes true when a signal (Ctrl-C, SIGTERM, SIGHUP) requests the end of the process. A second
+/// signal ends the process at once.
 pub fn interrupt_flag() -> Result<Arc<AtomicBool>, Error> {
     signals::interrupt_flag().map_err(Error::io("cannot watch for Ctrl-C"))
 }

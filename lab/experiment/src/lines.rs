@@ -1,5 +1,5 @@
-//! The rates and delays of links over time: as curves beside those of what was measured, and as changes of a lab. They
-//! follow from the scenario alone, so they are the same in every run.
+//! The rates and delays of links over time: as curves next to the measured ones, and as the changes that a lab applies.
+//! They follow from the scenario alone, so they are the same in every run.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use weir_base::{Instant, Rate, Span, Varying};
 use crate::results::Curve;
 use crate::scenario::Scenario;
 
-/// Adds the curves of those directions of links whose rate or delay changes: `link_rate_mbps` with the mean over each
-/// step, and `link_delay_ms` with the value at its start. Their names are as those of queues.
+/// Adds a curve for each direction of a link whose rate or delay changes: `link_rate_mbps` with the mean over each
+/// step, and `link_delay_ms` with the value at its start. They are named like the curves of queues.
 pub(crate) fn add_curves(scenario: &Scenario, curves: &mut BTreeMap<String, Curve>) {
     let step = scenario.sample;
     let steps = (scenario.duration.as_nanos() / step.as_nanos()).max(1);
@@ -36,8 +36,8 @@ pub(crate) fn add_curves(scenario: &Scenario, curves: &mut BTreeMap<String, Curv
     }
 }
 
-/// The rate from `now` on, for one that can be changed at intervals of `step`, and the end of its validity: where the
-/// course changes faster, its mean.
+/// The rate to set at `now`, and the end of its validity, if the rate can be set only at intervals of `step`: where
+/// `rate` changes faster, its mean over the step.
 pub(crate) fn settled(rate: &Varying<Rate>, now: Instant, step: Span) -> (Rate, Instant) {
     let (value, until) = rate.piece(now);
     match until >= now + step {

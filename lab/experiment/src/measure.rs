@@ -1,12 +1,12 @@
-//! From reports to metrics and curves. Everything is counted at the receiver.
+//! Computes metrics and curves from reports. Everything is counted at the receiver.
 //!
 //! Goodput is payload, each byte counted once. In simulation a byte counts when it arrives, in order or not, so
 //! goodput never exceeds the rate of the links. In the lab a byte counts when the receiving program can read it.
-//! After a loss that is later, and then for many bytes at once: a step of a curve may exceed a link's rate there.
+//! After a loss that is later, and then for many bytes at once: there a step of a curve may exceed the link's rate.
 //!
 //! The window is the run without its warm-up. A share is TCP / (TCP + UDP), web not counted. The goodput of a flow is
 //! taken over that part of the window in which it existed. A fetch or a transfer belongs to the window if it ends
-//! there; those that the end of the run cut off count with their age at that time.
+//! there; an unfinished fetch or transfer counts with its age at the end of the run.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ pub fn measure(
     (metrics.0, curves)
 }
 
-/// The distributions of the times of which [`measure()`] gives means and percentiles.
+/// The distributions of the times whose means and percentiles [`measure()`] gives.
 pub fn distributions(scenario: &Scenario, reported: &[Reported]) -> BTreeMap<String, Distribution> {
     let (from, _) = scenario.window();
     let fetches = reported.iter().flat_map(|r| &r.fetches);
@@ -106,12 +106,12 @@ pub fn distributions(scenario: &Scenario, reported: &[Reported]) -> BTreeMap<Str
         .collect()
 }
 
-/// The curve of the goodput of a kind.
+/// The name of the goodput curve of a kind of traffic.
 fn sum_curve(kind: Kind) -> String {
     format!("{}_mbps", kind.word())
 }
 
-/// The name of the curve of a traffic's goodput: its kind's, unless several traffics have this kind.
+/// The name of a traffic's goodput curve: that of its kind, unless several traffics have this kind.
 pub(crate) fn goodput_curve(scenario: &Scenario, traffic: &Traffic) -> String {
     let kind = traffic.kind.kind();
     let of_kind = scenario.traffic.iter().filter(|t| t.kind.kind() == kind);
@@ -121,7 +121,7 @@ pub(crate) fn goodput_curve(scenario: &Scenario, traffic: &Traffic) -> String {
     }
 }
 
-/// Delays of datagrams, as receivers measured them.
+/// Delays of datagrams, as the receivers measured them.
 fn measure_delays(metrics: &mut Metrics, name: &str, reported: &Reported) {
     let described = [
         ("mean", reported.delay_ms_mean()),
@@ -153,7 +153,7 @@ fn measure_flows(metrics: &mut Metrics, tcp: &[&Reported], (from, until): (f64, 
     metrics.set_each(|what| format!("tcp_flow_goodput_mbps_{what}"), described);
 }
 
-/// Classes of transfers by their bytes: above the first, up to the second.
+/// Size classes of transfers in bytes: above the first number, up to the second.
 const SIZES: [(&str, u64, u64); 5] = [
     ("all", 0, u64::MAX),
     ("to_10kB", 0, 10_000),
@@ -283,7 +283,7 @@ impl Metrics {
         self.set_each(|what| format!("{name}_{what}"), described);
     }
 
-    /// Sets the values that exist, each under its word's name.
+    /// Sets the values that exist, each under the name of its word.
     fn set_each<const N: usize>(
         &mut self,
         name: impl Fn(&str) -> String,

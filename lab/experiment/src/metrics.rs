@@ -1,21 +1,21 @@
 //! The metrics of a run: which packets, flows and transfers count, and where.
 //!
-//! A test runs one scenario with three variants, in simulation, and fails if one of its metrics is not described
-//! here, or is described twice.
+//! A test runs a scenario with three variants in simulation. It fails if a metric of the run is not described here, or
+//! is described twice.
 
-/// The definition of a metric, or of several that differ only in a name or a statistic.
+/// The definition of a metric, or of several metrics that differ only in a name or a statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name. `TRAFFIC`, `LINK`, `HOST`, `ROUTER`, `ENCAPSULATION`, `CONTROLLER`, `GAUGE`, `REASON`, `CLASS` and
-    /// `SIZE` stand for names, `STATISTIC` for a word like `mean` or `p99`.
+    /// The name pattern. `TRAFFIC`, `LINK`, `HOST`, `ROUTER`, `ENCAPSULATION`, `CONTROLLER`, `GAUGE`, `REASON`, `CLASS`
+    /// and `SIZE` are placeholders of names, `STATISTIC` of a word like `mean` or `p99`.
     pub name: &'static str,
     /// The habitats that measure it: `sim`, `lab`, or `both`.
     pub on: &'static str,
-    /// Its definition.
+    /// The definition.
     pub about: &'static str,
 }
 
-/// The words that `STATISTIC` stands for.
+/// The words that replace `STATISTIC`.
 pub const STATISTICS: [&str; 9] = [
     "mean", "dev", "min", "max", "p10", "p50", "p90", "p95", "p99",
 ];
@@ -293,7 +293,7 @@ pub const METRICS: &[Metric] = &[
         "sim",
         "flows of the traffic that sent in each ten seconds of the window, mean",
     ),
-    // Identification of hogs, against the truth (`hog = true`).
+    // Identification of hogs, compared with the truth (`hog = true`).
     metric(
         "hog_precision_ratio.LINK",
         "sim",
@@ -487,7 +487,7 @@ mod tests {
     use super::*;
     use crate::{RunOptions, run};
 
-    /// Every kind of traffic, transfers, an attack, and disciplines that track flows.
+    /// A scenario with every kind of traffic, transfers, an attack, and disciplines that track flows.
     const SCENARIO: &str = r#"
 title = "Everything that is measured"
 duration = "4 s"

@@ -21,7 +21,7 @@ pub enum Habitat {
 }
 
 impl Habitat {
-    /// Its name in a sentence.
+    /// The noun for it in a sentence.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Sim => "simulator",
@@ -29,7 +29,7 @@ impl Habitat {
         }
     }
 
-    /// Its word in a result.
+    /// The word for it in a result.
     pub fn word(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -45,32 +45,33 @@ pub struct RunOptions {
     pub scenario: PathBuf,
     /// The habitat.
     pub on: Habitat,
-    /// The scenario's text, if it is not in a file but comes with the program.
+    /// The scenario's text, if it is built into the program instead of read from a file.
     pub text: Option<String>,
     /// Chooses between calibrated and printed values.
     pub reading: Reading,
-    /// Runs are as short as the scenario's `[quick]` says.
+    /// Uses the short runs of the scenario's `[quick]`.
     pub quick: bool,
-    /// Values set at paths of the file.
+    /// Values to set at paths of the file.
     pub overrides: Vec<Override>,
-    /// Values swept at paths of the file.
+    /// Values to sweep at paths of the file.
     pub sweeps: Vec<Sweep>,
-    /// Only these variants; all if empty.
+    /// Names of the variants to run; all if empty.
     pub variants: Vec<String>,
-    /// Variants in place of the file's, if there are any.
+    /// Variants that replace the file's; if empty, the file's.
     pub given: Vec<Given>,
-    /// Seed of the first run, instead of the scenario's.
+    /// Seed of the first run; if `None`, the scenario's.
     pub seed: Option<u64>,
-    /// Runs of each point, instead of the scenario's.
+    /// Runs of each point; if `None`, the scenario's.
     pub runs: Option<u64>,
-    /// Number of concurrent simulations; by default the machine's number of processors. The lab runs one after
-    /// another, because it needs the machine for itself.
+    /// Number of concurrent simulations; by default the number of processors. The lab performs one run at a time,
+    /// because it needs the machine for itself.
     pub jobs: Option<usize>,
-    /// A folder where finished runs are kept until [`crate::forget`]: the same call goes on with the others.
+    /// A folder that stores finished runs until [`crate::forget`]: a call with the same options resumes with the
+    /// others.
     pub keep: Option<PathBuf>,
-    /// Links whose packets are captured, in simulation only.
+    /// Links whose packets to capture; in simulation only.
     pub captures: Vec<Capture>,
-    /// The `weir` executable for the lab's tools and routers; this process's own if not given.
+    /// A stand-in for the programs that the lab starts; if `None`, this program and those in its folder.
     pub executable: Option<PathBuf>,
     /// Shows progress on standard error.
     pub progress: bool,
@@ -90,7 +91,7 @@ pub struct Capture {
 impl Capture {
     /// Default number of packets.
     pub const PACKETS: usize = 10_000;
-    /// Greatest number of packets that can be requested.
+    /// Maximum number of packets that can be requested.
     pub const PACKETS_MAX: usize = 1_000_000;
 }
 

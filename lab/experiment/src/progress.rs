@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval of the lines where a line cannot be overwritten.
+/// Interval of the lines if standard error is not a terminal, where a line cannot be overwritten.
 const PLAIN_STEP: Duration = Duration::from_secs(10);
 
 /// Shows progress, or nothing.
@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress on standard error if `shown`.
+    /// Shows progress on standard error if `shown`.
     pub(crate) fn new(shown: bool) -> Self {
         Self {
             shown,
@@ -31,7 +31,7 @@ impl Progress {
         if !self.shown {
             return;
         }
-        let text = &text.replace(char::is_control, "?"); // the names in it are a scenario's
+        let text = &text.replace(char::is_control, "?"); // the text contains names from a scenario
         // A failed write must not stop the run.
         if self.terminal {
             let width = text.chars().count();
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// Writes a line that stays.
+    /// Writes a line that is not overwritten.
     pub(crate) fn say(&mut self, text: &str) {
         if self.shown {
             self.clear();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_base::Span;
 
-/// The step in which receivers count delays.
+/// The resolution at which receivers count delays.
 pub(crate) const DELAY_STEP: Span = Span::from_micros(10);
 
 /// The counts of both ends of one traffic.
@@ -16,7 +16,7 @@ pub(crate) const DELAY_STEP: Span = Span::from_micros(10);
 pub struct Reported {
     /// Flows at the receiver.
     pub flows: Vec<Flow>,
-    /// Payload received in the window, if it was counted exactly; otherwise it follows from the series.
+    /// Payload received in the window in bytes, if it was counted exactly; otherwise it follows from the series.
     pub window_bytes: Option<u64>,
     /// Payload by interval at the receiver, one series for each receiver.
     pub series: Vec<Series>,
@@ -26,7 +26,8 @@ pub struct Reported {
     pub transfers: Vec<Transfer>,
     /// Web fetches.
     pub fetches: Vec<Fetch>,
-    /// Datagrams in the window by delay, in steps of 10 us, if the receivers measured it. The simulator has its own meters.
+    /// Datagrams in the window by delay, in steps of 10 us, if the receivers measured it. The simulator measures delays
+    /// itself.
     pub delays: BTreeMap<u32, u64>,
 }
 
@@ -48,7 +49,7 @@ impl Reported {
         }
     }
 
-    /// The delay in ms that a share of the datagrams does not exceed (nearest rank), to the next step.
+    /// The delay in ms that a share of the datagrams does not exceed (nearest rank), at the resolution of the counts.
     pub(crate) fn delay_ms(&self, share: f64) -> Option<f64> {
         let all: u64 = self.delays.values().sum();
         let rank = (share * all as f64).ceil().max(1.0) as u64;
@@ -117,7 +118,7 @@ pub enum Line {
     Transfer(Transfer),
     /// One web fetch.
     Fetch(Fetch),
-    /// The delays of the datagrams that came to a receiver's port.
+    /// The delays of the datagrams that a receiver's port received.
     Delays(Delays),
 }
 
@@ -128,18 +129,18 @@ pub struct Flow {
     pub protocol: String,
     /// The receiver's port.
     pub port: u16,
-    /// The sender.
+    /// The sender's address.
     pub peer: String,
-    /// Payload received.
+    /// Payload received, in bytes.
     pub bytes: u64,
-    /// Payload received in the window.
+    /// Payload received in the window, in bytes.
     pub window_bytes: u64,
-    /// Packets received in the window; zero for TCP, where the receiver sees none.
+    /// Packets received in the window; zero for TCP, whose receiver sees no packets.
     pub window_packets: u64,
-    /// When the receiver first heard from it, in seconds of the run.
+    /// Time of the first data at the receiver, in seconds of the run.
     #[serde(default)]
     pub start_s: f64,
-    /// When it closed; none if it lasted to the end.
+    /// Time at which the flow closed, in seconds of the run; `None` if it lasted to the end.
     #[serde(default)]
     pub end_s: Option<f64>,
 }
@@ -151,13 +152,13 @@ pub struct Series {
     pub protocol: String,
     /// The receiver's port.
     pub port: u16,
-    /// Length of an interval.
+    /// Length of an interval, in seconds.
     pub interval_s: f64,
-    /// Bytes of payload in each.
+    /// Bytes of payload in each interval.
     pub bytes: Vec<u64>,
 }
 
-/// Delays of datagrams that came to one port in the window.
+/// Delays of datagrams that one port received in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     /// The receiver's port.
@@ -173,67 +174,67 @@ pub struct Sent {
     pub protocol: String,
     /// The receiver's port.
     pub port: u16,
-    /// Payload that the schedule wanted sent in the window; none if greedy.
+    /// Payload in bytes that the schedule offered in the window; `None` for a greedy sender.
     pub offered_bytes: Option<u64>,
-    /// Payload handed to the kernel in the window.
+    /// Payload handed to the kernel in the window, in bytes.
     pub window_bytes: u64,
-    /// Packets that the kernel took in the window; zero for TCP.
+    /// Packets that the kernel accepted in the window; zero for TCP.
     pub window_packets: u64,
     /// Packets that the sender's own full interface refused; they count as offered.
     pub refused_packets: u64,
-    /// Delay of packets against their schedule: the 99th percentile.
+    /// 99th percentile of the delay of packets after their scheduled time, in seconds.
     pub late_s_p99: f64,
     /// Number of reconnections.
     pub reconnects: u64,
 }
 
-/// One transfer of a given size, from its start until everything was received.
+/// One transfer of a given size, from its start until the receiver has all bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// The index of the flow at its host.
     pub flow: u32,
-    /// Size of the transfer.
+    /// Size of the transfer, in bytes.
     pub bytes: u64,
-    /// When it began, in seconds of the run.
+    /// Start time, in seconds of the run.
     pub start_s: f64,
-    /// Time to its end, connection included; the age so far if it is unfinished.
+    /// Completion time in seconds, connection included; the age so far if the transfer is unfinished.
     pub time_s: f64,
     /// Whether the receiver has all bytes.
     pub finished: bool,
 }
 
-/// One fetch, as its client saw it.
+/// One fetch, as observed by the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fetch {
     /// The index of the client.
     pub client: u32,
-    /// Size of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// When it began, in seconds of the run.
+    /// Start time, in seconds of the run.
     pub start_s: f64,
-    /// Time to the connection; none if there never was one.
+    /// Time to the connection, in seconds; `None` if no connection was established.
     pub connect_s: Option<f64>,
-    /// Time to the end of the file, connection included; the age so far if it is unfinished.
+    /// Time to the end of the file in seconds, connection included; the age so far if the fetch is unfinished.
     pub response_s: f64,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Transfer {
-    /// Whether it belongs to the window that begins at `from`: it ends there.
+    /// Whether the transfer belongs to the window that begins at `from`: it ends there.
     pub(crate) fn is_counted(&self, from: f64) -> bool {
         self.start_s + self.time_s >= from
     }
 }
 
 impl Fetch {
-    /// Whether it belongs to the window that begins at `from`: it ends there.
+    /// Whether the fetch belongs to the window that begins at `from`: it ends there.
     pub(crate) fn is_counted(&self, from: f64) -> bool {
         self.start_s + self.response_s >= from
     }
 }
 
-/// How a fetch ended.
+/// The outcome of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -265,7 +266,7 @@ mod tests {
         for counts in [vec![(100, 2), (400, 1)], vec![(100, 1), (200, 96)]] {
             reported.add(Line::Delays(Delays { port: 1, counts }));
         }
-        // Three of 1 ms, 96 of 2 ms, one of 4 ms.
+        // Three datagrams of 1 ms, 96 of 2 ms, one of 4 ms.
         let shares = [0.0, 0.03, 0.5, 0.99, 1.0].map(|share| reported.delay_ms(share));
         assert_eq!(shares, [1.0, 1.0, 2.0, 2.0, 4.0].map(Some));
         let mean = reported.delay_ms_mean().unwrap();

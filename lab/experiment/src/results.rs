@@ -15,10 +15,10 @@ use crate::traffic_info::TrafficInfo;
 pub struct RunResult {
     /// The scenario's file.
     pub scenario: String,
-    /// Its title.
+    /// The scenario's title.
     #[serde(default)]
     pub title: String,
-    /// Its explanation.
+    /// The scenario's explanation.
     #[serde(default)]
     pub about: String,
     /// `lab` or `sim`.
@@ -28,7 +28,7 @@ pub struct RunResult {
     /// Length of a run, in seconds.
     #[serde(default)]
     pub duration_s: f64,
-    /// The time from the start of a run that the metrics leave out.
+    /// The length in seconds of the start of a run, which the metrics leave out.
     #[serde(default)]
     pub warm_up_s: f64,
     /// Notes for the reader: features that were left out, delays of the run.
@@ -37,13 +37,13 @@ pub struct RunResult {
     /// The traffic of the scenario, as far as it is needed to understand the metrics.
     #[serde(default)]
     pub traffic: Vec<TrafficInfo>,
-    /// One for each variant at each point of the sweep.
+    /// One result for each variant at each point of the sweep.
     pub points: Vec<PointResult>,
-    /// Number of events of a simulation; none in the lab.
+    /// Number of events of a simulation; `None` in the lab.
     pub events: Option<u64>,
-    /// Processor time used by all processes.
+    /// Processor time used by all processes, in seconds.
     pub cpu_s: f64,
-    /// Elapsed time.
+    /// Elapsed time, in seconds.
     pub wall_s: f64,
 }
 
@@ -55,10 +55,10 @@ pub struct PointResult {
     pub variant: Option<String>,
     /// The values that identify the point, by path.
     pub set: Map<String, Value>,
-    /// The swept values among them; the others follow from the variant's name.
+    /// The swept values of `set`; the others follow from the variant's name.
     #[serde(default)]
     pub sweep: Map<String, Value>,
-    /// Its runs.
+    /// The runs.
     pub runs: Vec<OneRun>,
     /// The summary of each metric.
     pub summary: BTreeMap<String, Summary>,
@@ -67,16 +67,16 @@ pub struct PointResult {
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OneRun {
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
     /// The metrics, with the unit in the name.
     pub metrics: BTreeMap<String, f64>,
-    /// Curves.
+    /// The curves, by name.
     pub series: BTreeMap<String, Curve>,
-    /// The distributions of the values of which `metrics` has means and percentiles.
+    /// The distributions of the values whose means and percentiles `metrics` has.
     #[serde(default)]
     pub distributions: BTreeMap<String, Distribution>,
-    /// The pages of each router at the end, by its name.
+    /// The pages of each router at the end, by the router's name.
     #[serde(default)]
     pub routers: Map<String, Value>,
     /// Every flow, for tables only: there can be many.
@@ -102,19 +102,19 @@ pub struct Captured {
 /// One flow of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRow {
-    /// Its traffic.
+    /// The name of the traffic.
     pub traffic: String,
-    /// When it began, in seconds of the run.
+    /// Start time, in seconds of the run.
     pub start_s: f64,
-    /// When the connection was established.
+    /// Time at which the connection was established, in seconds of the run.
     pub connected_s: Option<f64>,
-    /// When the last byte of a transfer had arrived.
+    /// Arrival of the last byte of a transfer, in seconds of the run.
     pub end_s: Option<f64>,
     /// Bytes of the transfer, if it has a size.
     pub size_bytes: Option<u64>,
-    /// Payload delivered in the whole run.
+    /// Payload delivered in the whole run, in bytes.
     pub bytes: u64,
-    /// Payload delivered in the window.
+    /// Payload delivered in the window, in bytes.
     pub window_bytes: u64,
 }
 
@@ -126,12 +126,12 @@ impl FlowRow {
     }
 }
 
-/// Values at even steps of time.
+/// Values at equal steps of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// The step, in seconds; the first value belongs to the first step.
     pub step_s: f64,
-    /// The values; NaN (`null` in JSON) where a step has none.
+    /// The values; NaN (`null` in JSON) for a step without a value.
     #[serde(deserialize_with = "numbers_or_null")]
     pub values: Vec<f64>,
 }
@@ -141,8 +141,8 @@ fn numbers_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<f64>
     Ok(values.into_iter().map(|v| v.unwrap_or(f64::NAN)).collect())
 }
 
-/// A distribution: pairs of a share and the value that this share does not exceed, in ascending order. In JSON an
-/// object: `{ "0.5": 12.1, "0.99": 40.3 }`.
+/// A distribution: pairs of a share and the value that this share does not exceed, in ascending order. In JSON it is
+/// an object: `{ "0.5": 12.1, "0.99": 40.3 }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
 pub struct Distribution(pub Vec<[f64; 2]>);
@@ -157,7 +157,7 @@ impl From<Distribution> for BTreeMap<String, f64> {
 }
 
 impl From<BTreeMap<String, f64>> for Distribution {
-    /// Entries whose name is not a share are left out.
+    /// Leaves out entries whose name is not a share.
     fn from(values: BTreeMap<String, f64>) -> Self {
         let pair = |(share, value): (String, f64)| Some([share.parse().ok()?, value]);
         let mut pairs: Vec<[f64; 2]> = values.into_iter().filter_map(pair).collect();
@@ -167,7 +167,7 @@ impl From<BTreeMap<String, f64>> for Distribution {
 }
 
 impl Distribution {
-    /// The shares that are kept, close together in the tail.
+    /// The shares that a distribution stores, close together in the tail.
     const SHARES: [f64; 28] = [
         0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65,
         0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0,
@@ -180,14 +180,14 @@ impl Distribution {
         pairs.map(Self)
     }
 
-    /// The value that this share does not exceed, if the share was kept.
+    /// The value that this share does not exceed, if the distribution stores this share.
     pub fn at(&self, share: f64) -> Option<f64> {
         self.0.iter().find(|[s, _]| *s == share).map(|[_, v]| *v)
     }
 }
 
 impl RunResult {
-    /// The paths of the sweep: those that take more than one value within a variant.
+    /// The paths of the sweep: paths that take more than one value within a variant.
     pub fn swept(&self) -> Vec<String> {
         let mut seen: BTreeMap<(&str, Option<&str>), &Value> = BTreeMap::new();
         let mut swept = BTreeSet::new();
@@ -206,8 +206,8 @@ impl RunResult {
 }
 
 impl RunResult {
-    /// The result of a plan's points, which ran on `on` with seeds from `seed`; the caller adds notes, events and
-    /// times.
+    /// The result of a plan's points, which ran in the habitat `on` with seeds from `seed`; the caller adds notes,
+    /// events and times.
     pub fn of(plan: &Plan, on: Habitat, seed: u64, points: Vec<PointResult>) -> Self {
         Self {
             scenario: plan.file.clone(),
@@ -261,7 +261,8 @@ impl PointResult {
         self.summary.get(metric).map(|s| s.median)
     }
 
-    /// The median's interval if there are enough runs for one; otherwise the minimum and the maximum of several runs.
+    /// The median's interval if there are enough runs for an interval; otherwise the minimum and the maximum of several
+    /// runs.
     pub fn spread(&self, metric: &str) -> Option<[f64; 2]> {
         let summary = self.summary.get(metric)?;
         summary.median_ci95.or_else(|| {
@@ -275,12 +276,12 @@ impl PointResult {
         })
     }
 
-    /// Whether something disturbed one of its runs.
+    /// Whether a disturbance affected any run of the point.
     pub fn is_disturbed(&self) -> bool {
         self.runs.iter().any(|run| !run.notes.is_empty())
     }
 
-    /// The title in a report: a disturbed point is marked wherever it is named.
+    /// The title in a report, which marks a disturbed point wherever its name occurs.
     pub fn label(&self) -> String {
         marked(self.title(), self.is_disturbed())
     }
@@ -302,7 +303,7 @@ impl PointResult {
     }
 }
 
-/// A name, with the mark of disturbed runs if it has any.
+/// A name, with a mark if any of its runs was disturbed.
 pub(crate) fn marked(name: String, is_disturbed: bool) -> String {
     match is_disturbed {
         true => name + " (disturbed)",
@@ -336,7 +337,7 @@ fn place(sweep: &Map<String, Value>) -> String {
     names.join(", ")
 }
 
-/// A value of a sweep as text; a table, which is always a discipline, is named by its kind and its settings.
+/// A value of a sweep as text. A table is always a discipline; its text is its kind and its settings.
 fn value_in_words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

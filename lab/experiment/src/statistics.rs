@@ -12,8 +12,8 @@ pub struct Summary {
     pub ci95: Option<f64>,
     /// Median of the runs.
     pub median: f64,
-    /// An interval that contains the median with a confidence of at least 95 %, whatever the distribution: from one
-    /// run's value to another's; `None` for fewer than six runs.
+    /// An interval that contains the median with a confidence of at least 95 %, for any distribution: from one run's
+    /// value to another's; `None` for fewer than six runs.
     #[serde(default)]
     pub median_ci95: Option<[f64; 2]>,
     /// Number of runs.
@@ -21,7 +21,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of these values; `None` without values.
+    /// The summary of these values; `None` if empty.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let n = values.len();
@@ -56,7 +56,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| sum / values.len() as f64)
 }
 
-/// The standard deviation of a sample; none for fewer than two values.
+/// The standard deviation of a sample; `None` for fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
@@ -78,7 +78,7 @@ pub fn slope(values: &[f64]) -> Option<f64> {
     (square > 0.0).then(|| sum / square)
 }
 
-/// Jain's index: 1 if all values are equal, 1/n if only one is not zero.
+/// Jain's index: 1 if all values are equal, 1/n if only one value is not zero.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn the_medians_interval_is_from_one_value_to_another() {
-        // For six values the median lies outside all of them with 2 / 2^6 = 3.1 %; for five with 6.3 %. For ten it
-        // lies below the second or above the ninth with 2 * (1 + 10) / 2^10 = 2.1 %.
+        // For six values the median lies outside all of them with probability 2 / 2^6 = 3.1 %; for five with 6.3 %. For
+        // ten it lies below the second or above the ninth with probability 2 * (1 + 10) / 2^10 = 2.1 %.
         assert_eq!(
             [0, 1, 5, 6].map(median_ranks),
             [None, None, None, Some([0, 5])]

@@ -1,5 +1,5 @@
-//! From a scenario to nodes, interfaces and addresses, and the paths between the nodes. This module starts nothing,
-//! and is independent of the habitat.
+//! Builds nodes, interfaces and addresses from a scenario, and finds the paths between the nodes. This module starts
+//! nothing, and does not depend on the habitat.
 //!
 //! ```text
 //!   wire n:  10.(64 + n/256).(n mod 256).0/24   and   fd77:6569:7200:n::/64
@@ -21,12 +21,12 @@ use crate::scenario::{
 
 /// Port of the first traffic at its receiver; each further traffic has the next port.
 pub const PORT_FIRST: u16 = 5001;
-/// Length of a queue without a discipline in packets, as the kernel's default.
+/// Length in packets of a queue without a discipline: the kernel's default.
 pub const QUEUE_PACKETS: u32 = 1000;
-/// Maximum number of wires: each has its own network.
+/// Maximum number of wires: each wire has its own network.
 pub const WIRES_MAX: usize = 192 * 256;
 
-/// A scenario's network.
+/// The network of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// Routers first, then hosts.
@@ -39,18 +39,18 @@ pub struct Topology {
 /// A router or a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it is a router.
     pub is_router: bool,
-    /// Its interfaces; a host has one.
+    /// The interfaces; a host has one.
     pub interfaces: Vec<Interface>,
 }
 
 /// One end of a wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// Its name: the peer's on a router (the port's name), `eth0` on a host.
+    /// The name: the peer's name on a router (the port's name), `eth0` on a host.
     pub name: String,
     /// IPv4 address, in a /24.
     pub v4: Ipv4Addr,
@@ -62,23 +62,23 @@ pub struct Interface {
     pub wire: usize,
     /// The index of the wire's link in the scenario.
     pub link: usize,
-    /// Rate and delay of the packets that it sends.
+    /// Rate and delay of the packets that the interface sends.
     pub direction: Direction,
     /// From a packet's IP length to its bytes on the wire.
     pub framing: weir_base::Framing,
-    /// The queue in front of it; without one, a FIFO of 1000 packets.
+    /// The discipline of the queue in front of the interface; if `None`, a FIFO of 1000 packets.
     pub discipline: Option<Discipline>,
 }
 
-/// A queue that is sampled, or controlled.
+/// A queue that is sampled or controlled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// Its name in the result: the link's; with the suffix `.reverse` at the link's second end; with the host's name
-    /// if the link has many wires.
+    /// The queue's name in the result: the link's name; with the suffix `.reverse` at the link's second end; with the
+    /// host's name if the link has many wires.
     pub name: String,
-    /// The node.
+    /// The index of the node.
     pub node: usize,
-    /// Its interface.
+    /// The index of the node's interface.
     pub port: usize,
 }
 
@@ -117,7 +117,7 @@ impl Topology {
         self.places.get(name).copied()
     }
 
-    /// The hosts that these reflectors of a shaper are; the error is a sentence about one that is no host.
+    /// The nodes of a shaper's reflectors. The error names a reflector that is not a host.
     pub fn reflectors(&self, auto: &Auto) -> Result<Vec<usize>, String> {
         let host = |name: &String| {
             let host = self.node(name).filter(|node| !self.nodes[*node].is_router);
@@ -130,7 +130,7 @@ impl Topology {
         auto.reflectors.iter().map(host).collect()
     }
 
-    /// Sending and receiving node of each pair of a traffic.
+    /// Sending and receiving node of each pair of hosts of a traffic.
     pub fn pairs(&self, scenario: &Scenario, traffic: &Traffic) -> Vec<(usize, usize)> {
         let nodes = |group: &str| -> Vec<usize> {
             let members = members(scenario, group);
@@ -157,8 +157,8 @@ impl Topology {
         graph.shortest_paths()
     }
 
-    /// The queues that are sampled: for each watched link those with a discipline, or the first end's if no end has
-    /// one.
+    /// The queues to sample: for each watched link the queues with a discipline, or the first end's if neither end has
+    /// a discipline.
     pub fn watched(&self, scenario: &Scenario) -> Vec<Watched> {
         let mut watched = Vec::new();
         for link in scenario.watched() {
@@ -189,7 +189,7 @@ impl Topology {
         queues.collect()
     }
 
-    /// The queues at an end of a link, one for each of its wires.
+    /// The queues at an end of a link, one for each wire of the link.
     pub fn queues(&self, scenario: &Scenario, link: &Link, end: usize) -> Vec<Watched> {
         let mut queues = Vec::new();
         let members = |end: usize| members(scenario, &link.ends[end]);
@@ -247,7 +247,7 @@ impl Topology {
             let name = self.interface_name(nodes[end], nodes[other], names);
             let node = &mut self.nodes[nodes[end]];
             if !node.is_router {
-                node.interfaces.reserve_exact(1); // just one, since there may be thousands of hosts
+                node.interfaces.reserve_exact(1); // exact, since there may be thousands of hosts
             }
             node.interfaces.push(Interface {
                 name,
@@ -457,7 +457,7 @@ to = "right"
             error("[\"a\", \"b\"]", "[\"a\", \"right\"]"),
             "this network cannot be laid out: host right has 2 links, and a host has exactly one"
         );
-        // The outermost router of a chain that has lost its middle.
+        // The chain of routers without the link from a to b.
         let island = error("[\"a\", \"b\"]", "[\"c\", \"b\"]");
         assert!(island.contains("no path from left1 to right"), "{island}");
         let many = error("count = 2", "count = 50_000");
@@ -486,7 +486,7 @@ to = "right"
 
     #[test]
     fn ten_times_as_many_hosts_take_some_ten_times_as_long() {
-        // Processor time, the least of some: other programs have no part in it.
+        // Processor time, the minimum of several runs, so that other programs do not affect the result.
         let least = |hosts: usize| {
             let one = |_| {
                 let began = thread_cpu_time();

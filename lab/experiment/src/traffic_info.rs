@@ -16,25 +16,25 @@ const SPARSE: f64 = 0.05;
 /// A traffic of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficInfo {
-    /// Its name.
+    /// The name of the traffic.
     pub name: String,
     /// `tcp`, `udp` or `web`.
     pub kind: String,
-    /// Flows, over all its hosts; for web traffic, clients.
+    /// Number of flows over all hosts; for web traffic, of clients.
     pub flows: u64,
-    /// Hosts that they begin at.
+    /// Number of hosts at which the flows begin.
     #[serde(default)]
     pub hosts: u64,
     /// Whether it consists of occasional small packets: other traffic affects them, but they do not affect it. That
     /// is UDP that is not a hog, has at most 300 B in a packet, and offers at most a twentieth of the slowest link on
     /// its path.
     pub is_sparse: bool,
-    /// The watched links that its data cross.
+    /// The watched links that the traffic's data crosses.
     pub crosses: Vec<String>,
 }
 
 impl TrafficInfo {
-    /// The traffic of a scenario; empty if its network cannot be built, which is never so for a scenario that was
+    /// The traffic of a scenario; empty if its network cannot be built, which never happens for a scenario that has
     /// run.
     pub fn of_all(scenario: &Scenario) -> Vec<Self> {
         let Ok(topology) = Topology::new(scenario) else {
@@ -72,8 +72,8 @@ impl TrafficInfo {
     }
 }
 
-/// The ports, by node and interface, through which data may go from one node to another: those of all
-/// equally short paths.
+/// The ports, by node and interface, through which data may go from one node to another, over all equally short
+/// paths.
 fn ports(
     topology: &Topology,
     paths: &ShortestPaths,

@@ -1,4 +1,5 @@
-//! Flexible packet forwarding beside IP, as scenarios in simulation: the counters of the links say which way packets took.
+//! Flexible packet forwarding next to IP, as scenarios in simulation: the counters of the links show the packets'
+//! paths.
 
 #![allow(clippy::unwrap_used)] // as in every test
 
@@ -60,7 +61,7 @@ fn figure_1() {
     assert_eq!(of("ip"), ([0.0; 3], [8000.0; 2]));
     assert_eq!(of("fpf"), ([8000.0; 3], [0.0; 2]));
     assert_eq!(of("packets"), ([6000.0; 3], [2000.0; 2]));
-    // Flows fall on the paths by their hash: the deviation of a binomial share of 4000 is 0.7 %.
+    // A hash distributes flows over the paths: the deviation of a binomial share of 4000 is 0.7 %.
     let ([b, ..], [d, ..]) = of("flows");
     let packets = variants["flows"]["fpf_encapsulated_packets.video"];
     assert!(b + d == packets && packets >= 12_000.0, "{b} + {d}");
@@ -122,7 +123,7 @@ fn xor_coding_repairs_what_one_of_two_paths_loses() {
     assert_eq!(of("xor", "fpf_repaired_packets.a"), lost("xor"));
     assert_eq!(sent(&variants["plain"], ["c_b"]), [4000.0]);
     assert_eq!(sent(&variants["xor"], ["c_b"]), [8000.0]);
-    // Every other packet went by the path that was away for two of eight seconds.
+    // Every other packet took the path that was down for two of eight seconds.
     assert_eq!(received("away"), 8000.0);
     let repaired = of("away", "fpf_repaired_packets.a");
     assert!((1250.0..=1350.0).contains(&repaired), "{repaired}");
@@ -150,7 +151,7 @@ fn a_shaped_path_has_its_rate_and_its_packets_wait() {
     // 250 packets more in each of five seconds, at 750 a second.
     let delay = of("shaped", "delay_ms_max.video");
     assert!((1240.0..=1270.0).contains(&delay), "{delay}");
-    // Full, a queue of 100 packets is one of 133 ms; 250 packets a second find no place.
+    // When full, a queue of 100 packets has a delay of 133 ms; 250 packets per second find no room.
     let [_, dropped, waiting] = books("full");
     assert!((1140.0..=1160.0).contains(&dropped) && waiting >= 99.0);
     let delay = of("full", "delay_ms_max.video") - of("plain", "delay_ms_max.video");
@@ -172,13 +173,13 @@ fn a_cache_at_the_edge_saves_the_link_what_came_before() {
     for (variant, distinct) in [("cache", true), ("small", false)] {
         let (hits, misses) = (gauge(variant, "hits"), gauge(variant, "misses"));
         let [carried] = sent(&variants[variant], ["link"]);
-        // An interest is answered by the cache, or by the link; the last of them are on their way.
+        // The cache or the link answers each interest; the last ones are in flight.
         assert!((0.0..=20.0).contains(&(misses - carried)), "{variant}");
         let unfinished = hits + misses - of(variant, "web_fetches");
         assert!((0.0..=20.0).contains(&unfinished), "{variant}");
         let stays = gauge(variant, "stored") - gauge(variant, "evicted");
         if distinct {
-            // All of the 200 chunks, each once, but for some that were asked for again while they were on their way.
+            // All 200 chunks, each once, except some that were requested again while they were in flight.
             assert_eq!(gauge(variant, "evicted"), 0.0);
             assert!((190.0..=200.0).contains(&stays), "{stays}");
             assert!(

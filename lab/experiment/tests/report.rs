@@ -153,8 +153,8 @@ fn a_sweep_is_drawn_over_what_was_swept() {
     }
 }
 
-/// Flent 2.3 of PyPI, in a virtual environment that is kept for the next time; an error with the reason if it cannot
-/// be installed. `WEIR_FLENT` names another one.
+/// Flent 2.3 from PyPI, in a virtual environment that is kept for the next run; an error with the reason if it cannot
+/// be installed. `WEIR_FLENT` names another Flent.
 fn flent() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("WEIR_FLENT") {
         return Ok(path.into());
@@ -201,7 +201,7 @@ fn ask(flent: &Path, file: &Path, arguments: &[&str], picture: Option<&Path>) ->
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(output.status.success(), "{said}");
     if let Some(picture) = picture {
-        // For a result that it takes for empty it draws nothing, but exits with success.
+        // For a result that Flent considers empty it draws nothing, but exits with success.
         let png = fs::read(picture).unwrap();
         assert!(
             png.starts_with(b"\x89PNG") && png.len() > 10_000,

@@ -22,7 +22,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Those that can be run: a file without a title is a part of others.
+/// The scenarios that can be run: a file without a title is a part of others.
 fn scenarios() -> impl Iterator<Item = PathBuf> {
     let all = source::BUILT_IN.iter().zip(files());
     let named = all.filter(|((_, text), _)| text.contains("\ntitle = \""));
@@ -138,7 +138,6 @@ fn every_scenario_is_read_and_fits_the_schema() {
 
 /// Kinds that are not in `cargo xtask compare`: an emulated link, a queue that only obeys its controller, and one
 /// that is plain until its controller changes it.
-/// that is plain until its controller says more.
 const NOT_COMPARED: [&str; 3] = ["impair", "refill", "token_bucket"];
 
 #[test]

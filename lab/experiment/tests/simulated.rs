@@ -147,7 +147,7 @@ fn bbr_is_refused_with_what_the_simulator_has() {
 /// A flood of 8 Mbit/s of datagrams, 1000 a second of 1000 B on the wire, into a link whose rate changes.
 fn flooded(link: &str) -> BTreeMap<String, f64> {
     let out = format!("{link}\ndiscipline = {{ kind = \"fifo\", limit = \"10000 packets\" }}");
-    // 962 B and the headers of UDP, IP and Ethernet (with preamble and gap) are 1028 B: as many packets a second as
+    // 962 B and the headers of UDP, IP and Ethernet (with preamble and gap) are 1028 B: as many packets per second as
     // 8.224 Mbit/s carry.
     let flood = "[traffic.flood]\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"7.696 Mbit\"\npayload = \"962 B\"\nstop = \"1 s\"";
     let text = scenario(&out, flood).replace(
@@ -160,12 +160,12 @@ fn flooded(link: &str) -> BTreeMap<String, f64> {
 
 #[test]
 fn what_a_changing_link_carries_is_its_mean_rate() {
-    // 1000 packets come in a second of 8.224 Mbit/s; at half the rate, from half a second on, the last one leaves after
-    // another half second.
+    // 1000 packets arrive in a second at 8.224 Mbit/s; at half the rate, from half a second on, the last one leaves
+    // after another half second.
     let step = flooded("rate = \"8.224 Mbit, 4.112 Mbit from 0.5 s\"");
     let most = step["queue_delay_ms_max.out"];
     assert!((499.0..503.0).contains(&most), "{most}");
-    // 4.112 Mbit/s over two seconds, of which the packets that leave in the second one are all there is.
+    // 4.112 Mbit/s over two seconds; in the second one, only the remaining packets leave.
     let used = step["utilisation_ratio.out"];
     let expected = 8.224 / (0.5 * 8.224 + 1.5 * 4.112);
     assert!((used - expected).abs() < 0.005, "{used} {expected}");
@@ -180,12 +180,12 @@ fn what_a_changing_link_carries_is_its_mean_rate() {
 fn a_link_without_its_discipline_knowing_it_delays_in_its_modem() {
     let modem = "rate = \"8.224 Mbit, 4.112 Mbit from 0.5 s\"\nbuffer = \"50 kB\"";
     let m = flooded(modem);
-    // 50 000 B of frames of 1004 B are 49, each for 2 ms, and the one that is being sent.
+    // 50 000 B hold 49 frames of 1004 B, each for 2 ms, plus the frame that is being sent.
     let delay = m["delay_ms_max.flood"];
     assert!((98.0..102.0).contains(&delay), "{delay}");
     assert_eq!(m["queue_delay_ms_max.out"], 0.0);
     let lost = m["lost_packets.flood.out.impaired"];
-    // Half of the 500 that come from half a second on are too many, and the modem holds 50 of them.
+    // Half of the 500 packets from half a second on are too many, and the modem holds 50 of them.
     assert!((195.0..205.0).contains(&lost), "{lost}");
     let slow = flooded(&format!("{modem}\nshaper = \"4 Mbit\""));
     assert!(!slow.contains_key("lost_packets.flood.out.impaired"));

@@ -1,4 +1,4 @@
-//! Actors, which act at times of their own: controllers and samplers.
+//! Actors, which act at times of their own choice: controllers and samplers.
 
 use weir_base::{Instant, Span};
 
@@ -7,7 +7,7 @@ use crate::network::PortId;
 
 /// An actor reads the network, and may change it, at times of its own choice.
 pub trait Actor: Send {
-    /// Handles its turn. Returns the time of its next turn, or none if there is no further turn.
+    /// Handles its turn. Returns the time of its next turn, or `None` if there is no further turn.
     fn act(&mut self, fabric: &mut Fabric) -> Option<Instant>;
 }
 

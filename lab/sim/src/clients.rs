@@ -1,5 +1,6 @@
-//! Web clients join a simulation, and those that fetch named chunks instead of files do so: a fetch is an interest and the
-//! data that answer it, a datagram each, without a connection. A cache on the way may answer; clients cannot tell.
+//! Adds web clients to a simulation, and runs the clients that fetch named chunks instead of files. Such a fetch is an
+//! interest and the data that answer it, one datagram each, without a connection. A cache on the path may answer; a
+//! client cannot tell it from the server.
 
 use weir_base::Span;
 use weir_packet::Ecn;
@@ -42,7 +43,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Creates the two ends of a client that fetches chunks; returns the way of its interests.
+    /// Creates the two ends of a client that fetches chunks; returns the route of its interests.
     fn connect_chunks(&mut self, web: &Web, client: u32, bytes: u32) -> Route {
         let flow_spec = web.flow_spec(web.start);
         let flow = self.web_flow(&flow_spec);
@@ -59,7 +60,7 @@ impl Simulation {
         there
     }
 
-    /// Asks for the chunk of a client's next fetch.
+    /// Requests the chunk of a client's next fetch.
     pub(crate) fn ask(&mut self, client: usize) {
         let client = &mut self.clients[client];
         let (Some(route), Some(chunks)) = (client.route, &client.web.chunks) else {
@@ -96,7 +97,7 @@ impl Simulation {
         }
     }
 
-    /// Gives a fetch up that has lasted for too long.
+    /// Gives up a fetch that has lasted for too long.
     pub(crate) fn expire_interest(&mut self, client: u32) {
         let current = self.clients[client as usize].current;
         if current.is_some_and(|fetch| fetch.start + PATIENCE <= self.fabric.now) {
@@ -105,7 +106,7 @@ impl Simulation {
     }
 }
 
-/// Sends an interest, or data.
+/// Sends an interest or data.
 fn send_chunk(route: &Route, fabric: &mut Fabric, chunk: Chunk) {
     let content = Content::Chunk(chunk);
     let len = HEADER_LEN as u32 + content.payload();

@@ -6,7 +6,7 @@
 //!   the slot in hand     in no order; a bitmap finds the next     the wheel turns, 67 ms
 //! ```
 //!
-//! An event is added to the wheel in constant time, and sorted only within its slot, when that slot is reached; mostly
+//! An event is added to the wheel in constant time, and sorted only within its slot, when that slot is reached; usually
 //! it is alone there. Events beyond one turn of the wheel wait in a heap; these are mostly retransmission timers, which
 //! are few, because they are moved lazily. Entries are kept in one array and reused: in steady state nothing is
 //! allocated.
@@ -51,7 +51,7 @@ struct Entry<E> {
     time: u64,
     serial: u64,
     event: E,
-    /// The next entry of its list.
+    /// The next entry of the same list.
     next: u32,
 }
 

@@ -17,9 +17,9 @@ pub struct Flight {
     pub to: EndpointId,
     /// Time of sending.
     pub sent: Instant,
-    /// The traffic whose meter counts it.
+    /// The traffic whose meter counts the packet.
     pub traffic: u32,
-    /// Its flow.
+    /// The flow of the packet.
     pub flow: u32,
     /// The content.
     pub content: Content,
@@ -39,22 +39,22 @@ pub enum Content {
     Chunk(Chunk),
     /// A probe of a port to a reflector, or the answer to it. Meters and watches do not count it.
     Probe {
-        /// Its number.
+        /// The number of the probe.
         number: u64,
     },
 }
 
-/// A datagram that asks for a named chunk, or carries it.
+/// A datagram that requests or carries a named chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// The name.
     pub name: u64,
-    /// Bytes of the content; none in an interest.
+    /// Bytes of the content; `None` in an interest.
     pub content: Option<u32>,
 }
 
 impl Content {
-    /// Whether it is traffic, and not a probe.
+    /// Whether the content is traffic rather than a probe.
     pub fn counts(&self) -> bool {
         !matches!(self, Self::Probe { .. })
     }
@@ -85,7 +85,7 @@ pub(crate) struct Flights {
 #[derive(Clone, Copy, Debug)]
 struct Label {
     id: u64,
-    /// Its next hop at the other end.
+    /// The next hop at the other end of the link.
     hop: Hop,
 }
 

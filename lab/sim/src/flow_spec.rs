@@ -46,8 +46,8 @@ pub struct FlowSpec {
     pub start: Instant,
     /// Time at which the application stops.
     pub stop: Instant,
-    /// The traffic whose meter counts it.
+    /// The traffic whose meter counts the flow.
     pub traffic: u32,
-    /// Name of its random stream.
+    /// The name of the flow's random stream.
     pub name: String,
 }

@@ -10,13 +10,13 @@ use crate::route::Hop;
 pub(crate) struct Frame {
     /// Time of arrival at the other end of the link.
     pub(crate) arrival: Instant,
-    /// Time at which the link starts to send it.
+    /// Time at which the link starts to send the frame.
     pub(crate) start: Instant,
     /// The slot that holds its content.
     pub(crate) slot: Slot,
-    /// Its next hop at the other end.
+    /// The next hop at the other end of the link.
     pub(crate) hop: Hop,
-    /// Its layer-2 length.
+    /// The layer-2 length, in bytes.
     pub(crate) len: u32,
     pub(crate) class: Class,
     pub(crate) queue: Queue,
@@ -26,9 +26,9 @@ pub(crate) struct Frame {
 /// A queue of frames that grows as needed.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    /// A power of two of places, or none.
+    /// A power of two of places, or empty.
     places: Box<[Frame]>,
-    /// Numbers of frames that have left and that have come: positions, modulo the number of places.
+    /// Numbers of frames removed and added so far: positions, modulo the number of places.
     left: usize,
     come: usize,
 }
@@ -83,7 +83,7 @@ impl Ring {
         Some(frame)
     }
 
-    /// Releases all memory if it is empty.
+    /// Releases all memory if the ring is empty.
     pub(crate) fn relax(&mut self) {
         if self.is_empty() {
             *self = Self::default();

@@ -9,7 +9,7 @@ const RUNS: &str = "runs";
 /// The values of one gauge at all samplings in the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// Its name.
+    /// The name of the gauge.
     pub name: &'static str,
     count: u64,
     mean: f64,

@@ -1,9 +1,9 @@
-//! Measures how well a discipline identifies hogs. The scenario knows the truth: it says whose flows are hogs.
+//! Measures how well a discipline identifies hogs. The scenario defines which flows are hogs.
 //!
 //! ```text
 //!   every packet of a hog offered to the port ──> records: first and latest packet of each hog
 //!                                                              |
-//!   every 10 ms: what the discipline says of flows ────────────+──> right, wrong, missed; first time right
+//!   every 10 ms: the discipline's report on flows ─────────────+──> right, wrong, missed; first time right
 //! ```
 //!
 //! Flows are distinguished in the same way as by the discipline: if its key is the destination, a destination is a hog
@@ -54,9 +54,9 @@ pub struct Identification {
 /// Precision, recall and speed of an identification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
-    /// Share of hogs among the flows identified as hogs; none if no flow was ever identified as a hog.
+    /// Share of hogs among the flows identified as hogs; `None` if no flow was ever identified as a hog.
     pub precision: Option<f64>,
-    /// Share of the present hogs that are identified as hogs; none if no hog was ever present.
+    /// Share of the present hogs that are identified as hogs; `None` if no hog was ever present.
     pub recall: Option<f64>,
     /// Mean number of flows identified as hogs that are not hogs.
     pub false_positives: f64,
@@ -142,7 +142,7 @@ impl Identification {
         }
     }
 
-    /// The result; none if the discipline does not report flows, or nothing was sampled.
+    /// The result; `None` if the discipline does not report flows, or nothing was sampled.
     pub fn quality(&self) -> Option<Quality> {
         if !self.speaks || self.samples == 0 {
             return None;

@@ -9,17 +9,18 @@
 //!
 //! - Without a modem the port gives the line one frame at a time, and its discipline knows the rate at every instant.
 //! - With a modem the port does not know the line: it sends at the rate of its shaper, or as fast as it can, into the
-//!   modem's FIFO. What finds the FIFO full is lost. This is where latency arises if the shaper is faster than the line.
+//!   modem's FIFO. A frame that finds the FIFO full is lost. Latency arises in the FIFO if the shaper is faster than
+//!   the line.
 //!
 //! # When the rate or the delay changes
 //!
-//! The line sends the bits that it can at each instant: of a frame in transmission, the bits that are left go at the
-//! new rate. In an outage the frame waits, and is continued after it. No fraction of a bit gets lost while the line is
-//! busy. The whole course is known in advance, and no later frame changes the departure of an earlier one, so all of
+//! The line sends the bits that it can at each instant: the remaining bits of a frame in transmission are sent at the
+//! new rate. In an outage the frame waits, and continues after it. No fraction of a bit gets lost while the line is
+//! busy. The whole course is known in advance, and no later frame changes the departure of an earlier frame, so all of
 //! this is arithmetic on the frame's arrival at the line, without events.
 //!
-//! A frame gets the delay that is in force when its last bit leaves. It never overtakes: after the delay has fallen, it
-//! arrives at the earliest together with the frame before it.
+//! A frame gets the delay at the time when its last bit leaves. It never overtakes: after the delay has decreased, it
+//! arrives no earlier than the frame before it.
 
 use std::collections::VecDeque;
 
@@ -30,12 +31,12 @@ use weir_path::egress::port::Transmission;
 /// The rate, the delay and the modem of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineSpec {
-    /// Its rate; unlimited if absent.
+    /// The rate; unlimited if absent.
     pub rate: Option<Varying<Rate>>,
-    /// Its delay.
+    /// The delay.
     pub delay: Varying<Span>,
-    /// Maximum bytes (layer 2) that wait in the modem in front of it, without the frame that it sends; no modem if
-    /// absent.
+    /// Maximum bytes (layer 2) that wait in the modem in front of the line, without the frame in transmission; no modem
+    /// if absent.
     pub buffer: Option<Bytes>,
 }
 
@@ -43,10 +44,10 @@ pub struct LineSpec {
 #[derive(Debug)]
 pub(crate) struct Line {
     spec: LineSpec,
-    /// From a frame's layer-2 length to its bytes on the wire.
+    /// Converts a frame's layer-2 length to its bytes on the wire.
     framing: Framing,
-    /// When all frames so far are sent; and the work that the line could have done by then beyond them, since times
-    /// are whole nanoseconds.
+    /// Time at which all frames so far are sent; and the further work that the line could have done by then, since
+    /// times are whole nanoseconds.
     free_at: Instant,
     spare: Work,
     /// Arrival of the last frame.
@@ -54,7 +55,7 @@ pub(crate) struct Line {
     /// The frames in the modem, with the start of their transmission, and their bytes.
     waiting: VecDeque<(Instant, u64)>,
     waiting_bytes: u64,
-    /// The rate that the discipline knows.
+    /// The rate last reported to the discipline.
     told: Option<Rate>,
 }
 
@@ -73,7 +74,7 @@ impl Line {
         }
     }
 
-    /// Its rate, delay and modem.
+    /// The rate, delay and modem of the line.
     pub(crate) fn spec(&self) -> &LineSpec {
         &self.spec
     }
@@ -83,7 +84,7 @@ impl Line {
         self.spec.rate.is_some() || self.spec.delay.values().all(|delay| delay > Span::ZERO)
     }
 
-    /// Maximum number of frames that the port may give it at `now`.
+    /// Maximum number of frames that the port may give the line at `now`.
     pub(crate) fn room(&self, now: Instant) -> usize {
         let one_at_a_time = self.spec.buffer.is_none() && self.spec.rate.is_some();
         match one_at_a_time {
@@ -92,14 +93,14 @@ impl Line {
         }
     }
 
-    /// When the port may give it the next frame, if it may not now.
+    /// Time at which the port may give the line the next frame; `None` if it may now, or if an outage never ends.
     pub(crate) fn next_room(&self, now: Instant) -> Option<Instant> {
         let waits = self.room(now) == 0 && self.free_at < Instant::FAR_FUTURE;
         waits.then_some(self.free_at)
     }
 
-    /// The rate at `now`, if the port knows it and has not been told yet. Of an outage, a discipline is not told: a rate of
-    /// zero is no parameter.
+    /// The rate at `now`, if the port knows the line's rate and the rate has changed since the last report. An outage
+    /// is not reported to a discipline, because a rate of zero is not a valid parameter.
     pub(crate) fn news(&mut self, now: Instant) -> Option<Rate> {
         if self.spec.buffer.is_some() {
             return None;
@@ -112,8 +113,8 @@ impl Line {
         self.told
     }
 
-    /// Takes a frame of `bytes` bytes (layer 2) at `now`: returns its transmission and its arrival at the other end,
-    /// or none if the modem has no room.
+    /// Takes a frame of `bytes` bytes (layer 2) at `now`: returns its transmission and its arrival at the other end, or
+    /// `None` if the modem has no room.
     pub(crate) fn send(&mut self, bytes: u64, now: Instant) -> Option<(Transmission, Instant)> {
         if let Some(buffer) = self.spec.buffer {
             let waiting = self.waiting(now);
@@ -138,7 +139,7 @@ impl Line {
             };
         };
         if now > self.free_at {
-            (self.free_at, self.spare) = (now, 0); // it stood idle
+            (self.free_at, self.spare) = (now, 0); // the line was idle
         }
         let start = self.free_at;
         let wire_bytes = self.framing.wire_bytes(bytes);
@@ -227,7 +228,7 @@ mod tests {
     fn a_frame_never_overtakes_when_the_delay_falls() {
         let mut line = line("12 Mbit", "20 ms, 5 ms from 10 ms", None);
         let mut arrival = |at| line.send(1500, ms(at)).unwrap().1;
-        // The frame that ends at 10 ms has the new delay, but the one before it is still under way.
+        // The frame that ends at 10 ms has the new delay, but the frame before it is still in flight.
         assert_eq!(
             [arrival(8), arrival(9), arrival(12), arrival(24)],
             [29, 29, 29, 30].map(ms)
@@ -238,7 +239,7 @@ mod tests {
     fn a_modem_holds_its_bytes_and_no_more() {
         let mut line = line("12 Mbit", "0 s", Some(3000));
         let taken: Vec<bool> = (0..4).map(|_| line.send(1500, ms(0)).is_some()).collect();
-        // One is being sent, two wait.
+        // One frame is being sent, two wait.
         assert_eq!(taken, [true, true, true, false]);
         assert_eq!((line.waiting(ms(0)), line.room(ms(0))), (3000, usize::MAX));
         assert_eq!(line.waiting(ms(1)), 1500);
@@ -271,7 +272,7 @@ mod tests {
             prop_assert_eq!(rate.done(Instant::ZERO, Work::from(bits) * BIT).0, line.free_at);
         }
 
-        /// The lab emulates a line by a port with `impair` whose parameters change at their times.
+        /// The lab emulates a line with an `impair` port whose parameters change at their times.
         #[test]
         fn a_line_is_the_labs_emulation_of_it(
             steps in prop::collection::vec((1_u64..9, 1_u64..40, 0_u64..9), 1..6),

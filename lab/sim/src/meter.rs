@@ -60,7 +60,7 @@ impl Delays {
         self.histogram.len()
     }
 
-    /// The exact mean in seconds; none without delays.
+    /// The exact mean in seconds; `None` without delays.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_nanos as f64 / 1e9 / count as f64)
@@ -76,19 +76,19 @@ impl Delays {
 /// The counts of one traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
-    /// Packets with payload sent by its hosts, in layer-2 bytes.
+    /// Packets with payload sent by the hosts of the traffic, in layer-2 bytes.
     pub sent: Tally,
-    /// Packets with payload received by its hosts.
+    /// Packets with payload received by the hosts of the traffic.
     pub received: Tally,
     /// Payload that has arrived, by interval, over the whole run; each byte counts once.
     pub arrived: Vec<u64>,
-    /// The same in the window, exactly.
+    /// Payload that has arrived in the window, exactly.
     pub window_bytes: u64,
-    /// Payload offered by the applications; none if they were greedy.
+    /// Payload offered by the applications; `None` if they were greedy.
     pub offered_bytes: Option<u64>,
     /// Delay of packets with payload, from sending host to receiving host.
     pub delay: Delays,
-    /// The same for datagrams, by interval, over the whole run: the sum in nanoseconds, and the number.
+    /// Delay of datagrams by interval, over the whole run: the sum in nanoseconds, and the number.
     pub transits: Vec<(u64, u64)>,
     /// The jitter of RFC 3550 (section 6.4.1) after each packet: the sum in seconds, and the number.
     pub jitter: (f64, u64),
@@ -97,9 +97,9 @@ pub struct Meter {
 /// One flow: a connection, or the datagrams from one port.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Its traffic.
+    /// The traffic of the flow.
     pub traffic: u32,
-    /// The sender and the receiver of its data.
+    /// The sender and the receiver of the data.
     pub hosts: [NodeId; 2],
     /// Time at which its first packet was sent.
     pub start: Instant,
@@ -128,9 +128,9 @@ pub struct Watch {
     pub sojourn: Delays,
     /// Packets that the link has started to send.
     pub sent: Tally,
-    /// Their bytes on the wire.
+    /// Bytes on the wire of these packets.
     pub sent_on_wire: u64,
-    /// Bytes on the wire that a line behind the port has started to send, or will when it has sent those before.
+    /// Bytes on the wire that a line behind the port has started to send, or will send after earlier packets.
     pub carried_on_wire: u64,
     /// Packets that left, by traffic and by class (0 or 1), if the discipline reports classes.
     pub classes: Option<Vec<[u64; 2]>>,
@@ -140,7 +140,7 @@ pub struct Watch {
     pub gauges: Gauges,
     /// The passage of each flow.
     pub passages: Passages,
-    /// The identified hogs compared with the truth, if the scenario contains it.
+    /// The identified hogs compared with the truth, if the scenario defines it.
     pub identification: Option<Identification>,
     /// The packets themselves, if a trace was requested.
     pub trace: Option<Trace>,

@@ -4,8 +4,8 @@
 //!   source ──▶ ingress edge: a rule takes the group's packets ──▶ copies ──▶ last FE ──▶ receiver
 //! ```
 //!
-//! The packets have the address of a group, to which no route leads. The router of each receiver, which is the last FE of
-//! the copy for it, knows it as the group's only receiver there.
+//! The packets have the address of a group, to which no route leads. The router of each receiver is the last FE on the
+//! path of its copy, and has this host as the only receiver of the group.
 
 use std::net::IpAddr;
 
@@ -22,8 +22,8 @@ use crate::network::{NetworkError, NodeId};
 use crate::simulation::Simulation;
 
 impl Simulation {
-    /// Adds a flow of datagrams to the address of a group, with a receiver at each of these hosts. Each of them counts
-    /// as a flow. The specification's receiver is the first of them; it must name the first host.
+    /// Adds a flow of datagrams to the address of a group, with a receiver at each of these hosts. Each receiver counts
+    /// as a flow. The receiver in the specification must be the first host.
     pub fn multicast(
         &mut self,
         flow_spec: &FlowSpec,

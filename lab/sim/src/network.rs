@@ -5,8 +5,8 @@
 //!   a      ◀── delay ◀── rate ── b.port     each direction has a port of its own
 //! ```
 //!
-//! A link may have a line whose rate and delay change with time, see [`line`](crate::line): then the port's rate is that
-//! of a shaper, if it has one.
+//! A link may have a line whose rate and delay change with time, see [`line`](crate::line): then the port's rate is
+//! that of a shaper, if it has one.
 //!
 //! Routing uses shortest-hop paths. Among several equally short paths, the hash of a flow selects one.
 
@@ -31,7 +31,7 @@ pub struct NodeId(pub u32);
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The port at the other end of its link: the two have consecutive numbers, the first one even.
+    /// The port at the other end of its link: the two have consecutive numbers, the lower number even.
     pub(crate) const fn peer(self) -> Self {
         Self(self.0 ^ 1)
     }
@@ -49,7 +49,7 @@ pub enum NetworkError {
     /// There is no path between two nodes.
     #[error("there is no path from {0} to {1}")]
     NoPath(String, String),
-    /// A packet would travel from one to the other, and perhaps back, without any time passing.
+    /// A packet would travel from one node to the other, and perhaps back, without any time passing.
     #[error("the path from {0} to {1} takes no time: none of its links has a rate or a delay")]
     NoTime(String, String),
     /// Two receivers of a group have the same router.
@@ -57,14 +57,14 @@ pub enum NetworkError {
     OneRouter(String, String, String),
 }
 
-/// One end of a link, with the way in which it sends.
+/// One end of a link, and how it sends.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The node.
     pub node: NodeId,
     /// The port's name, for reports.
     pub name: String,
-    /// Its queue.
+    /// The specification of its queue.
     pub spec: Spec,
 }
 
@@ -117,8 +117,8 @@ impl Network {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Joins two nodes. `framing` is what a frame of some layer-2 length takes on the wire. Returns the port of
-    /// each end.
+    /// Joins two nodes. `framing` converts a frame's layer-2 length to its bytes on the wire. Returns the port of each
+    /// end.
     pub fn link(
         &mut self,
         ends: [End; 2],
@@ -148,14 +148,14 @@ impl Network {
         })
     }
 
-    /// Gives the direction of a link from this port a rate and a delay of its own.
+    /// Sets the rate and the delay of the direction of a link from this port.
     pub fn direction(&mut self, port: PortId, rate: Option<Rate>, delay: Span) {
         let draft = &mut self.wires[port.0 as usize];
         (draft.link.rate, draft.delay) = (rate, delay);
     }
 
-    /// Puts a line in place of the rate and the delay of the link behind a port. `shaper` is the rate at which the port
-    /// sends to the line's modem; as fast as it can if absent.
+    /// Replaces the rate and the delay of the link behind a port with a line. `shaper` is the rate at which the port
+    /// sends to the line's modem; without it, the port sends as fast as it can.
     pub fn line(&mut self, port: PortId, line: LineSpec, shaper: Option<Rate>) {
         let draft = &mut self.wires[port.0 as usize];
         draft.link.rate = shaper;

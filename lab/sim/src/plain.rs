@@ -13,7 +13,7 @@
 //! the two). In both, the link starts a frame after everything else at that instant: a frame that starts *now* still
 //! occupies a place in the queue.
 //!
-//! Events of one instant are handled in the order of their scheduling, and that order must be the same, too. A port
+//! Events of one instant are handled in the order of their scheduling, and that order must be the same too. A port
 //! schedules an arrival when it starts a frame while no other frame travels; otherwise the arrival of the previous
 //! frame schedules it. If a link has a delay, a frame that had to wait always starts while the previous one travels. So
 //! only a link with a delay has a plain queue, and only a frame with no frame before it needs a step at its instant.
@@ -59,7 +59,7 @@ impl Plain {
         }
     }
 
-    /// Offers a packet of `bytes` bytes at `now`; returns the time of its transmission, or none if there is no room.
+    /// Offers a packet of `bytes` bytes at `now`; returns the time of its transmission, or `None` if the queue is full.
     #[inline(always)]
     pub(crate) fn admit(&mut self, bytes: u64, now: Instant, ring: &Ring) -> Option<Transmission> {
         self.received.count(bytes);
@@ -71,7 +71,7 @@ impl Plain {
         Some(self.transmitter.send(bytes, now))
     }
 
-    /// Records that the ring has given out its first frame.
+    /// Records that the first frame has left the ring.
     #[inline]
     pub(crate) fn popped(&mut self) {
         self.waiting_from = self.waiting_from.saturating_sub(1);
@@ -124,12 +124,12 @@ impl Plain {
         self.transmitter.link()
     }
 
-    /// The parameters in force.
+    /// The current parameters.
     pub(crate) fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Puts other parameters in force. A lower limit does not drop queued packets.
+    /// Changes the parameters. A lower limit does not drop queued packets.
     pub(crate) fn set(&mut self, spec: Spec) -> Result<(), SpecMismatch> {
         if !Self::can_be(&spec) {
             return Err(SpecMismatch {

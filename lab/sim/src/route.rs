@@ -4,11 +4,11 @@
 //! flow keys change during a run; the frames of the connection follow its path.
 //!
 //! ```text
-//!   hops:  ... | port, port, END | port, port, port, END | ...      one path, behind its host's port
+//!   hops:  ... | port, port, END | port, port, port, END | ...      one path, after its host's port
 //! ```
 //!
-//! Where a router on the path is a forwarding element, a mark stands before its port: there, each packet
-//! is decided about.
+//! Where a router on the path is a forwarding element, a mark precedes its port: there, the element decides about each
+//! packet.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ impl Routes {
         next_hops.iter().map(|hop| PortId(hop.interface))
     }
 
-    /// The route of a router to a node. A host has none, because it does not forward.
+    /// The route of a router to a node. A host has no routes, because it does not forward.
     fn action(&self, router: NodeId, destination: NodeId) -> Option<&Action> {
         let places = &self.places[router.0 as usize];
         let place = *places.get(destination.0 as usize)?;
@@ -88,7 +88,7 @@ impl Routes {
     }
 }
 
-/// A place in the list of all hops.
+/// An index in the list of all hops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hop(u32);
 
@@ -105,7 +105,7 @@ impl Hop {
 
 /// The end of a path.
 const END: u32 = u32::MAX;
-/// A forwarding element decides, whose port by IP is the next hop.
+/// A mark: a forwarding element decides; its port by IP is the next hop.
 const ELEMENT: u32 = u32::MAX - 1;
 
 /// The hops of all paths, one path after another. They are kept for the whole run, like flow keys.
@@ -119,8 +119,8 @@ impl Default for Hops {
 }
 
 impl Hops {
-    /// Stores a path through these ports; returns its first hop. Each port has whether a forwarding element decides
-    /// before it.
+    /// Stores a path through these ports; returns its first hop. The flag of a port means that a forwarding element
+    /// decides before it.
     pub(crate) fn keep(&mut self, ports: impl Iterator<Item = (PortId, bool)>) -> Hop {
         let first = Hop(self.0.len() as u32);
         for (port, decides) in ports {
@@ -131,14 +131,14 @@ impl Hops {
         first
     }
 
-    /// Stores a path that ends at a forwarding element unless that gives packets a header.
+    /// Stores a path that ends at a forwarding element unless the element adds a header.
     pub(crate) fn keep_nowhere(&mut self) -> Hop {
         let first = Hop(self.0.len() as u32);
         self.0.extend([ELEMENT, END]);
         first
     }
 
-    /// The port through which a packet continues; none if it has reached its host, or a forwarding element that
+    /// The port through which a packet continues; `None` if it has reached its host, or a forwarding element that
     /// decides.
     #[inline]
     pub(crate) fn port(&self, hop: Hop) -> Option<PortId> {

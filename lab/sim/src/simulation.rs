@@ -171,7 +171,7 @@ impl Simulation {
         &self.fabric.meters
     }
 
-    /// Every fetch; unfinished ones have no end.
+    /// Every fetch; unfinished fetches have no end.
     pub fn fetches(&self) -> impl Iterator<Item = Fetch> {
         let current = self.clients.iter().filter_map(|client| client.current);
         self.fetches.iter().copied().chain(current)
@@ -209,7 +209,7 @@ impl Simulation {
             }
             Some(Endpoint::Requester(..) | Endpoint::Producer(..)) => self.receive_chunk(flight),
             Some(Endpoint::Prober(prober)) => self.fabric.answered(*prober, flight),
-            Some(Endpoint::Source(_)) | None => {} // for a connection that is gone
+            Some(Endpoint::Source(_)) | None => {} // for a connection that was removed
         }
     }
 
@@ -277,7 +277,7 @@ impl Simulation {
         self.end_fetch(number, connected, false);
     }
 
-    /// Handles an end of a connection that is done; when both are, they are removed.
+    /// Handles an end of a connection that has finished; when both ends have, removes them.
     fn closed(&mut self, id: EndpointId) {
         let Some(Endpoint::Tcp(tcp)) = self.endpoints.get(id) else {
             return;
@@ -343,7 +343,7 @@ impl Simulation {
         self.happen(Event::Start(ends[0]));
     }
 
-    /// Creates the two ends of a connection; the first one opens it.
+    /// Creates the two ends of a connection; the first end opens it.
     fn connect(
         &mut self,
         flow_spec: &FlowSpec,
@@ -458,7 +458,7 @@ impl Simulation {
         self.fabric.meters.flows.len() as u32 - 1
     }
 
-    /// The flow of a web traffic between two hosts. All its fetches count as one flow; each fetch is recorded separately.
+    /// The flow of a web traffic between two hosts. All its fetches count as one flow; each fetch has its own record.
     pub(crate) fn web_flow(&mut self, fetch: &FlowSpec) -> u32 {
         let hosts = [fetch.to, fetch.from];
         if let Some(flow) = self.web_flows.get(&(fetch.traffic, hosts)) {

@@ -47,11 +47,11 @@ pub struct Traced {
     pub at: Instant,
     /// Addresses and ports.
     pub key: FlowKey,
-    /// Its content.
+    /// The content of the packet.
     pub content: Content,
-    /// Its ECN field.
+    /// The ECN field.
     pub ecn: Ecn,
-    /// Its fate.
+    /// The fate at the port.
     pub fate: Fate,
 }
 
@@ -137,7 +137,7 @@ impl Traced {
         header + self.content.payload()
     }
 
-    /// Length of its frame.
+    /// The length of the frame, in bytes.
     fn len(&self) -> u32 {
         let ip = match self.key.family {
             Family::V6 => ipv6::HEADER_LEN,
@@ -146,7 +146,7 @@ impl Traced {
         (ethernet::HEADER_LEN + ip) as u32 + self.transport_bytes()
     }
 
-    /// Writes its headers to the start of `frame`.
+    /// Writes the headers to the start of `frame`.
     fn headers<'a>(&self, frame: &'a mut [u8; HEADERS_BYTES_MAX]) -> Result<&'a [u8], WireError> {
         let ethertype = match self.key.family {
             Family::V6 => EtherType::IPV6,

@@ -38,14 +38,14 @@ pub struct Web {
     pub start: Instant,
     /// No fetch starts later.
     pub stop: Instant,
-    /// The traffic whose meter counts it.
+    /// The traffic whose meter counts the fetches.
     pub traffic: u32,
     /// The numbers of the chunks that are fetched in place of files; each has the size of a file.
     pub chunks: Option<Arc<Distribution>>,
 }
 
 impl Web {
-    /// The flow of a connection that is opened at a time.
+    /// The flow of a connection that is opened at `start`.
     pub(crate) fn flow_spec(&self, start: Instant) -> FlowSpec {
         FlowSpec {
             from: self.client,
@@ -64,9 +64,9 @@ impl Web {
 /// One fetch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fetch {
-    /// Its traffic.
+    /// The traffic of the fetch.
     pub traffic: u32,
-    /// Its client.
+    /// The number of the client.
     pub client: u32,
     /// Bytes of the file.
     pub bytes: u64,
@@ -74,7 +74,7 @@ pub struct Fetch {
     pub start: Instant,
     /// Time at which the connection was established.
     pub connected: Option<Instant>,
-    /// Time at which the file had arrived or the client gave up; none if neither has happened.
+    /// Time at which the file had arrived or the client gave up; `None` if neither has happened.
     pub end: Option<Instant>,
     /// Whether the connection failed.
     pub failed: bool,
@@ -87,9 +87,9 @@ pub(crate) struct Client {
     pub(crate) number: u32,
     pub(crate) stream: Stream,
     pub(crate) current: Option<Fetch>,
-    /// The way of its interests, if it fetches chunks.
+    /// The route of its interests, if the client fetches chunks.
     pub(crate) route: Option<Route>,
-    /// The chunk that it asked for last.
+    /// The name of the chunk that the client requested last.
     pub(crate) asked: u64,
 }
 

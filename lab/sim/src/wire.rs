@@ -23,11 +23,11 @@ pub(crate) struct Wire {
     pub(crate) delay: Span,
     /// Frames in flight and, for a plain queue, also those that wait.
     pub(crate) ring: Ring,
-    /// Whether it is on the list of ports to be stepped at this instant.
+    /// Whether the wire is on the list of ports to be stepped at this instant.
     pub(crate) touched: bool,
-    /// Whether the link is cut: nothing is sent, and nothing on its way arrives.
+    /// Whether the link is cut: nothing is sent, and nothing in flight arrives.
     pub(crate) is_cut: bool,
-    /// Whether the port at the other end measures round trips, so that it sees what arrives from here.
+    /// Whether the port at the other end measures round trips, so that it must see the arriving frames.
     pub(crate) is_measured: bool,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Stepped {
     pub(crate) line: Option<Box<Line>>,
     /// Time of its next step; events for other times are obsolete.
     pub(crate) wake: Instant,
-    /// Its record.
+    /// The record of the port, if it is watched.
     pub(crate) watch: Option<Box<Watch>>,
-    /// Its round trips, if they are measured.
+    /// The round trips of the port, if they are measured.
     pub(crate) round_trips: Option<Box<Measured>>,
 }
 
@@ -102,7 +102,7 @@ impl Stepped {
         Some(next)
     }
 
-    /// The same in front of a line, which may take frames one at a time, and may lose some.
+    /// [`Self::step`] in front of a line, which may take frames one at a time, and may lose some.
     fn step_to_line(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl Wire {
         self
     }
 
-    /// Makes it a stepped port before the run, so that it can be watched.
+    /// Makes this a stepped port before the run, so that it can be watched.
     pub(crate) fn stepped(&mut self) -> &mut Stepped {
         if let Sender::Plain(plain) = &self.sender {
             debug_assert!(self.ring.is_empty(), "the run has begun");
@@ -210,8 +210,8 @@ impl Wire {
         self.ring.pop()
     }
 
-    /// The frame that arrives next, after one that has arrived at `now`; none if the step of this instant will schedule
-    /// it.
+    /// The frame that arrives next, after a frame that has arrived at `now`; `None` if the step of this instant will
+    /// schedule it.
     #[inline]
     pub(crate) fn next_arrival(&self, now: Instant) -> Option<&Frame> {
         let first = self.ring.get(0)?;
@@ -231,7 +231,7 @@ impl Wire {
         }
     }
 
-    /// Its record.
+    /// The record of the port.
     pub(crate) fn watch(&self) -> Option<&Watch> {
         match &self.sender {
             Sender::Plain(_) => None,
@@ -239,7 +239,7 @@ impl Wire {
         }
     }
 
-    /// Its record and its port.
+    /// The port and its record.
     pub(crate) fn watched(&mut self) -> Option<(&Port, &mut Watch)> {
         match &mut self.sender {
             Sender::Plain(_) => None,
@@ -252,7 +252,7 @@ impl Wire {
         self.stepped().port.pace(Some(rate), now);
     }
 
-    /// Puts other parameters of its discipline in force.
+    /// Changes the parameters of the discipline.
     pub(crate) fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
         match &mut self.sender {
             Sender::Plain(plain) => plain.set(spec),
@@ -279,7 +279,7 @@ pub struct PortView<'a> {
 }
 
 impl<'a> PortView<'a> {
-    /// The ledger of its packets.
+    /// The ledger of the port's packets.
     pub fn ledger(&self) -> Ledger {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.ledger(self.now, &self.wire.ring),
@@ -292,7 +292,7 @@ impl<'a> PortView<'a> {
         self.ledger().sent
     }
 
-    /// Their bytes on the wire.
+    /// Bytes on the wire of these packets.
     pub fn on_wire(&self) -> u64 {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.on_wire(self.now, &self.wire.ring),
@@ -308,7 +308,7 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// The parameters in force.
+    /// The current parameters.
     pub fn spec(&self) -> &'a Spec {
         match &self.wire.sender {
             Sender::Plain(plain) => plain.spec(),
@@ -324,7 +324,7 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// The line behind the port, if there is one: the link is then what the port knows of it.
+    /// The line behind the port, if it has one; [`Self::link`] is then the port's view of the line.
     pub fn line(&self) -> Option<&'a LineSpec> {
         match &self.wire.sender {
             Sender::Plain(_) => None,
@@ -332,7 +332,7 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// Bytes on the wire of the packets in the modem of that line.
+    /// Bytes on the wire of the packets in the modem of the line.
     pub fn behind(&self) -> u64 {
         match &self.wire.sender {
             Sender::Plain(_) => 0,

@@ -1,23 +1,23 @@
-//! The delay of a way without queues: the least of the last minute.
+//! The delay of a path without queues: the minimum round trip of the last minute.
 
 use weir_base::{Instant, Span};
 
-/// Parts of the window, each of which has its least delay.
+/// Parts of the window; each part stores its minimum.
 const PARTS: usize = 6;
 /// Length of a part.
 const PART: Span = Span::from_secs(10);
 
-/// The least round trip of a minute.
+/// The minimum round trip of a minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
-    /// The least of each part, the current one first.
+    /// Minimum of each part, the current part first.
     parts: [Option<Span>; PARTS],
     /// End of the current part.
     until: Instant,
 }
 
 impl Baseline {
-    /// Takes a round trip; returns the baseline with it.
+    /// Takes a round trip; returns the updated baseline.
     pub(super) fn take(&mut self, rtt: Span, now: Instant) -> Span {
         if now >= self.until {
             let passed = now.since(self.until).as_nanos() / PART.as_nanos();
@@ -32,12 +32,12 @@ impl Baseline {
         self.value().unwrap_or(rtt)
     }
 
-    /// The baseline; none before the first round trip.
+    /// The baseline; `None` before the first round trip.
     pub(super) fn value(&self) -> Option<Span> {
         self.parts.iter().flatten().min().copied()
     }
 
-    /// The way is longer: forgets what was less than `rtt`.
+    /// The path is longer now: restarts the window with `rtt`.
     pub(super) fn raise(&mut self, rtt: Span) {
         self.parts = [None; PARTS];
         self.parts[0] = Some(rtt);

@@ -1,4 +1,4 @@
-//! The deliveries of the link, of all that the port has sent: by the answered probes.
+//! The delivery rate of the link behind the port, measured by the answered probes.
 //!
 //! ```text
 //!   bytes sent        ╱ sent by the port
@@ -9,27 +9,27 @@
 //!     +───────────────────────── time
 //! ```
 //!
-//! Times count without the way's own delay, so probes of several reflectors are on one line.
+//! Times exclude the path's own delay, so probes to several reflectors lie on one line.
 
 use std::collections::VecDeque;
 
 use weir_base::{Instant, Span};
 
-/// Answers that are kept.
+/// Maximum stored answers.
 const KEPT: usize = 64;
-/// Time over which a rate of delivery is taken.
+/// Time over which the delivery rate is measured.
 const OVER: Span = Span::from_millis(150);
-/// An answer that is older than this says nothing about the link's rate.
+/// Maximum age of the latest answer from which the bits behind the port are computed.
 const OLD: Span = Span::from_secs(2);
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
-    /// When the link was done with the bytes before the probe.
+    /// When the link had delivered the bytes ahead of the probe.
     at: Instant,
-    /// Bytes that the port had sent before it.
+    /// Bytes that the port had sent before the probe.
     sent: u64,
-    /// How long the probe waited.
+    /// Time that the probe waited.
     delay: Span,
 }
 
@@ -40,8 +40,8 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Takes an answer to a probe that was sent at `at` behind `sent` bytes, and waited for `delay`. What comes out of
-    /// order is left out.
+    /// Takes the answer to a probe that was sent at `at` after `sent` bytes, and waited for `delay`. Ignores answers
+    /// out of order.
     pub(super) fn take(&mut self, at: Instant, sent: u64, delay: Span) {
         let at = at + delay;
         if self
@@ -57,7 +57,7 @@ impl Deliveries {
         self.passed.push_back(Passed { at, sent, delay });
     }
 
-    /// The rate in bit/s at which the link has delivered lately, while it had a queue of more than `busy`.
+    /// The recent delivery rate of the link in bit/s, while its queue delay exceeded `busy`.
     pub(super) fn delivered(&self, busy: Span) -> Option<f64> {
         let mut queued = self.passed.iter().rev().take_while(|p| p.delay > busy);
         let last = queued.next()?;
@@ -73,7 +73,8 @@ impl Deliveries {
         (seconds > 0.0 && bits > 0.0).then(|| bits / seconds)
     }
 
-    /// Bits that are still behind the port at `now`, if it has sent `sent` bytes and the link delivers `rate` bit/s.
+    /// Bits still queued behind the port at `now`, if the port has sent `sent` bytes and the link delivers `rate`
+    /// bit/s.
     pub(super) fn behind(&self, now: Instant, sent: u64, rate: f64) -> Option<f64> {
         let last = self.passed.back()?;
         if last.at + OLD < now {
@@ -83,7 +84,7 @@ impl Deliveries {
         Some(since - rate * now.since(last.at).as_secs_f64())
     }
 
-    /// Forgets all.
+    /// Forgets all answers.
     pub(super) fn clear(&mut self) {
         self.passed.clear();
     }

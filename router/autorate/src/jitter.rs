@@ -1,35 +1,36 @@
-//! The delays of the way itself: a radio that waits for its turn delays packets although nothing is sent too fast.
+//! The delays of the path itself: a radio that waits for its turn delays packets even if the port sends slower than
+//! the link.
 //!
-//! After a drain the port sends for a while at less than the link delivers. The greatest delay in that time is the
-//! way's, unless the link has become slower meanwhile. So the median of the latest few counts.
+//! After a drain the port sends for a while at less than the link's rate. The maximum delay in this interval is the
+//! path's, unless the link has become slower meanwhile. So the jitter is the median of the latest maxima.
 
 use weir_base::Span;
 
-/// Times that are kept.
+/// Number of stored intervals.
 const KEPT: usize = 5;
 
-/// The greatest delay in each of the latest times without a queue of the port's.
+/// The maximum delay in each of the latest intervals without a queue behind the port.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jitter {
     greatest: [Span; KEPT],
-    /// That of the time that lasts, if one does.
+    /// Maximum of the current interval; `None` outside an interval.
     current: Option<Span>,
 }
 
 impl Jitter {
-    /// Such a time begins.
+    /// Starts an interval.
     pub(super) fn begin(&mut self) {
         self.current = Some(Span::ZERO);
     }
 
-    /// Takes a delay of a packet that was sent in such a time.
+    /// Takes the delay of a packet sent in the current interval, if any.
     pub(super) fn take(&mut self, delay: Span) {
         if let Some(greatest) = &mut self.current {
             *greatest = delay.max(*greatest);
         }
     }
 
-    /// The time ends, if one lasted.
+    /// Ends the current interval, if any.
     pub(super) fn end(&mut self) {
         if let Some(greatest) = self.current.take() {
             self.greatest.rotate_right(1);
@@ -37,7 +38,7 @@ impl Jitter {
         }
     }
 
-    /// The median.
+    /// The median of the maxima.
     pub(super) fn value(&self) -> Span {
         let mut sorted = self.greatest;
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! The law: delays and rates of delivery in, the port's rate out. [`super`] has the manual page.
+//! The control law: delays and delivery rates in, the port's rate out. [`super`] has the manual page.
 
 mod report;
 
@@ -13,94 +13,96 @@ use super::load::Load;
 use super::params::{Params, Phase};
 use super::reflectors::{Answer, Overdue, Probe, Reflectors, Sample};
 
-/// Longest time between two turns.
+/// Maximum time between two timeouts.
 const TURN: Span = Span::from_millis(5);
-/// Time without an answer after which it is blind.
+/// Time without an answer after which the phase is [`Phase::Blind`].
 const BLIND: Span = Span::from_secs(2);
-/// Between two probes while the port is idle.
+/// Time between two probes while the port is idle.
 const IDLE_INTERVAL: Span = Span::from_millis(200);
-/// Bits of a probe on the wire, about; probes take a hundredth of the rate at most.
+/// Approximate bits of a probe on the wire; probes take at most 1 % of the rate.
 const PROBE_BITS: f64 = 800.0;
 const PROBE_SHARE: f64 = 0.01;
-/// Bits of a full frame on the wire: a probe may wait behind one that is being sent.
+/// Bits of a full frame on the wire: a probe may wait behind a frame in transmission.
 const FRAME_BITS: f64 = 12_304.0;
-/// Delays whose mean is compared for a touch.
+/// Number of delays whose mean detects a touch.
 const MEAN_OF: usize = 2;
-/// The part of the rate while it suspects that the link has become slower: a few frames are enough to find out.
+/// Share of the rate during a suspicion: a few frames suffice to find out whether the link has become slower.
 const SUSPECT: f64 = 0.125;
-/// A touch is the mean above this part of the threshold, and of a frame: a probe waits for half of one on average.
+/// A touch is a mean above these shares of the threshold and of a frame's time together: a probe waits for half a
+/// frame on average.
 const TOUCH: f64 = 0.08;
 const TOUCH_FRAME: f64 = 0.6;
-/// Delays of the way that are taken for its own, in thresholds.
+/// Maximum delay that is attributed to the path itself (jitter), in thresholds.
 const JITTER_MAX: u64 = 3;
-/// Share of the measured rate that the port sends at after a drain.
+/// Share of the measured rate at which the port sends after a drain.
 const BELOW: f64 = 0.97;
-/// The part of the rate before that stays, where the jitter is as long as the threshold.
+/// Share of the previous rate that a drain keeps if the jitter is at least the threshold.
 const KEEP: f64 = 0.5;
-/// Growth a second: at the start of an ascent, what it gains a second, and the most.
+/// Growth per second during an ascent: its initial value, its increase per second, and its maximum.
 const GROWTH_FIRST: f64 = 0.1;
 const GROWTH_GAIN: f64 = 1.0;
 const GROWTH_MAX: f64 = 0.7;
-/// The most while the rate of the link has never been measured.
+/// Maximum growth per second while the rate of the link has never been measured.
 const GROWTH_UNKNOWN: f64 = 2.0;
-/// Time after a drain before the next ascent; it doubles while ascents end where they began.
+/// Time after a drain before the next ascent; it doubles, up to a maximum, while ascents end at the same rate.
 const HOLD: Span = Span::from_millis(200);
 const HOLD_MAX: Span = Span::from_millis(800);
-/// Ends of two ascents that are this close are the same.
+/// Relative difference below which the rates at the ends of two ascents count as the same.
 const SAME: f64 = 0.08;
-/// The share of what the port could have sent that is a high load.
+/// Share of the bytes that the port could have sent, from which the load is high.
 const LOAD_HIGH: f64 = 0.8;
-/// A load below this share is no load.
+/// A load below this share counts as idle.
 const LOAD_IDLE: f64 = 0.2;
-/// The part that an idle rate moves towards the base in a second.
+/// Share of the distance to the base that an idle port's rate moves per second.
 const DECAY: f64 = 0.01;
 /// The longest drain.
 const DRAIN_MAX: Span = Span::from_secs(2);
-/// A delay within this time after a drain is drained until an answer says that the queue is gone.
+/// A drain that begins within this time after another lasts until an answer confirms that the queue is empty.
 const AGAIN: Span = Span::from_millis(150);
-/// For how long a delay that was not ours is left alone: at first, and at most.
+/// Time for which delays are ignored if this port did not cause them: initial, and maximum.
 const LEAVE: Span = Span::from_secs(1);
 const LEAVE_MAX: Span = Span::from_secs(32);
 
 /// The controller of one port's rate.
 ///
-/// At the time of `poll_timeout`: `handle_timeout`, then `poll_probe`, then [`rate`](Self::rate). `handle_answer` at any
-/// time.
+/// At the time of `poll_timeout`, call `handle_timeout`, then `poll_probe`, then [`rate`](Self::rate). Call
+/// `handle_answer` and `handle_sample` at any time.
 #[derive(Clone, Debug)]
 pub struct Autorate {
     params: Params,
     reflectors: Reflectors,
     deliveries: Deliveries,
     phase: Phase,
-    /// The rate in bit/s that it holds to be right, and the one that the port has.
+    /// The estimated rate of the link in bit/s, and the rate of the port.
     rate: f64,
     output: Rate,
     drain: Option<Drain>,
     /// The probe that raised the suspicion.
     suspect: Option<Probe>,
-    /// High delays of probes before this time have had their consequence; and all delays before that time.
+    /// Delays of probes sent before `counts_from` raise no suspicion; those before `calm_from` do not count for a
+    /// touch.
     counts_from: Instant,
     calm_from: Instant,
     delays: VecDeque<Span>,
     delay: Span,
-    /// The link's rate by the latest drain.
+    /// The link's rate as measured by the latest drain.
     known: Option<f64>,
-    /// Ascents begin after this time; how long the last wait was, and since when the current one lasts.
+    /// Earliest start of the next ascent; length of the latest hold; start of the current ascent.
     hold_until: Instant,
     hold: Span,
     ascent: Option<Instant>,
     /// The end of the latest drain.
     drained: Instant,
-    /// Delays are left alone until then, since they were not ours, and how long that lasts.
+    /// Until when delays are ignored because this port did not cause them, and the length of that time.
     leave_until: Instant,
     leave: Span,
-    /// Delays of the way without a queue.
+    /// Delays of the path without a queue.
     jitter: Jitter,
-    /// The least delay of the traffic's round trips in half a probe's interval, and since when. Each alone may be late
-    /// for reasons of its receiver.
+    /// The start of the current half probe interval, and the traffic's round trip with the minimum delay in it. A
+    /// single round trip may be late because of its receiver.
     best: Option<(Instant, Answer)>,
     load: Load,
-    /// The latest time without load of a port that only has its traffic to measure by.
+    /// The latest time without load, of a port that measures only its own traffic.
     quiet: Instant,
     now: Instant,
     sent: u64,
@@ -140,17 +142,18 @@ impl Autorate {
         }
     }
 
-    /// Takes the answer to a probe, which came at `now`.
+    /// Takes the answer to a probe, which arrived at `now`.
     pub fn handle_answer(&mut self, now: Instant, probe: Probe) {
         if let Some(answer) = self.reflectors.take(probe, now) {
             self.take(now, &answer);
         }
     }
 
-    /// Takes a round trip of the port's own traffic, whose answer came at `now`.
+    /// Takes a round trip of the port's own traffic, whose answer arrived at `now`.
     pub fn handle_sample(&mut self, now: Instant, sample: &Sample) {
         let mut answer = self.reflectors.sample(now, sample, self.delay);
-        // A full frame takes its own time, of which the baseline has that on the fastest link so far.
+        // A full frame takes its own transmission time; the baseline contains only that at the link's fastest rate so
+        // far.
         answer.delay = answer.delay - self.frame();
         let over = Span::from_nanos(self.params.interval.as_nanos() / 2);
         let Some((since, best)) = self.best else {
@@ -158,7 +161,7 @@ impl Autorate {
             return;
         };
         if answer.at < best.at {
-            return; // by a longer way: this is known already
+            return; // took a longer path: a later packet was answered already
         }
         if now.since(since) < over {
             let is_less = answer.delay < best.delay;
@@ -212,7 +215,7 @@ impl Autorate {
         (self.now, self.sent) = (now, sent);
         self.reflectors.give_up(now);
         if self.reflectors.asks_nobody() && self.load.share() < LOAD_IDLE {
-            self.quiet = now; // nothing to measure by
+            self.quiet = now; // no traffic to measure
         }
         if self.reflectors.is_blind(now, BLIND) && self.quiet + BLIND <= now {
             self.go_blind();
@@ -227,7 +230,7 @@ impl Autorate {
         self.put_out();
     }
 
-    /// The next probe that is due; it is sent now.
+    /// The next due probe, which the caller sends now.
     pub fn poll_probe(&mut self) -> Option<Probe> {
         if self.probe_at > self.now {
             return None;
@@ -242,7 +245,7 @@ impl Autorate {
         self.reflectors.next(self.now, self.sent)
     }
 
-    /// When the next turn is due.
+    /// Time of the next `handle_timeout`.
     pub fn poll_timeout(&self) -> Instant {
         self.probe_at.min(self.now + TURN)
     }
@@ -262,12 +265,12 @@ impl Autorate {
         self.delay
     }
 
-    /// The mean baseline of the reflectors, a round trip; none before an answer.
+    /// The mean baseline of the reflectors, a round trip; `None` before an answer.
     pub fn baseline(&self) -> Option<Span> {
         self.reflectors.baseline()
     }
 
-    /// Answers that were not asked for, or that came twice.
+    /// Unsolicited or duplicate answers, which are ignored.
     pub fn strange(&self) -> u64 {
         self.reflectors.strange
     }
@@ -292,7 +295,7 @@ impl Autorate {
         Rate::from_bps(rate as u64).max(least).min(most)
     }
 
-    /// The time of a full frame on the link, as far as its rate is known.
+    /// Transmission time of a full frame on the link, as far as the link's rate is known.
     fn frame(&self) -> Span {
         let delivered = self.drain.and_then(|drain| drain.delivered);
         let rate = delivered.map_or(self.rate, |link| link.min(self.rate));
@@ -309,14 +312,14 @@ impl Autorate {
         Span::from_secs_f64(threshold + frame) + self.jitter()
     }
 
-    /// The delay that the way has without a queue.
+    /// The delay of the path without a queue.
     fn jitter(&self) -> Span {
         self.jitter
             .value()
             .min(self.params.threshold.times(JITTER_MAX))
     }
 
-    /// Decides about a delay that was measured while the rate was as it is.
+    /// Decides about a delay that was measured at the current rate.
     fn decide(&mut self, now: Instant, answer: &Answer) {
         if answer.delay > self.threshold() {
             self.suspect(now, answer.probe, false);
@@ -344,7 +347,7 @@ impl Autorate {
         }
     }
 
-    /// Whether a probe is overdue; this then has its consequence.
+    /// Whether a probe is overdue; if so, raises or confirms a suspicion.
     fn is_late(&mut self) -> bool {
         match self.overdue().filter(|_| self.now >= self.leave_until) {
             Some(overdue) => {
@@ -355,15 +358,15 @@ impl Autorate {
         }
     }
 
-    /// Probes whose answers are late. They are only a suspicion, so less than the threshold is enough.
+    /// Probes whose answers are late. They only raise a suspicion, so a lower limit than the threshold suffices.
     fn overdue(&self) -> Option<Overdue> {
         let threshold = self.threshold() - Span::from_nanos(self.params.threshold.as_nanos() / 2);
         self.reflectors
             .overdue(self.now, self.counts_from, threshold)
     }
 
-    /// The delay of this probe is high. It is confirmed by one to another reflector, or, if there is only one, by another
-    /// one; or by several that are overdue.
+    /// Handles a high delay of this probe. A high delay of a probe to another reflector confirms it, or, with a single
+    /// reflector, of any other probe; so do several overdue probes.
     fn suspect(&mut self, now: Instant, probe: Probe, several: bool) {
         let Some(before) = self.suspect else {
             self.suspect = Some(probe);
@@ -389,7 +392,7 @@ impl Autorate {
         self.jitter.end();
         self.delays.clear();
         if hard {
-            self.deliveries.clear(); // of what the link was before
+            self.deliveries.clear(); // measured before the link became slower
         }
         self.phase = Phase::Drain;
         self.drain = Some(Drain {
@@ -421,10 +424,10 @@ impl Autorate {
         }
     }
 
-    /// The queue is gone; the link delivered at `measured`, if that is known.
+    /// Ends a drain: the queue is empty, and the link delivered at `measured` bit/s, if that is known.
     fn end_drain(&mut self, measured: Option<f64>, hard: bool) {
         let now = self.now;
-        // Where the way has jitter, a short drain measures the moment. Half of the rate before is kept then.
+        // On a path with jitter, a short drain measures only a moment, so up to half of the previous rate is kept.
         let jitter = self.jitter().as_secs_f64() / self.params.threshold.as_secs_f64();
         let keep = KEEP * jitter.min(1.0);
         let link = measured.unwrap_or(self.rate).min(self.rate * (1.05 + keep));
@@ -449,7 +452,7 @@ impl Autorate {
         self.jitter.begin();
     }
 
-    /// The delay is not that of a queue behind this port.
+    /// Gives up a drain: this port did not cause the delay.
     fn give_up(&mut self, drain: Drain) {
         if drain.first.is_some() {
             self.reflectors.raise(drain.least);
@@ -466,7 +469,7 @@ impl Autorate {
         self.counts_from = self.now;
     }
 
-    /// Lets the rate grow under load, and return to the base without.
+    /// Lets the rate grow under load, and return to the base without load.
     fn move_rate(&mut self, passed: f64) {
         let load = self.load.share();
         let is_idle = load < LOAD_IDLE;

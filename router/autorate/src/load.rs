@@ -1,8 +1,8 @@
-//! The load of a port: what it sent, as a share of what its rate permitted.
+//! The load of a port: the bytes sent, as a share of the bytes that its rate permitted.
 
 use weir_base::{Instant, Span};
 
-/// Time over which it is taken.
+/// Time over which the load is measured.
 const OVER: Span = Span::from_millis(100);
 
 /// The load of the latest tenth of a second.
@@ -12,13 +12,13 @@ pub(super) struct Load {
     from: (Instant, u64),
     /// Bits that the port could have sent since.
     possible: f64,
-    /// The latest turn.
+    /// Time of the latest call of [`Self::take`].
     now: Instant,
     share: f64,
 }
 
 impl Load {
-    /// None at `now`, when `sent` bytes have been sent.
+    /// Starts with no load at `now`, when the port has sent `sent` bytes.
     pub(super) fn new(now: Instant, sent: u64) -> Self {
         Self {
             from: (now, sent),
@@ -28,7 +28,7 @@ impl Load {
         }
     }
 
-    /// Takes the bytes sent up to `now`, since the turn before at `rate` bit/s.
+    /// Takes the bytes sent up to `now`; since the previous call the port's rate was `rate` bit/s.
     pub(super) fn take(&mut self, now: Instant, sent: u64, rate: f64) {
         self.possible += rate * now.since(self.now).as_secs_f64();
         self.now = now;
@@ -42,7 +42,7 @@ impl Load {
         }
     }
 
-    /// The share, 1 if the port always sent.
+    /// The load as a share: 1 if the port always sent.
     pub(super) fn share(&self) -> f64 {
         self.share
     }

@@ -2,38 +2,38 @@
 
 use weir_base::{Rate, Span};
 
-/// The wishes of a person.
+/// The configured parameters of the law.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// The rate is never below this one, whatever the delay.
+    /// Minimum rate, whatever the delay.
     pub least: Rate,
-    /// The rate at the start, after a while without load, and at most while no reflector answers.
+    /// The rate at the start and after a while without load; the maximum rate while no reflector answers.
     pub base: Rate,
-    /// The rate is never above this one.
+    /// Maximum rate.
     pub most: Rate,
-    /// Delay above the baseline that makes it drain the queue behind the port.
+    /// Delay above the baseline from which the port drains the queue behind it.
     pub threshold: Span,
     /// Time between two probes while the port is busy.
     pub interval: Span,
-    /// How many reflectors there are.
+    /// Number of reflectors.
     pub reflectors: usize,
 }
 
 /// The state of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No reflector answers: the rate is `base` at most.
+    /// No reflector answers: the rate is at most `base`.
     Blind,
     /// The delay is low.
     Follow,
     /// One delay was high.
     Suspicion,
-    /// The queue behind the port is emptied.
+    /// The port empties the queue behind it.
     Drain,
 }
 
 impl Phase {
-    /// Its word for tables.
+    /// The word for the phase in tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Blind => "blind",

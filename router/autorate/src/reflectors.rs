@@ -1,4 +1,4 @@
-//! Probes and their answers: which are under way, whom they were sent to, and what an answer says.
+//! Probes and their answers: outstanding probes, their reflectors, and the delays that answers show.
 
 use std::collections::VecDeque;
 
@@ -8,62 +8,62 @@ use super::baseline::Baseline;
 
 /// The word in place of a reflector for the TCP connections that pass the port.
 pub const BY_TRAFFIC: &str = "traffic";
-/// Reflectors of a port at most.
+/// Maximum reflectors of a port.
 pub const REFLECTORS_MAX: usize = 8;
-/// Peers of its traffic that are kept.
+/// Maximum stored peers of a port's traffic.
 const PEERS_MAX: usize = 32;
-/// A peer without a sample for this time has no traffic.
+/// A peer without a sample for this time counts as silent.
 const PEER_SILENT: Span = Span::from_millis(500);
 /// A probe without an answer after this time is lost.
 const LOST: Span = Span::from_secs(2);
-/// Probes under way at most: more than are sent before one of them is lost.
+/// Maximum outstanding probes: more than the port sends in `LOST`.
 const UNDER_WAY_MAX: usize = 512;
 /// Lost probes in a row after which a reflector counts as silent.
 const SILENT: u32 = 8;
 /// Time between two probes to a silent reflector.
 const RETRY: Span = Span::from_secs(2);
-/// False suspicions in a row after which a reflector's baseline is moved: its way has changed.
+/// False suspicions in a row after which a reflector's baseline is raised, because its path has changed.
 const FALSE_IN_A_ROW: u32 = 4;
-/// Suspicion that a reflector must not reach: a false one adds 1, and a second takes a tenth.
+/// Score from which a reflector is not believed: a false suspicion adds 1, and each second subtracts 0.1.
 const FALSE_MAX: f64 = 6.0;
 /// Time for which a reflector is not believed.
 const DISBELIEF: Span = Span::from_secs(60);
 
-/// A probe that is to be sent.
+/// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Whom it goes to: the place in the list of reflectors.
+    /// Index of the reflector in the list of reflectors.
     pub reflector: usize,
-    /// Its number, which the answer repeats.
+    /// Number of the probe, which the answer repeats.
     pub number: u64,
 }
 
-/// The state of a reflector, for a person who watches.
+/// The state of a reflector, for tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectorState {
-    /// A word for it.
+    /// The state in a word.
     pub word: &'static str,
     /// The latest round trip.
     pub rtt: Option<Span>,
-    /// The least round trip of the last minute.
+    /// The minimum round trip of the last minute.
     pub baseline: Option<Span>,
-    /// Probes lost since its last answer.
+    /// Probes lost since the last answer of the reflector.
     pub lost: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Reflector {
     baseline: Baseline,
-    /// Probes lost since its last answer.
+    /// Probes lost since the last answer of the reflector.
     lost: u32,
-    /// When it is asked again, if it is silent.
+    /// When a silent reflector is probed again.
     retry: Instant,
-    /// False suspicions in a row, their weighted number, and the time of that.
+    /// False suspicions in a row, the score of false suspicions (see [`FALSE_MAX`]), and the time of that score.
     false_in_a_row: u32,
     falsehood: f64,
     weighed: Instant,
     disbelieved_until: Instant,
-    /// The least round trip of the last few.
+    /// The latest round trips.
     recent: [Option<Span>; 4],
 }
 
@@ -84,10 +84,10 @@ struct UnderWay {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) probe: Probe,
-    /// When its probe was sent, and the bytes that the port had sent before it.
+    /// When the probe was sent, and the bytes that the port had sent before it.
     pub(super) at: Instant,
     pub(super) sent: u64,
-    /// Its delay above the baseline.
+    /// Delay above the baseline.
     pub(super) delay: Span,
     /// Whether the reflector is believed.
     pub(super) counts: bool,
@@ -96,22 +96,22 @@ pub(super) struct Answer {
 /// Probes that should have been answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overdue {
-    /// The oldest one.
+    /// The oldest overdue probe.
     pub(super) probe: Probe,
-    /// How many there are.
+    /// Number of overdue probes.
     pub(super) probes: usize,
 }
 
 /// A round trip that was measured from the port's own traffic, without a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The peer, by a number that stands for its address. Each has a baseline of its own.
+    /// The peer, as a number derived from its address. Each peer has its own baseline.
     pub peer: u64,
-    /// When the port sent the packet, and the bytes on the wire that it had sent before.
+    /// When the port sent the packet.
     pub at: Instant,
     /// The bytes on the wire that the port had sent before the packet.
     pub sent: u64,
-    /// The time until it was answered.
+    /// Time until the packet was answered.
     pub round_trip: Span,
 }
 
@@ -123,7 +123,7 @@ struct Peer {
     seen: Instant,
 }
 
-/// The reflectors of a port, and the peers of its traffic, which stand behind them.
+/// The reflectors of a port, followed by the peers of its traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Reflectors {
     all: Vec<Reflector>,
@@ -131,12 +131,12 @@ pub(super) struct Reflectors {
     peers: Vec<Peer>,
     under_way: VecDeque<UnderWay>,
     number: u64,
-    /// The place before the next one.
+    /// Index of the reflector that was probed last.
     turn: usize,
     /// Number of the latest probe that was answered.
     answered: u64,
     pub(super) last_answer: Option<Instant>,
-    /// Answers that nobody had asked for.
+    /// Unsolicited or duplicate answers.
     pub(super) strange: u64,
 }
 
@@ -155,7 +155,7 @@ impl Reflectors {
         }
     }
 
-    /// The next probe, in turn; none if all are silent and it is not yet time to ask one again.
+    /// The next probe, round-robin; `None` if all reflectors are silent and none is due for a retry.
     pub(super) fn next(&mut self, now: Instant, sent: u64) -> Option<Probe> {
         let count = self.named;
         let may = |reflector: &Reflector| !reflector.is_silent() || reflector.retry <= now;
@@ -179,7 +179,7 @@ impl Reflectors {
         Some(probe)
     }
 
-    /// Takes an answer that came at `now`; none if nobody had asked.
+    /// Takes an answer that arrived at `now`; `None` if no such probe is outstanding.
     pub(super) fn take(&mut self, probe: Probe, now: Instant) -> Option<Answer> {
         let place = self.under_way.iter().position(|p| p.probe == probe);
         let Some(asked) = place.and_then(|place| self.under_way.remove(place)) else {
@@ -192,7 +192,8 @@ impl Reflectors {
         Some(self.answer(now, probe, (asked.at, asked.sent), rtt))
     }
 
-    /// Takes a round trip of the port's own traffic. The first one of a peer waited as long as the `delay` is now.
+    /// Takes a round trip of the port's own traffic. The first round trip of a peer is assumed to contain the current
+    /// `delay`.
     pub(super) fn sample(&mut self, now: Instant, sample: &Sample, delay: Span) -> Answer {
         let place = self.named + self.peer(now, sample.peer);
         let reflector = &mut self.all[place];
@@ -208,7 +209,8 @@ impl Reflectors {
         self.answer(now, probe, asked, sample.round_trip)
     }
 
-    /// The place of a peer among the peers; a new one takes that of the one that was silent for longest.
+    /// The index of a peer among the peers; if the list is full, a new peer replaces the peer that was silent for
+    /// longest.
     fn peer(&mut self, now: Instant, number: u64) -> usize {
         let peers = self.peers.iter_mut();
         let mut oldest = (Instant::FAR_FUTURE, 0);
@@ -231,7 +233,7 @@ impl Reflectors {
         place
     }
 
-    /// An answer to a packet that was sent at a time, behind a number of bytes.
+    /// Makes an answer for a packet that was sent at `at`, after `sent` bytes.
     fn answer(
         &mut self,
         now: Instant,
@@ -253,8 +255,8 @@ impl Reflectors {
         }
     }
 
-    /// Probes that were sent after `from`, and whose delay is above `threshold` already. A link keeps the order: a probe
-    /// before one that was answered is lost, not late.
+    /// Outstanding probes that were sent since `from`, and whose delay exceeds `threshold` already. A link keeps the
+    /// order: a probe sent before an answered probe is lost, not late.
     pub(super) fn overdue(&self, now: Instant, from: Instant, threshold: Span) -> Option<Overdue> {
         let is_late = |probe: &&UnderWay| {
             let baseline = self.all[probe.probe.reflector].baseline.value();
@@ -293,7 +295,7 @@ impl Reflectors {
         (0..self.all.len()).filter(live).count()
     }
 
-    /// A liar is not believed as long as there is another reflector.
+    /// A reflector that raised false suspicions is not believed while another reflector is live.
     fn believed(&self, now: Instant, place: usize) -> bool {
         let honest =
             |place: usize| !self.is_silent(now, place) && self.all[place].disbelieved_until <= now;
@@ -307,12 +309,12 @@ impl Reflectors {
         }
     }
 
-    /// Whether only the port's own traffic shows its delay.
+    /// Whether the port has no reflectors, so that only its own traffic shows the delay.
     pub(super) fn asks_nobody(&self) -> bool {
         self.named == 0
     }
 
-    /// A suspicion that this one raised was denied by another answer.
+    /// Another answer denied the suspicion that this reflector had raised.
     pub(super) fn was_wrong(&mut self, place: usize, now: Instant) {
         let reflector = &mut self.all[place];
         let passed = now.since(reflector.weighed).as_secs_f64();
@@ -331,12 +333,12 @@ impl Reflectors {
         }
     }
 
-    /// It raised no suspicion, or a right one.
+    /// The reflector raised no suspicion, or a true one.
     pub(super) fn was_right(&mut self, place: usize) {
         self.all[place].false_in_a_row = 0;
     }
 
-    /// All ways are longer by this much.
+    /// All paths are longer by this much.
     pub(super) fn raise(&mut self, by: Span) {
         for reflector in &mut self.all {
             if let Some(baseline) = reflector.baseline.value() {
@@ -362,7 +364,7 @@ impl Reflectors {
             })
     }
 
-    /// The state of the traffic: that of the peer with the latest round trip.
+    /// The state of the traffic: the state of the peer with the latest round trip.
     pub(super) fn traffic(&self, now: Instant) -> ReflectorState {
         let peers = self.peers.iter().enumerate();
         let latest = peers.max_by_key(|(_, peer)| peer.seen);
@@ -379,14 +381,14 @@ impl Reflectors {
         }
     }
 
-    /// The mean baseline of those that have one.
+    /// The mean of all known baselines.
     pub(super) fn baseline(&self) -> Option<Span> {
         let all: Vec<Span> = self.all.iter().filter_map(|r| r.baseline.value()).collect();
         let sum = all.iter().map(|span| span.as_nanos()).sum::<u64>();
         sum.checked_div(all.len() as u64).map(Span::from_nanos)
     }
 
-    /// Whether nothing has been answered for `time`.
+    /// Whether no answer has arrived for `time`.
     pub(super) fn is_blind(&self, now: Instant, time: Span) -> bool {
         self.last_answer.is_none_or(|at| at + time <= now)
     }

@@ -1,4 +1,4 @@
-//! The law in front of a link as a fluid, in steps of a millisecond; and what an attacker may try.
+//! The law in front of a fluid model of a link, in steps of a millisecond; and attacks on it.
 
 use std::collections::VecDeque;
 
@@ -24,15 +24,15 @@ fn ms(n: u64) -> Instant {
     Instant::ZERO + Span::from_millis(n)
 }
 
-/// The surroundings of the port, by the millisecond.
+/// The environment of the port as functions of the millisecond.
 struct Around {
     /// Rate of the link in Mbit/s.
     link: fn(u64) -> f64,
-    /// The most that the port has to send, in Mbit/s.
+    /// Load that is offered to the port, in Mbit/s.
     load: fn(u64) -> f64,
-    /// The load that others send into the same modem, in Mbit/s.
+    /// Load that other hosts send into the same modem, in Mbit/s.
     others: fn(u64) -> f64,
-    /// The round trip of a reflector without queue; none if it does not answer.
+    /// Round trip of a reflector without a queue, in ms; `None` if the reflector does not answer.
     way: fn(u64, Probe) -> Option<u64>,
 }
 
@@ -58,10 +58,11 @@ struct Run {
 
 /// How the law learns of the queue's delay.
 trait Measure {
-    /// Brings what has arrived by the millisecond.
+    /// Hands over the answers that have arrived by the millisecond.
     fn arrive(&mut self, law: &mut Autorate, now: u64);
 
-    /// Sends what will measure the queue's delay, in ms, of a port that sends `own` Mbit/s and has sent `sent` bytes.
+    /// Sends probes or packets that measure the queue's `delay` in ms; the port sends `own` Mbit/s and has sent `sent`
+    /// bytes.
     fn leave(&mut self, law: &mut Autorate, now: u64, delay: u64, own: f64, sent: u64);
 }
 
@@ -95,7 +96,7 @@ fn run_measured(reflectors: usize, millis: u64, around: &Around, measure: &mut d
     }
 }
 
-/// Reflectors that are asked.
+/// Measures by probes to reflectors.
 struct Asked<'a> {
     around: &'a Around,
     answers: VecDeque<(u64, Probe)>,
@@ -129,7 +130,7 @@ impl Run {
         rates.iter().sum::<f64>() / rates.len() as f64
     }
 
-    /// The delay that a hundredth of the milliseconds from `from` on are above.
+    /// The 99th percentile of the delay in ms, from millisecond `from` on.
     fn p99(&self, from: usize) -> f64 {
         let mut delays = self.delays[from..].to_vec();
         delays.sort_by(f64::total_cmp);
@@ -157,7 +158,7 @@ fn a_link_that_falls_to_a_fifth_is_found_and_found_again() {
     let utilisation = run.carried / run.possible;
     assert!(utilisation > 0.88, "{utilisation}");
     assert!(run.p99(5_000) < 10.0, "{}", run.p99(5_000));
-    // A quarter of a second after the fall nothing of it is left.
+    // A quarter of a second after the fall the queue is empty.
     let late = run.delays[20_350..40_000]
         .iter()
         .copied()
@@ -205,7 +206,7 @@ fn a_longer_way_is_a_new_baseline_and_not_a_queue() {
 
 #[test]
 fn one_liar_among_three_is_not_believed() {
-    // The first reflector answers after 20 to 420 ms, as it likes.
+    // The first reflector answers after arbitrary 20 to 420 ms.
     let way = |t, probe: Probe| match probe.reflector {
         0 => Some(20 + t * 7919 % 400),
         _ => Some(20),
@@ -337,8 +338,8 @@ fn an_answer_that_was_not_asked_for_is_not_used() {
     );
 }
 
-/// The port's own traffic to `peers` peers, whose ways are 20, 40, 60 .. ms long, and each of which answers every `gap` ms
-/// while the port sends.
+/// The port's own traffic to `peers` peers, whose round trips are 20, 40, 60 .. ms, and each of which answers every
+/// `gap` ms while the port sends.
 struct Answered {
     peers: u64,
     gap: u64,
@@ -439,8 +440,8 @@ fn a_load_that_nobody_answers_gets_the_base_rate() {
 }
 
 proptest! {
-    /// Whatever comes, and when, from reflectors and from peers of the traffic: the rate stays within its limits, and so
-    /// does the time of the next turn.
+    /// For arbitrary answers, at arbitrary times, from reflectors and from peers of the traffic, the rate stays within
+    /// its limits, and so does the time of the next timeout.
     #[test]
     fn the_rate_stays_within_its_limits(
         reflectors in prop::sample::select(vec![0, 3]),
@@ -458,7 +459,7 @@ proptest! {
                     law.handle_answer(ms(now), probe);
                 }
                 6..=8 => {
-                    // A peer delays its answer, or gives it before it has the packet.
+                    // A peer delays its answer, or answers before it has the packet.
                     let took = (bytes % 3_000).min(now);
                     let sample = Sample {
                         peer: place as u64,

@@ -1,4 +1,4 @@
-//! Configuration files that are written: one for a configuration in force, and one with single components changed.
+//! Writing configuration files: a file for a running configuration, and an existing file with some components changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use weir_model::Change;
 
 use crate::path;
 
-/// A configuration file for components by their paths, as a router shows them.
+/// A configuration file for the component paths and values that a router reports.
 pub fn as_file(components: &BTreeMap<String, String>) -> String {
     let mut sections: BTreeMap<String, Vec<(String, &String)>> = BTreeMap::new();
     for (name, value) in components {
@@ -34,7 +34,7 @@ pub fn as_file(components: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// A configuration file with these components set; those without a value are deleted. Comments stay.
+/// Edits a configuration file: sets components, and deletes components that have no value. Comments stay.
 pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
@@ -48,7 +48,7 @@ pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
         for name in above {
             if !table.contains_key(name) {
                 let mut section = Table::new();
-                section.set_implicit(true); // no header of its own above `[port.wan]`
+                section.set_implicit(true); // no header `[port]` above `[port.wan]`
                 table.insert(name, Item::Table(section));
             }
             let found = table.get_mut(name).and_then(Item::as_table_like_mut);
@@ -62,7 +62,7 @@ pub fn edited(text: &str, changes: &[Change]) -> Result<String, String> {
     Ok(document.to_string())
 }
 
-/// Puts a value in the place of the old one, whose comment stays.
+/// Replaces a value and keeps the comment next to it.
 fn put(table: &mut dyn TableLike, name: &str, scalar: &Scalar) {
     let mut new = match scalar {
         Scalar::Text(text) => value(text.as_str()),

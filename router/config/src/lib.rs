@@ -1,8 +1,8 @@
-//! A configuration file as the list of changes that it asks for.
+//! A configuration file as a list of changes.
 //!
 //! The text is read as TOML and flattened: `[port.wan] rate = "100 Mbit"` becomes the change
-//! `port.wan.rate = "100 Mbit"`, the same that a control element would send. Only the syntax is checked
-//! here; the logical functional blocks validate the changes, and [`Document::locate`] finds the line of
+//! `port.wan.rate = "100 Mbit"`, the same as a control element would send. This crate checks only the
+//! syntax; the logical functional blocks (LFBs) validate the changes, and [`Document::locate`] finds the line of
 //! a change that they refuse.
 
 mod edit;
@@ -18,7 +18,7 @@ use weir_model::{Change, ComponentPath, Fault};
 
 pub use edit::{as_file, edited};
 
-/// A configuration file, read.
+/// A parsed configuration file.
 #[derive(Clone, Debug)]
 pub struct Document {
     name: String,
@@ -56,7 +56,7 @@ impl Document {
         Ok(document)
     }
 
-    /// The changes that the file asks for, in its order.
+    /// The changes in the order of the file.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
@@ -118,21 +118,21 @@ impl Document {
 
 /// Reads TOML; an error is its place and a sentence.
 ///
-/// Two libraries read it: the one that keeps every place panics on some wrong files (fuzz/failures/network/key-of-value),
-/// so the other one refuses wrong files first.
+/// Two libraries read the text: `toml_edit`, which records every place, panics on some malformed files
+/// (fuzz/failures/network/key-of-value), so `toml` refuses malformed files first.
 fn read(text: &str) -> Result<Toml<&str>, (Option<Range<usize>>, String)> {
     let shown = |message: &str| message.trim_end().to_owned();
     DeTable::parse(text).map_err(|error| (error.span(), shown(error.message())))?;
     Toml::parse(text).map_err(|error| (error.span(), shown(error.message())))
 }
 
-/// The top-level names of a TOML file, which identify its kind; empty if it is not TOML.
+/// The top-level names of a TOML file, which identify its kind; empty if the text is not TOML.
 pub fn top_names(text: &str) -> Vec<String> {
     let names = |toml: Toml<&str>| toml.iter().map(|(name, _)| name.to_owned()).collect();
     read(text).map(names).unwrap_or_default()
 }
 
-/// Reads the path of a component as TOML writes keys: `port."eth0.100".rate`.
+/// Parses the path of a component in the syntax of TOML keys: `port."eth0.100".rate`.
 pub fn path(text: &str) -> Result<ComponentPath, String> {
     match Key::parse(text) {
         Ok(keys) => Ok(ComponentPath::new(keys.iter().map(Key::get))),
@@ -143,7 +143,7 @@ pub fn path(text: &str) -> Result<ComponentPath, String> {
     }
 }
 
-/// Reads `PATH=VALUE`, as on a command line: the value as in a file, or a bare word or quantity.
+/// Parses `PATH=VALUE` of a command line: the value as in a file, or a bare word or quantity.
 pub fn assignment(text: &str) -> Result<Change, String> {
     let Some((name, words)) = text.split_once('=') else {
         return Err(format!("`{text}` must be like port.wan.rate=\"50 Mbit\""));

@@ -1,15 +1,15 @@
-//! The one check of a plan: against the machine, and against what runs.
+//! The only check of a plan against the machine and against the running plan.
 //!
-//! A start, `weir apply`, SIGHUP, `weir set`, `weir unset` and `weir check` all ask [`admit`].
+//! A start, `weir apply`, SIGHUP, `weir set`, `weir unset` and `weir check` all call [`admit`].
 //!
 //! ```text
-//!  (plan in force, its limits) or nothing ---+
-//!  plan that is asked for -------------------+--> [admit] --> faults, or doubts and steps
-//!  facts about the machine ------------------+
+//!  (running plan, its limits) or nothing ---+
+//!  requested plan --------------------------+--> [admit] --> faults, or doubts and steps
+//!  facts about the machine -----------------+
 //! ```
 //!
-//! [`Plan::check`] has checked the plan itself before; the rules here depend on where and when it is put in
-//! force.
+//! [`Plan::check`] has already checked the plan itself; the rules here depend on the machine and on the time at
+//! which the plan is applied.
 
 use std::collections::BTreeMap;
 
@@ -28,20 +28,20 @@ pub struct Facts {
     pub frame_bytes_max: BTreeMap<String, usize>,
     /// Interfaces that cannot be ports now.
     pub unfit: BTreeMap<String, Unfit>,
-    /// Kernel state that a router refuses or warns of.
+    /// Kernel state that a router refuses or warns about.
     pub findings: Vec<Finding>,
-    /// The kernel's bridge that each interface is in; none where that cannot be read.
+    /// Interface index of the kernel's bridge that each interface is in; `None` if that cannot be read.
     pub bridges: Option<BTreeMap<String, u32>>,
 }
 
 /// Why an interface cannot be a port now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is not there; the kernel's own words.
+    /// The interface does not exist; with the kernel's error message.
     Missing(String),
-    /// It carries no Ethernet frames.
+    /// The interface carries no Ethernet frames.
     NotEthernet,
-    /// It is there already, and the router should make it.
+    /// The interface exists already, but the router should create it.
     Taken,
 }
 
@@ -54,25 +54,25 @@ pub struct Limits {
     pub pool: usize,
 }
 
-/// A plan that may be put in force.
+/// A plan that may be applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admitted {
-    /// Things that are permitted, but probably not meant.
+    /// Warnings about settings that are permitted, but probably not intended.
     pub doubts: Vec<String>,
-    /// The changed components, a line each.
+    /// The changed components, one line each.
     pub differences: Vec<String>,
-    /// Ports that go, or get another interface.
+    /// Names of removed ports, and of ports that get another interface.
     pub gone: Vec<String>,
-    /// Ports that come, or get another interface.
+    /// New ports, and ports that get another interface.
     pub added: Vec<PortPlan>,
     /// Ports whose components change.
     pub changed: Vec<PortPlan>,
-    /// The limits that are fixed from the start on.
+    /// The limits that are fixed at the start.
     pub limits: Limits,
 }
 
 impl Limits {
-    /// Of a router that starts with this plan.
+    /// The limits of a router that starts with this plan.
     fn of_start(plan: &Plan, facts: &Facts) -> Self {
         Self {
             frame_bytes_max: longest_frame(plan, facts),
@@ -81,7 +81,7 @@ impl Limits {
     }
 }
 
-/// Whether a plan may be put in force: by a start, or by the router that runs with `in_force`.
+/// Checks whether a plan may be applied: at a start, or by a router that runs with `in_force`.
 pub fn admit(
     in_force: Option<(&Plan, Limits)>,
     plan: &Plan,
@@ -91,10 +91,10 @@ pub fn admit(
     let differences = differences(&shown, &plan.shown());
     let old = in_force.map_or(&[][..], |(old, _)| &old.ports);
     let added: Vec<_> = plan.ports.iter().filter(|p| !is_kept(p, old)).collect();
-    // A router that runs waits for an interface; a start does not, since the name is probably wrong.
+    // A running router waits for a missing interface; a start does not, since the name is probably wrong.
     let unfit = unfit(&added, facts, in_force.is_some());
     if !unfit.is_empty() {
-        return Err(unfit); // rules at the wrong interfaces mean nothing
+        return Err(unfit); // the checks below would refer to the wrong interfaces
     }
     let limits = match in_force {
         Some((old, limits)) => {
@@ -119,7 +119,7 @@ pub fn admit(
     })
 }
 
-/// Whether a port has its interface among these ports too.
+/// Whether one of the other ports has the same name, interface and kind.
 pub(crate) fn is_kept(port: &PortPlan, others: &[PortPlan]) -> bool {
     fn place(port: &PortPlan) -> (&str, &str, bool) {
         (&port.name, &port.interface, port.is_tun)
@@ -162,7 +162,7 @@ fn unfit(ports: &[&PortPlan], facts: &Facts, may_wait: bool) -> Vec<Fault> {
     ports.iter().filter_map(fault).collect()
 }
 
-/// Whether a running router can go from one plan to another.
+/// Checks whether a running router can switch from one plan to another.
 fn fits(
     from: &Plan,
     limits: Limits,
@@ -204,7 +204,8 @@ fn doubts(plan: &Plan, facts: &Facts) -> Vec<String> {
     doubts
 }
 
-/// For the kernel to take over from a bridge when weir ends, it needs a bridge of its own with both ports.
+/// The warning that a bridge does not fail open: when weir ends, the kernel forwards only if a bridge of the kernel
+/// contains all ports. `None` if one does, or if that is unknown.
 pub(crate) fn no_bridge(plan: &Plan, bridges: Option<&BTreeMap<String, u32>>) -> Option<String> {
     let bridges = bridges?;
     let of_port = |port: &PortPlan| bridges.get(&port.interface).copied();
@@ -270,7 +271,7 @@ mod tests {
             "port.own.kind=tun",
         ]);
         let limits = admit(None, &old, &Facts::default()).unwrap().limits;
-        // The same name, but another interface: the port is removed and added.
+        // The same name, but another kind of interface: the port is removed and added.
         let admitted = admit(Some((&old, limits)), &new, &Facts::default()).unwrap();
         let added = admitted.added.iter().map(|port| &port.name[..]);
         assert_eq!(added.collect::<Vec<_>>(), ["own"]);
@@ -283,7 +284,7 @@ mod tests {
             let refused = admit(before, &new, &facts).unwrap_err()[0].to_string();
             assert!(refused.contains("ip link del r1"), "{refused}");
         }
-        // Our own interface is there when the router runs with it.
+        // An interface that the running router itself has created is not refused.
         assert!(admit(Some((&new, limits)), &new, &facts).is_ok());
     }
 
@@ -325,6 +326,6 @@ mod tests {
         }
         let together = bridges(&[("r0", 7), ("r1", 7)]);
         assert!(doubts(&bridged, &together).is_empty());
-        assert!(doubts(&bridged, &facts).is_empty()); // it cannot be read
+        assert!(doubts(&bridged, &facts).is_empty()); // the bridges are unknown
     }
 }

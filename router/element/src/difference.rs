@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The differences between two sets of components, a line each.
+/// The differences between two sets of components, one line each.
 pub fn differences(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,

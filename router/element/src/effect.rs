@@ -24,21 +24,21 @@ pub struct Ticket(pub u64);
 pub enum Request {
     /// Start with a plan that was admitted by these facts.
     Start(Plan, Facts),
-    /// Put a whole plan in force.
+    /// Apply a whole plan.
     Apply(Plan),
-    /// Set and delete single components and ports, all of them or none. A port that is named hears of it also if
-    /// nothing changes: a discipline may take a value that is set again as a sign of life.
+    /// Set and delete single components and ports, all of them or none. A named port is updated even if nothing
+    /// changes: a discipline may treat the repeated setting of a value as a heartbeat.
     Change(Vec<Operation>),
-    /// Check the same without doing it: the answer is what it would change, or why it would be refused.
+    /// Check the same change without applying it: the answer lists the differences, or the reasons for a refusal.
     Check(Vec<Operation>),
-    /// Give everything back, so that the router can end.
+    /// Give all transit back to the kernel, so that the router can end.
     Stop,
 }
 
-/// The message of a change that asks for what is in force already.
+/// The message of a change that changes nothing.
 pub const UNCHANGED: &str = "nothing to change";
 
-/// The answer to a request: the changes and remarks, a line each; or the reasons for a refusal.
+/// The answer to a request: the changes and remarks, one line each; or the reasons for a refusal.
 pub type Answer = Result<Vec<String>, Vec<Fault>>;
 
 /// An event of a port's device, or of the machine.
@@ -51,31 +51,31 @@ pub enum Event {
     },
     /// The device is open again.
     Back(Place),
-    /// The interface has another name. Its frames are the kernel's until they are taken again, because rules
-    /// that keep transit from the kernel go by names.
+    /// The interface was renamed. The kernel forwards its frames until the router takes them again, because the rules
+    /// that keep transit from the kernel match interface names.
     Renamed {
         /// The port, and the new name of its interface.
         place: Place,
         /// The old name.
         from: String,
     },
-    /// The link works now, or no more.
+    /// The link has gained or lost its carrier.
     Carrier {
         /// Name of the port.
         port: String,
-        /// Whether it works.
+        /// Whether the link has a carrier.
         works: bool,
     },
     /// Kernel state was read again.
     Kernel {
-        /// Everything that a router refuses or warns of.
+        /// All kernel state that a router refuses or warns about.
         findings: Vec<Finding>,
-        /// The kernel's bridge that each interface is in; none in mode "routed".
+        /// Interface index of the kernel's bridge that each interface is in; `None` in mode "routed".
         bridges: Option<BTreeMap<String, u32>>,
     },
 }
 
-/// A port, and the interface that it has now.
+/// A port, and its current interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Name of the port.
@@ -87,14 +87,14 @@ pub struct Place {
 /// An instant by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// By the monotonic clock, by which the element waits.
+    /// On the monotonic clock, by which the element waits.
     pub at: Instant,
-    /// By the wall clock, by which the kernel stamps frames: nanoseconds since 1970.
+    /// On the wall clock, by which the kernel stamps frames: nanoseconds since 1970.
     pub unix_nanos: u64,
 }
 
-/// Work on the machine. Each effect is answered by one [`Completion`], named below;
-/// [`Completion::Failed`] answers any of them.
+/// Work on the machine. One [`Completion`], named below, answers each effect;
+/// [`Completion::Failed`] may answer any effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Read the facts on which the plan depends: the frame sizes of its interfaces, or all [`Facts`]. Answer: `Facts`.
@@ -104,123 +104,123 @@ pub enum Effect {
         /// Whether all facts are needed.
         all: bool,
     },
-    /// Claim the interface, so that no other router uses it. One that is not there is claimed when it comes.
+    /// Lock the interface, so that no other router uses it. A missing interface is locked when it appears.
     /// Answer: `Done`.
     Claim(Place),
-    /// Open the device of a port and keep it for [`Effect::Launch`] or [`Effect::Exchange`]; one that is down
-    /// or missing is opened when it comes. Answer: `Done`.
+    /// Open the device of a port and keep it for [`Effect::Launch`] or [`Effect::Exchange`]; a device that is down
+    /// or missing is opened when it comes up. Answer: `Done`.
     Open(PortPlan, Mode),
     /// Read the kernel's tables for the first time. Answer: `Done`.
     ReadTables,
     /// Start the forwarding thread with this plan, the tables and the devices. Answer: `Done`.
     Launch(Plan, Limits),
-    /// On the forwarding thread: which of these ports have their device? Answer: `Open`.
+    /// On the forwarding thread: list those of these ports that have their device. Answer: `Open`.
     ListOpen(Vec<String>),
-    /// From a moment on that lies ahead the kernel forwards no more what comes in at these interfaces, all or
-    /// none of them. Answer: `Moment`.
+    /// Make the kernel stop forwarding frames received at these interfaces, at all of them or none, from a moment in
+    /// the near future. Answer: `Moment`.
     Take(Vec<Place>, Mode),
-    /// On the forwarding thread: frames of these ports are the router's from this moment on. Answer: `Done`.
+    /// On the forwarding thread: forward the frames of these ports from this moment on. Answer: `Done`.
     Begin(Vec<String>, Moment),
-    /// The moment has come: forget the rule that named it. Answer: `Done`.
+    /// The moment has passed: remove the kernel rule that compares times with it. Answer: `Done`.
     Settle(Vec<Place>),
-    /// From a moment on that lies ahead the kernel forwards again what comes in at these interfaces. Those that
-    /// are not there any more need nothing. Answer: `Moment`.
+    /// Make the kernel forward frames received at these interfaces again, from a moment in the near future.
+    /// Interfaces that no longer exist need nothing. Answer: `Moment`.
     GiveBack(Vec<Place>),
-    /// On the forwarding thread: frames of these ports are the router's until this moment. Answer: `Done`.
+    /// On the forwarding thread: forward the frames of these ports until this moment. Answer: `Done`.
     End(Vec<String>, Moment),
-    /// On the forwarding thread: queue nothing more at these ports. Answer: `Done`.
+    /// On the forwarding thread: enqueue no more packets at these ports. Answer: `Done`.
     Close(Vec<String>),
-    /// On the forwarding thread: have these ports sent what they held, and (if `waiting` is true) does no packet
-    /// wait for a neighbour's address? Answer: `Drained`.
+    /// On the forwarding thread: have these ports sent all their queued packets, and (if `waiting` is true) does no
+    /// packet wait for a neighbour's address? Answer: `Drained`.
     AskDrained {
         /// The ports.
         ports: Vec<String>,
-        /// Whether packets that wait for an address count.
+        /// Whether to count packets that wait for a neighbour's address.
         waiting: bool,
     },
     /// Remove the rules of a port at once. Answer: `Done`.
     Unprotect(Place),
     /// On the forwarding thread, between two packets: remove ports, add ports with the devices that were opened
-    /// for them, and change components of ports, what goes to the control element, and FPF, in this order. Answer:
-    /// `Done`.
+    /// for them, and change components of ports, the redirection to the control element, and FPF, in this order.
+    /// Answer: `Done`.
     Exchange {
-        /// Names of those that are removed.
+        /// Names of the ports to remove.
         gone: Vec<String>,
-        /// Those that are added.
+        /// Ports to add.
         added: Vec<PortPlan>,
-        /// Those that change.
+        /// Ports to change.
         changed: Vec<PortPlan>,
-        /// The packets that go to the control element, if that changes.
+        /// The redirection to the control element, if it changes.
         redirect: Option<Arc<RedirectPlan>>,
-        /// Flexible packet forwarding, if that changes.
+        /// Flexible packet forwarding, if it changes.
         fpf: Option<Arc<FpfPlan>>,
     },
-    /// Give back the claims of all interfaces but these, and close devices that were opened and not used.
+    /// Release the locks of all interfaces except these, and close devices that were opened but not used.
     /// Answer: `Done`.
     Release {
-        /// Interfaces whose claims are kept.
+        /// Interfaces whose locks are kept.
         kept: Vec<String>,
     },
 }
 
-/// How an effect ended.
+/// The result of an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Completion {
-    /// It is done.
+    /// The effect succeeded.
     Done,
     /// The facts about the machine.
     Facts(Facts),
     /// The ports that have their device.
     Open(Vec<String>),
-    /// When it begins or ends.
+    /// When the router's forwarding begins or ends.
     Moment(Moment),
-    /// Whether everything has been sent.
+    /// Whether all queued packets have been sent.
     Drained(bool),
-    /// It could not be done, and why.
+    /// The effect failed, with the reason.
     Failed(String),
 }
 
-/// Something that an operator should know beside the answers, for the log.
+/// Information for an operator's log, in addition to the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The plan is permitted, but this is probably not meant.
+    /// The plan is permitted, but this is probably not intended.
     Doubt(String),
-    /// Transit at a port is not the router's.
+    /// The kernel forwards the transit of ports instead of the router.
     KernelForwards {
         /// The ports, separated by commas.
         ports: String,
         /// Why.
         why: String,
     },
-    /// The kernel forwards at all ports, because of kernel state that weir does not follow.
+    /// The kernel forwards at all ports instead of the router, because of kernel state that weir does not follow.
     HandedBack {
-        /// The state, a sentence for each kind.
+        /// The kernel state, a sentence for each kind.
         why: Vec<String>,
     },
-    /// That state is gone or permitted: the router forwards again.
+    /// That kernel state was removed or is permitted now: the router forwards again.
     TakenBack,
     /// Ports were closed with packets in their queues.
     NotDrained {
-        /// The ports, separated by commas; none if the router stops.
+        /// The ports, separated by commas; `None` if the router stops.
         ports: Option<String>,
     },
-    /// Ports were closed, and it was not possible to hand their transit over without loss.
+    /// Ports were closed, and their transit could not be handed over to the kernel without loss.
     NotGivenBack {
-        /// The ports, separated by commas; none if the router stops.
+        /// The ports, separated by commas; `None` if the router stops.
         ports: Option<String>,
         /// Why.
         why: String,
     },
-    /// The rules of a port stay although it is removed or lost.
+    /// The rules of a port stay although the port was removed or its device lost.
     RulesStay {
         /// The port.
         port: String,
-        /// Whether they go when its device comes back.
+        /// Whether the device was lost; then the rules are removed when the device comes back.
         is_lost: bool,
         /// Why.
         why: String,
     },
-    /// An interface has another name.
+    /// An interface was renamed.
     Renamed {
         /// The port, and the new name.
         place: Place,
@@ -231,43 +231,43 @@ pub enum Notice {
     Carrier {
         /// Name of the port.
         port: String,
-        /// Whether it works.
+        /// Whether the link has a carrier.
         works: bool,
     },
 }
 
-/// The state in force.
+/// The active state of the router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InForce {
     /// The plan.
     pub plan: Plan,
-    /// The interface of each port whose transit is taken from the kernel.
+    /// The interface of each port whose transit the router has taken from the kernel.
     pub taken: BTreeMap<String, String>,
     /// Limits that cannot change while the router runs.
     pub limits: Limits,
     /// Why the kernel forwards at all ports, a sentence for each kind of kernel state; empty while the router forwards.
     pub handed_back: Vec<String>,
-    /// The interfaces of ports that have another name than in the plan.
+    /// Current names of renamed interfaces, by port: they differ from the plan.
     pub renamed: BTreeMap<String, String>,
 }
 
 impl InForce {
-    /// The interface that a port has now.
+    /// The current name of a port's interface.
     pub fn interface<'a>(&'a self, port: &'a PortPlan) -> &'a str {
         self.renamed.get(&port.name).unwrap_or(&port.interface)
     }
 }
 
-/// An output of the element, in order.
+/// An output of the element; the order of outputs matters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// To be carried out and completed before the next effect is given.
+    /// The caller carries it out and reports its completion; the next effect follows only then.
     Effect(Effect),
     /// The answer to a request.
     Answer(Ticket, Answer),
-    /// To be logged.
+    /// The caller logs it.
     Notice(Notice),
-    /// The new state in force, to be published.
+    /// The caller publishes the new active state.
     InForce(Arc<InForce>),
 }
 

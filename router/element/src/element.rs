@@ -1,14 +1,14 @@
-//! The state machine: the state in force, waiting requests and events, and the job under way.
+//! The state machine: the active state, waiting requests and events, and the current job.
 //!
-//! Order of calls: any `handle_*`, then [`Element::poll_output`] until it gives nothing. An effect that it gives
-//! is carried out and reported by [`Element::handle_completion`] before the next one comes. When nothing comes,
-//! wait for whatever is first: a request, an event, or [`Element::poll_timeout`], which is reported by
-//! [`Element::handle_timeout`].
+//! Calling order: any `handle_*`, then [`Element::poll_output`] until it returns `None`. The caller carries out each
+//! returned effect and reports it by [`Element::handle_completion`]; only then does the next effect follow. When no
+//! output is left, wait for a request, an event, or the time of [`Element::poll_timeout`], which the caller reports
+//! by [`Element::handle_timeout`].
 //!
-//! One job runs at a time, from its first effect to its last; `job.rs` has the order of each. Everything that comes in
-//! the meantime waits: the end of the router first, then a handover to or from the kernel, then events, then requests as
-//! they came. Only a start is given up when the router shall stop, and only before it has taken anything from the
-//! kernel.
+//! One job runs at a time, from its first effect to its last; `job.rs` documents the order of effects of each job.
+//! Inputs that arrive in the meantime wait, in this order of priority: a stop, then a handover to or from the kernel,
+//! then events, then requests in order of arrival. A stop aborts only a start, and only before the start has taken
+//! any transit from the kernel.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::effect::{Completion, Effect, Event, InForce, Notice, Output, Place, R
 use crate::job::{Job, Progress};
 use crate::state::State;
 
-/// Requests that wait; more are refused.
+/// Maximum waiting requests; further requests are refused.
 const REQUESTS_MAX: usize = 256;
 
 /// A router, without the machine that it runs on.
@@ -39,12 +39,12 @@ impl Element {
         Self::default()
     }
 
-    /// The state in force, once the forwarding thread has started.
+    /// The active state, once the forwarding thread has started.
     pub fn in_force(&self) -> Option<&Arc<InForce>> {
         self.state.in_force.as_ref()
     }
 
-    /// Somebody asks for something; the answer carries the same ticket.
+    /// Takes a request; its answer carries the same ticket.
     pub fn handle_request(&mut self, now: Instant, ticket: Ticket, request: Request) {
         if self.is_stopping || self.stop.is_some() {
             return self.state.refuse(ticket, "the router stops");
@@ -64,7 +64,7 @@ impl Element {
         self.proceed(now);
     }
 
-    /// A device did something.
+    /// Takes an event of a device or of the machine.
     pub fn handle_event(&mut self, now: Instant, event: Event) {
         let port = match &event {
             Event::Carrier { port, works } => {
@@ -105,7 +105,7 @@ impl Element {
         self.proceed(now);
     }
 
-    /// The effect that was given last has ended. The end of one whose job was given up means nothing.
+    /// Takes the result of the last effect. The result is ignored if the job of the effect was aborted.
     pub fn handle_completion(&mut self, now: Instant, completion: Completion) {
         if let Some(job) = &mut self.job {
             job.complete(now, completion, &mut self.state);
@@ -113,22 +113,22 @@ impl Element {
         }
     }
 
-    /// Time has passed.
+    /// Takes the current time.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.proceed(now);
     }
 
-    /// The next thing to do; none before something is handled.
+    /// The next output; `None` if the caller must first handle an input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.state.outputs.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] should be called, if ever.
+    /// When the caller must call [`Self::handle_timeout`], if ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.job.as_ref().and_then(Job::timeout)
     }
 
-    /// Gives up a start that has taken nothing from the kernel yet.
+    /// Aborts a start that has not yet taken any transit from the kernel.
     fn give_up_start(&mut self) {
         let Some(ticket) = self.job.as_ref().and_then(Job::start_to_give_up) else {
             return;
@@ -141,7 +141,7 @@ impl Element {
         self.state.refuse(ticket, "stopped while it started");
     }
 
-    /// Goes on with the job, or with the next one.
+    /// Continues the current job, or starts the next job.
     fn proceed(&mut self, now: Instant) {
         loop {
             let Some(job) = &mut self.job else {
@@ -163,7 +163,7 @@ impl Element {
         }
     }
 
-    /// The next job, if anything waits.
+    /// The next job, if an input waits.
     fn next_job(&mut self) -> Option<Job> {
         if let Some(ticket) = self.stop.take() {
             self.is_stopping = true;
@@ -172,7 +172,7 @@ impl Element {
             }
             let in_force = self.state.in_force.clone();
             if in_force.is_none() {
-                self.state.answer(ticket, Ok(Vec::new())); // it holds nothing
+                self.state.answer(ticket, Ok(Vec::new())); // the router holds no transit
             }
             return in_force.map(|in_force| Job::stop(ticket, &in_force));
         }
@@ -186,7 +186,7 @@ impl Element {
             while let Some((port, event)) = self.state.events.pop_first() {
                 let is_ours = in_force.plan.ports.iter().any(|p| p.name == port);
                 match event {
-                    _ if !is_ours => {} // removed in the meantime
+                    _ if !is_ours => {} // the port was removed in the meantime
                     Event::Lost { port } => return Some(Job::lost(port)),
                     Event::Back(place) | Event::Renamed { place, .. } => {
                         return Some(Job::take_again(place));
@@ -204,7 +204,7 @@ impl Element {
         None
     }
 
-    /// Hands forwarding to the kernel, or takes it back, as the state of the kernel demands.
+    /// Hands forwarding to the kernel, or takes it back, as the kernel state requires.
     fn handover(&mut self) -> Option<Job> {
         let in_force = self.state.in_force.clone()?;
         let why = self.state.reasons();

@@ -5,18 +5,18 @@
 //!  change:   survey -> claim, open -> give back -> unprotect -> exchange -> release -> take
 //!  check:    survey
 //!  stop:                              give back
-//!  lost:               is it open? -------------> unprotect
+//!  lost:               list open ---------------> unprotect
 //!  back:                                          unprotect -> claim -> take -> release
 //!  hand back:                         give back -> unprotect
 //!  take back:                                                           take
 //!
-//!  take:      which are open? -> take: from a moment on frames are the router's -> wait -> settle
-//!  give back: give back: from a moment on they are the kernel's -> wait -> close -> drained?
+//!  take:      list open -> take: from a moment on the router forwards -> wait -> settle
+//!  give back: give back: from a moment on the kernel forwards -> wait -> close -> drained?
 //! ```
 //!
-//! In doubt a frame is the kernel's. A change that cannot claim and open what it needs changes nothing; from the
-//! first port that is given back it goes on, whatever fails, and what could not be taken stays with the kernel
-//! until the next change. Nothing is taken as long as the state of the kernel demands that the kernel forwards.
+//! In case of doubt the kernel forwards a frame. A change that cannot claim and open its interfaces changes nothing;
+//! once it has given a port back, it continues despite failures, and transit that it could not take stays with the
+//! kernel until the next change. The router takes no transit while the kernel state requires that the kernel forwards.
 
 mod handover;
 mod outcome;
@@ -34,27 +34,27 @@ use crate::admission::{Admitted, Facts, admit, is_kept};
 use crate::effect::{Answer, Completion, Effect, InForce, Notice, Output, Place, Ticket};
 use crate::state::State;
 
-/// Queues that are to be emptied get this time, which holds a second's worth of the slowest sensible
-/// queue; a stop or a change waits no longer.
+/// Maximum time that a stop or a change waits for queues to empty. It covers a second's worth of packets in the
+/// slowest sensible queue.
 const DRAIN_TIME_MAX: Span = Span::from_secs(3);
-/// Whether they are empty is asked again after this time.
+/// Time between two checks whether the queues are empty.
 const DRAIN_POLL: Span = Span::from_millis(2);
 
-/// A job under way.
+/// A running job.
 #[derive(Debug)]
 pub(crate) struct Job {
     task: Task,
     stage: Stage,
-    /// Those that follow.
+    /// The stages that follow.
     stages: &'static [Stage],
-    /// The rest of this stage.
+    /// The remaining steps of this stage.
     steps: VecDeque<Step>,
     under_way: Option<Effect>,
     wait_until: Option<Instant>,
     drain_until: Option<Instant>,
     /// Why the request is refused.
     failure: Option<Vec<Fault>>,
-    /// Ports that the kernel did not let go, a line each.
+    /// Ports whose transit could not be taken from the kernel, one line each.
     untaken: Vec<String>,
 }
 
@@ -69,10 +69,10 @@ enum Task {
     Change {
         ticket: Ticket,
         plan: Plan,
-        /// Ports whose components are set, changed or not.
+        /// Ports whose components are set, even to the same values.
         named: Vec<String>,
         survey_all: bool,
-        /// Once the machine has been surveyed.
+        /// The admission, once the machine has been surveyed.
         admitted: Option<Admitted>,
     },
     Stop {
@@ -83,15 +83,15 @@ enum Task {
         port: String,
     },
     TakeAgain(Place),
-    /// The kernel forwards at all ports, which stay open.
+    /// Let the kernel forward at all ports, which stay open.
     HandBack {
         ports: Vec<String>,
     },
-    /// The router forwards again.
+    /// Let the router forward again.
     TakeBack,
 }
 
-/// A part of a job; a failure has the same consequence in all of it.
+/// A part of a job, in which every failure has the same consequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Survey,
@@ -111,17 +111,17 @@ enum Step {
     Wait(Instant),
 }
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// It waits: for a completion, or for time to pass.
+    /// The job waits for a completion, or for time to pass.
     UnderWay,
-    /// It has ended; the answer, if somebody asked.
+    /// The job has ended, with the answer to its request if it has one.
     Finished(Option<(Ticket, Answer)>),
 }
 
 impl Job {
-    /// The first job of an element. Refused if the plan is not admitted.
+    /// The first job of an element; fails if the plan is not admitted.
     pub(crate) fn start(
         ticket: Ticket,
         plan: Plan,
@@ -142,7 +142,7 @@ impl Job {
         Ok(Self::new(task))
     }
 
-    /// Goes to another plan.
+    /// Switches to another plan.
     pub(crate) fn apply(ticket: Ticket, plan: Plan) -> Self {
         Self::new(Task::Change {
             ticket,
@@ -153,8 +153,8 @@ impl Job {
         })
     }
 
-    /// Goes to a plan that differs in single components, or lacks ports. As long as every port that stays keeps its
-    /// interface, little of the machine matters.
+    /// Switches to a plan that differs by single operations. If no port is new or gets another interface, the job needs
+    /// only few facts about the machine.
     pub(crate) fn change(
         ticket: Ticket,
         plan: Plan,
@@ -175,7 +175,7 @@ impl Job {
         })
     }
 
-    /// Checks whether it could go to a plan.
+    /// Checks whether the router could switch to a plan.
     pub(crate) fn check(ticket: Ticket, plan: Plan, in_force: &InForce) -> Self {
         Self {
             stages: &[Stage::Survey],
@@ -183,20 +183,20 @@ impl Job {
         }
     }
 
-    /// Gives everything back.
+    /// Gives all transit back to the kernel.
     pub(crate) fn stop(ticket: Ticket, in_force: &InForce) -> Self {
         let ports = in_force.taken.keys().cloned().collect();
         Self::new(Task::Stop { ticket, ports })
     }
 
-    /// Gives the transit of a port whose device is lost to the kernel, which is there first when the interface
-    /// works again.
+    /// Gives the transit of a port with a lost device to the kernel, so that the kernel forwards as soon as the
+    /// interface works again.
     pub(crate) fn lost(port: String) -> Self {
         Self::new(Task::Lost { port })
     }
 
-    /// Takes the transit of a port anew: its interface has come back or has another name, and the rules may
-    /// be gone with the old one.
+    /// Takes the transit of a port again: its interface has reappeared or was renamed, and the rules may have been
+    /// lost with the old interface.
     pub(crate) fn take_again(place: Place) -> Self {
         Self::new(Task::TakeAgain(place))
     }
@@ -212,7 +212,7 @@ impl Job {
         Self::new(Task::TakeBack)
     }
 
-    /// Waits no longer for queues to empty.
+    /// Stops waiting for queues to empty.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.drain_until = Some(now);
     }
@@ -245,12 +245,12 @@ impl Job {
         }
     }
 
-    /// When it goes on, if it waits for time to pass.
+    /// When the job continues, if it waits for time to pass.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         self.wait_until
     }
 
-    /// The ticket of a start that has taken nothing from the kernel yet.
+    /// The ticket of a start that has not yet taken any transit from the kernel.
     pub(crate) fn start_to_give_up(&self) -> Option<Ticket> {
         match self.task {
             Task::Start { ticket, .. } if self.stage != Stage::Take => Some(ticket),
@@ -258,7 +258,7 @@ impl Job {
         }
     }
 
-    /// Does what can be done now.
+    /// Advances the job as far as possible.
     pub(crate) fn advance(&mut self, now: Instant, state: &mut State) -> Progress {
         if self.under_way.is_some() || self.wait_until.is_some_and(|at| now < at) {
             return Progress::UnderWay;
@@ -292,7 +292,7 @@ impl Job {
         }
     }
 
-    /// The steps of the stage that begins.
+    /// Enqueues the steps of a new stage.
     fn enter(&mut self, state: &mut State) {
         let effects: Vec<Effect> = match (self.stage, &self.task) {
             (
@@ -341,13 +341,13 @@ impl Job {
         }
     }
 
-    /// Whether a change has claimed nothing, and leaves nothing that was claimed.
+    /// Whether a change neither claims an interface nor gives up a claim.
     fn keeps_all_ports(&self) -> bool {
         let admitted = self.admitted();
         admitted.is_some_and(|admitted| admitted.added.is_empty() && admitted.gone.is_empty())
     }
 
-    /// Ports that the kernel gets back.
+    /// Ports whose transit goes back to the kernel.
     fn gone(&self) -> Vec<String> {
         match &self.task {
             Task::Stop { ports, .. } | Task::HandBack { ports } => ports.clone(),
@@ -387,15 +387,15 @@ impl Job {
         let fpf = before.map(|before| &before.fpf) != Some(&plan.fpf);
         let redirect = redirect.then(|| Arc::clone(&plan.redirect));
         let fpf = fpf.then(|| Arc::clone(&plan.fpf));
-        // Without an answer the change is still on its way to a slow forwarding thread: what is recorded here
-        // must be what will be in force.
+        // Without an answer the change is still on its way to a slow forwarding thread, so record the state that
+        // will be active afterwards.
         state.change(|in_force| {
             in_force.plan = plan.clone();
             in_force
                 .renamed
                 .retain(|port, _| !admitted.gone.contains(port));
         });
-        // Events that wait are of the old devices.
+        // Waiting events of these ports are from their old devices.
         state.events.retain(|port, _| !admitted.gone.contains(port));
         vec![Effect::Exchange {
             gone: admitted.gone.clone(),
@@ -406,7 +406,7 @@ impl Job {
         }]
     }
 
-    /// The effect that was under way has ended.
+    /// Handles the result of the current effect.
     pub(crate) fn complete(&mut self, now: Instant, completion: Completion, state: &mut State) {
         let Some(effect) = self.under_way.take() else {
             return;
@@ -449,7 +449,7 @@ impl Job {
         }
     }
 
-    /// The machine has been surveyed.
+    /// Checks the plan with the results of the survey.
     fn admit(&mut self, facts: &Facts, state: &mut State) {
         let (
             Task::Change {
@@ -483,7 +483,7 @@ impl Job {
     }
 }
 
-/// A port at the interface that its plan names.
+/// A port at the interface named in its plan.
 fn place(port: &PortPlan) -> Place {
     Place {
         port: port.name.clone(),

@@ -1,12 +1,12 @@
-//! State of the kernel that decides whether, where, how large or from which address a packet goes.
+//! Kernel state that decides whether a packet is forwarded, where to, how large, or with which source address.
 //!
 //! ```text
 //! [kinds]: every kind, with a stance for each mode --+--> admission, the watch while the router runs
 //! readers of the habitat --> [Finding] --------------+--> docs/router.md
 //! ```
 //!
-//! weir follows a kind, refuses it by name, or warns of it; it never ignores it silently. [`kinds`] is the only list:
-//! what a reader finds names its kind, and its consequence derives from there.
+//! weir follows a kind of state, refuses it by name, or warns about it; it never ignores it silently. [`kinds`] is the
+//! only list: each finding of a reader names its kind, and the kind determines the consequence.
 
 pub mod kinds;
 mod others;
@@ -22,17 +22,17 @@ const NAMED_MAX: usize = 8;
 /// A kind of kernel state.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// The part of the kernel that it belongs to.
+    /// The part of the kernel that the state belongs to.
     pub part: &'static str,
-    /// A word for it.
+    /// Name of the kind.
     pub name: &'static str,
-    /// The decision that the kernel makes by it.
+    /// The decision that the kernel makes by this state.
     pub decides: &'static str,
     /// weir's behaviour in mode "routed".
     pub routed: Stance,
     /// weir's behaviour in mode "bridged".
     pub bridged: Stance,
-    /// How weir reads it, and learns of changes.
+    /// How weir reads the state, and detects changes.
     pub read: &'static str,
     /// The text for an operator about findings of this kind.
     pub advice: Option<Advice>,
@@ -43,15 +43,15 @@ pub struct Kind {
 pub enum Stance {
     /// weir does the same as the kernel.
     Follows(&'static str),
-    /// It acts on weir's packets too, or only on packets that the kernel keeps.
+    /// The state acts on weir's packets too, or only on packets that the kernel keeps.
     Applies(&'static str),
-    /// A router does not start, and a running one hands forwarding back.
+    /// A router does not start, and a running router hands forwarding back to the kernel.
     Refuses(&'static str),
-    /// The log and `weir check` name it.
+    /// The log and `weir check` warn about it.
     Warns(&'static str),
     /// weir's behaviour differs, as stated.
     Differs(&'static str),
-    /// It has no meaning here.
+    /// The state has no meaning in this mode.
     Without(&'static str),
 }
 
@@ -62,11 +62,11 @@ pub struct Advice {
     pub claim: &'static str,
     /// The remedy.
     pub remedy: &'static str,
-    /// The key that permits it; none if nothing does.
+    /// The key that permits the state; `None` if no key permits it.
     pub permit: Option<Permit>,
 }
 
-/// A key of the router that permits what is refused otherwise.
+/// A key of the router that permits state which is refused otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permit {
     /// Name of the key.
@@ -75,17 +75,17 @@ pub struct Permit {
     pub then: &'static str,
 }
 
-/// Something of a kind that this machine has.
+/// An instance of a kind of kernel state on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Its kind.
+    /// Kind of the state.
     pub kind: &'static Kind,
-    /// Its name and place, as the machine's own tools show them.
+    /// Name and place of the state, as the machine's own tools show them.
     pub what: String,
 }
 
 impl Stance {
-    /// The word for it.
+    /// The word for this stance.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Follows(_) => "follows",
@@ -131,14 +131,14 @@ impl Finding {
         Self { kind, what }
     }
 
-    /// Whether a router with these components must not forward beside it.
+    /// Whether a router with these components must not forward while this state exists.
     pub fn is_refused(&self, router: &RouterPlan) -> bool {
         let permitted = self.kind.permit().is_some_and(|p| router.permits(p.key));
         matches!(self.kind.stance(router.mode), Stance::Refuses(_)) && !permitted
     }
 
-    /// Whether `kernel_change = "ignore"` may leave it at a log entry. What no key permits is never ignored: packets
-    /// would leave in clear text, or twice.
+    /// Whether `kernel_change = "ignore"` may reduce it to a log entry. State that no key permits is never ignored:
+    /// packets would leave in clear text, or twice.
     pub fn is_ignorable(&self) -> bool {
         self.kind.permit().is_some()
     }

@@ -1,17 +1,17 @@
-//! The running router without I/O: requests and events in, effects out.
+//! The state machine of a running router without I/O: requests and events in, effects out.
 //!
 //! ```text
 //!  Request: start, apply, change, stop ---+                 +--> Effect: claim, open, take, ...
 //!  Event: port lost, back, renamed -------+--> [Element] ---+--> Answer to a request
-//!  Completion of an effect ---------------+                 +--> Notice for the log, what is in force
+//!  Completion of an effect ---------------+                 +--> Notice for the log, the active state
 //!  time ----------------------------------+
 //! ```
 //!
-//! - [`admission`]: the one check of a plan against the machine and against what runs
+//! - [`admission`]: the only check of a plan against the machine and against the running plan
 //! - [`element`]: the state machine, which decides the order of every change
 //! - [`effect`]: its inputs and outputs as plain values
 //! - [`difference`]: how two sets of components differ
-//! - [`kernel`]: every kind of kernel state that decides about a packet, and what weir does about it
+//! - [`kernel`]: every kind of kernel state that decides about a packet, and weir's reaction to it
 //!
 //! The habitat carries the effects out; nothing here opens a socket, waits or reads a clock.
 

@@ -1,4 +1,4 @@
-//! The state that jobs read and change: what is in force, and the outputs that wait.
+//! The state that jobs read and change: the active state of the router, and the waiting outputs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::kernel::{Finding, refusals};
 /// The state that jobs read and change.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Nothing before the forwarding thread has started.
+    /// `None` before the forwarding thread has started.
     pub(crate) in_force: Option<Arc<InForce>>,
     pub(crate) outputs: VecDeque<Output>,
-    /// The latest event of each port, which supersedes those before it.
+    /// The latest event of each port, which supersedes earlier events.
     pub(crate) events: BTreeMap<String, Event>,
-    /// Kernel state that a router refuses or warns of.
+    /// Kernel state that a router refuses or warns about.
     pub(crate) findings: Vec<Finding>,
-    /// The kernel's bridge that each interface is in; none in mode "routed".
+    /// Interface index of the kernel's bridge that each interface is in; `None` in mode "routed".
     pub(crate) bridges: Option<BTreeMap<String, u32>>,
 }
 
@@ -40,14 +40,14 @@ impl State {
         self.answer(ticket, Err(vec![fault]));
     }
 
-    /// Sets what is in force, and publishes it.
+    /// Replaces the active state, and publishes it.
     pub(crate) fn put_in_force(&mut self, in_force: InForce) {
         let in_force = Arc::new(in_force);
         self.in_force = Some(Arc::clone(&in_force));
         self.outputs.push_back(Output::InForce(in_force));
     }
 
-    /// Changes what is in force, and publishes it.
+    /// Changes the active state, and publishes it.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut InForce)) {
         if let Some(in_force) = &self.in_force {
             let mut in_force = InForce::clone(in_force);
@@ -56,15 +56,15 @@ impl State {
         }
     }
 
-    /// Why the kernel should forward instead of the router, a sentence for each kind of kernel state. A bridge that
-    /// joins interfaces which the kernel does not join is never handed back: nobody would forward.
+    /// Why the kernel should forward instead of the router, a sentence for each kind of kernel state. A router that
+    /// bridges interfaces which the kernel does not bridge never hands back, because then nothing would forward.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let Some(InForce { plan, .. }) = self.in_force.as_deref() else {
             return Vec::new();
         };
         let is_alone = || no_bridge(plan, self.bridges.as_ref()).is_some();
         let ignored = match plan.router.kernel_change {
-            OnChange::Stop => return Vec::new(), // giving everything back is part of the end
+            OnChange::Stop => return Vec::new(), // the router ends instead, and then gives all transit back
             _ if plan.router.mode == Mode::Bridged && is_alone() => return Vec::new(),
             OnChange::Ignore => Finding::is_ignorable,
             OnChange::HandBack => |_: &Finding| false,
@@ -78,7 +78,7 @@ impl State {
         refusals(&counting, &plan.router)
     }
 
-    /// Whether the router forwards although the kernel should.
+    /// Whether the router forwards although the kernel should forward.
     pub(crate) fn must_hand_back(&self) -> bool {
         let forwards = self
             .in_force
@@ -87,7 +87,7 @@ impl State {
         forwards && !self.reasons().is_empty()
     }
 
-    /// A port, and the interface at which its transit is taken.
+    /// A port and the interface at which the router has taken its transit, if it has.
     pub(crate) fn taken(&self, port: &str) -> Option<Place> {
         let interface = self.in_force.as_ref()?.taken.get(port)?;
         Some(Place {

@@ -1,10 +1,10 @@
-//! Conversations with the element: inputs, and what it asks for. No threads, no clock.
+//! Conversations with the element: inputs and outputs. No threads, no clock.
 //!
-//! Each file of `conversations/` is one. A line with `>` is said to the element, and the lines with `<` after it
-//! are what the element gives then; `cargo xtask golden --update` writes these anew.
+//! Each file of `conversations/` is one conversation. A line with `>` is an input, and the lines with `<` after it are
+//! the resulting outputs of the element; `cargo xtask golden --update` rewrites the outputs.
 //!
 //! ```text
-//! > running PORT=INTERFACE..                  a start that succeeds, of which nothing is recorded
+//! > running PORT=INTERFACE..                  a start that succeeds, whose outputs are not recorded
 //! > start PORT=INTERFACE.. [PATH=VALUE..]     a request; `apply` has the same form
 //! > set PATH=VALUE                            a request
 //! > unset PATH                                a request
@@ -12,7 +12,7 @@
 //! > lost PORT | back PORT=INTERFACE | renamed PORT=INTERFACE OLD | carrier PORT yes|no
 //! > done | open PORT.. | moment N | drained yes|no | failed WHY    the end of an effect
 //! > facts [INTERFACE missing|tunnel|BYTES].. [rules CHAIN..]       the end of `survey`, or for the next start
-//! > kernel [netfilter:CHAIN | rule:RULE | ipsec:POLICY]..         what is found of the kernel's state
+//! > kernel [netfilter:CHAIN | rule:RULE | ipsec:POLICY]..         the kernel state that was found
 //! > bridges [INTERFACE=BRIDGE]..            for the next `kernel`
 //! > after N                                   N milliseconds pass
 //! ```
@@ -33,16 +33,16 @@ use weir_lfb::Plan;
 use weir_lfb::port::PortPlan;
 use weir_model::{Change, ComponentPath, Operation};
 
-/// An element, what time it is for it, and what its machine is like.
+/// An element, its simulated time, and the state of its simulated machine.
 #[derive(Default)]
 struct Talk {
     element: Element,
     now: Instant,
     requests: u64,
-    /// For the next start.
+    /// Facts for the next start.
     facts: Facts,
     is_surveying: bool,
-    /// For the next state of the kernel.
+    /// Bridges for the next `kernel` event.
     bridges: Option<BTreeMap<String, u32>>,
 }
 
@@ -70,7 +70,7 @@ fn the_element_says_what_was_recorded() {
     }
 }
 
-/// The conversation with the element's lines as they are now.
+/// The conversation with the current outputs of the element.
 fn replay(recorded: &str) -> String {
     let mut talk = Talk::default();
     let mut said = String::new();
@@ -169,7 +169,7 @@ impl Talk {
         self.element.handle_request(self.now, ticket, request);
     }
 
-    /// Starts, and carries out everything that this asks for.
+    /// Starts the element, and completes all effects of the start.
     fn start(&mut self, words: &[&str]) {
         self.ask(Request::Start(plan(words), Facts::default()));
         loop {
@@ -194,7 +194,7 @@ impl Talk {
         }
     }
 
-    /// Everything that the element gives now.
+    /// All outputs of the element.
     fn hear(&mut self) -> Vec<String> {
         let mut heard = Vec::new();
         while let Some(output) = self.element.poll_output() {

@@ -1,4 +1,4 @@
-//! A port that finds the rate of the link behind it: what a person asks for.
+//! The configuration of a port that finds the rate of the link behind it.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use weir_autorate::{BY_TRAFFIC, Params, REFLECTORS_MAX};
 use weir_base::Rate;
 use weir_base::setting::Settings;
 
-/// A checked port of `rate = "auto"`.
+/// The checked configuration of a port with `rate = "auto"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoRate {
     /// Limits, threshold and interval.
@@ -53,7 +53,7 @@ impl AutoRate {
 
 const EXAMPLE: &str = "reflectors = \"192.0.2.1 192.0.2.2\"";
 
-/// The addresses, and whether the traffic is named beside them.
+/// Parses the addresses, and whether the list also names the traffic.
 fn reflectors(text: &str) -> Result<(Vec<IpAddr>, bool), (&'static str, String)> {
     let fault = |why| Err(("reflectors", why));
     let mut all: Vec<IpAddr> = Vec::new();

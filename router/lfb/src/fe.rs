@@ -1,4 +1,4 @@
-//! A forwarding element (FE): the sections `[fe]` and `[ce.NAME]` beside those of a router.
+//! A forwarding element (FE): the sections `[fe]` and `[ce.NAME]`, in addition to those of a router.
 //!
 //! ```toml
 //! [fe]
@@ -15,8 +15,8 @@
 //! rate = "95 Mbit"
 //! ```
 //!
-//! None of these keys can change while the FE runs, but SIGHUP reads the files of certificates again. What a CE writes
-//! (heartbeats, failover) is not written to the file.
+//! None of these keys can change while the FE runs, but SIGHUP reads the files of certificates again. Values that a CE
+//! sets (heartbeats, failover) are not written to the file.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,13 +28,13 @@ use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
 use crate::section::{FPF, PORT, REDIRECT, ROUTER};
 
-/// The largest number of an element within its space of IDs (RFC 5810, 6.1).
+/// The largest number of an element within its ID space (RFC 5810, section 6.1).
 const NUMBER_MAX: u64 = 0x3fff_ffff;
-/// The most CEs that an FE may have.
+/// Maximum CEs of an FE.
 pub const CES_MAX: usize = 16;
 /// Longest path of a file, in bytes.
 const FILE_MAX: usize = 4096;
-/// The protocol counts milliseconds in 32 bits: a little more than 49 days.
+/// Maximum time: the protocol encodes milliseconds in 32 bits, a little more than 49 days.
 const MILLIS_MAX: Span = Span::from_millis(u32::MAX as u64);
 
 const fn file(id: u32, name: &'static str, about: &'static str) -> Parameter {
@@ -170,7 +170,7 @@ pub const CONTROLLER: Class = Class {
     ..Class::PLAIN
 };
 
-/// The configuration of an FE as a section: that of a router, with two more sections.
+/// The configuration of an FE as a section: the sections of a router, and two more.
 pub static FE: Section = Section {
     sections: &[&PORT, &REDIRECT, &FPF, &ELEMENT_SECTION, &CONTROLLERS],
     ..ROUTER
@@ -203,44 +203,44 @@ static CONTROLLERS: Section = Section {
 /// The checked sections of an FE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FePlan {
-    /// Its ForCES ID.
+    /// ForCES ID.
     pub id: u32,
-    /// The name that it shows.
+    /// The name that the FE shows to its CEs (FEName).
     pub name: String,
-    /// File of its certificate; empty: it has none.
+    /// File of the FE's certificate; empty: no certificate.
     pub certificate: String,
-    /// File of its private key; empty: it has none.
+    /// File of the FE's private key; empty: no key.
     pub key: String,
-    /// How long it forwards without a CE; none: not at all.
+    /// Time for which the FE forwards without a CE (CEFTI); `None`: not at all.
     pub cefti: Option<Span>,
     /// `none`, `cold` or `hot`.
     pub standby: &'static str,
-    /// Whether the CE sends heartbeats, and the silence after which a CE is given up.
+    /// Whether the CE sends heartbeats, and the silence after which the FE gives a CE up.
     pub ce_heartbeats: (bool, Span),
     /// Whether the FE sends heartbeats without being asked, and their interval.
     pub fe_heartbeats: (bool, Span),
-    /// Its CEs, the preferred master first.
+    /// CEs, the preferred master first.
     pub ces: Vec<CePlan>,
 }
 
 /// A CE of an FE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CePlan {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
-    /// Its ForCES ID.
+    /// ForCES ID.
     pub id: u32,
-    /// Where it listens.
+    /// Address at which the CE listens.
     pub address: SocketAddr,
     /// `quic`, `tcp_udp`, `sctp` or `sctp_udp`.
     pub transport: &'static str,
-    /// File of its certificate; empty: it proves nothing.
+    /// File of the CE's certificate; empty: the CE does not authenticate itself.
     pub certificate: String,
-    /// The rate of the channel to it; none: not paced.
+    /// The rate of the channel to the CE; `None`: not paced.
     pub rate: Option<Rate>,
     /// `dppbrb`, `priorities` or `drop_tail`.
     pub schedule: &'static str,
-    /// Whether a transport and a peer that prove nothing are permitted.
+    /// Whether an unauthenticated transport and peer are permitted.
     pub insecure: bool,
 }
 
@@ -269,7 +269,7 @@ impl Given<'_> {
 }
 
 impl FePlan {
-    /// Checks the changes of a configuration for which [`is_of_fe`] holds. All faults are reported.
+    /// Checks the changes of a configuration for which [`is_of_fe`] holds. Reports all faults.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let at = |path: ComponentPath, class| Given {
@@ -355,7 +355,7 @@ impl FePlan {
                     format!("the CE `{}` has this ID already", other.name),
                 );
             }
-            // A certificate of one side proves nothing without that of the other one.
+            // A certificate of one side is useless without the certificate of the other side.
             let needs_files = !ce.insecure || ce.transport == "quic" || !ce.certificate.is_empty();
             let files = [
                 (

@@ -1,25 +1,25 @@
-//! The bridge from model to data: one file for each class of logical functional block.
+//! The bridge from model to data: one file for each class of logical functional block (LFB).
 //!
 //! ```text
 //!  changes --check--> Plan --commit--> data          reports <--get-- data
 //! ```
 //!
-//! Each class declares its components in one table, checks what is asked of them, puts it in
-//! force, and reports. A set of changes is checked whole before anything of it is put in force.
+//! Each class declares its components in one table, checks requested values, applies them, and
+//! reports. A set of changes is checked as a whole before any of it is applied.
 //!
-//! - [`router`]: the box: its mode, its socket, its pool
+//! - [`router`]: the router itself: its mode, its socket, its pool
 //! - [`port`]: a port: its interface, its rate
 //! - [`auto_rate`]: a port that finds its rate
 //! - [`queue`]: a port's queue discipline
 //! - [`fe`]: a forwarding element and its control elements
-//! - [`redirect`]: packets for a control element, and at which rate
+//! - [`redirect`]: packets for a control element, and their maximum rate
 //! - [`fpf`]: flexible packet forwarding: its interfaces, rules and encapsulations
-//! - [`named`]: sections with a name of the operator's: ports, and the parts of FPF
-//! - [`section`]: all but the FE's as sections of a configuration
-//! - [`plan`]: all of them together
-//! - [`packet_filter`]: which packets captures and observers want
+//! - [`named`]: sections that the operator names: ports, and the parts of FPF
+//! - [`section`]: the sections of a configuration, except those of an FE
+//! - [`plan`]: a whole checked configuration
+//! - [`packet_filter`]: packet filters of captures and observers
 //! - `operation`: setting and deleting in a plan
-//! - [`class`]: what each block declares and reports
+//! - [`class`]: the declaration and the reports of each LFB
 //! - [`mac`]: MAC addresses as text
 
 pub mod auto_rate;

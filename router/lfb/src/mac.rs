@@ -2,7 +2,7 @@
 
 use weir_wire::ethernet::Mac;
 
-/// The address that this text is; none if it is not one.
+/// Parses an address; `None` if the text is not a MAC address.
 pub fn read(text: &str) -> Option<Mac> {
     let mut mac = Mac::default();
     let mut parts = text.split(':');

@@ -1,4 +1,4 @@
-//! Sections with a name of the operator's: ports, and the parts of FPF.
+//! Sections that the operator names: ports, and the parts of FPF.
 //!
 //! ```text
 //!   [port.wan]                Port                 class ports, an instance for each
@@ -8,7 +8,7 @@
 //!   [fpf.class.voice]         Fpf(Class)           class fpf_classes
 //! ```
 //!
-//! Each is an instance of its class for a peer, and comes and goes while the router runs.
+//! Each section is an instance of its class for a peer, and can be added and deleted while the router runs.
 
 use weir_model::{Class, ComponentPath};
 
@@ -27,7 +27,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// All of them, in the order in which they depend on each other.
+    /// All kinds; each kind depends only on the kinds before it.
     pub const ALL: [Self; 5] = [
         Self::Port,
         Self::Fpf(Part::Interface),
@@ -36,7 +36,7 @@ impl Named {
         Self::Fpf(Part::Class),
     ];
 
-    /// The component of each of their classes that has the name.
+    /// ID of the name component in each of their classes.
     pub const NAME: u32 = 1;
 
     /// The class of its sections.
@@ -52,7 +52,7 @@ impl Named {
         Self::ALL.into_iter().find(|kind| kind.class().id == class)
     }
 
-    /// Where the section with this name is.
+    /// The path of the section with this name.
     pub fn path(self, name: &str) -> ComponentPath {
         match self {
             Self::Port => ComponentPath::new([section::PORT.key, name]),
@@ -60,7 +60,7 @@ impl Named {
         }
     }
 
-    /// A section of this kind in a sentence.
+    /// The words for a section of this kind in messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Port => "port",
@@ -71,7 +71,7 @@ impl Named {
         }
     }
 
-    /// Components of which a section that somebody means to add has one, at least: a mistyped name has none of them.
+    /// Components of which every intended new section sets at least one: changes at a mistyped name set none of them.
     pub const fn needed(self) -> &'static [&'static str] {
         match self {
             Self::Port => &["interface"],
@@ -83,17 +83,17 @@ impl Named {
     }
 }
 
-/// A section with a name.
+/// A named section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instance<'a> {
-    /// Its kind.
+    /// Kind of the section.
     pub kind: Named,
-    /// Its name.
+    /// Name of the section.
     pub name: &'a str,
 }
 
 impl<'a> Instance<'a> {
-    /// The section with a name that a path leads to, or into.
+    /// The named section that a path names or points into.
     pub fn find(path: &'a ComponentPath) -> Option<Self> {
         if let Some((part, name)) = Part::find(path) {
             let kind = Named::Fpf(part);
@@ -109,7 +109,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Where it is.
+    /// The path of the section.
     pub fn path(&self) -> ComponentPath {
         self.kind.path(self.name)
     }

@@ -1,4 +1,4 @@
-//! Operations on a plan: setting and deleting, all of them or none.
+//! Operations on a plan: setting and deleting. All operations take effect, or none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::plan::Plan;
 use crate::queue::{self, KIND_DEFAULT};
 use crate::section;
 
-/// The consequence of deleting something.
+/// The effect of a delete operation.
 enum Deletion<'a> {
-    /// A port, or another section with a name, goes.
+    /// Remove a port or another named section.
     Instance(Instance<'a>),
-    /// Components have their defaults again.
+    /// Reset components to their defaults.
     Defaults(Vec<Change>),
 }
 
 impl Plan {
-    /// The plan after some operations; all of them count, or none. A deleted port, or other section with a name, is
-    /// gone before the others are carried out, in whatever order, and then the sections come that are set without a
-    /// value; of several operations on one component the last one counts.
+    /// The plan after some operations; all of them take effect, or none. Whatever their order, first ports and other
+    /// named sections are deleted, then sections that are set without a value are added, and then the other operations
+    /// take effect; of several operations on one component the last one wins.
     pub fn after(&self, operations: &[Operation]) -> Result<Self, Vec<Fault>> {
         let (mut changes, mut gone, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let mut come = BTreeSet::new();
@@ -73,7 +73,7 @@ impl Plan {
         Named::ALL.into_iter().flat_map(of_kind).collect()
     }
 
-    /// The operations that lead from this plan to another one.
+    /// The operations that change this plan into another plan.
     pub fn operations_to(&self, other: &Self) -> Vec<Operation> {
         let before: BTreeMap<_, _> = self.values().collect();
         let port = |plan: &Self, name: &str| plan.ports.iter().find(|p| p.name == name).cloned();
@@ -90,7 +90,7 @@ impl Plan {
         };
         for change in other.changes() {
             let is_renewed = match change.path.segments()[..] {
-                ["port", name, "discipline", _] => renewed(name), // of another kind: every default differs
+                ["port", name, "discipline", _] => renewed(name), // the kind changes, so every default may differ
                 _ => false,
             };
             if is_renewed || before.get(&change.path) != change.value.as_ref() {
@@ -105,8 +105,8 @@ impl Plan {
         changes.filter_map(|change| Some((change.path, change.value?)))
     }
 
-    /// Where this plan has the setting, or the block, that a path by names or by IDs leads to. The block must exist,
-    /// and a discipline must be of the class that the path names.
+    /// Converts a path by names or by IDs to the path of the setting or block in this plan. The block must exist, and
+    /// a discipline must have the class that the path names.
     pub fn locate<L: Label + PartialEq>(
         &self,
         path: &ClassPath<L>,
@@ -174,7 +174,7 @@ impl Plan {
             }
             (_, Some(name)) => {
                 let classes = (section.classes)();
-                vec![default_of(path, name, &classes[0])?] // it has one, without a kind
+                vec![default_of(path, name, &classes[0])?] // the section has a single class, without a kind
             }
             (None, None) if !section.key.is_empty() && !section.has_instances => {
                 let parameters = (section.classes)()[0].parameters.iter();
@@ -209,13 +209,13 @@ impl Plan {
     }
 }
 
-/// The section with a name that a change asks for.
+/// The named section that a change adds.
 fn new_instance(change: &Change) -> Option<Instance<'_>> {
     let is_block = change.value.is_none();
     Instance::find(&change.path).filter(|instance| is_block && instance.path() == change.path)
 }
 
-/// The class of a kind of discipline; one without components if there is no such kind.
+/// The class of a kind of discipline; an empty class if there is no such kind.
 fn of_kind(kind: &str) -> Class {
     let class = disciplines().into_iter().find(|class| class.name == kind);
     class.unwrap_or(Class::PLAIN)
@@ -226,7 +226,7 @@ fn default(path: ComponentPath, parameter: &Parameter) -> Change {
     Change::new(path, Scalar::Text(parameter.default.to_owned()))
 }
 
-/// The same for the parameter `name` of a class, which is at `path`.
+/// The change to the default of the parameter `name` of a class; `path` is the path of the parameter.
 fn default_of(path: &ComponentPath, name: &str, class: &Class) -> Result<Change, Fault> {
     let parameters = class.parameters.iter();
     match parameters.clone().find(|parameter| parameter.name == name) {
@@ -272,7 +272,7 @@ mod tests {
         Plan::check(&changes.map(change)).unwrap()
     }
 
-    /// How a plan shows the components at some paths after the operations.
+    /// The values that a plan shows at some paths after the operations.
     fn shown(operations: &[Operation], paths: &[&str]) -> Vec<String> {
         let shown = plan().after(operations).unwrap().shown();
         let value = |path: &&str| shown.get(*path).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Filters of captures and observers, from what was written to what the plane matches.
+//! Packet filters of captures and observers, converted from the written form to the form that the plane matches.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -10,10 +10,10 @@ use weir_packet::Reason;
 use weir_path::plane::filter::Filter;
 use weir_wire::Protocol;
 
-/// Most values of one field: each packet may be compared with all of them.
+/// Maximum values of one field: each packet may be compared with all of them.
 pub const VALUES_MAX: usize = 16;
 
-/// Protocols with a name, and their numbers. Both versions of ICMP have the same name for an operator.
+/// Names of protocols, and their numbers. The name `icmp` covers both versions of ICMP.
 const PROTOCOLS: &[(&str, &[u8])] = &[
     ("tcp", &[6]),
     ("udp", &[17]),
@@ -28,7 +28,7 @@ const PROTOCOLS: &[(&str, &[u8])] = &[
     ("ospf", &[89]),
 ];
 
-/// Checks a filter. An error names the field, what is wrong with which value, and what is permitted.
+/// Checks a filter. An error names the field, the wrong value with the reason, and the permitted values.
 pub fn check(written: &PacketFilter) -> Result<Filter, String> {
     let protocols = all("proto", &written.proto, protocols)?.concat();
     let port_numbers = all("port_number", &written.port_number, port_numbers)?;
@@ -75,7 +75,8 @@ fn all<T>(
     values.map_err(|why| format!("`{field}`: {why}"))
 }
 
-/// A prefix, or a single address. Bits beyond a prefix do not count, so an address with its prefix is its network.
+/// Parses a prefix or a single address. Bits beyond the prefix length are ignored, so an interface address with its
+/// prefix length means its network.
 fn network(text: &str) -> Result<IpNet, String> {
     let single = text.parse::<IpAddr>().map(IpNet::from);
     let network = single.or_else(|_| text.parse::<IpNet>()).map_err(|_| {

@@ -1,4 +1,4 @@
-//! All blocks together: a set of changes, checked whole.
+//! The configuration of all blocks: a set of changes, checked as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::redirect::RedirectPlan;
 use crate::router::RouterPlan;
 use crate::{queue, section};
 
-/// Packets that a router needs beside its queues: those that wait for neighbours, and for each port
-/// a full outbox and a burst on its way in.
+/// Packets that a router needs in addition to its queues: packets that wait for neighbours, and for each
+/// port a full outbox and a received burst.
 fn reserve(ports: usize) -> usize {
     const EACH: usize = 256 + 64;
     weir_path::ip::waiting::PACKETS_MAX + ports * EACH
 }
 
-/// A checked configuration: putting it in force cannot fail for anything that is written in it.
+/// A checked configuration: applying it cannot fail because of its contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The box.
+    /// The router itself.
     pub router: RouterPlan,
-    /// Its ports, by name.
+    /// Ports, in the order of their names.
     pub ports: Vec<PortPlan>,
-    /// The packets that go to its control element.
+    /// Packets that go to the control element.
     pub redirect: Arc<RedirectPlan>,
     /// Flexible packet forwarding.
     pub fpf: Arc<FpfPlan>,
@@ -44,31 +44,32 @@ pub struct Plan {
 /// A port before some changes.
 struct Before<'a> {
     port: &'a PortPlan,
-    /// Its discipline; none if the changes give it another kind.
+    /// Discipline of the port; `None` if the changes select another kind.
     discipline: Option<&'a Spec>,
 }
 
 impl Plan {
-    /// Checks a whole set of changes. All faults are reported, not only the first.
+    /// Checks a whole set of changes. Reports all faults, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let (blocks, faults) = section::ROUTER.sorted(changes);
         Self::checked(None, new_ports(&blocks), &blocks, faults)
     }
 
-    /// Checks a part of a configuration, whose rest is not known: each block by itself, and no rule between blocks.
+    /// Checks a part of a configuration whose rest is unknown: each block by itself, without the rules between blocks.
     pub fn check_part(changes: &[Change]) -> Result<(), Vec<Fault>> {
         let (blocks, faults) = section::ROUTER.sorted(changes);
         Self::checked_alone(None, new_ports(&blocks), &blocks, faults).map(|_| ())
     }
 
-    /// The plan after some changes: what they do not name stays as it is, but a discipline of another kind begins
-    /// with its defaults and with what is asked for beside it, in whatever order. All are made or none. No section
-    /// with a name comes or goes. Only the blocks that are named are checked again, and the rules between blocks.
+    /// The plan after some changes; all of them take effect, or none. Components that they do not name stay the same,
+    /// but a discipline of another kind starts with its defaults and the parameters in the same changes, whatever their
+    /// order. The changes add and delete no named section. Only the named blocks and the rules between blocks are
+    /// checked again.
     pub fn with(&self, changes: &[Change]) -> Result<Self, Vec<Fault>> {
         self.with_new(&BTreeSet::new(), changes)
     }
 
-    /// The same, and these sections with names come, none of which the plan has.
+    /// [`Self::with`], but also adds these named sections, none of which the plan has.
     pub(crate) fn with_new(
         &self,
         come: &BTreeSet<Instance<'_>>,
@@ -81,7 +82,7 @@ impl Plan {
         if !faults.is_empty() {
             return Err(faults);
         }
-        // A kind goes before its parameters; of several values for one component the last one counts.
+        // A kind is applied before its parameters; of several values for one component the last one wins.
         let (mut changes, others): (Vec<_>, Vec<_>) = changes.iter().partition(|c| is_kind(c));
         let kept = |port| (!renews(port, &changes)).then_some(&port.discipline);
         let before = |port| Before {
@@ -93,7 +94,7 @@ impl Plan {
         let new_ports = come.iter().filter(|new| new.kind == Named::Port);
         let new_ports = new_ports.map(|new| (new.name, None));
         let mut ports: Vec<_> = ports.chain(new_ports).collect();
-        ports.sort_by_key(|(name, _)| *name); // as in a plan of a file
+        ports.sort_by_key(|(name, _)| *name); // the order in a plan from a file
         changes.extend(others);
         let mut last: Vec<&Change> = Vec::with_capacity(changes.len());
         for change in changes {
@@ -125,7 +126,7 @@ impl Plan {
         }
     }
 
-    /// The fault of a path that names a port, or another section with a name, which does not exist.
+    /// The fault of a path to a port, or to another named section, that does not exist.
     pub(crate) fn no_instance(&self, path: &ComponentPath) -> Option<Fault> {
         let instance = Instance::find(path)?;
         if self.has(&instance) {
@@ -138,7 +139,7 @@ impl Plan {
         Some(fault.code(ResultCode::InstanceNotFound))
     }
 
-    /// Checks the parameters that are given for the router and for these ports; the others stay as they were.
+    /// Checks the parameters given for the router and for these ports; the other parameters stay the same.
     fn checked(
         before: Option<&Self>,
         ports: Vec<(&str, Option<Before<'_>>)>,
@@ -153,7 +154,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same without the rules between blocks.
+    /// [`Self::checked`] without the rules between blocks.
     fn checked_alone(
         before: Option<&Self>,
         ports: Vec<(&str, Option<Before<'_>>)>,
@@ -192,7 +193,7 @@ impl Plan {
         }
     }
 
-    /// The rules that hold between blocks.
+    /// Checks the rules between blocks.
     fn check_together(&self) -> Result<(), Fault> {
         let root = ComponentPath::default();
         let at_port = |port: &PortPlan, name| ComponentPath::new(["port", &port.name, name]);
@@ -249,14 +250,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Packets that the ports and the paths of FPF may hold at most, in their queues and beside them. A pool with fewer
-    /// would let one deep queue starve every port.
+    /// Maximum packets that the ports and the FPF paths hold, inside and outside their queues. With a smaller pool, one
+    /// deep queue could starve every port.
     pub fn packets_needed(&self) -> usize {
         let limits = self.ports.iter().map(|p| p.discipline.limit());
         limits.sum::<usize>() + self.fpf.waiting_max() + reserve(self.ports.len())
     }
 
-    /// The settings of the block at a path; none if there is no such block.
+    /// The settings of the block at a path; `None` if there is no such block.
     pub fn settings(&self, block: &ComponentPath) -> Option<&Settings> {
         let port = |name: &str| self.ports.iter().find(|port| port.name == name);
         match block.segments()[..] {
@@ -273,7 +274,7 @@ impl Plan {
         }
     }
 
-    /// The plan as the changes that would ask for it, every default spelt out.
+    /// The changes that make up this plan, with every default spelt out.
     pub fn changes(&self) -> Vec<Change> {
         let mut changes = spelt_out(&ComponentPath::default(), &self.router.settings);
         let redirect = ComponentPath::new([section::REDIRECT.key]);
@@ -294,7 +295,7 @@ impl Plan {
         changes
     }
 
-    /// The same as text, for showing and for comparing.
+    /// The settings as text by path, for display and comparison.
     pub fn shown(&self) -> BTreeMap<String, String> {
         let text = |change: Change| match change.value {
             Some(Scalar::Text(text)) => (change.path.to_string(), text),
@@ -304,7 +305,7 @@ impl Plan {
     }
 }
 
-/// The changes that ask for these settings of the block at `path`.
+/// The changes that set these settings of the block at `path`.
 fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
     let change = |(name, setting): (&str, &Setting)| {
         Change::new(path.join(name), Scalar::Text(setting.to_string()))
@@ -312,7 +313,7 @@ fn spelt_out(path: &ComponentPath, settings: &Settings) -> Vec<Change> {
     settings.iter().map(change).collect()
 }
 
-/// The ports that parameters are given for, as ports that did not exist before.
+/// The ports for which parameters are given, all of them as new ports.
 fn new_ports<'a>(blocks: &Blocks<'a>) -> Vec<(&'a str, Option<Before<'a>>)> {
     let of_port = |section: &str| [section::PORT.key, queue::SECTION.key].contains(&section);
     let instances = blocks.keys().filter(|(_, section)| of_port(section));
@@ -325,7 +326,7 @@ fn is_kind(change: &Change) -> bool {
     change.path.segments().ends_with(&["discipline", "kind"])
 }
 
-/// Whether one of the changes gives the port another kind of discipline.
+/// Whether one of the changes selects another kind of discipline for the port.
 fn renews(port: &PortPlan, kinds: &[&Change]) -> bool {
     let path = ["port", &port.name, "discipline", "kind"];
     let kind = Some(Scalar::Text(port.discipline.kind().to_owned()));
@@ -419,8 +420,8 @@ fn check_port(
         .ok()
 }
 
-/// Checks the parameters that are given for one block of this class; the others are those of `before`, or have their
-/// defaults. Every wrong one becomes a fault.
+/// Checks the parameters given for one block of this class; the other parameters keep the values of `before`, or have
+/// their defaults. Every wrong parameter becomes a fault.
 fn settings(
     path: &ComponentPath,
     class: &Class,
@@ -577,7 +578,7 @@ mod tests {
             (of("discipline.kind"), of("discipline.gentle")),
             ("red", "true")
         );
-        // Another kind begins with its defaults, but for what is asked for with it.
+        // Another kind starts with its defaults, except for the parameters in the same changes.
         for changes in [[kind("fifo"), limit(7)], [limit(7), kind("fifo")]] {
             let fifo = plan.with(&changes).unwrap();
             assert_eq!(fifo.shown()["port.wan.discipline.limit"], "7");
@@ -592,7 +593,7 @@ mod tests {
         assert!(faults(&[rate("fast")]).contains("must be a rate"));
     }
 
-    /// [`Plan::with`] by way of the whole plan as text.
+    /// [`Plan::with`], implemented by way of the whole plan as text.
     fn with_rendered(plan: &Plan, changes: &[Change]) -> Result<Plan, Vec<Fault>> {
         let faults: Vec<_> = changes
             .iter()
@@ -673,7 +674,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Block by block comes to the same as a plan that is written out, changed and checked whole.
+        /// A check block by block has the same result as writing the plan out, changing it and checking it as a whole.
         #[test]
         fn a_change_is_checked_as_the_whole_plan_would_be(
             steps in proptest::collection::vec(proptest::collection::vec(any_change(), 1..5), 1..6),

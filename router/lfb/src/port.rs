@@ -1,4 +1,4 @@
-//! A port: its interface, and how fast it sends.
+//! A port: its interface, and its rate.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use weir_path::ip::source_check::SourceCheck;
 
 use crate::auto_rate::AutoRate;
 
-/// The values of `kind`, of an interface that is there, and of one that the router makes.
+/// The values of `kind`: an existing interface, and an interface that the router creates.
 const KINDS: [&str; 2] = ["ethernet", TUN];
 const TUN: &str = "tun";
-/// The value of `rate` of a port that finds it.
+/// The value of `rate` of a port that finds its rate; for `mpu` and `framing` it means the default of `overhead`.
 const AUTO: &str = "auto";
 
-/// The components of a port, but for its `discipline`, which is a block of its own.
+/// The components of a port, except its `discipline`, which is a separate block.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "interface",
@@ -128,39 +128,39 @@ pub const PARAMETERS: &[Parameter] = &[
     .id(33),
 ];
 
-/// Slower than this the burst of one frame lasts for seconds.
+/// Minimum rate: at lower rates a single full frame lasts for seconds.
 const RATE_MIN: Rate = Rate::from_bps(8_000);
 const RATE_MAX: Rate = Rate::from_mbps(400_000);
 
 /// A checked port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortPlan {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
-    /// Its network interface.
+    /// Name of the network interface.
     pub interface: String,
-    /// Whether the router makes the interface, for packets of the machine's own processes.
+    /// Whether the router creates the interface, for packets of the machine's own processes.
     pub is_tun: bool,
-    /// The rate that it is paced to; if it finds its rate, the one at the start.
+    /// Rate to which the port is paced, initially if it finds its rate; `None` if it is not paced.
     pub rate: Option<Rate>,
-    /// How it finds its rate, if it does.
+    /// Parameters of a port that finds its rate.
     pub auto: Option<Arc<AutoRate>>,
-    /// The bytes that a frame takes of the link.
+    /// Bytes that a frame occupies on the link.
     pub framing: Framing,
-    /// Share of the rate that packets of the box itself may take.
+    /// Share of the rate that the machine's own packets may take.
     pub local_share: f64,
-    /// How sources are checked that come in; none: as the kernel does it.
+    /// Check of the source addresses of received packets; `None`: as the kernel does it.
     pub source_check: Option<SourceCheck>,
-    /// Its discipline.
+    /// Queue discipline.
     pub discipline: Spec,
-    /// Its components as they were asked for, for showing.
+    /// The components as requested, for display.
     pub(crate) settings: Settings,
 }
 
-/// Bytes of a port's name at most.
+/// Maximum bytes of a port's name.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A port's name stands in tables, logs, and paths as in `PATH=VALUE`: one printable word.
+/// Checks the name of a port. It appears in tables, logs, and paths as in `PATH=VALUE`, so it is one printable word.
 fn check_name(name: &str) -> Result<(), (&'static str, String)> {
     let wrong = |c: char| c.is_control() || c.is_whitespace() || c == '=';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(wrong) {
@@ -173,7 +173,7 @@ fn check_name(name: &str) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// Components that make no sense where processes of the machine are behind a port.
+/// Refuses components that make no sense for a port with processes of the machine behind it.
 fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, String)> {
     if interface.contains([':', '%']) || matches!(interface, "." | "..") {
         let why = format!(
@@ -194,7 +194,7 @@ fn check_tun(settings: &Settings, interface: &str) -> Result<(), (&'static str, 
     Ok(())
 }
 
-/// A rate that a person chose; none if the port is not paced.
+/// A configured rate; `None` if the port is not paced.
 fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
     if rate != Rate::default() && rate < RATE_MIN {
         let why = format!("\"{rate}\" is too slow: at least \"{RATE_MIN}\", or absent");
@@ -203,7 +203,7 @@ fn fixed_rate(rate: Rate) -> Result<Option<Rate>, (&'static str, String)> {
     Ok(Some(rate).filter(|rate| *rate != Rate::default()))
 }
 
-/// The framing that a port has by `overhead`, `mpu` and `framing`.
+/// The framing from the settings `overhead`, `mpu` and `framing`.
 fn framing(settings: &Settings) -> Result<Framing, (&'static str, String)> {
     let framing = match settings.setting("overhead") {
         Setting::Bytes(Bytes(bytes)) => Framing::of_frames(*bytes as u32), // its range is checked
@@ -227,7 +227,7 @@ fn framing(settings: &Settings) -> Result<Framing, (&'static str, String)> {
 }
 
 impl PortPlan {
-    /// From checked settings; the error names the component and the rule.
+    /// Makes a plan from checked settings; the error names the component and the rule.
     pub fn new(
         name: &str,
         mut settings: Settings,
@@ -280,8 +280,8 @@ impl PortPlan {
         })
     }
 
-    /// The most that packets of the box itself may take of the port while its rate is this one, in bytes of layer 2 (which
-    /// the kernel counts) of full frames.
+    /// Maximum rate of the machine's own packets at the port while its rate is `rate`, in layer-2 bytes (which the
+    /// kernel counts) of full frames.
     pub fn local_rate(&self, rate: Rate) -> Rate {
         const FULL_FRAME: u64 = 1514;
         let on_wire = self.framing.wire_bytes(FULL_FRAME) as f64;
@@ -303,7 +303,7 @@ impl PortPlan {
 mod tests {
     use super::*;
 
-    /// The plan of a port with these components; or the component at fault, and why.
+    /// The plan of a port with these components; or the component at fault, and the reason.
     fn plan(given: &[(&str, &str)]) -> Result<PortPlan, (&'static str, String)> {
         let given: Vec<_> = given
             .iter()

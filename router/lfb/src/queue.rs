@@ -10,7 +10,8 @@ use weir_model::{Class, ClassPath, ComponentPath, Fault, NamePath, Section, Step
 use crate::class::disciplines;
 use crate::class::queues::QUEUES;
 
-/// The discipline of a port that names none: fair to hosts and flows, short queues, without anything to set.
+/// The discipline of a port without a configured kind: fair to hosts and flows, with short queues, and usable without
+/// tuning.
 pub const KIND_DEFAULT: &str = "triple_fair";
 
 /// The queue as a section of a configuration.
@@ -24,8 +25,8 @@ pub(crate) static SECTION: Section = Section {
     sections: &[],
 };
 
-/// Where a configuration has the kind of discipline that a path of the class `queues` leads to; none if the path is of
-/// another class or leads elsewhere.
+/// The path in a configuration of the kind of discipline that a path of the class `queues` refers to; `None` if the
+/// path has another class or refers to another component.
 pub(crate) fn kind_at<L: Label + PartialEq>(path: &ClassPath<L>) -> Option<ComponentPath> {
     let path: NamePath = path.translate(&[QUEUES.class]).ok()?;
     match (&path.instance[..], &path.steps[..]) {
@@ -59,7 +60,8 @@ fn not_a_table(value: &Scalar) -> String {
     }
 }
 
-/// Checks the parameters `given` for the discipline at `path`; the others are those of `before` if its kind stays.
+/// Checks the parameters `given` for the discipline at `path`. If the kind stays, the other parameters keep the values
+/// of `before`.
 pub(crate) fn check(
     path: &ComponentPath,
     before: Option<&Spec>,

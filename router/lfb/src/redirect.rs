@@ -1,4 +1,4 @@
-//! Exceptions: which packets the router hands to its control element, and at which rate.
+//! Exceptions: packets that the router redirects to its control element, and their maximum rate.
 //!
 //! Source of the rates: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", the flow control
 //! LFB with its parameters B_c, B_e and T_s.
@@ -24,7 +24,7 @@ const fn flag(id: u32, name: &'static str, about: &'static str) -> Parameter {
     Parameter::new(name, Kind::Flag, "false", about).id(id)
 }
 
-/// The components of the block.
+/// The components of the LFB.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     flag(1, "flow_control", "whether exceptions need tokens; otherwise all of them go to the control element"),
     Parameter::new(
@@ -74,9 +74,9 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 /// The checked components.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RedirectPlan {
-    /// Their meaning.
+    /// The policy that the components define.
     pub policy: Policy,
-    /// The components as they were asked for, for showing.
+    /// The components as requested, for display.
     pub(crate) settings: Settings,
 }
 
@@ -91,12 +91,12 @@ impl Default for RedirectPlan {
 }
 
 impl RedirectPlan {
-    /// The components as they were asked for.
+    /// The components as requested.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// From checked settings; an error names the component.
+    /// Makes a plan from checked settings; an error names the component.
     pub(crate) fn new(settings: Settings) -> Result<Self, (&'static str, String)> {
         let addresses = addresses(settings.text("addresses")).map_err(|why| ("addresses", why))?;
         let ts = settings.span("ts");

@@ -1,4 +1,4 @@
-//! The box itself: its mode, its socket, its page, its pool.
+//! The router itself: its mode, its socket, its page, its pool.
 
 use std::net::SocketAddr;
 
@@ -94,7 +94,7 @@ pub const PARAMETERS: &[Parameter] = &[
     .id(30),
 ];
 
-/// The address of a page; none if the text is empty.
+/// Parses the address of the page; `None` if the text is empty.
 pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -112,21 +112,21 @@ pub fn page_address(text: &str) -> Result<Option<SocketAddr>, String> {
 /// The checked components of the router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouterPlan {
-    /// How frames get from port to port.
+    /// How frames are forwarded from port to port.
     pub mode: Mode,
-    /// Where the northbound service listens.
+    /// Path of the Unix socket at which the northbound service listens.
     pub socket: String,
-    /// Packets held at most, in all queues and beside them; none: as many as the ports need.
+    /// Maximum packets held, inside and outside all queues; `None`: twice the packets that the ports need.
     pub pool: Option<usize>,
-    /// Frames that waited longer before the router took them are dropped.
+    /// Frames that waited in the receive ring for longer are dropped.
     pub age_max: Span,
-    /// A router whose forwarding thread makes no turn for this time is replaced; none: it never is.
+    /// A router whose forwarding thread completes no poll iteration for this time is replaced; `None`: never.
     pub watchdog: Option<Span>,
     /// The reaction to refused kernel state that appears while the router runs.
     pub kernel_change: OnChange,
-    /// The address of the page for browsers; none if only the socket has it.
+    /// The address of the page for browsers; `None` if only the socket serves it.
     pub page: Option<SocketAddr>,
-    /// The components as they were asked for, for showing.
+    /// The components as requested, for display.
     pub(crate) settings: Settings,
 }
 
@@ -135,24 +135,24 @@ pub struct RouterPlan {
 pub enum OnChange {
     /// Let the kernel forward until the state is gone or permitted.
     HandBack,
-    /// End, so that the kernel takes over.
+    /// End the router, so that the kernel takes over.
     Stop,
-    /// Log it and go on, where a key could permit it.
+    /// Log an error, and go on if a key could permit the state.
     Ignore,
 }
 
 impl RouterPlan {
-    /// The mode as a configuration writes it.
+    /// The mode, as written in a configuration.
     pub fn mode_word(&self) -> &'static str {
         self.settings.word("mode")
     }
 
-    /// Whether a key permits kernel state that is refused otherwise.
+    /// Whether a key permits kernel state that would otherwise be refused.
     pub fn permits(&self, key: &str) -> bool {
         self.settings.flag(key)
     }
 
-    /// Keys with an old name, a sentence for each.
+    /// A sentence about a key with an old name, if the configuration has one.
     pub fn outdated(&self) -> Option<String> {
         let new = match self.settings.word("netfilter_change") {
             "unset" => return None,
@@ -165,7 +165,7 @@ impl RouterPlan {
         ))
     }
 
-    /// From checked settings; an error says what is wrong with `page`.
+    /// Makes a plan from checked settings; an error is about `page`.
     pub fn new(settings: Settings) -> Result<Self, String> {
         Ok(Self {
             mode: match settings.word("mode") {
@@ -189,8 +189,8 @@ impl RouterPlan {
         })
     }
 
-    /// Whether a running router can go over to this plan: all but the page, and what it does about kernel state, is
-    /// fixed from its start on.
+    /// Whether a running router can switch to this plan: after the start only the page and the reaction to kernel state
+    /// can change.
     pub fn fits_running(&self, running: &Self) -> bool {
         let as_running = Self {
             page: running.page,

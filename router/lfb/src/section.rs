@@ -1,4 +1,4 @@
-//! The sections of a configuration: the router, with its ports, with their queues, its exceptions, and FPF.
+//! The sections of a configuration: the router, its ports with their queues, its exceptions, and FPF.
 
 use weir_model::{Class, Section};
 
@@ -8,7 +8,7 @@ use crate::class::{self, redirect};
 use crate::fpf::{self, Part};
 use crate::queue;
 
-/// The router as a section of a configuration: what stands above all others.
+/// The router as a section of a configuration: the root of all sections.
 pub static ROUTER: Section = Section {
     key: "",
     has_instances: false,

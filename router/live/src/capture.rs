@@ -5,9 +5,9 @@
 //!               <------- memory, emptied ------------+
 //! ```
 //!
-//! The forwarding thread copies and counts. The thread that fetches converts stamps to Unix time and writes blocks. One
-//! capture runs at a time. It ends after its packets or its time, when a client ends it, or when nobody has fetched for
-//! [`weir_path::plane::watch::LEASE`].
+//! The forwarding thread copies and counts. The fetching thread converts stamps to Unix time and writes blocks. One
+//! capture runs at a time. It ends after its number of packets or its time, when a client ends it, or when no client
+//! has fetched for [`weir_path::plane::watch::LEASE`].
 
 use std::sync::Mutex;
 
@@ -23,7 +23,7 @@ use crate::clock;
 use crate::mutex::lock;
 use crate::worker::Handle;
 
-/// The running capture of a router, if there is one, and the number of the next one.
+/// The capture of a router, if there is one, and the number of the latest capture.
 #[derive(Debug)]
 pub struct Captures {
     handle: Handle,
@@ -43,13 +43,13 @@ struct Capture {
     interfaces: Vec<Interface>,
     /// Bytes written but not fetched yet.
     written: Vec<u8>,
-    /// Memory for the watch to record into while we write; none once the watch has ended.
+    /// Memory for the watch to record into while we write; `None` once the watch has ended.
     spare: Option<Sightings>,
     report: CaptureReport,
 }
 
 impl Captures {
-    /// No capture yet, for the router behind `handle`.
+    /// Captures of the router behind `handle`; no capture runs yet.
     pub fn new(handle: Handle) -> Self {
         Self {
             handle,
@@ -73,7 +73,7 @@ impl Captures {
         Ok(CaptureTicket { id: state.last })
     }
 
-    /// New bytes of a capture; none if it has ended and everything was fetched.
+    /// New bytes of a capture; `None` if it has ended and all bytes were fetched.
     pub fn fetch(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal> {
         let mut state = self.lock();
         let capture = state.of(id)?;
@@ -109,7 +109,7 @@ impl Captures {
         Ok(report)
     }
 
-    /// If a fetch has panicked, it has lost the memory, and the capture ends as if everything had been fetched.
+    /// Locks the state. A fetch that panicked has lost `spare`; the capture then ends as if all bytes had been fetched.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -310,7 +310,7 @@ mod tests {
             );
         }
         handle.call(Worker::stop).unwrap();
-        // It ends with its current turn, and still answers during that turn.
+        // The worker ends with its current iteration, and still answers during that iteration.
         let ended = (0..1000).any(|_| {
             thread::sleep(Duration::from_millis(1));
             handle.call(|_| ()).is_err()

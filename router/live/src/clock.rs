@@ -51,13 +51,13 @@ impl UnixTime {
         self.0
     }
 
-    /// This much later.
+    /// The time this span later.
     #[must_use]
     pub fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.as_nanos()))
     }
 
-    /// Time until then; zero if it is in the past.
+    /// Time until this instant; zero if it is in the past.
     pub fn remaining(self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(Self::now().0))
     }
@@ -75,7 +75,7 @@ pub fn thread_cpu_time() -> Span {
 
 /// Makes the calling thread wake up at the requested time, not up to 50 us later.
 pub fn precise_sleeps() -> io::Result<()> {
-    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and does not touch our memory.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
     if result == 0 {
         Ok(())
@@ -90,7 +90,7 @@ pub fn go_first() -> io::Result<()> {
     set_nice(-20)
 }
 
-/// Lets the calling thread run before all threads but those that go first: it does what must not be late.
+/// Lets the calling thread run before all threads except those of [`go_first`]: its work must not be late.
 pub fn go_second() -> io::Result<()> {
     set_nice(-10)
 }
@@ -128,7 +128,7 @@ impl Stamps {
         self.realtime_nanos = realtime_nanos;
     }
 
-    /// No frame was there at `now`: all frames stamped from now on arrived later.
+    /// Records that no frame was waiting at `now`: all frames stamped later also arrived later.
     pub fn nothing_before(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
     }
@@ -151,7 +151,7 @@ impl Stamps {
 }
 
 /// Disagreement of the clocks of the processors that this process may use: how much earlier a later reading on another
-/// processor was. Zero on a sound machine. Virtual machines that were moved or thawed may have a few milliseconds,
+/// processor was. Zero on a sound machine. Virtual machines that were migrated or resumed may have a few milliseconds,
 /// which Linux does not detect.
 pub fn disagreement() -> io::Result<Span> {
     let (latest, lag) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -227,7 +227,7 @@ impl Waker {
     }
 }
 
-/// Reason why a wait ended. If both are false, the time was up or a signal came.
+/// Reason why a wait ended. If both are false, the time limit or a signal ended it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
     /// A device is readable or has an error.
@@ -244,9 +244,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter with nothing to wait for yet.
+    /// Creates a waiter and its event descriptor.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd takes two integers and touches no memory of ours.
+        // SAFETY: eventfd takes two integers and does not touch our memory.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -281,7 +281,7 @@ impl Waiter {
         self.polled.extend(devices.into_iter().map(polled));
         let timeout = until.map(|until| timespec(until.since(now())));
         let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
-        // SAFETY: the pointer and the number describe our vector, the time-out is null or points to a value that lives
+        // SAFETY: the pointer and the number describe our vector, the timeout is null or points to a value that lives
         // until the end of this function, and a null signal mask is allowed.
         let count = unsafe {
             libc::ppoll(
@@ -362,7 +362,7 @@ mod tests {
     fn an_empty_ring_is_a_bound_even_when_the_wall_clock_jumps() {
         let mut stamps = Stamps::default();
         stamps.nothing_before(at(9_000));
-        // One hour forward between the stamp and the reading.
+        // The wall clock jumps one hour forward between the stamp and the reading.
         stamps.begin_at(at(10_000), 3_607_000_000_000);
         assert_eq!(stamps.instant(7, 0), at(9_000));
     }

@@ -1,4 +1,4 @@
-//! Pings to reflectors out of one interface, which tell how long the way behind it takes.
+//! Pings reflectors through one interface, to measure the round-trip time of the path behind it.
 //!
 //! ```text
 //!   worker: [ discipline ] --paced--> packet socket --+
@@ -8,15 +8,17 @@
 //!   ICMP header | session | lateness | number | tag of (reflector, lateness, number)      a probe, 32 bytes of ICMP
 //! ```
 //!
-//! A probe enters *behind* the port's queue, like every packet of the machine itself: what it waits for is the link, not
-//! our own queue. It carries weir's mark, so the limit of the machine's own packets leaves it alone; the port is charged
-//! for it. So one does not get before more than a frame that is being sent, and takes nothing that is not accounted.
+//! A probe enters *behind* the port's queue, like every packet of the machine itself: it measures the wait for the
+//! link, not for our own queue. It carries weir's mark, so the limit on the machine's own packets does not apply to it;
+//! instead, the port is charged for it. So a probe does not get ahead of more than the frame being sent, and takes no
+//! unaccounted capacity.
 //!
-//! **Forged answers.** A socket is connected to its reflector, and a filter in the kernel lets only echo replies of this
-//! session through (identifier and a random word). So a flood of others fills no buffer and costs no wake-up. What is left
-//! is checked by a tag with a secret key: only somebody who sees the probes can answer in a reflector's place.
+//! **Forged answers.** Each socket is connected to its reflector, and a filter in the kernel passes only echo replies
+//! of this session (identifier and a random word). So a flood of other replies fills no buffer and causes no wake-up. A
+//! tag with a secret key authenticates the remaining replies: only a host that sees the probes can answer in place of a
+//! reflector.
 //!
-//! **Times.** The kernel stamps an answer when it comes. A probe says how long after its planned time it was sent, so a
+//! **Times.** The kernel stamps an answer on arrival. A probe carries the time by which it was sent too late, so that a
 //! thread that has to wait for a processor measures no delay.
 
 use std::hash::{BuildHasher, RandomState};
@@ -35,11 +37,11 @@ use crate::sys;
 
 /// Bytes of a probe: the ICMP header, and the payload.
 const PROBE_BYTES: usize = icmpv4::HEADER_LEN + 24;
-/// Longest header before the message, which IPv4 hands over.
+/// Longest IP header before the message: raw sockets deliver it for IPv4.
 const IP_HEADER_BYTES_MAX: usize = 60;
-/// Bytes of answers that may wait in the kernel for one reflector: some eighty answers.
+/// Receive buffer for the answers of one reflector, in bytes: about eighty answers.
 const RECEIVE_BUFFER_BYTES: usize = 65_536;
-/// Answers of one reflector that are taken at once.
+/// Maximum answers of one reflector taken at once.
 const BURST_MAX: usize = 32;
 const ECHO_REPLY_V4: u32 = 0;
 const ECHO_REPLY_V6: u32 = 129;
@@ -47,15 +49,15 @@ const ECHO_REPLY_V6: u32 = 129;
 /// An answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// When it came; if its probe was sent later than planned, earlier by that.
+    /// Time of arrival, minus the time by which its probe was sent too late.
     pub at: Instant,
-    /// The place of the reflector in the list.
+    /// Index of the reflector in the list.
     pub reflector: usize,
     /// The number of the probe.
     pub number: u64,
 }
 
-/// Sends probes out of an interface, and takes their answers.
+/// Sends probes through an interface, and receives their answers.
 #[derive(Debug)]
 pub struct Prober {
     reflectors: Vec<Line>,
@@ -79,7 +81,8 @@ struct Line {
 }
 
 impl Prober {
-    /// Opens an interface in the calling thread's network namespace. Nothing is sent yet.
+    /// Opens a socket for each reflector, bound to an interface in the calling thread's network namespace. Sends
+    /// nothing yet.
     pub fn open(interface: &str, reflectors: &[IpAddr]) -> io::Result<Self> {
         let key = RandomState::new();
         let session = Session {
@@ -95,24 +98,24 @@ impl Prober {
         })
     }
 
-    /// Sends the probe with this number to a reflector. It should have been sent at `planned`.
+    /// Sends the probe with this number to a reflector. `planned` is the time at which it was due.
     pub fn send(&self, reflector: usize, number: u64, planned: Instant) -> io::Result<()> {
         let line = &self.reflectors[reflector];
         let late = clock::now().since(planned);
         let probe = self.session.probe(reflector, number, late, line.is_v6);
         let sent = line.socket.send(&probe);
-        // An error that an earlier probe met, an ICMP error for example, is reported once instead of sending.
+        // The kernel reports an earlier probe's error, an ICMP error for example, once instead of sending this probe.
         let sent = sent.or_else(|_| line.socket.send(&probe));
         sent.map(drop)
     }
 
-    /// Takes the answers that have come, a bounded number of them. Does not block.
+    /// Receives pending answers, a bounded number of them. Does not block.
     pub fn receive(&mut self, take: &mut dyn FnMut(Echo)) {
         for (reflector, line) in self.reflectors.iter_mut().enumerate() {
             line.stamps.begin();
             for _ in 0..BURST_MAX {
                 let mut message = [0; IP_HEADER_BYTES_MAX + PROBE_BYTES];
-                // An error belongs to an earlier probe, which is not answered then.
+                // An error concerns an earlier probe, which then stays unanswered.
                 let Ok((len, stamp)) = sys::receive_stamped(&line.socket, &mut message) else {
                     break;
                 };
@@ -160,7 +163,7 @@ impl Line {
         socket.bind_device(Some(interface.as_bytes()))?;
         let to = match address {
             IpAddr::V4(_) => SocketAddr::new(address, 0),
-            // Only an address of the link needs the interface, and takes it.
+            // Only a link-local address needs the interface; the kernel ignores it for other addresses.
             IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, interface::index(interface)?).into(),
         };
         socket.connect(&to.into())?;
@@ -205,8 +208,8 @@ impl Session {
         probe
     }
 
-    /// Lateness and number of the probe that this message answers; none if it is not ours. The filter has checked its
-    /// header.
+    /// Lateness and number of the probe that this message answers; `None` if its tag is not ours. The filter has
+    /// checked the message's header.
     fn answer(&self, message: &[u8], reflector: usize) -> Option<(Span, u64)> {
         let payload = message.get(icmpv4::HEADER_LEN..PROBE_BYTES)?;
         let (_word, payload) = payload.split_first_chunk::<4>()?;
@@ -220,7 +223,7 @@ impl Session {
     }
 }
 
-/// The ICMP message in what a raw socket hands over: with the header of IPv4, without that of IPv6.
+/// The ICMP message in a datagram of a raw socket, which includes the IPv4 header but not the IPv6 header.
 fn icmp_of(bytes: &[u8], is_v6: bool) -> &[u8] {
     let header = match (is_v6, bytes.first()) {
         (false, Some(first)) => usize::from(first & 0xf) * 4,
@@ -229,7 +232,7 @@ fn icmp_of(bytes: &[u8], is_v6: bool) -> &[u8] {
     bytes.get(header..).unwrap_or_default()
 }
 
-/// Lets echo replies with the identifier and the word of a session through.
+/// A filter that passes only echo replies with the identifier and the word of a session.
 fn own_answers(session: &Session, is_v6: bool) -> Vec<SockFilter> {
     let code = |parts: u32| parts as u16;
     // X is the length of the header before the message.
@@ -249,7 +252,7 @@ fn own_answers(session: &Session, is_v6: bool) -> Vec<SockFilter> {
     for (place, (size, offset, value)) in fields.into_iter().enumerate() {
         let load = code(libc::BPF_LD | size | libc::BPF_IND);
         program.push(SockFilter::new(load, 0, 0, offset));
-        let refuse = 2 * (fields.len() - 1 - place) + 1; // over the pairs that follow, and the acceptance
+        let refuse = 2 * (fields.len() - 1 - place) + 1; // skips the following pairs and the acceptance
         program.push(SockFilter::new(compare, 0, refuse as u8, value));
     }
     program.push(SockFilter::new(end, 0, 0, u32::MAX));
@@ -338,7 +341,7 @@ mod tests {
         seen.sort_by_key(|(_, number)| *number);
         assert_eq!(seen, [(0, 1), (1, 2), (0, 3)]);
 
-        // Answers in the name of a reflector by strangers, and by the other reflector.
+        // Answers forged in a reflector's name by strangers, and by the other reflector.
         let other = session(9);
         let (session, late) = (&prober.session, Span::ZERO);
         let mut forged = Vec::new();
@@ -354,7 +357,7 @@ mod tests {
             .into_iter()
             .for_each(|(message, to)| forge(message, to));
         assert_eq!(echoes(&mut prober), []);
-        // The check itself: the same with the right tag is taken.
+        // The check itself: the same message with the right tag is accepted.
         let real = prober.session.probe(0, 5, late, false);
         forge(real, all[0]);
         assert_eq!(echoes(&mut prober), [(0, 5)]);

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Reads a text file of at most `bytes_max` bytes. Anything but a regular file is refused: a device may be endless, and
-/// nobody may ever write to a pipe.
+/// Reads a text file of at most `bytes_max` bytes. Refuses anything but a regular file: a device may be endless, and a
+/// pipe may never get a writer.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK); // opening a pipe would wait for its writer

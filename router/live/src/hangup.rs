@@ -1,17 +1,17 @@
-//! The end of whoever reads what a program prints: a pipe's reader has gone, or a terminal has hung up.
+//! Detects that the reader of a program's output has ended: a pipe has no reader left, or a terminal has hung up.
 //!
-//! A program notices that at its next line at the earliest, which may never come; and a terminal that has hung up can be
-//! read without end, nothing each time.
+//! Otherwise, a program notices that at its next line at the earliest, which may never come; and reads from a terminal
+//! that has hung up return zero bytes forever.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Blocks until one of these files is a pipe without a reader, or a terminal that has hung up. With other files, or with
-/// none, it never returns.
+/// Blocks until one of these files is a pipe without a reader, or a terminal that has hung up. With other files, or
+/// without files, it never returns.
 pub fn wait(files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let polled = |fd: &BorrowedFd<'_>| libc::pollfd {
         fd: fd.as_raw_fd(),
-        events: 0, // errors and hang-ups are reported without being asked for
+        events: 0, // poll always reports errors and hang-ups
         revents: 0,
     };
     let mut polled: Vec<libc::pollfd> = files.iter().map(polled).collect();
@@ -41,7 +41,7 @@ mod tests {
     fn a_pipe_without_a_reader_and_a_terminal_that_has_hung_up_are_noticed() {
         let (mut master, mut slave) = (0, 0);
         let none = std::ptr::null_mut();
-        // SAFETY: both numbers are ours, and null is allowed for what is not wanted.
+        // SAFETY: both numbers are our variables, and null is allowed for unused outputs.
         let opened =
             unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) };
         assert_eq!(opened, 0, "{}", io::Error::last_os_error());

@@ -21,7 +21,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc;
 use std::thread;
 
-/// A network namespace, alive as long as this value or any process inside.
+/// A network namespace. It exists while this value or any process inside it exists.
 #[derive(Debug)]
 pub struct Namespace {
     fd: OwnedFd,
@@ -47,7 +47,7 @@ impl Namespace {
         Ok(Self { fd: file.into() })
     }
 
-    /// A path by which other programs of the same user can open this namespace as long as this process lives, for `ip
+    /// A path through which other programs of the same user can open this namespace while this process lives, for `ip
     /// link set DEVICE netns PATH`.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
@@ -68,8 +68,8 @@ impl Namespace {
     }
 }
 
-/// The thread that starts programs inside namespaces. They are killed when the thread ends: when this value is dropped,
-/// or when the process dies.
+/// The thread that starts programs inside namespaces. The kernel kills them when the thread ends: when this value is
+/// dropped, or when the process dies.
 #[derive(Debug)]
 pub struct Spawner {
     jobs: mpsc::Sender<Job>,
@@ -98,7 +98,7 @@ impl Spawner {
 
     /// Starts `command` inside `namespace`, in its own process group.
     pub fn spawn(&self, namespace: &Namespace, mut command: Command) -> io::Result<Child> {
-        // A copy for the child, valid between fork and exec even if the creator closes its own.
+        // A copy for the child, valid between fork and exec even if the creator closes its own descriptor.
         let fd = namespace.fd.try_clone()?;
         let maker = std::process::id();
         command.process_group(0);
@@ -151,7 +151,7 @@ pub fn become_root() -> Result<(), PrivilegeError> {
 }
 
 /// Raises the number of files that this process and its children may open to at least `wanted`, if the hard limit
-/// permits that. Returns the limit in force.
+/// permits that. Returns the resulting limit.
 pub fn raise_file_limit(wanted: u64) -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -202,7 +202,7 @@ fn die_with_parent(maker: u32) -> io::Result<()> {
 }
 
 fn unshare(flags: libc::c_int) -> io::Result<()> {
-    // SAFETY: unshare takes a number and touches no memory of ours.
+    // SAFETY: unshare takes a number and does not touch our memory.
     check(unsafe { libc::unshare(flags) })
 }
 

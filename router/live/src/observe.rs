@@ -1,14 +1,14 @@
-//! Readers of what a router drops and of who is held back: shares the plane's observers between them, and keeps the past
-//! for all.
+//! Readers of a router's drops and backlogged (held-back) flows: shares the plane's observers between the readers, and
+//! keeps the history for all of them.
 //!
 //! ```text
 //!  worker: [ history ] --swap, at most 5 times a second--> [ past: 4096 events ] --place in it--> readers without a filter
 //!          [ observer ] --the same swap------------------> [ its events ] ----------------------> the reader with that filter
-//!          [ sample   ] --once a second, anyway----------> [ samples ] --who is held back anew--> every reader
+//!          [ sample   ] --once a second, anyway----------> [ samples ] --new backlogged flows---> every reader
 //! ```
 //!
-//! The forwarding thread does not know readers: it swaps memory when it is asked, and it is asked equally often for one
-//! reader and for many. A reader that comes late loses the oldest events, and learns how many.
+//! The forwarding thread does not know the readers: it swaps memory on request, and requests are equally frequent for
+//! one reader and for many. A reader that comes late loses the oldest events, and learns how many.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ use crate::clock;
 use crate::mutex::lock;
 use crate::worker::{Handle, NoAnswer, Worker};
 
-/// Most readers at a time, with a filter and without.
+/// Maximum readers at a time, with and without a filter.
 const READERS_MAX: usize = 16;
 /// Shortest time between two requests to the forwarding thread.
 const ASK_GAP: Duration = Duration::from_millis(200);
@@ -42,10 +42,10 @@ pub enum ObserveRefusal {
     /// The request is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// There are too many others.
+    /// The router has too many other readers.
     #[error("too many others observe this router; end one of them, or ask again later")]
     Busy,
-    /// There is no reader of this number.
+    /// No reader has this number.
     #[error("there is no such observer; one that is not read for a minute ends")]
     Gone,
     /// The router does not answer.
@@ -67,7 +67,7 @@ struct State {
     readers: BTreeMap<u64, Reader>,
     past: Past,
     asked: Option<Instant>,
-    /// Memory that the observers go on with at the next request.
+    /// Empty memory that the observers continue with at the next request.
     spare: Vec<Events>,
 }
 
@@ -75,22 +75,23 @@ struct State {
 #[derive(Debug, Default)]
 struct Past {
     events: VecDeque<Drops>,
-    /// Number of the first of them, counted from the start; those that were overwritten before they came here count, too.
+    /// Number of the first event here, counted from the start, including events that were overwritten before they were
+    /// fetched.
     first: u64,
 }
 
 #[derive(Debug)]
 struct Reader {
-    /// Where its drops come from, if it wants these.
+    /// The source of its drops, if it requested drops.
     drops: Option<Source>,
-    /// Its place in the events of who is held back, if it wants these.
+    /// Its position in the events of backlogged flows, if it requested these.
     held_back: Option<Follower>,
-    /// Events that are not read yet.
+    /// Events that were not fetched yet.
     waiting: VecDeque<Event>,
     lost: u64,
     fetched: Instant,
     follows: bool,
-    /// The time of its last event.
+    /// The time after which it takes no more events.
     until: Option<weir_base::Instant>,
 }
 
@@ -101,17 +102,17 @@ enum Event {
     HeldBack(HeldBack),
 }
 
-/// Where new drops of a reader come from.
+/// The source of a reader's new drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The history, from the event with this number on.
     Past(u64),
-    /// An observer of its own.
+    /// The observer with this number, which belongs to this reader alone.
     Own(u64),
 }
 
 impl Observations {
-    /// No reader yet, for the router behind `handle`, whose samples are these.
+    /// Observations of the router behind `handle`, whose samples are in `sampled`; without readers yet.
     pub fn new(handle: Handle, sampled: Arc<Mutex<Sampled>>) -> Self {
         Self {
             handle,
@@ -170,7 +171,7 @@ impl Observations {
         Ok(number)
     }
 
-    /// Begins an observer of a reader's own.
+    /// Starts an observer for one reader alone.
     fn begin_observer(&self, want: Want) -> Result<Source, ObserveRefusal> {
         let begun = self
             .handle
@@ -241,7 +242,7 @@ impl State {
         self.asked.is_none_or(|asked| asked.elapsed() >= ASK_GAP)
     }
 
-    /// Takes what the observers have seen, and gives it to the readers.
+    /// Fetches the events of the observers, and passes them to the readers.
     fn ask(&mut self, handle: &Handle) -> Result<(), ObserveRefusal> {
         let is_own = |reader: &&Reader| matches!(reader.drops, Some(Source::Own(_)));
         let observers = 1 + self.readers.values().filter(is_own).count();
@@ -276,7 +277,7 @@ impl Past {
 
     fn add(&mut self, overwritten: u64, events: impl Iterator<Item = Drops>) {
         if overwritten > 0 {
-            // The events that are here are older than those that are missing.
+            // The stored events are older than the missing ones: keeping them would leave a gap.
             self.first = self.end() + overwritten;
             self.events.clear();
         }
@@ -289,7 +290,7 @@ impl Past {
         }
     }
 
-    /// The last events that are wanted, at most this many.
+    /// The last events that match `want`, at most `count`.
     fn last(&self, count: usize, want: &Want) -> VecDeque<Drops> {
         let wanted = self
             .events
@@ -303,14 +304,14 @@ impl Past {
 }
 
 impl Reader {
-    /// Ends its observer, if it has one of its own.
+    /// Ends the reader's own observer, if it has one.
     fn end(self, handle: &Handle) {
         if let Some(Source::Own(observer)) = self.drops {
             let _ = handle.post(move |worker| worker.plane.end_observer(observer)); // or the router has ended
         }
     }
 
-    /// Adds an event; the oldest one that was not read makes room.
+    /// Adds an event; if too many wait, the oldest one is lost.
     fn push(&mut self, event: Event) {
         if self.until.is_some_and(|until| event.at() > until) {
             return;
@@ -322,7 +323,7 @@ impl Reader {
         self.waiting.push_back(event);
     }
 
-    /// Takes new drops of the history.
+    /// Takes new drops from the history.
     fn follow(&mut self, past: &Past) {
         let Some(Source::Past(next)) = &mut self.drops else {
             return;
@@ -335,7 +336,7 @@ impl Reader {
         }
     }
 
-    /// Takes what has changed with the latest samples.
+    /// Takes the changes of backlogged flows in the latest samples.
     fn follow_held_back(&mut self, sampled: &Sampled) {
         if let Some(follower) = &mut self.held_back {
             let (events, lost) = sampled.held_back(follower);
@@ -354,7 +355,7 @@ impl Event {
         }
     }
 
-    /// The event as values.
+    /// The event as readers receive it.
     fn observed(&self, epoch: u64) -> Observed {
         match self {
             Self::Drops(event) => of_drops(event, epoch),
@@ -407,7 +408,7 @@ fn of_held_back(event: &HeldBack, epoch: u64) -> Observed {
     }
 }
 
-/// The flow of a key, at the port by which it leaves.
+/// The flow of a key, at its outgoing port.
 fn of_key(key: &FlowKey) -> ObservedFlow {
     ObservedFlow {
         port: None,
@@ -480,13 +481,14 @@ mod tests {
         assert_eq!((seen(&mut early), early.lost), (vec![10, 11, 12], 0));
         early.follow(&past);
         assert!(seen(&mut early).is_empty());
-        // The forwarding thread has overwritten two: what is here is older, and not followed by what comes.
+        // The forwarding thread has overwritten two events: the stored events are older, and not contiguous with the
+        // new ones.
         past.add(2, (15..17).map(event));
         early.follow(&past);
         assert_eq!((seen(&mut early), early.lost), (vec![15, 16], 2));
         let all = past.last(100, &Want::default());
         assert_eq!(all.len(), 2);
-        // More than are kept.
+        // More events than the history keeps.
         let many = EVENTS_MAX as u64;
         past.add(0, (17..17 + many).map(event));
         early.lost = 0;

@@ -111,7 +111,7 @@ impl Starting {
         Ok((Arc::new(running), thread, inbox))
     }
 
-    /// Aborts the start, and waits until the kernel has everything back.
+    /// Aborts the start, and waits until the kernel has all ports back.
     pub async fn give_up(self) {
         let _ = ask(&self.element, Request::Stop).await; // failures are in the log
     }

@@ -19,19 +19,18 @@ use crate::sys;
 /// Signals that control a router.
 const HELD: [libc::c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM];
 
-/// Blocks SIGHUP, SIGINT and SIGTERM from now on. Call it before the first thread starts: a signal goes to any thread
-/// that does not block it.
+/// Blocks SIGHUP, SIGINT and SIGTERM. Call it before the first thread starts: a signal goes to any thread that does not
+/// block it.
 pub fn hold() -> io::Result<()> {
     change(libc::SIG_BLOCK)
 }
 
-/// Unblocks them, even if they were blocked when this program started because its parent was starting too.
+/// Unblocks these signals, even if they were blocked when this program started because its parent was starting too.
 pub fn release() -> io::Result<()> {
     change(libc::SIG_UNBLOCK)
 }
 
-/// A flag that is set when the process is asked to end (Ctrl-C, SIGTERM, SIGHUP). A second request ends the process at
-/// once.
+/// A flag that the first SIGINT (Ctrl-C), SIGTERM or SIGHUP sets. A second signal ends the process at once.
 pub fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in HELD {
@@ -45,7 +44,7 @@ pub fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
 fn change(how: libc::c_int) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` writes the whole set, so it is initialised for the following calls, which only read it; a
-    // null pointer means that the previous mask is not wanted.
+    // null pointer makes the kernel not return the previous mask.
     let result = unsafe {
         sys::check(libc::sigemptyset(set.as_mut_ptr()))?;
         for signal in HELD {

@@ -81,7 +81,7 @@ pub(crate) fn exchange_option(
     check(result)
 }
 
-/// A control message that the kernel aligned; room for a stamp.
+/// A buffer for control messages, aligned for the kernel, with room for a stamp.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -142,9 +142,9 @@ pub(crate) unsafe fn address<T: Copy>(address: T) -> io::Result<socket2::SockAdd
     }
 }
 
-/// The same open file under a descriptor of at least `number`; it is closed in child programs.
+/// Duplicates a file to a descriptor of at least `number`, which is closed in child programs.
 pub(crate) fn numbered_from(file: &impl AsFd, number: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: with this command fcntl takes numbers and touches no memory of ours.
+    // SAFETY: with this command, fcntl takes numbers and does not touch our memory.
     let fd = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, number) };
     check(fd)?;
     // SAFETY: the descriptor is new, valid, and nobody else owns it.
@@ -172,7 +172,7 @@ pub(crate) fn tcx_ingress_programs(interface: u32) -> io::Result<u32> {
         attach_type: u32,
         query_flags: u32,
         attach_flags: u32,
-        /// No address: only the number is wanted.
+        /// Null: only the number of programs is requested.
         programs: u64,
         count: u32,
         padding: u32,

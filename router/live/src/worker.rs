@@ -9,15 +9,17 @@
 //!                                     +------- wait: frames, commands, time -------+
 //! ```
 //!
-//! A turn reads the clock, takes a burst from each device, lets every port do its due work, and sends. Unless a device
-//! has more frames, the turn ends with a wait for a frame, a command or the next event, so an idle router uses no
-//! processor time. Commands run between two turns: a packet sees either the old configuration or the new one.
+//! A poll iteration (a turn) reads the clock, takes a burst from each device, lets every port do its due work, and
+//! sends. Unless a device has more frames, the iteration ends with a wait for a frame, a command or the next event, so
+//! an idle router uses no processor time. Commands run between two iterations: a packet sees either the old
+//! configuration or the new one.
 //!
 //! Under load, the thread does not wake up for each frame: see [`Moderation`].
 //!
-//! A device that fails is closed, its frames are dropped, and it is opened again once it is back ([`links`]).
+//! The worker closes a device that fails, drops its frames, and opens it again once it is back ([`links`]).
 //!
-//! Transit is the router's as long as this thread makes turns ([`lease`]), and somebody may listen to them ([`pulse`]).
+//! Transit belongs to the router only while this thread iterates ([`lease`]); a callback can report that it does
+//! ([`pulse`]).
 
 mod bursts;
 mod lease;
@@ -46,27 +48,27 @@ use crate::device::{Counters, Device, Tenure};
 /// The name of the forwarding thread.
 pub(crate) const FORWARDING: &str = "weir-worker";
 
-/// Maximum frames of ordinary length taken from a device in one turn. A longer frame counts as several
-/// ([`Received::cost`]). If a device exceeds its share, it gets less in the next turns, so that devices are served in
-/// turn by bytes, and a flood of superframes at one does not delay the others.
+/// Maximum frames of ordinary length taken from a device in one iteration. A longer frame counts as several
+/// ([`Received::cost`]). A device that exceeds its share gets less in the next iterations, so the worker serves devices
+/// round-robin by bytes, and a flood of superframes at one device does not delay the others.
 const BURST_MAX: usize = 64;
 /// Shortest wait for a port's next event: many frames at a high rate share one wake-up, and still leave within the
 /// burst that [`weir_path::egress::port::Link::burst`] permits.
 const PACING_QUANTUM: Span = Span::from_micros(50);
-/// Time for which frames are gathered before the next turn under load, like the interrupt moderation of a network card.
+/// Time for which frames gather before the next iteration under load, like the interrupt moderation of a network card.
 const GATHER: Span = Span::from_micros(50);
 /// Minimum frames per wake-up that count as load.
 const LOAD_FRAMES_MIN: usize = 2;
-/// Time after which a full device is tried again.
+/// Time until the next attempt to send through a full device.
 const DEVICE_FULL_RETRY: Span = Span::from_micros(100);
 /// A worker that does not answer a call within this time is stuck.
 const CALL_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Decides how long frames are gathered before a turn.
+/// Decides how long frames gather before an iteration.
 ///
 /// A wake-up costs more than forwarding a frame. While frames come one at a time, each is forwarded immediately. When a
-/// wake-up has found several, more are on their way, and the next turn waits until [`GATHER`] after the last wake-up,
-/// regardless of arrivals. So both the number of wake-ups and the delay are bounded.
+/// wake-up has found several, more are on their way, and the next iteration waits until [`GATHER`] after the last
+/// wake-up, regardless of arrivals. So both the number of wake-ups and the delay are bounded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moderation {
     woken_at: Instant,
@@ -74,7 +76,7 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// Records that a turn has taken this many frames.
+    /// Records the number of frames that an iteration has taken.
     pub fn took(&mut self, frames: usize) {
         self.frames += frames;
     }
@@ -104,15 +106,15 @@ pub enum Event {
     InUse(Vec<NeighbourKey>),
     /// The device of the port with this name was lost.
     PortLost(String),
-    /// The device of a port is back.
+    /// The device of a port was opened again.
     PortBack {
         /// Name of the port.
         port: String,
         /// Name of its interface.
         interface: String,
     },
-    /// The interface of a port has another name. Its frames belong to the kernel until the router claims them again,
-    /// because rules that keep transit from the kernel depend on names.
+    /// The interface of a port was renamed. Its frames belong to the kernel until the router takes them again, because
+    /// the rules that keep transit from the kernel depend on interface names.
     Renamed {
         /// Name of the port.
         port: String,
@@ -121,28 +123,28 @@ pub enum Event {
         /// The new name.
         to: String,
     },
-    /// The carrier of a port's interface has appeared or gone.
+    /// A port's interface has gained or lost its carrier.
     Carrier {
         /// Name of the port.
         port: String,
-        /// Whether there is a carrier.
+        /// Whether the interface has a carrier.
         works: bool,
     },
     /// Packets wait for the control element: [`Plane::take_exceptions`]. Reported once until they are taken.
     Exceptions,
     /// Copies of packets wait for the classifier: [`Plane::take_copies`]. Reported once until they are taken.
     Copies,
-    /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large one takes time that the
-    /// worker does not have.
+    /// This snapshot of the tables is no longer in use. The receiver drops it: dropping a large snapshot would delay
+    /// the worker.
     Retired(Arc<Tables>),
 }
 
 /// The thread's state, which commands can access as a whole.
 pub struct Worker {
-    /// Everything that packets touch.
+    /// All state that packets touch.
     pub plane: Plane,
     links: Vec<Link>,
-    /// Number of links so far: the id of the next one.
+    /// Number of links created so far: the id of the next link.
     bound: u64,
     doorkeeper: Doorkeeper,
     event: Box<dyn FnMut(Event) + Send>,
@@ -156,9 +158,9 @@ pub struct Worker {
 /// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// Whether it is open.
+    /// Whether the device is open.
     pub up: bool,
-    /// Its counters, summed over all periods in which it was open.
+    /// The device's counters, summed over all periods in which it was open.
     pub counters: Counters,
 }
 
@@ -199,13 +201,13 @@ impl Worker {
     }
 
     /// Binds a device to the port that was added to the plane last. `open` opens it again after it was lost, or for the
-    /// first time if it does not exist yet; it is called on another thread.
+    /// first time if it does not exist yet; the worker calls `open` on another thread.
     pub fn bind(&mut self, device: Option<Box<dyn Device>>, open: Opener) {
         self.links.push(Link::new(self.bound, device, open));
         self.bound += 1;
     }
 
-    /// Removes a port; its device is closed on another thread.
+    /// Removes a port, and closes its device on another thread.
     pub fn remove_port(&mut self, number: usize) {
         self.plane.remove_port(number, Reason::Reconfigured);
         let mut link = self.links.remove(number);
@@ -213,7 +215,7 @@ impl Worker {
         self.doorkeeper.close(link.close());
     }
 
-    /// Puts a new snapshot of the kernel's tables in force, and reports changes of the ports' links.
+    /// Installs a new snapshot of the kernel's tables, and reports changes of the ports' links.
     pub fn set_tables(&mut self, tables: Arc<Tables>) {
         let links = |plane: &Plane| -> Vec<(String, Option<bool>)> {
             let ports = plane.ports().iter().enumerate();
@@ -283,7 +285,7 @@ impl Worker {
         self.links.iter_mut().map(Link::state).collect()
     }
 
-    /// Stops the thread after this turn.
+    /// Stops the thread after this iteration.
     pub fn stop(&mut self) {
         self.stop = true;
     }
@@ -390,7 +392,7 @@ impl Worker {
         for (number, link) in self.links.iter_mut().enumerate() {
             if link.retry_at().is_some_and(|at| at <= now) {
                 link.try_later(now);
-                // An interface that the router makes comes with its device.
+                // An interface that the router itself creates appears with its device.
                 if self.plane.is_up(number) || self.plane.ports()[number].is_local() {
                     let interface = &self.plane.ports()[number].interface;
                     self.doorkeeper.open(link, interface);
@@ -401,7 +403,7 @@ impl Worker {
         next
     }
 
-    /// Handles the end of an attempt to open a link's device.
+    /// Handles the result of an attempt to open a link's device.
     fn opened(&mut self, link: u64, open: Opener, opened: io::Result<Box<dyn Device>>) {
         let device = opened
             .inspect_err(|error| tracing::debug!(%error, "the port's device is not back yet"))
@@ -421,12 +423,12 @@ impl Worker {
 }
 
 impl Handle {
-    /// Lets the worker make a turn now.
+    /// Makes the worker start an iteration now.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
-    /// Runs `command` on the worker's thread between two turns, and does not wait for it.
+    /// Runs `command` on the worker's thread between two iterations, and does not wait for it.
     pub fn post(&self, command: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), NoAnswer> {
         self.commands
             .send(Box::new(command))
@@ -435,7 +437,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Runs `command` on the worker's thread between two turns, and waits for its result.
+    /// Runs `command` on the worker's thread between two iterations, and waits for its result.
     pub fn call<T: Send + 'static>(
         &self,
         command: impl FnOnce(&mut Worker) -> T + Send + 'static,

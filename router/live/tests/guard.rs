@@ -312,7 +312,7 @@ fn what_is_for_the_box_passes_and_nothing_is_sent_on() {
         let _guard = TransitGuard::install(&[("ra", Mode::Routed), ("rb", Mode::Routed)]).unwrap();
         assert_eq!(hosts.forwarded(&frames), BTreeMap::new());
 
-        // An address is not the box's own until the kernel has finished duplicate address detection.
+        // An address is not the machine's own until the kernel has finished duplicate address detection.
         eventually("duplicate address detection", || {
             run("ip -6 addr show tentative").is_empty()
         });

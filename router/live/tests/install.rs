@@ -55,7 +55,7 @@ fn routes_come_change_and_go_and_others_stay() {
         assert!(installer.change(&changes).unwrap().is_empty());
         assert_eq!(installer.installed().unwrap(), [other]);
         assert_eq!(run("ip route show 10.0.0.0/8").lines().count(), 2);
-        // A gateway that is not on the link is refused; what follows is made all the same.
+        // The kernel refuses a gateway that is not on the link, and still makes the following change.
         let nowhere = route("10.9.0.0/16", Some("198.51.100.1"), lan);
         let last = route("10.8.0.0/16", None, lan);
         let changes = [nowhere, last].map(RouteChange::Put);

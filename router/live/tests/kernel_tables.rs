@@ -230,7 +230,7 @@ fn next_hop_objects_are_followed() {
             });
             run("ip nexthop del id 2");
             followed.awaits_route("192.0.2.1", forward(&both[..1]));
-            run("ip nexthop del id 1"); // takes the group and the route along
+            run("ip nexthop del id 1"); // removes the group and the route too
             followed.awaits_route("192.0.2.1", None);
         }
         run("ip nexthop add id 3 blackhole && ip route add 198.51.100.0/24 nhid 3");
@@ -335,7 +335,7 @@ fn command(number: u64, kinds: u64) -> String {
     }
 }
 
-/// The kernel itself sends packets to where the tables do.
+/// The kernel itself sends packets to the same destinations as the tables.
 fn leads_as_the_kernels(tables: &Tables) {
     let (any, own): (IpAddr, IpAddr) = ("::".parse().unwrap(), "fd00::1".parse().unwrap());
     for (to, from) in [
@@ -476,7 +476,7 @@ fn neighbours_are_resolved_and_verified_and_no_more() {
         peer.run("ip addr add 10.0.0.77/24 dev x1");
         neighbours.resolve((x0, nobody)).unwrap();
         reachable(nobody);
-        // Entries set by an operator or a program stay as they are, whatever is requested.
+        // Entries set by an operator or a program stay unchanged, regardless of requests.
         for how in ["permanent", "noarp", "stale extern_learn", "stale managed"] {
             run(&format!(
                 "ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev x0 nud {how}"

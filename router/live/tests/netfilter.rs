@@ -1,4 +1,4 @@
-//! The rules of the box that transit bypasses, as reported by the kernel.
+//! The rules of the machine that transit bypasses, as reported by the kernel.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 

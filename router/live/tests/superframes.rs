@@ -229,7 +229,7 @@ fn superframes_that_find_no_place_are_counted() {
         });
         assert!(came > 10, "{came} superframes had a place");
         assert_eq!(b.counters().missed as usize, SENT - came);
-        // There is room again.
+        // The receive buffer has room again.
         raw.send(&frame, &offload).unwrap();
         assert_eq!(await_frames(&mut b, 1)[0].0.len(), frame.len());
     });

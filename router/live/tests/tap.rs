@@ -1,4 +1,5 @@
-//! A TAP device in a network namespace: what the kernel sends is read, what is written arrives at the kernel.
+//! A TAP device in a network namespace: the test reads the frames that the kernel sends, and writes frames to the
+//! kernel.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::process::Command;
@@ -12,7 +13,7 @@ use weir_live::namespace::{Namespace, Signal, Spawner, signal};
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 8];
 
-/// Runs `work` in a new namespace and in a runtime; not where the machine permits none.
+/// Runs `work` in a new namespace and in a runtime; skips it where the machine permits no namespaces.
 fn inside(work: impl AsyncFnOnce() + Send) {
     let Ok(namespace) = Namespace::new() else {
         println!("skipped: no network namespaces here");

@@ -138,11 +138,11 @@ fn rules_that_nobody_renews_leave_forwarding_to_the_kernel() {
                 let mut guard = TransitGuard::install(&[]).unwrap();
                 let lifetime = Lease::lifetime(Span::from_millis(300));
                 let renewal = guard.lease(lifetime).unwrap();
-                // Another router in the same place, which renews nothing.
+                // Another router on the same machine, which renews nothing.
                 let mut other = TransitGuard::install(&[]).unwrap();
                 other.lease(lifetime).unwrap();
                 guard.take(&[("ra", mode)]).unwrap();
-                guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends, too
+                guard.limit_local("ra", Some(Rate::from_bps(8))).unwrap(); // ends too
                 thread::sleep(Duration::from_millis(100));
                 assert!(pings(&a, to), "{}", run("nft list ruleset"));
 

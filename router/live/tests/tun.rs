@@ -1,4 +1,5 @@
-//! A TUN device in a network namespace: what the kernel routes into it is read, what is written arrives at the kernel.
+//! A TUN device in a network namespace: the test reads packets that the kernel routes into it, and writes packets to
+//! the kernel.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 

@@ -1,5 +1,5 @@
-//! Devices take turns by bytes: a device that always has superframes gets no more than one with ordinary frames. No
-//! turn waits for a device that is being opened or closed.
+//! Devices take turns by bytes: a device that always has superframes gets no more than a device with ordinary frames.
+//! No iteration of the worker waits while a device is opened or closed.
 
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test
 
@@ -59,8 +59,8 @@ impl Device for Endless {
     }
 }
 
-/// The bytes that each of two devices delivers until the second one has delivered 10 MB, and the packets that this has
-/// become.
+/// The bytes that each of two devices delivers until the second one has delivered 10 MB, and the number of packets that
+/// these have become.
 fn shares(first: Frame, second: Frame) -> ([u64; 2], [u64; 2]) {
     let plane = Plane::new(4096, 1518, Streams::new(1));
     let mut worker = Worker::new(plane, Box::new(|_| {}));
@@ -84,7 +84,7 @@ fn shares(first: Frame, second: Frame) -> ([u64; 2], [u64; 2]) {
         );
     }
     let (handle, thread) = worker.start().unwrap();
-    // Read between two turns, on the worker's own thread, so that both numbers belong together.
+    // Read between two iterations, on the worker's own thread, so that both numbers belong together.
     loop {
         let handed = handed.clone();
         let read = move |worker: &mut Worker| {
@@ -127,7 +127,7 @@ fn a_port_full_of_superframes_gets_no_more_bytes_than_one_full_of_frames() {
         (superframe(65_226, 1448), 1.1),
         (superframe(40_000, 1448), 1.1),
         (frame(9000), 1.1),
-        // Small packets use as many turns as large ones.
+        // Small packets use as many iterations as large ones.
         (frame(60), 0.1),
     ] {
         let [first, second] = shares(first, frame(1514)).0;
@@ -155,7 +155,7 @@ fn a_port_full_of_superframes_of_tiny_segments_makes_no_more_packets_than_anothe
         ip[34] = 0x50;
         let (_, [first, second]) = shares(superframe, frame(1514));
         let ratio = first as f64 / second as f64;
-        // Superframes that find no room are work, too.
+        // Superframes that find no room are work too.
         assert!((0.2..1.1).contains(&ratio), "{size}: {first} and {second}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests for a capture, and the reasons why one may be refused.
+//! Capture requests, and the reasons why a router refuses a capture.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use weir_base::setting::{Kind, Parameter, Scalar, Settings};
 use crate::class::{Class, Component, Type};
 use crate::observe::PacketFilter;
 
-/// The class of captures.
+/// The LFB class of captures.
 pub const CLASS: Class = Class {
     name: "capture",
     id: 0x00F7_010A,
@@ -126,7 +126,7 @@ impl Default for CaptureRequest {
             ports: Vec::new(),
             drops: defaults.flag("drops"),
             filter: PacketFilter::default(),
-            snap: defaults.count("snap") as u32, // its range is smaller
+            snap: defaults.count("snap") as u32, // the permitted range fits a u32
             packets: defaults.count("packets"),
             seconds: defaults.ratio("seconds"),
         }
@@ -136,7 +136,7 @@ impl Default for CaptureRequest {
 impl CaptureRequest {
     /// Whether every value is within its range; whether the ports exist is not checked.
     pub fn check(&self) -> Result<(), CaptureRefusal> {
-        let packets = i64::try_from(self.packets).unwrap_or(i64::MAX); // more than any limit
+        let packets = i64::try_from(self.packets).unwrap_or(i64::MAX); // above every limit, so the check refuses it
         let given = [
             ("snap", Scalar::Integer(self.snap.into())),
             ("packets", Scalar::Integer(packets)),

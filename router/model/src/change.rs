@@ -6,12 +6,12 @@ use weir_base::setting::Scalar;
 
 use crate::ComponentPath;
 
-/// Asks for a component to have a value, or for a block to exist.
+/// A request to set a component, or to create a block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Which component.
+    /// Path of the component or block.
     pub path: ComponentPath,
-    /// Its value; none if it is a block that shall exist with every component at its default.
+    /// Value of the component; `None` creates a block with every component at its default.
     pub value: Option<Scalar>,
 }
 
@@ -87,7 +87,7 @@ impl Change {
         }
     }
 
-    /// A block that shall exist.
+    /// A change that creates a block with default values.
     pub fn block(path: ComponentPath) -> Self {
         Self { path, value: None }
     }

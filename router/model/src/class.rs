@@ -1,8 +1,8 @@
-//! The declaration of a block: a class with its components (RFC 5812, section 3).
+//! The declaration of an LFB: a class with its components (RFC 5812, section 3).
 //!
 //! A class is declared once, in `router/lfb`. The HTTP interface, the tables of `weir show`, the manual pages
-//! and the description of the interface (OpenAPI) are all made from the declaration, so they cannot differ.
-//! IDs are stable for ever: one that was given is never given to anything else.
+//! and the OpenAPI description are all generated from the declaration, so they cannot differ.
+//! IDs are stable forever: an assigned ID is never reused.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use weir_base::setting::{Kind, Parameter};
 
 use crate::Value;
 
-/// A class of block.
+/// An LFB class.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// Name, also of the path `/v1/NAME` and of the table `weir show NAME`.
@@ -20,27 +20,27 @@ pub struct Class {
     pub id: u32,
     /// Version: `1.0`.
     pub version: &'static str,
-    /// Its meaning, in a sentence without a full stop.
+    /// Meaning, in a sentence without a full stop.
     pub about: &'static str,
-    /// Names of the components that tell its rows apart; none if there is one of it.
+    /// Names of the key components, which identify a row; empty for a class without rows.
     pub key: &'static [&'static str],
-    /// Whether each row is a block of its own that a configuration names, and so an instance of the class for a peer
-    /// (RFC 5812, section 3.1). The rows of other classes are one table.
+    /// Whether each row is a separate LFB that a configuration names, and so an instance of the class for a peer
+    /// (RFC 5812, section 3.1). The rows of other classes form one table.
     pub has_instances: bool,
-    /// What may be asked for with the path: `?limit=10`.
+    /// Query parameters of the path: `?limit=10`.
     pub query: &'static [Parameter],
-    /// Its parameters, by the keys of its section in a configuration. One with the ID of a component is that
-    /// component.
+    /// Parameters, which are the keys of the class's section in a configuration. A parameter with the ID of a
+    /// component is that component.
     pub parameters: &'static [Parameter],
     /// Numbers that the mechanism reports.
     pub gauges: &'static [Gauge],
-    /// The other components, in the order in which a row has them.
+    /// The other components, in the order of their values in a row.
     pub components: &'static [Component],
-    /// Its events.
+    /// Events that a peer can subscribe to.
     pub events: &'static [Event],
-    /// The word of its metrics after `weir_`, which may be empty; none if it has no metrics.
+    /// Word after `weir_` in the names of metrics, which may be empty; `None` if the class has no metrics.
     pub metric: Option<&'static str>,
-    /// Rows that it always has, and that an answer leaves out while nothing was counted in them. Metrics have them:
+    /// Rows that always exist, and that an answer omits while their counters are zero. Metrics include them:
     /// a counter that appears with its first event hides this event from a rate.
     pub silent: fn() -> Vec<Value>,
     /// Rows that report the gauges of a mechanism.
@@ -52,11 +52,11 @@ pub struct Class {
 /// Rows that report numbers of a mechanism: the gauges of a discipline.
 #[derive(Clone, Copy, Debug)]
 pub struct Mechanisms {
-    /// The component with the name of the mechanism, which is that of its class.
+    /// The component with the name of the mechanism, which is the name of its class.
     pub name: &'static str,
-    /// The component with the numbers by their names.
+    /// The component that maps names of gauges to numbers.
     pub report: &'static str,
-    /// Their classes.
+    /// Classes of the mechanisms.
     pub classes: fn() -> Vec<Class>,
 }
 
@@ -65,7 +65,7 @@ pub struct Mechanisms {
 pub struct Component {
     /// ID, unique in its class (or structure).
     pub id: u32,
-    /// Name; a quantity has its unit in it: `rate_bps`, `uptime_s`.
+    /// Name; that of a quantity ends with its unit: `rate_bps`, `uptime_s`.
     pub name: &'static str,
     /// Type and unit.
     pub kind: Type,
@@ -73,42 +73,42 @@ pub struct Component {
     pub access: Access,
     /// Whether it may have no value.
     pub optional: bool,
-    /// Its meaning, in a sentence.
+    /// Meaning, in a sentence.
     pub about: &'static str,
-    /// A value that it may have; empty for none, and for structures, whose members have examples. The names
-    /// of a map have theirs: `new_flows=736, drops=3`.
+    /// A possible value; empty for an absent value, and for structures, whose members have examples. A map lists
+    /// names with values: `new_flows=736, drops=3`.
     pub example: &'static str,
-    /// Its columns in `weir show`.
+    /// Columns in `weir show`.
     pub cells: &'static [Cell],
-    /// Whether it is a text that is another one each time (an error, a peer's address): no label of a metric.
+    /// Whether the text differs each time (an error, a peer's address), so that it must not label a metric.
     pub varies: bool,
 }
 
 /// Whether a component can be set, and whether it changes at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A capability (RFC 5812, section 4.7.5): it can be read, and says what the block can do or where its limits are.
+    /// A capability (RFC 5812, section 4.7.5): readable; describes the abilities or limits of the LFB.
     Capability,
-    /// It can be read.
+    /// Readable.
     Read,
-    /// It can be read, and set by a configuration or by `weir set`.
+    /// Readable, and settable by a configuration or by `weir set`.
     ReadWrite,
 }
 
-/// Something that happens to a block, and that a peer may want to hear of.
+/// An event of an LFB that a peer may subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// ID, unique among the events of the class.
     pub id: u32,
     /// Name.
     pub name: &'static str,
-    /// When it happens, in a sentence.
+    /// When the event happens, in a sentence.
     pub about: &'static str,
-    /// Names of the component that is watched and of its members, with dots between them; empty for a row of a table.
+    /// Dotted path of the watched component or member; empty for a row of a table.
     pub target: &'static str,
     /// The change that it reports.
     pub condition: Condition,
-    /// Names of the components that it reports.
+    /// Names of the components that a report contains.
     pub reports: &'static [&'static str],
 }
 
@@ -136,43 +136,43 @@ pub enum Type {
     Text,
     /// True or false.
     Flag,
-    /// A whole number that goes up and down.
+    /// A whole number that rises and falls.
     Gauge(Unit),
     /// A whole number that counts up from zero.
     Counter(Unit),
     /// A number with a fraction.
     Real(Unit),
-    /// A setting: a text, a number, or true or false; with its range where the class knows it.
+    /// A setting: a text, a number, or true or false; with its range if the class knows it.
     Setting(Option<Kind>),
     /// The members of a structure.
     Struct(&'static [Component]),
     /// Rows, each with these members.
     Rows(&'static [Component]),
-    /// Values of one type by names that the class does not know.
+    /// Values of one type, by names that the class does not declare.
     Map(&'static Type),
 }
 
 /// A column of `weir show`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// The member of a structure that it shows; empty for the component itself.
+    /// The displayed member of a structure; empty for the component itself.
     pub member: &'static str,
-    /// Its heading.
+    /// Heading of the column.
     pub heading: &'static str,
-    /// How the value is written.
+    /// Format of the value.
     pub form: Form,
     /// Text for an absent value.
     pub absent: &'static str,
 }
 
-/// How a value of a column is written.
+/// Format of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As its unit is written.
+    /// The usual format of its unit.
     Plain,
-    /// The same; it counts since the start of the router.
+    /// The usual format of its unit, for a counter since the start of the router.
     SinceStart,
-    /// Its growth in each second since the sample before: packets, or megabits for bytes.
+    /// Growth per second since the previous sample: packets, or megabits for bytes.
     PerSecond,
     /// A rate in Mbit/s, as a number.
     Megabits,
@@ -183,13 +183,13 @@ pub enum Form {
 /// The output of `weir show` around the columns of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// A second table has what counts since the start: the first one would be too wide.
+    /// Show counters since the start in a second table, because the first would be too wide.
     pub totals_apart: bool,
     /// A sentence above the table.
     pub head: &'static str,
     /// A sentence instead of a table without rows.
     pub empty: &'static str,
-    /// Another class, and the sentence below the table if that has rows; `{}` stands for their number.
+    /// Another class, and the sentence below the table if that class has rows; `{}` is replaced by their number.
     pub beside: Option<(&'static str, &'static str)>,
 }
 
@@ -204,7 +204,7 @@ impl Layout {
 }
 
 impl Component {
-    /// The same; it can be set.
+    /// Makes the component settable.
     pub const fn settable(self) -> Self {
         Self {
             access: Access::ReadWrite,
@@ -212,7 +212,7 @@ impl Component {
         }
     }
 
-    /// A component that can be read, and that `weir show` does not print.
+    /// A readable component that `weir show` does not print.
     pub const fn new(id: u32, name: &'static str, kind: Type, example: &'static str) -> Self {
         Self {
             id,
@@ -227,12 +227,12 @@ impl Component {
         }
     }
 
-    /// The same, with its meaning.
+    /// Sets the meaning.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// The same as a capability.
+    /// Makes the component a capability.
     pub const fn capability(self) -> Self {
         Self {
             access: Access::Capability,
@@ -240,7 +240,7 @@ impl Component {
         }
     }
 
-    /// The same; it may have no value.
+    /// Permits an absent value.
     pub const fn optional(self) -> Self {
         Self {
             optional: true,
@@ -248,7 +248,7 @@ impl Component {
         }
     }
 
-    /// The same; it is a text that is another one each time.
+    /// Marks a text that differs each time ([`varies`](Self::varies)).
     pub const fn varying(self) -> Self {
         Self {
             varies: true,
@@ -256,7 +256,7 @@ impl Component {
         }
     }
 
-    /// The same, with columns.
+    /// Sets the columns in `weir show`.
     pub const fn shown(self, cells: &'static [Cell]) -> Self {
         Self { cells, ..self }
     }
@@ -284,7 +284,7 @@ impl From<&Gauge> for Component {
 }
 
 impl Class {
-    /// A class of version 1.0 without anything else.
+    /// An empty class of version 1.0.
     pub const PLAIN: Self = Self {
         name: "",
         id: 0,
@@ -303,7 +303,7 @@ impl Class {
         layout: Layout::PLAIN,
     };
 
-    /// The class of a mechanism that is set by parameters and reports gauges.
+    /// The class of a mechanism with parameters and gauges.
     pub const fn mechanism(
         (id, name, about): (u32, &'static str, &'static str),
         parameters: &'static [Parameter],
@@ -321,7 +321,7 @@ impl Class {
         }
     }
 
-    /// Every component by its ID: what can be set, what is reported, and the others.
+    /// Every component in the order of IDs: parameters, gauges, and the others.
     pub fn all(&self) -> Vec<Component> {
         let shown = |parameter: &Parameter| self.components.iter().find(|c| c.id == parameter.id);
         let settings = self.parameters.iter().map(|parameter| Component {
@@ -336,25 +336,25 @@ impl Class {
         all
     }
 
-    /// A row, or the one value of a class without rows, made of the examples.
+    /// A row (or the value of a class without rows) made of the examples.
     pub fn example(&self) -> Value {
         Component::values(self.components, Component::example_value)
     }
 }
 
 impl Component {
-    /// A structure of these members, with what `value` gives for each.
+    /// A structure of these members; `value` returns the value of each.
     pub fn values(members: &'static [Self], value: impl Fn(&Self) -> Value) -> Value {
         let pair = |member: &'static Self| (member.name.into(), value(member));
         Value::Struct(members.iter().map(pair).collect())
     }
 
-    /// Whether it may have this value.
+    /// Whether the component may have this value.
     pub fn admits(&self, value: &Value) -> bool {
         self.kind.admits(value) || (self.optional && *value == Value::Absent)
     }
 
-    /// Its type in words, as a page says it.
+    /// The type in words, as in the manual pages.
     pub fn type_in_words(&self) -> String {
         let or_null = if self.optional { "; or null" } else { "" };
         format!("{}{or_null}", self.kind)
@@ -390,7 +390,7 @@ impl Component {
 }
 
 impl Cell {
-    /// A column that shows the component as its unit is written.
+    /// A column that shows the component in the usual format of its unit.
     pub const fn new(heading: &'static str) -> Self {
         Self {
             member: "",
@@ -400,22 +400,22 @@ impl Cell {
         }
     }
 
-    /// The same for a member of the structure that the component is.
+    /// Shows a member of a structure component.
     pub const fn of(self, member: &'static str) -> Self {
         Self { member, ..self }
     }
 
-    /// The same, written in another form.
+    /// Sets the format.
     pub const fn form(self, form: Form) -> Self {
         Self { form, ..self }
     }
 
-    /// The same, for what counts since the start of the router.
+    /// Marks a counter since the start of the router.
     pub const fn since_start(self) -> Self {
         self.form(Form::SinceStart)
     }
 
-    /// The same, with these words where there is no value.
+    /// Sets the words for an absent value.
     pub const fn or(self, absent: &'static str) -> Self {
         Self { absent, ..self }
     }
@@ -423,13 +423,13 @@ impl Cell {
 
 const BYTES: &str = "Bytes of layer-2 frames, without frame check sequence.";
 
-/// Packets and bytes that were counted.
+/// Counters of packets and bytes.
 pub const COUNT: Type = Type::Struct(&[
     Component::new(1, "packets", Type::Counter(Unit::Packets), "15").about("Packets."),
     Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about(BYTES),
 ]);
 
-/// Packets and bytes that are held now.
+/// Current numbers of queued packets and bytes.
 pub const HELD: Type = Type::Struct(&[
     Component::new(1, "packets", Type::Gauge(Unit::Packets), "4").about("Packets."),
     Component::new(2, "bytes", Type::Gauge(Unit::Bytes), "6000").about(BYTES),
@@ -467,7 +467,7 @@ impl Type {
 }
 
 impl fmt::Display for Type {
-    /// In words, as a page says it.
+    /// In words, as in the manual pages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |members: &[Component]| {
             let names: Vec<_> = members.iter().map(|m| format!("`{}`", m.name)).collect();

@@ -1,4 +1,4 @@
-//! The path of a part of a class, by names or by IDs (RFC 5812, section 3.1; RFC 5810, section 7.1).
+//! The path of a component or member of a class, by names or by IDs (RFC 5812, section 3.1; RFC 5810, section 7.1).
 //!
 //! ```text
 //!   ports / wan / received / packets      names
@@ -6,7 +6,7 @@
 //!   class, instance, component, member
 //! ```
 //!
-//! The classes have names and IDs side by side, so a path by names and a path by IDs are two forms of one path.
+//! Classes declare both names and IDs, so a path by names and a path by IDs are two forms of one path.
 
 use std::fmt;
 
@@ -22,18 +22,18 @@ pub type NamePath = ClassPath<String>;
 /// A path by IDs, as a control element sends it.
 pub type IdPath = ClassPath<u32>;
 
-/// The path of a part of a class.
+/// The path of an instance of a class, or of one of its components or members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClassPath<L> {
-    /// The class.
+    /// Name or ID of the class.
     pub class: L,
-    /// The instance by the values of its key; empty for a class that has one instance.
+    /// Values of the key that identify the instance; empty for a class with a single instance.
     pub instance: Vec<String>,
-    /// The way from the instance to the part; empty for all of the instance.
+    /// Steps from the instance to the component or member; empty for the whole instance.
     pub steps: Vec<Step<L>>,
 }
 
-/// One step on the way to a part.
+/// One step of a path below an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step<L> {
     /// To a component, or to a member of a structure or of a row.
@@ -46,11 +46,11 @@ pub enum Step<L> {
 
 /// A name or an ID.
 pub trait Label: fmt::Display {
-    /// That of a class.
+    /// The label of a class.
     fn of_class(class: &Class) -> Self;
-    /// That of a component.
+    /// The label of a component.
     fn of_component(component: &Component) -> Self;
-    /// Whether a component has it.
+    /// Whether a component has this label.
     fn is_of(&self, component: &Component) -> bool;
 }
 
@@ -83,8 +83,8 @@ impl Label for u32 {
 }
 
 impl<L: Label + PartialEq> ClassPath<L> {
-    /// The same path in names or in IDs. Only what is declared can be translated: the class, the components and the
-    /// kinds of the steps; whether the instance, a row or a key exists is not checked.
+    /// The same path in names or in IDs. Translation needs the declarations only: it checks the class, the components
+    /// and the kinds of the steps, but not whether the instance, a row or a key exists.
     pub fn translate<M: Label>(&self, classes: &[Class]) -> Result<ClassPath<M>, Fault> {
         let class = classes
             .iter()
@@ -122,8 +122,8 @@ impl<L: Label + PartialEq> ClassPath<L> {
 }
 
 impl Class {
-    /// The steps that a text names, with slashes between them; the error is a sentence. A number is the ID of a
-    /// component or member, or the number of a row.
+    /// Parses steps separated by slashes; the error is a sentence. A number is the ID of a component or member, or
+    /// the number of a row.
     pub(crate) fn steps(&self, text: &str) -> Result<Vec<Step<String>>, String> {
         let mut level = Level::of_class(self);
         let mut steps = Vec::new();

@@ -6,7 +6,7 @@ use weir_base::setting::SettingError;
 
 use crate::{Class, ComponentPath};
 
-/// Result codes of RFC 5810 (appendix A.5), as far as an operation can fail so.
+/// The result codes of RFC 5810 (appendix A.5) with which an operation can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ResultCode {
@@ -16,25 +16,25 @@ pub enum ResultCode {
     InstanceNotFound = 0x07,
     /// E_INVALID_PATH: the class has no such component.
     InvalidPath = 0x08,
-    /// E_COMPONENT_DOES_NOT_EXIST: the class has the component, but it has no value there.
+    /// E_COMPONENT_DOES_NOT_EXIST: the class has the component, but the component has no value now.
     NoValue = 0x09,
-    /// E_EXISTS: what shall be made exists already.
+    /// E_EXISTS: the thing to create exists already.
     Exists = 0x0A,
     /// E_NOT_FOUND: the class has no row with this key now.
     NotFound = 0x0B,
     /// E_READ_ONLY: the component can be read, but not set.
     ReadOnly = 0x0C,
-    /// E_VALUE_OUT_OF_RANGE: the value is of another kind, or outside of the range.
+    /// E_VALUE_OUT_OF_RANGE: the value has the wrong type or is outside the range.
     ValueOutOfRange = 0x0E,
     /// E_INVALID_PARAMETERS: values contradict each other.
     InvalidParameters = 0x10,
-    /// E_INTERNAL_ERROR: the machine failed to carry out what is permitted.
+    /// E_INTERNAL_ERROR: the request is permitted, but the machine failed to carry it out.
     InternalError = 0x17,
-    /// E_BUSY: the router has too much to do, or stops.
+    /// E_BUSY: the router is overloaded or stopping.
     Busy = 0x1E,
 }
 
-/// Why a change was refused. The whole set that it belongs to changes nothing.
+/// Why a change was refused. No change of the same set takes effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", match path.is_root() || *names_place { true => String::new(), false => format!("{path}: ") })]
 pub struct Fault {
@@ -44,7 +44,7 @@ pub struct Fault {
     pub code: ResultCode,
     /// The error in a sentence, with the remedy.
     pub message: String,
-    /// Whether the message names its place by itself.
+    /// Whether the message itself names the place, so that the path is not printed.
     pub names_place: bool,
 }
 
@@ -64,7 +64,7 @@ impl Fault {
         Self::new(ComponentPath::default(), message).code(ResultCode::InternalError)
     }
 
-    /// The same; the message names the place by itself.
+    /// Declares that the message names the place itself.
     pub fn naming_place(self) -> Self {
         Self {
             names_place: true,
@@ -72,12 +72,12 @@ impl Fault {
         }
     }
 
-    /// The same with another code.
+    /// Sets the code.
     pub fn code(self, code: ResultCode) -> Self {
         Self { code, ..self }
     }
 
-    /// A parameter of the block at `path`, which is of this class, is refused.
+    /// The fault of a refused parameter of the block at `path`, which has this class.
     pub fn of_setting(path: &ComponentPath, class: &Class, error: &SettingError) -> Self {
         let is_component = |name: &str| class.all().iter().any(|c| c.name == name);
         let code = match error {

@@ -1,9 +1,9 @@
 //! Requests to a router and its answers, as plain values.
 //!
 //! A configuration file becomes a list of [`Change`]s, and an operator's request to a running router a list of
-//! [`Operation`]s. [`Class`]es declare the components that can be read, and a router answers with [`Value`]s; a
-//! [`capture`] is asked for by value too, and so is what [`observe`] sees. A [`ClassPath`] leads to a part of a class, by names or by IDs. Nothing
-//! here knows how a router is built.
+//! [`Operation`]s. [`Class`]es declare the readable components, and a router answers with [`Value`]s. Requests to
+//! [`capture`] and to [`observe`] packets are plain values too. A [`ClassPath`] is the path of a component of a
+//! class, by names or by IDs. Nothing here knows how a router is built.
 
 pub mod capture;
 pub mod change;

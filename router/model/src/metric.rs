@@ -1,8 +1,8 @@
-//! The metrics of a class, from its declaration, by the conventions of Prometheus: base units, the unit at the end
-//! of the name, and `_total` behind what only counts up.
+//! The metrics of a class, derived from its declaration by the conventions of Prometheus: base units, the unit at
+//! the end of the name, and the suffix `_total` for counters.
 //!
-//! A class has metrics if it says so ([`Class::metrics`]). Those whose rows are without bound (flows, routes,
-//! neighbours) have none: each row would be a time series of its own.
+//! A class declares whether it has metrics ([`Class::metrics`]). Classes with an unbounded number of rows (flows,
+//! routes, neighbours) have none: each row would be a separate time series.
 
 use crate::class::{Component, Type, Unit};
 use crate::{Class, Value};
@@ -10,7 +10,7 @@ use crate::{Class, Value};
 /// The meaning of a metric whose labels are the texts of a row.
 pub const INFO: &str = "Texts as labels; the value is always 1.";
 
-/// Times that were counted by their length.
+/// A histogram of times.
 pub const TIMES: Type = Type::Struct(&[
     Component::new(1, "count", Type::Counter(Unit::One), "1500").about("How many were counted."),
     Component::new(2, "sum_s", Type::Real(Unit::Seconds), "4.5").about("Their sum."),
@@ -27,9 +27,9 @@ pub const TIMES: Type = Type::Struct(&[
     .about("How many were shorter than some lengths, each twice the one before."),
 ]);
 
-/// The members of [`TIMES`] that a histogram is made from.
+/// The member of [`TIMES`] that contains the buckets.
 const BUCKETS: &str = "buckets";
-/// The length of a bucket.
+/// The member of a bucket that contains its upper bound.
 const BELOW: &str = "below_s";
 
 /// Whether a type is [`TIMES`].
@@ -37,36 +37,36 @@ fn is_histogram(kind: &Type) -> bool {
     matches!(kind, Type::Struct([_, _, last]) if last.name == BUCKETS)
 }
 
-/// A metric: a number of each row.
+/// A metric: one number for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Name: `weir_queue_received_packets_total`.
     pub name: String,
-    /// Its meaning, in a sentence.
+    /// Meaning, in a sentence.
     pub about: &'static str,
-    /// Its type.
+    /// Type in the text format.
     pub kind: Kind,
-    /// The number of the thing that it is about, a label: gauges `class_0` and `class_1` are one metric.
+    /// The number at the end of the gauge's name, which becomes a label: gauges `class_0` and `class_1` are one metric.
     pub number: Option<&'static str>,
-    /// Where a row has its value: names, with dots between them.
+    /// Dotted path of the value in a row.
     path: String,
-    /// Factor from its unit to the base unit.
+    /// Factor from the unit of the component to the base unit.
     scale: f64,
 }
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It goes up and down.
+    /// Rises and falls.
     Gauge,
-    /// It only counts up.
+    /// Only rises.
     Counter,
-    /// Times, counted by their length.
+    /// A histogram of times.
     Histogram,
 }
 
 impl Kind {
-    /// Its word in the text format.
+    /// The keyword of the text format.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Gauge => "gauge",
@@ -77,7 +77,7 @@ impl Kind {
 }
 
 impl Metric {
-    /// Its samples in a row: the end of the name, a label or none, and the value.
+    /// The samples of a row: suffix of the name, optional label, and value.
     pub fn samples(&self, row: &Value) -> Vec<(&'static str, Option<String>, String)> {
         if self.kind != Kind::Histogram {
             let number = self.number.map(|number| format!("number=\"{number}\""));
@@ -109,7 +109,7 @@ impl Metric {
         buckets.chain(ends).collect()
     }
 
-    /// Its value in a row, as text; none if the row has none.
+    /// The value in a row, as text; `None` if the row has no such value.
     fn value(&self, row: &Value) -> Option<String> {
         match row.get(&self.path)? {
             Value::Flag(on) => Some(u64::from(*on).to_string()),
@@ -122,7 +122,7 @@ impl Metric {
 }
 
 impl Class {
-    /// Its metrics; none if it has no word for their names.
+    /// The metrics of the class; empty if [`Class::metric`] is `None`.
     pub fn metrics(&self) -> Vec<Metric> {
         let Some(word) = self.metric else {
             return Vec::new();
@@ -136,14 +136,15 @@ impl Class {
         all
     }
 
-    /// The texts of a row that are labels of [`Self::info`], the key among them.
+    /// The text components that are labels of [`Self::info`], key included.
     pub fn texts(&self) -> impl Iterator<Item = &'static str> {
         let is_label = |c: &&Component| matches!(c.kind, Type::Text) && !c.varies;
         let labels = self.components.iter().filter(is_label);
         labels.map(|component| component.name)
     }
 
-    /// The name of the metric whose labels are the texts of a row; none if it has no such metric.
+    /// The name of the metric whose labels are the texts of a row; `None` if the class has no metrics, or no text
+    /// outside its key.
     pub fn info(&self) -> Option<String> {
         let word = self.metric?;
         self.texts().find(|name| !self.key.contains(name))?;
@@ -154,13 +155,13 @@ impl Class {
     }
 }
 
-/// Adds the metrics of a component, those of its members included.
+/// Adds the metrics of a component and of its members.
 fn add(all: &mut Vec<Metric>, words: &[&'static str], above: &str, component: &Component) {
     let Component {
         name, kind, about, ..
     } = component;
     let words = match *name {
-        "count" => words.to_vec(), // its members say what is counted
+        "count" => words.to_vec(), // the names of its members suffice
         name => [words, &[name]].concat(),
     };
     let (unit, kind) = match kind {
@@ -203,14 +204,14 @@ fn add(all: &mut Vec<Metric>, words: &[&'static str], above: &str, component: &C
     });
 }
 
-/// The word and the number of a name that ends with one.
+/// Splits a name that ends with a number into the word and the number.
 fn numbered(name: &'static str) -> Option<(&'static str, &'static str)> {
     let (word, number) = name.rsplit_once('_')?;
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.is_empty();
     is_number.then_some((word, number))
 }
 
-/// The end that a component's name has for its unit, the base unit, and its factor.
+/// For a unit: the suffix of component names, the base unit, and the factor to the base unit.
 fn base_unit(unit: Unit) -> (&'static str, &'static str, f64) {
     match unit {
         Unit::One => ("", "", 1.0),

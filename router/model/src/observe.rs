@@ -1,19 +1,19 @@
-//! Which packets a capture or an observer wants, as it is written; a request to observe drops and who is held back, and
-//! what is observed.
+//! The written form of a packet filter for captures and observers; requests to observe drops and backlogged flows; and
+//! the observed events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_base::setting::{did_you_mean, nearest};
 
-/// Most events of the past that a request may ask for.
+/// Maximum past events that a request may ask for.
 pub const LAST_MAX: u32 = 4096;
 /// The event: packets were dropped.
 pub const DROP: &str = "drop";
-/// The event: packets of a flow or a host begin to be held back in a queue, or no longer are.
+/// The event: a flow or a host starts or stops being backlogged in a queue.
 pub const HELD_BACK: &str = "held-back";
 /// All events.
 pub const EVENTS: [&str; 2] = [DROP, HELD_BACK];
-/// Longest time of a request, if it gives one.
+/// Maximum duration of a request that limits its time.
 pub const SECONDS_MAX: f64 = 86_400.0;
 
 /// Selects packets. Values of one field are alternatives; every field that has values must match.
@@ -119,7 +119,7 @@ impl ObserveRequest {
         Ok(request)
     }
 
-    /// Whether its numbers are within their ranges; whether the ports exist and what the filter says is not checked.
+    /// Checks the events and the ranges of the numbers, but neither whether the ports exist nor the filter.
     pub fn check(&self) -> Result<(), String> {
         for event in &self.event {
             if !EVENTS.contains(&event.as_str()) {
@@ -165,12 +165,12 @@ impl ObserveRequest {
         query
     }
 
-    /// Whether events of this name are wanted.
+    /// Whether the request includes events of this name.
     pub fn wants(&self, event: &str) -> bool {
         self.event.is_empty() || self.event.iter().any(|name| name == event)
     }
 
-    /// Whether new events are wanted.
+    /// Whether the request includes new events.
     pub fn follows(&self) -> bool {
         self.follow.unwrap_or(self.last.is_none())
     }
@@ -236,14 +236,14 @@ pub struct ObservedFlow {
     pub waited_s: f64,
 }
 
-/// Events that an observer has not fetched before.
+/// Events that an observer has not yet fetched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObserveReport {
     /// The events, the oldest first.
     pub events: Vec<Observed>,
-    /// Events that were lost, because they were not fetched in time.
+    /// Events lost because the observer did not fetch them in time.
     pub lost: u64,
-    /// Whether there will be no more.
+    /// Whether no more events will follow.
     pub done: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Operations on components: getting a part of an answer, and setting and deleting in the configuration in force.
+//! Operations on components: getting a part of an answer, and setting and deleting in the running configuration.
 //!
-//! A list of operations takes effect whole or not at all (RFC 5810, execute-all-or-none). Getting is no part of such
-//! a list: it changes nothing, so nobody has to admit it.
+//! A list of operations takes effect whole or not at all (RFC 5810, execute-all-or-none). Getting is not part of such
+//! a list: it changes nothing, so it needs no admission.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::class_path::{ClassPath, Label, Step};
 use crate::fault::ResultCode;
 use crate::{Change, Class, ComponentPath, Fault, Value};
 
-/// Operations that one request may have.
+/// Maximum operations of one request.
 pub const CHANGES_MAX: usize = 256;
 
 /// An operation that changes the configuration of a running router.
@@ -19,13 +19,12 @@ pub const CHANGES_MAX: usize = 256;
 pub enum Operation {
     /// Set a component.
     Set(Change),
-    /// Delete what an operator has made: a port goes, and a component has its default again, or a discipline every
-    /// default.
+    /// Undo an operator's setting: delete a port, or reset a component or all parameters of a discipline to defaults.
     Delete(ComponentPath),
 }
 
 impl Operation {
-    /// The component or block that it is about.
+    /// Path of the component or block.
     pub fn path(&self) -> &ComponentPath {
         match self {
             Self::Set(change) => &change.path,
@@ -35,7 +34,7 @@ impl Operation {
 }
 
 impl Class {
-    /// The part of an answer at a path of this class.
+    /// The value that an answer has at a path of this class.
     pub fn get<'v, L: Label + PartialEq>(
         &self,
         answer: &'v Value,
@@ -59,8 +58,8 @@ impl Class {
         })
     }
 
-    /// The part of an answer at `path`: the values of the row's key, a component, a member, with slashes between
-    /// them, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key.
+    /// The value that an answer has at `path`: the values of the row's key, a component, a member, separated by
+    /// slashes, like `wan/received/packets` or, by IDs, `wan/7/1`. A path may end after the key.
     pub fn part<'v>(&self, answer: &'v Value, path: &str) -> Result<&'v Value, Fault> {
         let of = ComponentPath::new(path.split('/'));
         let (row, rest) = match self.key {
@@ -117,8 +116,8 @@ fn of<'v>(members: &'v [(Cow<'static, str>, Value)], name: &str) -> Option<&'v V
     member.map(|(_, value)| value)
 }
 
-/// The row whose key the path begins with, and the rest of the path. A value of a key may have slashes in it:
-/// the longest key counts.
+/// The row whose key is a prefix of the path, and the rest of the path. A value of a key may contain slashes:
+/// the longest match wins.
 fn row_of<'v, 'p>(key: &[&str], answer: &'v Value, path: &'p str) -> Option<(&'v Value, &'p str)> {
     let of_row = |row: &'v Value| {
         let values: Vec<_> = key.iter().filter_map(|name| row.text(name)).collect();

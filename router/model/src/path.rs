@@ -7,12 +7,12 @@ use std::fmt;
 pub struct ComponentPath(Vec<String>);
 
 impl ComponentPath {
-    /// The path with these segments.
+    /// The path of these segments.
     pub fn new<S: Into<String>>(segments: impl IntoIterator<Item = S>) -> Self {
         Self(segments.into_iter().map(Into::into).collect())
     }
 
-    /// One level down.
+    /// The path of a child: one level down.
     pub fn join(&self, segment: &str) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment.to_owned());
@@ -30,7 +30,7 @@ impl ComponentPath {
         Self(self.0[..kept].to_vec())
     }
 
-    /// Whether this is the whole router.
+    /// Whether this is the path of the whole router.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The service `path`: flows that shall take a path of flexible packet forwarding, and a network as it is now.
+//! The service `path`: flows that follow a path of flexible packet forwarding, and the current state of a network.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use weir_base::setting::{Kind, Parameter};
 use crate::class::{Component, Type};
 use crate::{Class, Section};
 
-/// An object that has these components.
+/// An object with these required components.
 pub fn of_members(members: &[Component]) -> Schema {
     let mut schema = json_schema!({ "type": "object" });
     for member in members {
@@ -42,7 +42,7 @@ fn of_type(kind: &Type) -> Schema {
     }
 }
 
-/// A section of a configuration with the sections within.
+/// A section of a configuration, with its subsections.
 pub fn of_section(section: &Section) -> Schema {
     let mut schema = match &(section.classes)()[..] {
         [class] => of_parameters(class.parameters),
@@ -65,7 +65,7 @@ pub fn of_section(section: &Section) -> Schema {
     schema
 }
 
-/// The section where its `kind` chooses this class.
+/// The section with the `kind` that selects this class.
 fn of_one_kind(section: &Section, class: &Class) -> Schema {
     let mut schema = of_parameters(class.parameters);
     let kind = json_schema!({ "const": class.name, "description": class.about });
@@ -76,7 +76,7 @@ fn of_one_kind(section: &Section, class: &Class) -> Schema {
     schema
 }
 
-/// An object that may have these parameters, and nothing else.
+/// An object that permits only these parameters.
 pub fn of_parameters(parameters: &[Parameter]) -> Schema {
     let mut schema = json_schema!({ "type": "object", "additionalProperties": false });
     for parameter in parameters {
@@ -103,7 +103,7 @@ pub fn of_parameter(parameter: &Parameter) -> Schema {
     schema
 }
 
-/// A setting. Units are checked by the router only: a pattern would explain less to an author.
+/// A setting. Only the router checks units: an error about a pattern would explain less to an author.
 fn of_kind(kind: &Kind) -> Schema {
     match kind {
         // A count may be written with its unit: "1000 packets".
@@ -125,14 +125,14 @@ fn of_kind(kind: &Kind) -> Schema {
         }
         Kind::Flag => json_schema!({ "type": "boolean" }),
         Kind::Word(words) => json_schema!({ "enum": words }),
-        // A list of words is the text with spaces between them.
+        // A list of words means the text of these words, separated by spaces.
         Kind::Text(max) => json_schema!({
             "type": ["string", "array"], "maxLength": max, "items": { "type": "string" }
         }),
     }
 }
 
-/// Adds `name` to the object that `schema` has at `key`.
+/// Adds `name` to the object at `key` of `schema`.
 pub fn add(schema: &mut Schema, key: &str, name: &str, value: Schema) {
     let object = schema.ensure_object();
     let all = object.entry(key).or_insert_with(|| json_schema!({}).into());

@@ -6,7 +6,7 @@
 //!   discipline = { kind = .., .. }   a section within, whose class is chosen by its `kind`
 //! ```
 //!
-//! The reader of configurations with its errors, their JSON Schema and their reference page are made from these
+//! The configuration reader with its errors, the JSON Schema and the reference page are all derived from these
 //! declarations: none of them names a key.
 
 use std::collections::BTreeMap;
@@ -20,52 +20,52 @@ use crate::{Change, Class, ComponentPath, Fault};
 /// A section.
 #[derive(Debug)]
 pub struct Section {
-    /// Its key within the section around it; empty for the root.
+    /// Key within the enclosing section; empty for the root.
     pub key: &'static str,
-    /// Whether it has instances: a name stands between its key and its parameters.
+    /// Whether the section has instances: a name follows its key.
     pub has_instances: bool,
-    /// Its meaning, in a sentence or two.
+    /// Meaning, in a sentence or two.
     pub about: &'static str,
-    /// Its class; where there are several, `kind` chooses.
+    /// Class of the section; if there are several, `kind` selects one.
     pub classes: fn() -> Vec<Class>,
-    /// The class of a section that names no `kind`; empty where there is one class.
+    /// Name of the class of a section without `kind`; empty if there is only one class.
     pub kind_default: &'static str,
-    /// The error about a single value in place of the section.
+    /// The error for a single value in place of the section.
     pub no_value: fn(&ComponentPath, &Scalar) -> String,
-    /// The sections within.
+    /// Subsections.
     pub sections: &'static [&'static Section],
 }
 
-/// A change as the declarations understand it.
+/// A change, resolved by the declarations.
 #[derive(Clone, Copy, Debug)]
 pub struct Set<'c> {
-    /// The section that it is in.
+    /// Section of the change.
     pub section: &'static Section,
-    /// The instance: of the section, or of one around it.
+    /// Instance of the section, or of an enclosing section.
     pub instance: Option<&'c str>,
-    /// The name of a parameter and its value, both unchecked; none if the section shall exist.
+    /// Name and value of a parameter, both unchecked; `None` creates the section.
     pub parameter: Option<(&'c str, &'c Scalar)>,
 }
 
-/// The parameters that are given for one block: names and values, unchecked.
+/// Parameters of one block: names and values, unchecked.
 pub type Given<'c> = Vec<(&'c str, &'c Scalar)>;
 
-/// Parameters by block: its instance, if it is in a section with instances, and the key of its section.
+/// Parameters by block. The block is named by its instance (if its section has instances) and the key of its section.
 pub type Blocks<'c> = BTreeMap<(Option<&'c str>, &'static str), Given<'c>>;
 
-/// The place in the declarations that a path names.
+/// The declaration that a path refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'p> {
-    /// The section.
+    /// Section that the path refers to.
     pub section: &'static Section,
-    /// The instance: of the section, or of one around it.
+    /// Instance of the section, or of an enclosing section.
     pub instance: Option<&'p str>,
-    /// The name of a parameter, unchecked; none for the section itself.
+    /// Name of a parameter, unchecked; `None` for the section itself.
     pub parameter: Option<&'p str>,
 }
 
 impl Section {
-    /// Finds the place that a path names.
+    /// Finds the declaration that a path refers to.
     pub fn find<'p>(&'static self, path: &'p ComponentPath) -> Result<Place<'p>, Fault> {
         let segments = path.segments();
         let mut place = Place {
@@ -95,7 +95,7 @@ impl Section {
         Ok(place)
     }
 
-    /// Finds the block that a change is for.
+    /// Finds the block that a change applies to.
     pub fn set<'c>(&'static self, change: &'c Change) -> Result<Set<'c>, Fault> {
         let Change { path, value } = change;
         let Place {
@@ -118,7 +118,7 @@ impl Section {
         })
     }
 
-    /// Changes by the block that they are for, in their order, and the faults of those that are for none.
+    /// Groups changes by block, in their order. A change that applies to no block yields a fault.
     pub fn sorted<'c>(
         &'static self,
         changes: impl IntoIterator<Item = &'c Change>,
@@ -137,8 +137,8 @@ impl Section {
         (blocks, faults)
     }
 
-    /// Where a configuration has a setting, or the block, that a path by names or by IDs leads to. Whether the
-    /// instance exists, and has this class now, is not checked.
+    /// Converts a path by names or by IDs to the path of the setting or block in a configuration. Does not check
+    /// whether the instance exists and has this class now.
     pub fn locate<L: Label + PartialEq>(
         &'static self,
         path: &ClassPath<L>,
@@ -165,7 +165,7 @@ impl Section {
         }
     }
 
-    /// The classes of this section and of those within, and where their blocks are.
+    /// Collects the classes of this section and of its subsections, with the paths of their blocks.
     fn places(
         &self,
         above: &ComponentPath,
@@ -187,7 +187,7 @@ impl Section {
     }
 }
 
-/// The fault of a path that names a section which does not exist: its last known segment is `key`.
+/// The fault of a path with an unknown section `key`; `path` ends with this key.
 fn no_section(section: &Section, key: &str, path: &[&str]) -> Fault {
     let error = unknown(key, section.sections.iter().map(|section| section.key));
     Fault::new(ComponentPath::new(path.iter().copied()), error).code(ResultCode::InvalidPath)

@@ -1,5 +1,5 @@
-//! Services that an operator asks of a control element: wishes in words of a network, which the control element
-//! converts to operations on blocks of forwarding elements (FEs).
+//! Services that an operator requests from a control element, in terms of a network. The control element converts
+//! them to operations on LFBs of forwarding elements (FEs).
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::ChangeValue;
 
-/// Services of one kind, for one FE or several: all of them take effect, or none.
+/// Requests of one kind, for one or more FEs: all of them take effect, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServiceRequest {
-    /// Queues of ports.
+    /// Configure queues of ports.
     Queue(Vec<QueueRequest>),
-    /// Filters of exceptions.
+    /// Configure filters of exceptions.
     Filter(Vec<FilterRequest>),
-    /// Routes.
+    /// Add, replace or delete routes.
     Route(RouteVerb, Vec<RouteRequest>),
 }
 
@@ -54,17 +54,17 @@ pub struct FilterRequest {
     pub rate: Option<ChangeValue>,
 }
 
-/// The most routes of one request.
+/// Maximum routes of one request.
 pub const ROUTES_MAX: usize = 1 << 18;
 
 /// How the routes of a request change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteVerb {
-    /// They are new.
+    /// Add new routes.
     Add,
-    /// They are new, or replace those of the same prefix and metric.
+    /// Add routes, replacing routes with the same prefix and metric.
     Replace,
-    /// They go.
+    /// Delete routes.
     Delete,
 }
 

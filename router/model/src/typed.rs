@@ -1,4 +1,5 @@
-//! Settings as typed values, which a peer sends and gets, beside their written form, which a configuration has.
+//! Conversion between settings as typed values, which a peer sends and receives, and their written form in a
+//! configuration.
 //!
 //! | kind of the parameter | value |
 //! |---|---|
@@ -9,14 +10,15 @@
 //! | a word | the word |
 //! | anything else: text, and what has several forms | text, as a configuration has it |
 //!
-//! A typed value goes through the same check as a written one ([`Parameter::check`]): [`scalar`] writes it down.
+//! A typed value passes the same check as a written value ([`Parameter::check`]): [`scalar`] converts it to the
+//! written form.
 
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, SettingError};
 
 use crate::Value;
 
 impl From<&Setting> for Value {
-    /// A checked setting, as the table above says. What has several forms is [`in_force`]'s.
+    /// A checked setting, per the table above. [`in_force`] handles parameters with several forms.
     fn from(setting: &Setting) -> Self {
         match setting {
             Setting::Count(number) => Self::Whole(*number),
@@ -42,7 +44,7 @@ pub fn in_force(parameter: &Parameter, setting: &Setting) -> Value {
     }
 }
 
-/// A typed value as a configuration would have it, for [`Parameter::check`]; the error names the permitted values.
+/// The written form of a typed value, for [`Parameter::check`]; the error names the permitted values.
 pub fn scalar(parameter: &Parameter, value: &Value) -> Result<Scalar, SettingError> {
     let text = |text: String| Some(Scalar::Text(text));
     let written = match (parameter.kind, value) {
@@ -64,7 +66,7 @@ pub fn scalar(parameter: &Parameter, value: &Value) -> Result<Scalar, SettingErr
     })
 }
 
-/// The setting of this parameter that a typed value asks for.
+/// Checks a typed value and converts it to a setting of this parameter.
 pub fn setting(parameter: &Parameter, value: &Value) -> Result<Setting, SettingError> {
     parameter.check(&scalar(parameter, value)?)
 }

@@ -1,4 +1,4 @@
-//! A value of a component, as a router answers it and as JSON has it.
+//! A value of a component, in a router's answers and in JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use weir_base::{Rate, Span, Tally};
 /// A value of a component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// There is none.
+    /// No value; `null` in JSON.
     Absent,
     /// True or false.
     Flag(bool),
@@ -29,7 +29,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value at a path of names, with dots between them; none if there is no such value.
+    /// The value at a dotted path of names, if it exists.
     pub fn get(&self, path: &str) -> Option<&Self> {
         path.split('.').try_fold(self, |value, name| match value {
             Self::Struct(members) => members.iter().find(|(n, _)| n == name).map(|(_, v)| v),
@@ -37,7 +37,7 @@ impl Value {
         })
     }
 
-    /// The rows of a list; none of anything else.
+    /// The rows of a list; empty for any other value.
     pub fn rows(&self) -> &[Self] {
         match self {
             Self::List(rows) => rows,

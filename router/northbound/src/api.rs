@@ -1,6 +1,6 @@
-//! The interface as data: every path except those of tables, with its method, request and answer. The page of the
-//! interface is generated from it, and a test checks that the service has every route. A table has the path `/v1/NAME`
-//! of its class, and the class describes it.
+//! The interface as data: every path except the paths of tables, with its method, request and answer. The
+//! documentation of the interface is generated from it, and a test checks that the service has every route. A table has
+//! the path `/v1/NAME` of its class, and the class describes it.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -39,9 +39,9 @@ pub enum Content {
     One(Shape),
     /// A list of values as JSON.
     List(Shape),
-    /// The fields of a value behind a `?`, each as `name=value`; one with several values is repeated.
+    /// The fields of a value as query parameters, each as `name=value`; a field with several values is repeated.
     Query(Shape),
-    /// A value as JSON on each line, as they come.
+    /// Lines, each a value as JSON, sent as they arrive.
     Lines(Shape),
     /// Content other than JSON, described in words.
     Other(&'static str),
@@ -50,7 +50,7 @@ pub enum Content {
 /// A type of [`weir_model`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Its name.
+    /// Name of the type.
     pub name: &'static str,
     /// An example as JSON.
     pub example: &'static str,
@@ -76,7 +76,7 @@ impl Shape {
         }
     }
 
-    /// Its JSON Schema.
+    /// The JSON Schema of the type.
     pub fn schema(&self) -> serde_json::Value {
         (self.schema)().to_value()
     }
@@ -136,7 +136,7 @@ const OF_CAPTURE: &[(u16, &str)] = &[(
     "there is no such capture; one that is not fetched for a while ends",
 )];
 
-/// Without a network there are no paths.
+/// The status of a control element without a network.
 const NO_NETWORK: &[(u16, &str)] = &[(404, "the control element has no network")];
 /// The statuses of a request for a path.
 const OF_PATH: &[(u16, &str)] = &[

@@ -5,7 +5,7 @@
 //!   /v1/fes, /v1/associations, ..            tables of the CE
 //!   /metrics                                 the tables' numbers, for Prometheus
 //!   /v1/component                            any component of any FE; changes of several FEs are transactions
-//!   /v1/service/queue, /filter, /route       services, which become operations on blocks
+//!   /v1/service/queue, /filter, /route       services, which become operations on LFBs
 //!   /v1/service/path, /network               paths of flexible packet forwarding, and their network
 //!   /v1/watch                                events and samples, as a stream of lines
 //!   /v1/fe/NAME/v1/ports, ..                 everything that the FE itself serves
@@ -44,11 +44,11 @@ const ROUTES_BYTES_MAX: usize = 32 << 20;
 
 /// The control element behind the service. Calls may block until FEs answer.
 pub trait ControlElement: Send + Sync + 'static {
-    /// Its tables; each has the path `/v1/NAME`.
+    /// The tables of the CE; each has the path `/v1/NAME`.
     fn classes(&self) -> Vec<&'static Class>;
     /// Reads a table.
     fn read(&self, class: &'static Class) -> Result<Value, Refusal>;
-    /// The FE of this name, as an operator at the FE itself has it.
+    /// The FE of this name, with the same interface as at the FE itself.
     fn fe(&self, name: &str) -> Result<Arc<dyn Operator>, Refusal>;
     /// Reads a component: `FE:CLASS.INSTANCE.PATH`.
     fn get(&self, path: &str) -> Result<Value, Refusal>;
@@ -56,19 +56,19 @@ pub trait ControlElement: Send + Sync + 'static {
     fn set(&self, requests: Vec<ChangeRequest>) -> ApplyReport;
     /// Deletes rows and settings, all of them or none.
     fn delete(&self, requests: Vec<DeleteRequest>) -> ApplyReport;
-    /// Renders a service, to all of its FEs or none.
+    /// Renders a service, at all of its FEs or none.
     fn serve(&self, service: ServiceRequest) -> ApplyReport;
-    /// The routes that an FE shall have, or all FEs.
+    /// The desired routes of an FE, or of all FEs.
     fn routes(&self, fe: Option<&str>) -> Result<Vec<RouteReport>, Refusal>;
     /// The flows that have paths.
     fn paths(&self) -> Result<Vec<PathReport>, Refusal>;
-    /// Asks for a path; returns when its edge has it.
+    /// Requests a path; returns when the edge FE has installed it.
     fn request_path(&self, request: PathRequest) -> Result<Vec<PathReport>, Refusal>;
     /// Ends a request for a path.
     fn release_path(&self, request: u64) -> Result<(), Refusal>;
     /// The network of its elements.
     fn network(&self) -> Result<NetworkReport, Refusal>;
-    /// Begins a watch, and returns its number.
+    /// Starts a watch, and returns its number.
     fn watch(&self, request: WatchRequest) -> Result<u64, Refusal>;
     /// The notices of a watch since the last call.
     fn fetch(&self, id: u64) -> Result<WatchReport, Refusal>;
@@ -95,7 +95,7 @@ impl Page {
 
 type Shared = State<Arc<dyn ControlElement>>;
 
-/// Every path except those of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
+/// Every path except the paths of tables, with its handler, in the order of [`api::CE_ENDPOINTS`].
 pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn ControlElement>>); 12] {
     let interface = |state: Shared| {
         on_a_thread(state, |ce| {
@@ -212,7 +212,7 @@ async fn render(state: Shared, parts: usize, service: ServiceRequest) -> Respons
     on_a_thread(state, move |ce| Ok(applied(&ce.serve(service)))).await
 }
 
-/// Routes are many, so their requests may be long.
+/// The handler for routes. Requests may be long, because they may contain many routes.
 fn route() -> MethodRouter<Arc<dyn ControlElement>> {
     let change = |verb| {
         move |state: Shared, Json(requests): Json<Vec<RouteRequest>>| async move {
@@ -279,7 +279,7 @@ async fn watch(
         Ok(Ok(watch)) => {
             let asked = Arc::clone(&ce);
             let fetch = Arc::new(move || asked.fetch(watch).map(Into::into));
-            let end = move || drop(ce.end_watch(watch)); // it may have ended by itself
+            let end = move || drop(ce.end_watch(watch)); // the watch may have ended already
             stream::answer(fetch, end, permit)
         }
         Ok(Err(refusal)) => not_read(refusal),
@@ -287,7 +287,7 @@ async fn watch(
     }
 }
 
-/// Answers as the FE itself would.
+/// Answers as the FE itself would answer.
 async fn of_fe(
     State(ce): Shared,
     Segment((name, _)): Segment<(String, String)>,
@@ -304,7 +304,7 @@ async fn of_fe(
         return (StatusCode::NOT_FOUND, format!("there is no {path}")).into_response();
     };
     *request.uri_mut() = uri;
-    // The FE's service would take the segments that this path has captured for its own.
+    // The FE's service would mistake the path segments captured here for its own.
     let extensions = request.extensions_mut();
     let (lease, peer) = (extensions.remove::<Lease>(), extensions.remove::<Peer>());
     extensions.clear();

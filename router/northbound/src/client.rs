@@ -1,8 +1,8 @@
 //! The client side of the service.
 //!
-//! A [`Client`] keeps a connection to one router. It is for programs that ask often, and several routers at once:
-//! controllers and samplers. The functions open a connection for each request and block until the answer arrives: they
-//! serve `weir show`, `weir apply`, `weir set`, `weir unset` and `weir capture`.
+//! A [`Client`] keeps a connection to one router. It is for programs that send frequent requests, or requests to
+//! several routers at once: controllers and samplers. The functions open a connection for each request and block until
+//! the answer arrives: they serve `weir show`, `weir apply`, `weir set`, `weir unset` and `weir capture`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::stream;
 
 /// A router that does not answer a function of this module within this time counts as dead.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// The same for changes of routes, and for paths.
+/// Time limit for changes of routes, and for requests for paths.
 const ROUTES_TIME_MAX: Duration = Duration::from_secs(60);
 /// A watch whose stream is silent for this time counts as dead.
 const LINE_TIME_MAX: Duration = stream::QUIET_MAX.saturating_mul(4);
@@ -32,23 +32,23 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Reason why a request to a router failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens on that socket, or access is denied.
+    /// No process listens on that socket, or access is denied.
     #[error(
         "nobody answers on {}: {source}; is `weir router`, `weir fe` or `weir ce` running, with this `socket`?",
         socket.display()
     )]
     Unreachable {
-        /// Its expected path.
+        /// Expected path of the socket.
         socket: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// It did not answer in time.
+    /// The router did not answer in time.
     #[error("the router on {} did not answer within {} s", socket.display(), time.as_secs())]
     Silent {
-        /// Path of its socket.
+        /// Path of the router's socket.
         socket: PathBuf,
-        /// The time.
+        /// The time limit.
         time: Duration,
     },
     /// The connection broke, or the answer was not HTTP.
@@ -78,13 +78,13 @@ pub enum ClientError {
 pub struct Queue {
     /// Name of the port.
     pub port: String,
-    /// Offered to the queue.
+    /// Packets offered to the queue.
     pub received: Count,
-    /// Given out by the queue.
+    /// Packets that left the queue for the link.
     pub sent: Count,
-    /// In the queue now.
+    /// Packets in the queue now.
     pub backlog: Count,
-    /// Gauges and counters of its discipline.
+    /// Gauges and counters of the port's discipline.
     pub gauges: BTreeMap<String, u64>,
 }
 
@@ -99,9 +99,9 @@ pub struct Count {
 
 /// Sends requests to one router over a connection that it keeps.
 ///
-/// Its futures may be dropped at any time, for instance at a deadline: this closes the connection, and the next request
-/// opens a new one. If a kept connection turns out to have ended, the request is repeated on a new one. So every
-/// request must be safe to repeat.
+/// The caller may drop a future at any time, for instance at a deadline: this closes the connection, and the next
+/// request opens a new connection. If a kept connection turns out to have ended, the client repeats the request on a
+/// new connection. So every request must be safe to repeat.
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -149,7 +149,7 @@ impl Client {
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|source| not_reached(&self.socket, source))?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection); // it ends with its sender, which reports its errors
+        tokio::spawn(connection); // the task ends with the sender, which reports errors
         Ok(sender)
     }
 
@@ -223,8 +223,8 @@ pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientEr
     ask(socket, &Question::of(Method::GET, path))
 }
 
-/// The components that the router on `socket` has in force, by their paths; `prefix` leads to a forwarding element of a
-/// control element.
+/// The running configuration of the router on `socket`: values by paths of components. `prefix` selects a forwarding
+/// element of a control element.
 pub fn configuration(socket: &Path, prefix: &str) -> Result<BTreeMap<String, String>, ClientError> {
     get(socket, &format!("{prefix}/v1/config"))
 }
@@ -247,7 +247,7 @@ pub fn post<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::POST, path).with_json(value))
 }
 
-/// The same as [`post`] for an answer that waits for other elements.
+/// Like [`post`], but with a longer time limit, because the answer waits for other elements.
 pub fn post_slow<T: DeserializeOwned>(
     socket: &Path,
     path: &str,
@@ -267,7 +267,7 @@ pub fn patch<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::PATCH, path).with_json(value))
 }
 
-/// Changes routes of FEs. A hundred thousand of them take their time.
+/// Changes routes of FEs, with a long time limit, because a request may contain a hundred thousand routes.
 pub fn routes(
     socket: &Path,
     verb: RouteVerb,
@@ -297,7 +297,7 @@ pub fn delete_named<T: DeserializeOwned>(
     ask(socket, &Question::of(Method::DELETE, path).with_json(value))
 }
 
-/// Sends `GET path` to the router on `socket` and returns bytes; none if there is no content (any more).
+/// Sends `GET path` to the router on `socket` and returns bytes; `None` if no content is left.
 pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError> {
     match ask_once(socket, &Question::of(Method::GET, path))? {
         (200, body) => Ok(Some(body)),
@@ -306,7 +306,7 @@ pub fn get_bytes(socket: &Path, path: &str) -> Result<Option<Bytes>, ClientError
     }
 }
 
-/// Sends `POST path` with a value as JSON, and hands over each line of the answer that is not empty, until `take` returns
+/// Sends `POST path` with a value as JSON, and passes each nonempty line of the answer to `take`, until `take` returns
 /// false or the answer ends.
 pub fn post_lines(
     socket: &Path,
@@ -318,7 +318,7 @@ pub fn post_lines(
     lines(socket, &question, take)
 }
 
-/// Sends `GET path`, and does the same with the answer.
+/// Sends `GET path`, and handles the answer like [`post_lines`].
 pub fn get_lines(
     socket: &Path,
     path: &str,
@@ -388,7 +388,7 @@ fn ask_within(
     })
 }
 
-/// Runs a request on a runtime of its own.
+/// Runs a request on its own runtime.
 fn run<T>(
     socket: &Path,
     request: impl Future<Output = Result<T, ClientError>>,

@@ -2,13 +2,13 @@
 //!
 //! [`api`] lists every path with its request and answer; the paths of tables come from their classes.
 //!
-//! A control element has a service of its own ([`ce`]), and in it that of each of its FEs.
+//! A control element has its own service ([`ce`]), which includes the service of each of its FEs.
 //!
 //! The service answers 503 if the router's forwarding thread does not respond.
 //!
 //! Routers and control elements have a [`page`] for browsers.
 //!
-//! The service depends on the model only; an [`Operator`] stands between it and the router. Everything is bounded:
+//! The service depends on the model only; an [`Operator`] connects it to the router. All resources are bounded:
 //! connections, time, size of a request, changes in one request. Only the owner can access the socket.
 
 pub mod api;

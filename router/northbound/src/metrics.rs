@@ -14,7 +14,7 @@ use weir_model::{Class, Value};
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The metrics of these classes, and of the mechanisms that their rows report; each class comes with its answer.
+/// The metrics of these classes, each with its answer, and of the mechanisms that their rows report.
 pub fn text(answers: &[(&Class, Value)]) -> String {
     let mut text = String::new();
     for (class, answer) in answers {
@@ -56,7 +56,7 @@ fn write_mechanisms(text: &mut String, mechanisms: &Mechanisms, rows: &[(String,
     }
 }
 
-/// Writes all metrics of a class, without those that no row has.
+/// Writes all metrics of a class, except metrics without a value in any row.
 fn write_all(text: &mut String, class: &Class, rows: &[(String, &Value)]) {
     for family in class.metrics().chunk_by(|a, b| a.name == b.name) {
         let lines = |metric: &Metric, (labels, row): &(String, &Value)| -> String {
@@ -86,7 +86,7 @@ fn head(text: &mut String, name: &str, about: &str, kind: &str) {
     let _ = write!(text, "# HELP {name} {about}\n# TYPE {name} {kind}\n");
 }
 
-/// The texts of each row, as labels of a metric with value 1.
+/// Writes the texts of each row, as labels of a metric with value 1.
 fn info(text: &mut String, class: &Class, name: &str, rows: &[(String, &Value)]) {
     if !rows.is_empty() {
         head(text, name, INFO, "gauge");
@@ -97,7 +97,7 @@ fn info(text: &mut String, class: &Class, name: &str, rows: &[(String, &Value)])
     }
 }
 
-/// Labels as they stand behind the name of a metric.
+/// Labels in braces, as they follow the name of a metric.
 fn braced(labels: impl IntoIterator<Item = String>) -> String {
     let labels: Vec<_> = labels.into_iter().filter(|text| !text.is_empty()).collect();
     match labels.is_empty() {
@@ -106,7 +106,7 @@ fn braced(labels: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// The key of a row, or all of its texts, as labels with commas between them.
+/// The key of a row, or all of its texts, as labels separated by commas.
 fn labels(class: &Class, row: &Value, all_texts: bool) -> String {
     let wanted = class.texts();
     let wanted = wanted.filter(|name| all_texts || class.key.contains(name));

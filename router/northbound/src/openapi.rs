@@ -10,7 +10,7 @@ pub fn document(classes: &[&Class]) -> Value {
     of(classes, ENDPOINTS, "HTTP on the Unix socket of a router")
 }
 
-/// The OpenAPI document of a control element with these tables. The interface of an FE has a document of its own, at
+/// The OpenAPI document of a control element with these tables. The interface of an FE has a separate document, at
 /// `/v1/fe/NAME/v1/openapi.json`.
 pub fn of_control_element(classes: &[&Class]) -> Value {
     let own: Vec<_> = CE_ENDPOINTS
@@ -91,7 +91,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     operation
 }
 
-/// The parameters in a query, one for each field; that of a list is repeated.
+/// The parameters of a query, one for each field; the parameter of a list may be repeated.
 fn query(content: Content) -> Vec<Value> {
     let Content::Query(shape) = content else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The router behind the service, as the service needs it.
+//! The interface that the service needs of the router.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::stream::Live;
 /// The process at the other end of the socket, as the kernel reports it (SO_PEERCRED).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user ID.
+    /// User ID.
     pub uid: u32,
-    /// Its process ID; none if the kernel does not know it.
+    /// Process ID; `None` if the kernel does not report it.
     pub pid: Option<i32>,
 }
 
 /// The router behind the service. Calls may block until the data plane answers, which takes up to one burst.
 pub trait Operator: Send + Sync + 'static {
-    /// Every class that can be read; each has the path `/v1/NAME`.
+    /// Every readable class; each has the path `/v1/NAME`.
     fn classes(&self) -> Vec<&'static Class>;
     /// Reads a class; the query is the part of the path after `?`.
     fn read(
@@ -28,15 +28,15 @@ pub trait Operator: Send + Sync + 'static {
         class: &'static Class,
         query: BTreeMap<String, String>,
     ) -> Result<Value, Refusal>;
-    /// The configuration in force, with every default written out.
+    /// The running configuration, with every default written out.
     fn config(&self) -> Result<BTreeMap<String, String>, Refusal>;
-    /// Checks a whole configuration and puts it in force, or changes nothing and returns the reasons.
+    /// Checks a whole configuration and applies it, or changes nothing and returns the reasons.
     fn apply(&self, text: &str, by: Peer) -> ApplyReport;
-    /// Changes single components of the configuration in force, all of them or none.
+    /// Changes single components of the running configuration, all of them or none.
     fn change(&self, requests: Vec<ChangeRequest>, by: Peer) -> ApplyReport;
-    /// Deletes ports, and gives components of the configuration in force their defaults again, all of them or none.
+    /// Deletes ports, and resets components of the running configuration to their defaults, all of them or none.
     fn delete(&self, requests: Vec<DeleteRequest>, by: Peer) -> ApplyReport;
-    /// Lets a forwarding element forward that a control element has stopped.
+    /// Lets a forwarding element forward again that a control element has stopped.
     fn enable(&self, _by: Peer) -> ApplyReport {
         let why = "only the socket of a forwarding element itself ends what a control element has stopped; a control \
                    element writes FEObject.1.FEState";
@@ -47,22 +47,23 @@ pub trait Operator: Send + Sync + 'static {
     }
     /// Starts a capture.
     fn capture(&self, request: CaptureRequest) -> Result<CaptureTicket, CaptureRefusal>;
-    /// The next part of a capture, as pcapng; none if it has ended and everything was fetched.
+    /// The next part of a capture, as pcapng; `None` if the capture has ended and was fetched completely.
     fn captured(&self, id: u64) -> Result<Option<Vec<u8>>, CaptureRefusal>;
     /// Ends a capture.
     fn end_capture(&self, id: u64) -> Result<CaptureReport, CaptureRefusal>;
-    /// Begins to observe what is dropped and who is held back, and returns the number of the observer.
+    /// Starts to observe dropped packets and backlogged flows, and returns the number of the observer.
     fn observe(&self, _request: ObserveRequest) -> Result<u64, Refusal> {
         let why = "events are observed on the socket of the router itself: weir observe --socket";
         Err(Refusal::Impossible(why.to_owned()))
     }
-    /// Events of an observer since the last call.
+    /// Events for an observer since the last call.
     fn observed(&self, _id: u64) -> Result<ObserveReport, Refusal> {
         Err(Refusal::NotFound("there is no such observer".to_owned()))
     }
     /// Ends an observer.
     fn end_observer(&self, _id: u64) {}
-    /// The tables of the latest sample as a line of JSON, which changes with each sample; none if it makes no samples.
+    /// The tables of the latest sample as a line of JSON, which changes with each sample; `None` if the router makes no
+    /// samples.
     fn live(&self) -> Option<Live> {
         None
     }

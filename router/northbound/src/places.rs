@@ -1,4 +1,4 @@
-//! Places for connections: whose connection is served, and whose is closed when there are many.
+//! Slots for connections: which connections are served, and which are closed if there are too many.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-/// Connections with an admitted request that are served at once; others wait.
+/// Maximum connections with an admitted request that are served at the same time; others wait.
 const CONNECTIONS_MAX: usize = 16;
-/// Connections without such a request; the oldest is closed when one more comes.
+/// Maximum connections without such a request; a further connection closes the oldest.
 const STRANGERS_MAX: usize = 64;
 
-/// The places for connections.
+/// The slots for connections.
 ///
-/// A client that has not sent an admitted request has no place of its own, however many connections it opens and however
-/// slowly it sends: each new connection closes the oldest of these. So nobody without access can keep others out.
+/// A client that has not sent an admitted request has no slot, however many connections it opens and however slowly it
+/// sends: each new connection closes the oldest connection without a slot. So a client without access cannot keep
+/// others out.
 #[derive(Clone)]
 pub(crate) struct Places {
     short: Arc<Semaphore>,
@@ -38,8 +39,8 @@ impl Places {
         }
     }
 
-    /// Starts the task of one more connection, and lets it read what has come: with that it may have a place before others
-    /// come.
+    /// Starts the task of a new connection, and lets it read the bytes that have arrived: so it may get a slot before
+    /// the next connections arrive.
     pub(crate) async fn spawn<F>(&self, task: impl FnOnce(Lease) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -68,7 +69,7 @@ impl Places {
     }
 }
 
-/// The place and the time that a connection has.
+/// The slot of a connection, which also determines how long the connection may last.
 #[derive(Clone)]
 pub(crate) struct Lease {
     number: u64,
@@ -78,32 +79,32 @@ pub(crate) struct Lease {
 
 #[derive(Default)]
 enum Place {
-    /// None before its first admitted request.
+    /// No slot, before the first admitted request.
     #[default]
     Stranger,
-    /// Among short connections, until it ends.
+    /// A slot for short connections, until the connection ends.
     Short(
         #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
     ),
-    /// Among those that last longer; their answer keeps the permit.
+    /// A slot for streams, which last longer; the answer keeps the permit.
     Stream,
 }
 
 impl Lease {
-    /// Gives a connection whose request was admitted a place of its own.
+    /// Gives a connection with an admitted request a slot; waits until one is free.
     pub(crate) async fn settle(&self) {
         if !matches!(*lock(&self.place), Place::Stranger) {
             return;
         }
-        self.forget(); // it may have to wait, but nobody closes it meanwhile
+        self.forget(); // the connection may have to wait, but no other connection closes it meanwhile
         let permit = Arc::clone(&self.places.short).acquire_owned().await;
         if let Ok(permit) = permit {
             *lock(&self.place) = Place::Short(permit);
         }
     }
 
-    /// Lets the connection last as long as an answer that goes on, which keeps what is returned; none if there are too
-    /// many of them.
+    /// Lets the connection last as long as a streaming answer, which keeps the returned permit; `None` if there are too
+    /// many streams.
     pub(crate) fn extend(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.places.streams).try_acquire_owned().ok()?;
         *lock(&self.place) = Place::Stream;
@@ -114,7 +115,7 @@ impl Lease {
         matches!(*lock(&self.place), Place::Stream)
     }
 
-    /// Removes the connection from those that a new one may close.
+    /// Removes the connection from the connections that a new connection may close.
     pub(crate) fn forget(&self) {
         let mut strangers = lock(&self.places.strangers);
         strangers.tasks.retain(|(number, _)| *number != self.number);

@@ -1,13 +1,13 @@
-//! Why something cannot be read or done.
+//! Why a table cannot be read, or a request cannot be carried out.
 
-/// Reason why a table cannot be read.
+/// Reason why a table cannot be read, or a request cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its query is wrong.
+    /// The query is wrong.
     Wrong(String),
-    /// There is no way to do it now, or at all.
+    /// The request is impossible now, or always.
     Impossible(String),
-    /// There is no such thing.
+    /// The requested thing does not exist.
     NotFound(String),
     /// The router does not answer.
     Silent(String),

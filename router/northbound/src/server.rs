@@ -35,13 +35,13 @@ use crate::{api, metrics, openapi, stream};
 const HEAD_TIME_MAX: Duration = Duration::from_secs(3);
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Connections with an answer that goes on, beside those.
+/// Maximum connections with a streaming answer, in addition to short connections.
 pub(crate) const STREAMS_MAX: usize = 256;
-/// Browsers that follow a router at the same time.
+/// Maximum browsers that follow a router at the same time.
 const VIEWERS_MAX: usize = 32;
 /// Longest time that any other connection lasts.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
-/// The same for the socket of a control element: it waits for its FEs, and routes are many.
+/// Longest time of a connection to a control element, which waits for its FEs and may get many routes in a request.
 pub(crate) const CE_CONNECTION_TIME_MAX: Duration = Duration::from_secs(65);
 /// Longest permitted request body, which is a configuration file.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -53,7 +53,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates the socket with mode 0600, and its folder if necessary. A client that connects waits until the service
+    /// Creates the socket with mode 0600, and its folder if necessary. Clients that connect wait until the service
     /// [runs](Self::serve).
     pub fn bind(socket: &Path) -> io::Result<Self> {
         if let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) {
@@ -78,7 +78,7 @@ impl Service {
         self.serve_routes(routes, CONNECTION_TIME_MAX).await
     }
 
-    /// The same for other routes, with the longest time of a connection.
+    /// Answers requests with these routes, each connection for at most `time`.
     pub(crate) async fn serve_routes(self, routes: Router, time: Duration) -> io::Result<()> {
         serve(&self.listener, routes, time).await
     }
@@ -109,7 +109,7 @@ async fn serve(listener: &UnixListener, service: Router, time: Duration) -> io::
     }
 }
 
-/// The same for browsers on this machine, with at most `streams` answers that go on. Nobody knows who they are.
+/// Answers browsers on this machine, with at most `streams` streaming answers. Their users are unknown.
 pub(crate) async fn serve_page(
     listener: &TcpListener,
     service: Router,
@@ -130,7 +130,7 @@ pub(crate) async fn serve_page(
     }
 }
 
-/// A new connection; none after an error, which may last.
+/// A new connection; `None` after an error, and after a pause, because the error may persist.
 async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
     match accepted {
         Ok(stream) => Some(stream),
@@ -143,8 +143,8 @@ async fn accepted<S>(accepted: io::Result<S>) -> Option<S> {
     }
 }
 
-/// Answers the requests of a stream that is no connection to a socket, for its time at most and without answers that go
-/// on. Nobody knows its peer.
+/// Answers the requests of a stream that does not come from the service's socket, within the usual time limit and
+/// without streaming answers. Its peer is unknown.
 pub async fn answer_stream<S>(stream: S, operator: Arc<dyn Operator>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -224,7 +224,7 @@ impl Drop for OwnSocket {
 
 type Shared = State<Arc<dyn Operator>>;
 
-/// Every path except those of tables, with its handler, in the order of [`api::ENDPOINTS`].
+/// Every path except the paths of tables, with its handler, in the order of [`api::ENDPOINTS`].
 pub(crate) fn routes() -> [(&'static str, MethodRouter<Arc<dyn Operator>>); 9] {
     let config = get(|state: Shared| {
         on_a_thread(state, |o| match o.config() {
@@ -411,7 +411,7 @@ async fn end_capture(state: Shared, Segment(id): Segment<u64>) -> Response {
     on_a_thread(state, move |o| end(o).unwrap_or_else(refused)).await
 }
 
-/// Answers with what is dropped, as long as somebody reads.
+/// Streams drops and backlogged flows, as long as the client reads.
 async fn observe(
     State(operator): Shared,
     Extension(lease): Extension<Lease>,
@@ -444,7 +444,7 @@ async fn observe(
     }
 }
 
-/// Refuses one more answer that goes on.
+/// Refuses a further streaming answer.
 pub(crate) fn too_many_streams() -> Response {
     let why = "too many readers follow this socket; close one, or ask again later";
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()

@@ -1,14 +1,13 @@
-//! The notices of a watch or an observer, or the samples of a router, as an answer that goes on: a line of JSON each, as
-//! they come, until the reader closes the connection or there will be no more.
+//! Streaming answers: the notices of a watch or an observer, or the samples of a router, one line of JSON each, as they
+//! arrive, until the reader closes the connection or no more will follow.
 //!
 //! ```text
 //!  control element, router: its latest notices --fetch--> task --one piece--> connection --> reader
 //! ```
 //!
-//! A reader that is slow holds up its own task only. Meanwhile the latest notices are kept for it and the others
-//! counted: the next line is `{"lost": 3}`. One that does not read for a minute loses its watch, or its
-//! observer. An empty line
-//! shows life when nothing else does; by it a reader that has gone is noticed.
+//! A slow reader delays its own task only. Meanwhile the latest notices are kept for it and lost notices are counted:
+//! the next line is `{"lost": 3}`. A reader that does not read for a minute loses its watch, or its observer. An empty
+//! line serves as a heartbeat if there is nothing else to send; it also detects readers that have disconnected.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -33,13 +32,13 @@ use crate::refusal::Refusal;
 const MEDIA_TYPE: &str = "application/x-ndjson";
 /// Time between two attempts to fetch.
 const NOTICE_STEP: Duration = Duration::from_millis(50);
-/// Longest time without a line.
+/// Longest time without a line; then an empty line follows.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(5);
 
-/// A reader that takes no sample for this time has gone.
+/// A reader that takes no sample for this time counts as disconnected.
 const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A sample as a line of JSON, the same bytes for all readers; empty before the first one.
+/// A sample as a line of JSON, the same bytes for all readers; empty before the first sample.
 #[derive(Clone, Debug, Default)]
 pub struct LiveLine(Bytes);
 
@@ -47,7 +46,7 @@ pub struct LiveLine(Bytes);
 pub type Live = watch::Receiver<LiveLine>;
 
 impl LiveLine {
-    /// From tables by their names.
+    /// Makes a line from tables by their names.
     pub fn new(tables: BTreeMap<&str, Value>) -> Self {
         let line = serde_json::to_string(&tables).unwrap_or_default() + "\n"; // plain values
         Self(line.into())
@@ -76,11 +75,11 @@ impl hyper::body::Body for Lines {
 /// Notices since the last call.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    /// Each as JSON.
+    /// The notices as JSON.
     lines: Vec<String>,
-    /// Notices that were lost before these.
+    /// Number of notices that were lost before these.
     lost: u64,
-    /// Whether there will be no more.
+    /// Whether no more notices will follow.
     done: bool,
 }
 
@@ -104,15 +103,15 @@ impl From<ObserveReport> for Notices {
     }
 }
 
-/// A plain value, which can always be JSON.
+/// A plain value as JSON, which cannot fail.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Fetches the notices since the last call. It may block.
+/// A function that fetches the notices since the last call. It may block.
 pub(crate) type Fetch = Arc<dyn Fn() -> Result<Notices, Refusal> + Send + Sync>;
 
-/// The answer with these notices. When nobody reads them any more, `end` is called; it may block.
+/// The answer with these notices. Calls `end` after the stream ends or the reader disconnects; `end` may block.
 pub(crate) fn answer(
     fetch: Fetch,
     end: impl FnOnce() + Send + 'static,
@@ -136,12 +135,12 @@ fn lines(pieces: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Respons
     (headers, body).into_response()
 }
 
-/// Each sample as a line. A slow reader misses some, and gets the latest one. One that does not read for a while loses its
-/// connection, so that another one has its place.
+/// The answer with each sample as a line. A slow reader misses some samples, and gets the latest. A reader that does
+/// not read for [`UNREAD_TIME_MAX`] loses its connection, so that another reader can have its slot.
 pub(crate) fn of_samples(mut samples: Live, permit: OwnedSemaphorePermit) -> Response {
     let (sender, pieces) = mpsc::channel(1);
     tokio::spawn(async move {
-        samples.mark_changed(); // the latest one at once
+        samples.mark_changed(); // send the latest sample at once
         loop {
             let line = match tokio::time::timeout(QUIET_MAX, samples.changed()).await {
                 Ok(Ok(())) => samples.borrow_and_update().0.clone(),
@@ -187,7 +186,7 @@ async fn follow(fetch: Fetch, pieces: mpsc::Sender<Bytes>) {
     }
 }
 
-/// The lines of a report: what was lost comes before what is left.
+/// The lines of a report: first the number of lost notices, then the remaining notices.
 fn text(fetched: Result<Notices, Refusal>) -> String {
     let member =
         |name: &'static str, value: Value| json(&Value::Struct(vec![(name.into(), value)]));

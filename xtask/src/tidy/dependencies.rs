@@ -1,10 +1,10 @@
-//! Permitted dependencies between crates, by their folders; and every dependency is used.
+//! Checks that dependencies between crates are permitted, by their folders, and that every dependency is used.
 
 use std::collections::BTreeMap;
 
 use crate::tree::{Tree, folder as parent, has_word, resolved};
 
-/// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate decides.
+/// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate applies.
 const LAYERS: &[(&str, &[&str])] = &[
     ("core/base", &[]),
     ("core/wire", &[]),
@@ -82,7 +82,7 @@ fn folders(tree: &Tree) -> BTreeMap<String, String> {
     offered.into_iter().flatten().filter_map(path).collect()
 }
 
-/// Every dependency in the workspace's manifest is used by a crate.
+/// Checks that a crate uses every dependency in the workspace's manifest.
 fn workspace(tree: &Tree, crates: &[&str], faults: &mut Vec<String>) {
     let offered = manifest(tree, "Cargo.toml");
     let offered = offered.and_then(|m| m.get("workspace")?.as_table().cloned());

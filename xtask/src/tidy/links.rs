@@ -1,4 +1,4 @@
-//! Links between pages are valid, and pages named in sources exist.
+//! Checks that links between pages are valid, and that pages named in sources exist.
 
 use crate::tree::{Tree, folder, resolved};
 

@@ -1,4 +1,4 @@
-//! The rules of ARCHITECTURE.md and CONTRIBUTING.md that a program can check, one file for each kind.
+//! The rules of ARCHITECTURE.md and CONTRIBUTING.md that a program can check, one file per kind of rule.
 
 mod dependencies;
 mod links;

@@ -1,14 +1,14 @@
-//! Rooms of a crate: the folders and files directly in its `src`. Their uses form no cycles.
+//! Checks the rooms (modules) of a crate: the folders and files directly in its `src`. Their uses form no cycles.
 //!
-//! A room uses another one if its code says `crate::OTHER` (or the equivalent number of `super`). A name that the root
-//! of the crate re-exports counts for the room that defines it.
+//! A room uses another room if its code contains `crate::OTHER` (or the equivalent number of `super`). A name that the
+//! root of the crate re-exports counts for the room that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::tree::{Tree, is_test, without_tests};
 
-/// Rooms that still use each other in cycles: crate, rooms, and why that is not mended yet. This list only
-/// shrinks: a room that is in no cycle with the others any more must leave it.
+/// Rooms that still use each other in cycles: crate, rooms, and the reason why. This list only
+/// shrinks: a room that is no longer in a cycle with the others must be removed.
 const KNOTS: &[Knot] = &[(
     "lab/sim",
     &[
@@ -213,7 +213,7 @@ fn exports(root: &str) -> Vec<(String, String)> {
     names
 }
 
-/// Expands `a::{b, c::d}` into the paths that it stands for; returns the rest of the text.
+/// Expands `a::{b, c::d}` into its paths; returns the rest of the text.
 fn use_tree<'a>(text: &'a str, prefix: &[String], paths: &mut Vec<Vec<String>>) -> &'a str {
     let mut path = prefix.to_vec();
     let mut text = text.trim_start();

@@ -1,5 +1,5 @@
-//! Unused files: sources that no `mod` reaches, scenarios that nothing names, pages that nothing links to, fixtures
-//! that no test reads.
+//! Finds unused files: sources that no `mod` reaches, scenarios that nothing names, pages that nothing links to,
+//! fixtures that no test reads.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn check(tree: &Tree, faults: &mut Vec<String>) {
     fixtures(tree, faults);
 }
 
-/// Every Rust file is a cargo target or a module of one.
+/// Checks that every Rust file is a cargo target or a module of one.
 fn sources(tree: &Tree, faults: &mut Vec<String>) {
     let mut reached = BTreeSet::new();
     let manifests = tree.files().filter_map(|(path, _)| {
@@ -98,7 +98,7 @@ fn declared<'a>(line: &'a str, end: &str) -> Option<&'a str> {
     visible.then_some(module)
 }
 
-/// Every scenario is named somewhere, or runs as an experiment together with its folder.
+/// Checks that every scenario is named somewhere, or runs as an experiment together with its folder.
 fn scenarios(tree: &Tree, faults: &mut Vec<String>) {
     for (path, _) in tree.below("scenarios", ".toml") {
         let name = path.trim_start_matches("scenarios/");
@@ -124,7 +124,7 @@ fn runs_folder(text: &str, room: &str) -> bool {
     lists.any(|list| list.contains(&format!("\"{room}\"")))
 }
 
-/// Every page has a link from another page.
+/// Checks that every page has a link from another page.
 fn pages(tree: &Tree, faults: &mut Vec<String>) {
     let linked: BTreeSet<String> = tree
         .files()
@@ -143,7 +143,7 @@ fn pages(tree: &Tree, faults: &mut Vec<String>) {
     }
 }
 
-/// Every fixture, or its folder, is named by a test of its crate.
+/// Checks that a test of the same crate names every fixture, or its folder.
 fn fixtures(tree: &Tree, faults: &mut Vec<String>) {
     for (path, _) in tree.files() {
         let Some((package, inside)) = path.split_once("/tests/") else {

@@ -1,4 +1,4 @@
-//! Implements the northbound service of a control element with the running one.
+//! Implements the northbound service's `ControlElement` with the running control element.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use weir_northbound::{ControlElement, Operator, Refusal};
 use super::place;
 use super::remote::Remote;
 
-/// The running control element, as the northbound service sees it.
+/// The running control element, as the northbound service accesses it.
 pub(super) struct Console {
     asker: Asker,
     names: Names,
@@ -30,7 +30,7 @@ pub(super) struct Console {
 /// The names of the FEs, which a reload changes.
 pub(super) type Names = Arc<Mutex<BTreeSet<String>>>;
 
-/// Asks the control element from a thread that may block.
+/// Sends requests to the control element from a thread that may block.
 #[derive(Clone)]
 pub(super) struct Asker {
     handle: Handle,
@@ -38,12 +38,12 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(super) fn ask(&self, request: Request) -> Result<Answer, contract::Refusal> {
         self.runtime.block_on(self.handle.ask(request))
     }
 
-    /// The value that a request asks for.
+    /// The value that a request reads.
     pub(super) fn value(&self, request: Request) -> Result<Value, Refusal> {
         match self.ask(request).map_err(refusal)? {
             Answer::Value(value) => Ok(value),
@@ -51,7 +51,7 @@ impl Asker {
         }
     }
 
-    /// The paths that a request is about.
+    /// The paths of a path command.
     fn paths(&self, command: PathCommand) -> Result<Vec<PathReport>, Refusal> {
         match self.ask(Request::Path(command)) {
             Ok(Answer::Paths(paths)) => Ok(paths),
@@ -61,7 +61,7 @@ impl Asker {
         }
     }
 
-    /// Makes changes.
+    /// Applies the changes of a request; the error of the request is that it could not be read.
     pub(super) fn change(&self, request: Result<Request, String>) -> ApplyReport {
         let done = match request {
             Ok(request) => self.ask(request),
@@ -87,7 +87,7 @@ impl Asker {
     }
 }
 
-/// The refusal of a request, for HTTP.
+/// The refusal of a request as an HTTP refusal.
 pub(super) fn refusal(refusal: contract::Refusal) -> Refusal {
     match refusal {
         contract::Refusal::NotFound(why) => Refusal::NotFound(why),
@@ -97,7 +97,7 @@ pub(super) fn refusal(refusal: contract::Refusal) -> Refusal {
     }
 }
 
-/// An answer of another kind than the request asks for: a mistake of ours.
+/// The refusal for an answer of the wrong kind, which is our own mistake.
 pub(super) fn unexpected(answer: &Answer) -> Refusal {
     Refusal::Silent(format!("an unexpected answer: {answer:?}"))
 }
@@ -234,7 +234,7 @@ impl ControlElement for Console {
     }
 }
 
-/// The configuration in force of an FE.
+/// The running configuration of an FE.
 pub(super) fn config(asker: &Asker, fe: &str) -> Result<BTreeMap<String, String>, Refusal> {
     match asker.ask(Request::Config(fe.to_owned())).map_err(refusal)? {
         Answer::Config(config) => Ok(config),

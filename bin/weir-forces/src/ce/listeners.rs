@@ -1,22 +1,23 @@
-//! The listeners of a control element, and how many links and handshakes each may have.
+//! The listeners of a control element, and the maximum number of links and handshakes of each.
 
 use std::sync::Arc;
 
+use weir::Failure;
 use weir_ce::configuration::{CePlan, ListenPlan};
 use weir_forces_live::tml::{
     Common, Faults, HANDSHAKES_MAX, Listener, Local, Pinned, Security, Transport,
 };
 
 use super::reload::room_of;
-use weir::Failure;
 
-/// Links that may be open at once beyond one for each FE: peers that have not associated yet.
+/// Maximum number of open links beyond those of the FEs: peers that have not associated yet.
 const LINKS_SPARE: usize = 64;
-/// Descriptors for everything but links and their handshakes: 16 requests and 256 streams of operators at the socket, as
-/// many of browsers at the page, TAP devices, the store.
+/// File descriptors for everything except links and their handshakes: 16 requests and 256 streams of operators at the
+/// socket, the same numbers for browsers at the page, TAP devices, the store.
 const FILES_KEPT: u64 = 640;
 
-/// The links and handshakes that a listener over TCP may have, so that all of them leave descriptors for operators.
+/// The maximum number of links and of handshakes of a TCP listener, so that all listeners leave descriptors for
+/// operators.
 fn room(files: u64, plan: &CePlan) -> (usize, usize) {
     let over_tcp = plan
         .listeners
@@ -68,7 +69,8 @@ pub(super) async fn open(
     opened.map_err(|e| Failure::Run(format!("[listen.{}]: {e}", listen.name)))
 }
 
-/// Links that a CE needs: for each FE, also while an old one is noticed to be dead, and for those that have not associated.
+/// Number of links that a CE needs: two for each FE, because a dead link is noticed late, and those of peers that have
+/// not associated.
 pub(super) fn links_max(plan: &CePlan) -> usize {
     2 * room_of(plan) + LINKS_SPARE
 }

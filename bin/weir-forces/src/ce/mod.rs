@@ -1,4 +1,4 @@
-//! `weir ce`: a control element, wired.
+//! `weir-forces ce`: a control element; connects its parts.
 
 mod console;
 mod listeners;
@@ -13,6 +13,10 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
+use weir::output::{note, print};
+use weir::program::release_signals;
+use weir::{Failure, journal};
 use weir_base::Span;
 use weir_ce::Control;
 use weir_ce::configuration::{CePlan, FePlan, ListenPlan};
@@ -37,15 +41,11 @@ use weir_protocol::session::ce::Params as SessionParams;
 use self::console::Console;
 use self::listeners::{links_max, open};
 use self::reload::{Reload, room_of};
-use weir::configuration::{FILE_BYTES_MAX, is_router, located, read, shown};
-use weir::output::{note, print};
-use weir::program::release_signals;
-use weir::{Failure, journal};
 
-/// Longest time for an FE to answer a request.
+/// Maximum time for an FE to answer a request.
 const ANSWER_MAX: Span = Span::from_secs(10);
 
-/// Longest file with a token.
+/// Maximum length of a file with a token.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
 /// A checked configuration with everything that its files contain.
@@ -55,13 +55,13 @@ struct Loaded {
     security: Option<Pinned>,
     /// Devices that are not weir.
     devices: Vec<(String, Target)>,
-    /// The token of the page, if it has a file.
+    /// The token of the page, if the configuration names its file.
     token: Option<Token>,
     /// The network whose elements are its FEs.
     network: Option<NetworkPlan>,
 }
 
-/// `weir check` of a CE's configuration.
+/// `weir-forces check` of a CE's configuration.
 pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     let Loaded { plan, security, .. } = load(path, text)?;
     let ending = warnings(security.as_slice());
@@ -77,7 +77,7 @@ pub(crate) fn check(path: &Path, text: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Parts of a configuration that are permitted and cannot work.
+/// Warnings: permitted settings of a configuration that cannot work.
 fn doubts(plan: &CePlan) -> Vec<String> {
     let proves = |listen: &ListenPlan| !listen.transport.starts_with("sctp");
     let open = plan
@@ -219,7 +219,7 @@ async fn serve(path: &Path, loaded: Loaded) -> Result<(), Failure> {
     }
 }
 
-/// Reads the configuration again whenever a signal asks for it, on a thread that may block.
+/// Reloads the configuration at each signal, on a thread that may block.
 async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
     while hangup.recv().await.is_some() {
         let reload = Arc::clone(&reload);
@@ -229,7 +229,7 @@ async fn reload_when_asked(mut hangup: Signal, reload: Arc<Reload>) {
     }
 }
 
-/// Listens for browsers. Without a configured token there is a new one beside the socket.
+/// Listens for browsers. Without a configured token it writes a new token to a file in the folder of the socket.
 async fn page(address: SocketAddr, token: Option<Token>, socket: &Path) -> Result<Page, Failure> {
     let failed = |why: String| Failure::Run(format!("`page` {address}: {why}"));
     let (token, file) = match token {
@@ -256,7 +256,7 @@ async fn show(page: Option<Page>, console: Arc<dyn ControlElement>) -> std::io::
     }
 }
 
-/// The end of the northbound service, or of its page.
+/// The failure that the northbound service or its page has ended.
 fn northbound(what: &str, ended: std::io::Result<()>) -> Failure {
     let why = ended.map_or_else(|error| error.to_string(), |()| "it has ended".to_owned());
     Failure::Run(format!("northbound {what}: {why}"))
@@ -275,7 +275,7 @@ fn session(plan: &CePlan) -> SessionParams {
     }
 }
 
-/// The FEs, with what the configuration wants of them and what operators have changed since.
+/// The FEs, with their configuration and the later changes by operators.
 fn members(plan: &CePlan, store: &Store) -> Result<Vec<Member>, String> {
     let mut kept = store.read()?;
     let member = |fe: &FePlan| {
@@ -321,7 +321,7 @@ fn load(path: &Path, text: &str) -> Result<Loaded, Failure> {
     }
 }
 
-/// Reads and checks the network that a configuration names. Faults are sentences, with the line of the file that they are in.
+/// Reads and checks the network that a configuration names. Faults are sentences, each with its line of the file.
 fn network(
     path: &Path,
     plan: &CePlan,
@@ -383,13 +383,13 @@ fn files(path: &Path, plan: CePlan) -> Result<Loaded, Vec<Fault>> {
             security,
             devices,
             token,
-            network: None, // it has a file of its own
+            network: None, // it is read from its own file
         }),
         false => Err(faults),
     }
 }
 
-/// The token of the page. Nobody but its owner may read it.
+/// The token of the page. Only the file's owner may have permission to read it.
 fn token(path: &Path) -> Result<Token, String> {
     let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
     if metadata.permissions().mode() & 0o077 != 0 {
@@ -401,7 +401,7 @@ fn token(path: &Path) -> Result<Token, String> {
     Token::new(&read_text(path, TOKEN_BYTES_MAX).map_err(|e| e.to_string())?)
 }
 
-/// The devices that are not weir, with their secrets.
+/// The devices that do not run weir, with their secrets.
 fn devices(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Vec<(String, Target)> {
     let mut targets = Vec::new();
     for device in &plan.devices {
@@ -423,7 +423,7 @@ fn devices(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Vec<(String, 
     targets
 }
 
-/// The certificate of the CE, and those of the FEs.
+/// The certificates of the CE and of the FEs.
 fn security(path: &Path, plan: &CePlan, faults: &mut Vec<Fault>) -> Option<Pinned> {
     let mut pins = Vec::new();
     for fe in &plan.fes {
@@ -465,7 +465,7 @@ fn beside(config: &Path, file: &str) -> std::path::PathBuf {
     config.parent().unwrap_or(Path::new("")).join(file)
 }
 
-/// The place of a component, as an operator writes it: `FE:CLASS.INSTANCE.PATH`.
+/// The element and the component that an operator writes as `FE:CLASS.INSTANCE.PATH`.
 fn place(text: &str) -> Result<(String, weir_ce::contract::Place), String> {
     let wrong = || {
         format!(

@@ -1,13 +1,14 @@
-//! SIGHUP: a control element reads its configuration again, and takes over all of it or nothing.
+//! SIGHUP: a control element reloads its configuration, and applies all of it or nothing.
 //!
-//! FEs, their certificates, what is desired of them, and the network can change while it runs. Everything else needs a start: what
-//! differs there is refused with its name.
+//! FEs, their certificates, their configuration, and the network can change while the control element runs. All other
+//! parts need a restart: a difference there is refused with the name of the part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use tokio::runtime;
+use weir::configuration::read;
 use weir_ce::configuration::{CePlan, FePlan};
 use weir_ce::path::NetworkPlan;
 use weir_forces_live::ce::{Handle, Store};
@@ -18,9 +19,8 @@ use weir_protocol::wire::Id;
 
 use super::console::Names;
 use super::{load, members};
-use weir::configuration::read;
 
-/// A control element with few FEs has room for this many.
+/// Minimum number of FEs that a control element has room for.
 const FES_MIN: usize = 64;
 
 /// The parts of a running control element that a reload changes.
@@ -33,12 +33,13 @@ pub(super) struct Reload {
     pub(super) handle: Handle,
     pub(super) runtime: runtime::Handle,
     pub(super) names: Names,
-    /// How many FEs its listeners have links for.
+    /// Maximum number of FEs, for which the listeners have links.
     pub(super) room: usize,
 }
 
 impl Reload {
-    /// Reads the configuration, and takes it over. Returns the changes, or why nothing has changed. It may block.
+    /// Reads the configuration, and applies it. Returns the changes, or the reasons why nothing has changed. It may
+    /// block.
     pub(super) fn run(&self) -> Result<Vec<String>, Vec<String>> {
         let mut running = lock(&self.plan);
         let loaded = read(&self.path).and_then(|text| load(&self.path, &text));
@@ -84,7 +85,7 @@ impl Reload {
     }
 }
 
-/// The changes of certificates of FEs, a line each.
+/// The changes of certificates of FEs, one per line.
 fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> {
     let line = |id: &Id| {
         let name = names.get(id)?;
@@ -96,12 +97,12 @@ fn certificates(replaced: &Replaced, names: &BTreeMap<Id, &str>) -> Vec<String> 
     replaced.changed.iter().filter_map(line).collect()
 }
 
-/// How many FEs a control element has room for until it starts again.
+/// Maximum number of FEs of a control element until it restarts.
 pub(super) fn room_of(plan: &CePlan) -> usize {
     plan.fes.len().next_power_of_two().max(FES_MIN)
 }
 
-/// The parts that differ although they cannot change while the control element runs.
+/// The differences in parts that cannot change while the control element runs.
 fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
     let parts = [
         ("id", running.id == new.id),
@@ -126,7 +127,7 @@ fn fixed(running: &CePlan, new: &CePlan) -> Vec<String> {
         .collect()
 }
 
-/// The changes of FEs, a line each.
+/// The changes of FEs, one per line.
 fn changes(running: &CePlan, new: &CePlan) -> Vec<String> {
     let by_name = |plan: &'_ CePlan| -> BTreeMap<String, FePlan> {
         let fes = plan.fes.iter();

@@ -1,4 +1,4 @@
-//! An FE as its own northbound service would show it, through the control element.
+//! Implements the northbound service of an FE through its control element.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Remote {
         }
     }
 
-    /// Makes changes of the FE's configuration, which the control element keeps.
+    /// Changes the FE's configuration, which the control element stores.
     fn carry_out(&self, operations: Result<Vec<Operation>, String>) -> ApplyReport {
         let change = |operations| Request::Change(vec![(self.fe.clone(), operations)]);
         self.asker.change(operations.map(change))

@@ -1,6 +1,6 @@
 //! `weir paths`: a network with flexible packet forwarding, its paths, and the configuration of its elements.
 //!
-//! - here: a file of a network
+//! - this module: reads a file of a network
 //! - `running`: the network of a running control element
 //! - `picture`: a network for Graphviz
 
@@ -10,15 +10,14 @@ mod running;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use weir_ce::path::{NetworkPlan, hex, toml};
-use weir_config::Document;
-use weir_model::Fault;
-use weir_paths::{Paths, Route, Target};
-
 use weir::Failure;
 use weir::configuration::{located, read, shown};
 use weir::output::{print, print_json};
 use weir::table::{Column, Table};
+use weir_ce::path::{NetworkPlan, hex, toml};
+use weir_config::Document;
+use weir_model::Fault;
+use weir_paths::{Paths, Route, Target};
 
 /// Arguments of `weir paths`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +52,7 @@ pub(crate) struct PathsArguments {
     json: bool,
 }
 
-/// A path, for printing.
+/// A path to print.
 #[derive(Serialize)]
 struct Shown {
     path: String,

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use weir_model::NetworkReport;
 
-/// Colours of paths, in turns.
+/// Colours of paths, used cyclically.
 const COLOURS: [&str; 6] = [
     "#c0392b", "#2471a3", "#1e8449", "#b9770e", "#7d3c98", "#117a65",
 ];
 
-/// The network as a graph: domains as boxes, the LID of each exit at its link, paths in colours. A link that has failed is
-/// dashed, and one that is held dotted.
+/// The network as a graph: domains as boxes, the LID of each exit at its link, paths in colours. A failed link is
+/// dashed, a link in hold-down dotted.
 pub(super) fn of(network: &NetworkReport) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
     let mut text = "graph network {\n  node [shape=ellipse];\n".to_owned();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use weir::output::{print, print_json};
+use weir::table::{Column, Table};
+use weir::{CE_SOCKET_DEFAULT, Failure};
 use weir_model::{ChangeValue, NetworkReport, PathReport, PathRequest, Value};
 use weir_northbound::client;
 
 use super::picture;
-use weir::output::{print, print_json};
-use weir::table::{Column, Table};
-use weir::{CE_SOCKET_DEFAULT, Failure};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {

@@ -1,4 +1,4 @@
-//! An FE that a CE has stopped: everybody sees it, and an operator at the FE ends it.
+//! An FE that a CE has stopped: all commands show it, and an operator at the FE can resume forwarding.
 
 use serde_json::Value;
 use weir_northbound::client;
@@ -37,7 +37,7 @@ fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {
         "{}",
         fe.log()
     );
-    // The CE dies. The log says what is true, and it stays so.
+    // The CE dies. The log reports the actual state, and the FE stays stopped.
     ce.signal("KILL");
     ce.ended();
     let gone = "which is no longer the master, has disabled the FE";
@@ -59,7 +59,7 @@ fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {
         (&true.into(), &Value::Null)
     );
     assert!(stage.ask(&["enable"], FE).contains("it forwards already"));
-    // The store of the CE has what the operator there has set, so the CE stops the FE again, until that is changed.
+    // The store of the CE still has the operator's setting, so the CE stops the FE again until the setting is changed.
     let _ce = stage.start_ce();
     eventually_or("it stops again", || fe.log(), || !stage.ping(PING));
     stage.in_sync();
@@ -69,7 +69,7 @@ fn an_fe_that_a_ce_has_disabled_shows_it_and_an_operator_ends_it() {
     assert_eq!(status()["stopped_why"], Value::Null);
 }
 
-/// Without a CE, and with `cefti = "0 s"`, it does not forward; an operator can say that it does.
+/// Without a CE, and with `cefti = "0 s"`, the FE does not forward; an operator can make it forward.
 #[test]
 fn an_operator_lets_an_fe_without_a_ce_forward() {
     let Some(stage) = Stage::new(Wire::Quic) else {
@@ -84,7 +84,7 @@ fn an_operator_lets_an_fe_without_a_ce_forward() {
     assert!(said.contains("no CE, and CEFTI has passed"), "{said}");
     stage.ask(&["enable"], FE);
     eventually_or("it forwards", || fe.log(), || stage.ping(PING));
-    // With a CE it is as before: it forwards while there is one.
+    // With a CE the earlier rule applies: the FE forwards as long as a CE is connected.
     let mut ce = stage.start_ce();
     stage.in_sync();
     assert!(stage.ping(ANSWERED));

@@ -1,4 +1,4 @@
-//! Others read what weir writes: a CE in Python that shares no code with weir, and a checker of messages.
+//! Interoperability: a CE in Python that shares no code with weir, and a checker of messages.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ fn is_good(folder: &Path, recorded: &Recorded) {
     }
 }
 
-/// A CE in Python carries out these commands on the FE: what it prints, a line each, and what both sides have sent.
+/// A CE in Python executes these commands on the FE. Returns its output, one line each, and the messages of both sides.
 fn steered(stage: &Stage, commands: &[&str]) -> (Vec<String>, Recorded) {
     let example = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -104,7 +104,7 @@ fn a_ce_in_python_steers_an_fe() {
     is_good(&stage.folder, &recorded);
 }
 
-/// It uses the IDs of RFC 5812 and RFC 6956 only: FEObject 1, EtherPHYCop 3, EtherMACIn 4, GenericScheduler 17.
+/// The CE uses only the IDs of RFC 5812 and RFC 6956: FEObject 1, EtherPHYCop 3, EtherMACIn 4, GenericScheduler 17.
 #[test]
 fn a_ce_that_knows_the_rfcs_only_finds_the_ports() {
     let Some(stage) = Stage::new(Wire::Plain) else {
@@ -204,7 +204,7 @@ fn a_checker_is_content_with_what_both_sides_send() {
     is_good(&stage.folder, &recorded);
 }
 
-/// An end on purpose is no fault: each side tells the other one.
+/// An intended end is not a fault: each side informs the other.
 #[test]
 fn both_sides_end_in_order() {
     for wire in [Wire::Quic, Wire::Tls, Wire::Plain] {

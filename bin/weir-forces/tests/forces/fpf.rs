@@ -1,4 +1,5 @@
-//! A CE puts paths of flexible packet forwarding into its FE: by its file, by operators, and beyond its own death.
+//! A CE configures paths of flexible packet forwarding at its FE: from its file, by operators, and beyond its own
+//! death.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -59,7 +60,7 @@ fn takes_the_path(stage: &Stage) {
     assert_eq!((after.0 - before.0, after.1 - before.1), (PACKETS, PACKETS));
 }
 
-/// The configuration in force, as the FE itself says.
+/// The running configuration, as reported by the FE itself.
 fn config(stage: &Stage) -> Value {
     client::get(&stage.socket(FE), "/v1/config").unwrap()
 }
@@ -119,7 +120,7 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
         "{lid:?}"
     );
 
-    // The CE dies, and what was set stays in force; a new CE knows it.
+    // The CE dies, and the FE keeps its running configuration; a new CE reads it.
     done(
         &stage,
         &["set", "--fe", FE, "fpf.encapsulation.video.vectors=0b"],
@@ -142,7 +143,7 @@ fn paths_of_a_ce_are_in_force_before_and_after_its_death() {
     // An operator takes the path away, and the packets follow the routes.
     done(&stage, &["unset", "--fe", FE, "fpf.encapsulation.video"]);
     assert_eq!(flow(&stage), PACKETS);
-    // So does a file that has no rule any more.
+    // So does a file that no longer has a rule.
     stage.configure(CE, &stage.ce_config(INTERFACE));
     ce.signal("HUP");
     eventually_or(

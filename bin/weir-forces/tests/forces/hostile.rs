@@ -1,4 +1,5 @@
-//! Peers that lie, flood, stop and never read: the CE and the FE go on with bounded memory, and others do not notice.
+//! Peers that lie, flood, stop and never read: the CE and the FE continue with bounded memory, and others do not
+//! notice.
 
 use std::fs;
 use std::io::Write;
@@ -28,8 +29,8 @@ fn memory(process: u32) -> u64 {
     number.parse().unwrap()
 }
 
-/// Writes the same bytes until the peer closes, takes no more, or the time is up, and checks something meanwhile.
-/// Returns how many bytes went.
+/// Writes the same bytes until the peer closes, accepts no more, or the time is up, and checks something meanwhile.
+/// Returns the number of bytes written.
 fn flood(stream: &mut TcpStream, bytes: &[u8], seconds: u64, check: impl FnOnce()) -> usize {
     thread::scope(|scope| {
         let until = Instant::now() + Duration::from_secs(seconds);
@@ -51,7 +52,7 @@ fn write_until(stream: &mut TcpStream, bytes: &[u8], until: Instant) -> usize {
     sent
 }
 
-/// The CE answers, its honest FE is in sync without a new association, and its memory is bounded.
+/// Checks that the CE answers, that its honest FE is in sync without a new association, and that memory is bounded.
 fn goes_on(stage: &Stage, ce: &Router, before: u64, attack: &str) {
     assert_eq!(stage.state(FE), "in sync", "{attack}: {}", ce.log());
     let now = memory(ce.process.id());
@@ -132,7 +133,7 @@ fn a_ce_survives_hostile_fes() {
     let packet = message(REDIRECT, 3, CE_ID, &[0xee; 1000]);
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        let _ = redirects.send_to(&packet, ("127.0.0.1", 6706)); // refused ones are the CE's business
+        let _ = redirects.send_to(&packet, ("127.0.0.1", 6706)); // refused packets are expected
     }
     goes_on("redirects of nobody flood");
     drop(deaf);

@@ -1,4 +1,4 @@
-//! Peers that are not who they say: refused, logged and counted, while the honest FE keeps its association.
+//! Peers with a false identity: refused, logged and counted, while the honest FE keeps its association.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn impostors_are_refused_tcp_udp() {
     impostors(Wire::Tls);
 }
 
-/// A plain connection to a CE that asks for certificates.
+/// A plain connection to a CE that requires certificates.
 #[test]
 fn a_peer_without_a_certificate_is_refused() {
     let Some(stage) = Stage::new(Wire::Tls) else {

@@ -1,5 +1,5 @@
-//! Deaths of a CE, of an FE and of the link between them, under traffic and under changes of the configuration: the FE
-//! forwards on, and afterwards it has the desired state.
+//! Deaths of a CE, of an FE and of the link between them, under traffic and during configuration changes: the FE
+//! continues to forward, and afterwards it has the desired state.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ fn rounds() -> u64 {
     given.map_or(2, |text| text.parse().unwrap())
 }
 
-/// Packets a second. Their rate stays below every rate that a test sets.
+/// Packets per second, and their size. Their rate stays below every rate that a test sets.
 const STREAM: (u32, usize) = (1000, 250);
 
-/// The rates that a round sets, in Mbit/s; each differs from those of the round before.
+/// The rates that a round sets, in Mbit/s; each differs from the rates of the round before.
 fn rates(round: u64) -> [u64; 2] {
     [20 + 2 * (round % 30), 21 + 2 * (round % 30)]
 }
 
-/// Sets a rate while `death` happens, and returns the rates that may be in force afterwards.
+/// Sets a rate while `death` happens, and returns the rates that the FE may have afterwards.
 fn change_amid(stage: &Stage, [old, new]: [u64; 2], death: impl FnOnce()) -> Vec<u64> {
     let is_set = thread::scope(|scope| {
         let change = scope.spawn(|| stage.set_rate(new));
@@ -35,7 +35,7 @@ fn change_amid(stage: &Stage, [old, new]: [u64; 2], death: impl FnOnce()) -> Vec
     }
 }
 
-/// Waits until the FE has one of these rates, and the CE knows.
+/// Waits until the FE has one of these rates, and the CE knows it.
 fn settled(stage: &Stage, rates: &[u64]) {
     stage.in_sync();
     let rate = stage.rate();
@@ -52,8 +52,8 @@ fn begin(stage: &Stage) -> (Router, Router) {
     (ce, fe)
 }
 
-/// Changes the rate in each round, with the death that `round` brings about amid the change, while a stream of packets
-/// passes the FE. `round` returns the rates that may be in force afterwards.
+/// Changes the rate in each round, with the death that `round` causes during the change, while a stream of packets
+/// passes the FE. `round` returns the rates that the FE may have afterwards.
 fn under_traffic(
     stage: &Stage,
     what: &str,
@@ -73,7 +73,7 @@ fn under_traffic(
     count
 }
 
-/// Another moment for each round.
+/// A different moment for each round.
 fn moment(round: u64) -> Duration {
     Duration::from_millis(round * 7 % 40)
 }
@@ -133,7 +133,7 @@ fn an_fe_dies_and_gets_its_state_again() {
             fe.kill();
         });
         fe = stage.start_fe();
-        // The CE may still believe in the FE that has died.
+        // The CE may still consider the dead FE connected.
         eventually("the rate is back", || may_be.contains(&stage.rate()));
         may_be
     });

@@ -1,4 +1,4 @@
-//! `weir ce` and `weir fe` as processes: what happens when one of them, the link, a peer or an operator is at fault.
+//! `weir ce` and `weir fe` as processes: faults of one of them, of the link, of a peer or of an operator.
 //!
 //! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests

@@ -1,4 +1,4 @@
-//! An operator mistypes: each answer says what is wrong, and what is there instead.
+//! An operator mistypes: each answer names the mistake and the existing names.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn files_for_another_command_and_a_second_ce() {
     );
 }
 
-/// An FE whose CE is not there says so, and forwards.
+/// An FE whose CE cannot be reached reports it, and forwards.
 #[test]
 fn a_ce_that_is_not_there() {
     let Some(stage) = Stage::new(Wire::Plain) else {

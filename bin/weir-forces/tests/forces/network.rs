@@ -24,7 +24,7 @@ use weir_northbound::client;
 
 use crate::common::{Router, eventually, eventually_or, kill};
 
-/// Links: the two nodes, and the network 10.0.N.0/24, in which the first one is .1 and the second one .2.
+/// Links: the two nodes, and the network 10.0.N.0/24, in which the first node is .1 and the second .2.
 const LINKS: [(&str, &str, u8); 6] = [
     ("s", "c", 1),
     ("c", "b", 2),
@@ -33,7 +33,7 @@ const LINKS: [(&str, &str, u8); 6] = [
     ("d", "a", 5),
     ("a", "t", 6),
 ];
-/// Routes of IP: to the host t by d, and back.
+/// IP routes: to the host t through d, and back.
 const ROUTES: [(&str, &str); 8] = [
     ("s", "default via 10.0.1.2"),
     ("t", "default via 10.0.6.1"),
@@ -48,7 +48,7 @@ const ROUTES: [(&str, &str); 8] = [
 const ELEMENTS: [(&str, u8); 4] = [("a", 1), ("b", 2), ("c", 3), ("d", 4)];
 /// The port whose packets take the path.
 const VIDEO: u16 = 5000;
-/// A request for them.
+/// A request for these packets.
 const REQUEST: [&str; 11] = [
     "paths",
     "request",
@@ -65,7 +65,7 @@ const REQUEST: [&str; 11] = [
 /// Packets of the stream each second.
 const RATE: u32 = 1000;
 
-/// The MAC address of a node's interface to another one.
+/// The MAC address of a node's interface to another node.
 fn mac(node: &str, to: &str) -> String {
     let byte = |name: &str| name.as_bytes()[0];
     format!("02:00:00:00:{:02x}:{:02x}", byte(node), byte(to))
@@ -92,12 +92,12 @@ fn network(paths: &str) -> String {
 struct Network {
     nodes: BTreeMap<&'static str, Namespace>,
     folder: PathBuf,
-    /// Everything that it starts ends with it.
+    /// Ends everything that it started when dropped.
     spawner: Spawner,
 }
 
 impl Network {
-    /// None where namespaces are not permitted.
+    /// `None` where namespaces are not permitted.
     fn new(name: &str) -> Option<Self> {
         if let Err(error) = Namespace::new() {
             println!("skipped: no network namespaces here ({error})");
@@ -248,7 +248,7 @@ impl Network {
         vectors.collect()
     }
 
-    /// Packets with a header that a node has passed on.
+    /// Packets with a header that a node has forwarded.
     fn passed(&self, node: &str) -> u64 {
         let fpf: Value = client::get(&self.socket(node), "/v1/fpf").unwrap();
         fpf["forwarded"]["packets"].as_u64().unwrap()
@@ -262,7 +262,7 @@ impl Network {
         config.keys().filter(is_lid).count()
     }
 
-    /// The state of a link in the eyes of the CE.
+    /// The state of a link as the CE sees it.
     fn link_state(&self, link: &str) -> String {
         let network: Value = client::get(&self.socket("k"), "/v1/service/network").unwrap();
         let links = network["links"].as_array().unwrap();
@@ -274,7 +274,7 @@ impl Network {
         fs::read_to_string(self.folder.join("k.log")).unwrap_or_default()
     }
 
-    /// A numbered stream from s to t while something happens; what came, and when.
+    /// A numbered stream from s to t while `happens` runs; the arrivals, and their times.
     fn stream(&self, happens: impl FnOnce()) -> Stream {
         let receiver = self.nodes["t"].enter(|| UdpSocket::bind(("10.0.6.2", VIDEO)));
         let receiver = receiver.unwrap().unwrap();
@@ -322,7 +322,7 @@ impl Network {
     }
 }
 
-/// A stream that has ended.
+/// A finished stream.
 #[derive(Debug)]
 struct Stream {
     sent: u32,
@@ -374,7 +374,7 @@ fn a_path_by_request_goes_around_a_failed_link_within_a_second_and_comes_back() 
         eventually("the hosts reach each other", answers);
     }
 
-    // C-B-A by request: the encapsulation stands when the command ends.
+    // C-B-A by request: the encapsulation exists when the command ends.
     let said = network.done(&REQUEST);
     assert!(
         said.contains("request-000001") && said.contains("c1 b1 a1"),
@@ -388,7 +388,7 @@ fn a_path_by_request_goes_around_a_failed_link_within_a_second_and_comes_back() 
         "all of them went by b"
     );
 
-    // The link fails, at one end: the other one loses its carrier.
+    // The link fails at one end: the other end loses its carrier.
     let (d, began) = (network.passed("d"), Instant::now());
     let mut moved = Duration::MAX;
     let cut = network.stream(|| {
@@ -428,7 +428,7 @@ fn a_path_by_request_goes_around_a_failed_link_within_a_second_and_comes_back() 
         "{dot}"
     );
 
-    // It works again: the path comes back, and no packet is lost.
+    // The link works again: the path comes back, and no packet is lost.
     let back = network.stream(|| {
         network.ip("c", "link set c-b up");
         eventually_or(
@@ -455,7 +455,8 @@ fn a_path_by_request_goes_around_a_failed_link_within_a_second_and_comes_back() 
     println!("the CE starts again: {restart:?}");
     assert!(network.passed("b") - b >= u64::from(restart.sent) - restart.lost.unsigned_abs());
 
-    // b dies, and packets go by d; it starts again with an empty configuration, and has its rules before the path comes back.
+    // b dies, and packets go through d; b starts again with an empty configuration, and has its rules before the path
+    // comes back.
     let fe = fes.get_mut("b").unwrap();
     let dead = network.stream(|| {
         kill(fe.child(), "KILL");

@@ -1,4 +1,4 @@
-//! SIGHUP to `weir ce`: it takes over its file as a whole or not at all, and associations that need not end go on.
+//! SIGHUP to `weir ce`: it applies its file as a whole or not at all, and associations that need not end continue.
 
 use std::thread;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn a_reload_takes_over_fes_and_what_is_desired_of_them() {
     assert_eq!(stage.state("edge2"), "away");
     let said = stage.ask(&["get", "edge2:ports.wan.rate"], CE);
     assert!(said.contains("not associated"), "{said}");
-    // A rate that an operator has set goes before the file, as after a start.
+    // A rate that an operator has set takes precedence over the file, as after a start.
     assert!(stage.set_rate(30));
     reload(&stage, &ce, &sixty.replace("60 Mbit", "70 Mbit"));
     eventually("the file is read", || {
@@ -47,7 +47,7 @@ fn a_reload_takes_over_fes_and_what_is_desired_of_them() {
     stage.in_sync();
     assert_eq!(stage.rate(), 30);
     assert!(up_s(&stage) > before, "the association has ended");
-    // One FE goes, and the other one is as it was.
+    // One FE is removed, and the other is unchanged.
     reload(&stage, &ce, &stage.ce_config(""));
     eventually("it goes", || {
         stage.table("fes").as_array().unwrap().len() == 1

@@ -1,4 +1,4 @@
-//! Certificates are replaced while an association goes on, and their end is seen before.
+//! Certificates are replaced during an association, and their expiry is announced.
 
 use std::fs;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::common::{Router, eventually_or};
 use crate::impostors::count;
 use crate::stage::{CE, FE, Stage, Wire};
 
-/// Sends SIGHUP to both, and waits until each has read its file and says this.
+/// Sends SIGHUP to both elements, and waits until each has read its file and logs this text.
 fn reload(stage: &Stage, elements: [(&Router, &str); 2]) {
     for (element, line) in elements {
         let before = element.log().matches(line).count();
@@ -54,7 +54,7 @@ fn rotation(wire: Wire) {
     for name in ["ce-2", "edge1-2"] {
         assert!(stage.keys(name).status.success());
     }
-    // Each side takes the new certificate of the other one in addition.
+    // Each side trusts the new certificate of the other side in addition to the old one.
     pin("edge1.pin", &["edge1.crt", "edge1-2.crt"]);
     pin("ce.pin", &["ce.crt", "ce-2.crt"]);
     let goes_on = "certificates, its association goes on";
@@ -73,7 +73,7 @@ fn rotation(wire: Wire) {
     let status: Value = client::get(&stage.socket(FE), "/v1/status").unwrap();
     let days = status["certificate_left_s"].as_f64().unwrap() / 86_400.0;
     assert!((363.0..=365.0).contains(&days), "{status}");
-    // Each shows the new one.
+    // Each side presents its new certificate.
     for name in ["ce", "edge1"] {
         fs::rename(path(&format!("{name}.key")), path(&format!("{name}-1.key"))).unwrap();
         fs::rename(path(&format!("{name}.crt")), path(&format!("{name}-1.crt"))).unwrap();
@@ -85,7 +85,7 @@ fn rotation(wire: Wire) {
         [(&ce, "~ certificate: "), (&fe, "~ fe: certificate ")],
     );
     is_steered(42);
-    // Each forgets the old one.
+    // Each side removes the old certificate.
     pin("edge1.pin", &["edge1.crt"]);
     pin("ce.pin", &["ce.crt"]);
     reload(&stage, [(&ce, goes_on), (&fe, goes_on)]);
@@ -101,7 +101,7 @@ fn rotation(wire: Wire) {
             "{log}"
         );
     }
-    // New handshakes use the new ones, and no other.
+    // New handshakes use only the new certificates.
     fe.signal("TERM");
     assert!(fe.ended().success());
     fe = stage.start_fe_as(FE, &of_fe);

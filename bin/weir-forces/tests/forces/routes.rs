@@ -10,9 +10,9 @@ use weir_northbound::client;
 use crate::common::{PATIENCE, eventually, eventually_or, kill};
 use crate::stage::{CE, FE, Stage, Wire};
 
-/// Routes by the sink; they need several messages.
+/// Number of routes through the sink; they need several messages.
 const ROUTES: u32 = 5000;
-/// Those that are deleted while the FE is away.
+/// Number of routes that are deleted while the FE is disconnected.
 const DELETED: u32 = 2000;
 
 fn route(n: u32) -> String {
@@ -61,7 +61,7 @@ fn routes_survive_every_death_and_follow_their_interface() {
     let _ce = stage.start_ce();
     stage.in_sync();
     assert_eq!(kernel(&stage), ROUTES as usize);
-    // Routes that are deleted while the FE is away go when it is back.
+    // Routes that the operator deletes while the FE is disconnected are removed when it reconnects.
     stage.ip("link set c0 down");
     eventually("the CE misses its FE", || stage.state("edge1") == "away");
     change(&stage, "del", 0..DELETED);
@@ -90,14 +90,14 @@ fn kept(stage: &Stage, fe: &str, name: &str) -> u64 {
     routes[name].as_u64().unwrap()
 }
 
-/// The row of an FE in the CE's table: its state, and why.
+/// The row of an FE in the CE's table: its state, and the reason.
 fn state(stage: &Stage, fe: &str) -> [String; 2] {
     let fes = stage.table("fes");
     let row = fes.as_array().unwrap().iter().find(|row| row["fe"] == fe);
     ["state", "why"].map(|name| row.unwrap()[name].as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits for what an FE does ten seconds after its CE has written the last row.
+/// Waits for the effect of the FE's sweep, ten seconds after its CE has written the last row.
 fn swept(what: &str, condition: impl Fn() -> bool) {
     let ends = Instant::now() + 6 * PATIENCE;
     while !condition() {
@@ -249,7 +249,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
     assert_eq!(stage.state(FE), "in sync");
     assert_eq!(kept(&stage, FE, "lost"), 0);
 
-    // Each has its prefixes; one of the other is refused, by name.
+    // Each CE has its own prefixes; a prefix of the other is refused with the name of its owner.
     let route = |verb: &str, of: &str| {
         let done = stage.weir(&["route", verb, "--fe", "edge2", of], CE);
         (
@@ -273,7 +273,7 @@ fn two_fes_on_a_machine_respect_each_others_routes() {
         ("in sync".to_owned(), "in sync".to_owned())
     );
 
-    // The second one dies: the first one's start takes its leftovers for what they are.
+    // The second CE dies: at its start, the first one recognizes the second one's stale routes.
     other.kill();
     fe.kill();
     let _fe = stage.start_fe();

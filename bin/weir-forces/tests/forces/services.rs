@@ -36,7 +36,7 @@ fn the_example_sets_a_queue_and_hears_of_an_event() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The watch begins after the queue is set; until its end the link goes again and again.
+    // The watch begins after the queue is set; until it ends, the link goes down repeatedly.
     let mut loses = 0;
     while example.try_wait().unwrap().is_none() {
         for state in ["down", "up"] {
@@ -105,12 +105,12 @@ fn an_interface_that_goes_and_comes_back_is_an_event_each() {
         out.read_to_string(&mut said).unwrap();
         said
     });
-    // The interface is there when the watches begin, which an event above a threshold reports.
+    // The interface exists when the watches begin, which an event above a threshold reports.
     let counts = notices.each_ref().map(|said| said.lines().count());
     assert_eq!(counts, [1, 2], "{notices:?}");
 }
 
-/// More readers than there are places for short requests, for longer than those may last.
+/// More readers than there are slots for short requests, for longer than such requests may last.
 #[test]
 fn many_readers_of_streams_leave_room_for_requests() {
     const READERS: usize = 20;
@@ -149,7 +149,7 @@ fn many_readers_of_streams_leave_room_for_requests() {
         let good = notices.filter(|notice| notice["fe"] == "edge1").count();
         assert!(good >= 20, "{good} notices in 12 s: {said}");
     }
-    // Who reads learns of the end.
+    // A reader is informed of the end.
     let mut reader = watch(0);
     thread::sleep(Duration::from_secs(1));
     drop(ce);
@@ -279,7 +279,7 @@ fn the_page_is_for_those_who_have_its_token() {
     }
 }
 
-/// Without `page_token` there is a new token beside the socket.
+/// Without `page_token` the CE writes a new token to the folder of the socket.
 #[test]
 fn a_page_without_a_configured_token_has_a_new_one() {
     let Some(stage) = Stage::new(Wire::Quic) else {

@@ -1,4 +1,4 @@
-//! A control element (CE) and its forwarding element (FE), as processes on hosts of their own.
+//! A control element (CE) and its forwarding element (FE), as processes on separate hosts.
 //!
 //! ```text
 //!  source a0 ---- r0 `weir fe` r1 ---- b0 sink
@@ -31,7 +31,7 @@ interface = \"r0\"
 interface = \"r1\"
 ";
 
-/// The transport between both.
+/// The transport between the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// QUIC with certificates, on the control link.
@@ -51,7 +51,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// None where namespaces are not permitted.
+    /// `None` where namespaces are not permitted.
     pub(crate) fn new(wire: Wire) -> Option<Self> {
         let hosts = Hosts::new()?;
         let control = Namespace::new().unwrap();
@@ -89,7 +89,7 @@ impl Stage {
         command.output().unwrap()
     }
 
-    /// Address and transport of the CE, and what both files say about certificates.
+    /// Address and transport of the CE, and whether both files name certificates.
     fn way(&self) -> (&'static str, &'static str, bool) {
         match self.wire {
             Wire::Quic => ("10.77.9.1:6704", "quic", true),
@@ -106,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// The configuration of the CE; `more` goes behind it.
+    /// The configuration of the CE, with `more` appended.
     pub(crate) fn ce_config(&self, more: &str) -> String {
         let (address, transport, is_pinned) = self.way();
         let [own, of_fe] = match is_pinned {
@@ -145,17 +145,17 @@ impl Stage {
         self.start_ce_with("")
     }
 
-    /// The same, with more in its configuration.
+    /// Starts the CE with `more` in its configuration.
     pub(crate) fn start_ce_with(&self, more: &str) -> Router {
         self.start_ce_as(&self.ce_config(more))
     }
 
-    /// The same with its own configuration.
+    /// Starts the CE with this configuration.
     pub(crate) fn start_ce_as(&self, config: &str) -> Router {
         self.start_ce_by(weir(), config)
     }
 
-    /// The same, with a limit of open files.
+    /// Starts the CE with this configuration and a limit of open files.
     pub(crate) fn start_ce_with_files(&self, config: &str, files: u64) -> Router {
         let mut prlimit = Command::new("prlimit");
         prlimit.arg(format!("--nofile={files}:{files}"));
@@ -181,7 +181,7 @@ impl Stage {
         self.start_fe_as(FE, &self.fe_config())
     }
 
-    /// Starts an FE with its own name and configuration.
+    /// Starts an FE with this name and configuration.
     pub(crate) fn start_fe_as(&self, name: &str, config: &str) -> Router {
         let file = self.configure(name, config);
         let mut command = weir();
@@ -211,7 +211,7 @@ impl Stage {
         client::get(&self.socket(CE), &format!("/v1/{name}")).unwrap()
     }
 
-    /// The state of an FE in the eyes of its CE.
+    /// The state of an FE as its CE sees it.
     pub(crate) fn state(&self, fe: &str) -> String {
         let fes = self.table("fes");
         let row = fes.as_array().unwrap().iter().find(|row| row["fe"] == fe);
@@ -233,7 +233,7 @@ impl Stage {
         self.weir(&["set", &change], CE).status.success()
     }
 
-    /// The rate in force in Mbit/s, as the FE itself says.
+    /// The running rate in Mbit/s, as reported by the FE itself.
     pub(crate) fn rate(&self) -> u64 {
         let ports: Value = client::get(&self.socket(FE), "/v1/ports").unwrap();
         let rows = ports.as_array().unwrap();

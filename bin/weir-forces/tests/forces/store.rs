@@ -11,7 +11,7 @@ use weir_northbound::client;
 use crate::common::{eventually, eventually_or};
 use crate::stage::{CE, Stage, Wire};
 
-/// A small disk, which goes with this value.
+/// A small disk, which is removed when this value is dropped.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -28,7 +28,7 @@ impl Disk {
         self.0.join(name)
     }
 
-    /// Takes all the space that is left.
+    /// Uses up all free space.
     fn fill(&self) {
         let mut file = fs::File::create(self.file("fill")).unwrap();
         while file.write_all(&[7; 4096]).is_ok() {}
@@ -62,7 +62,7 @@ fn a_full_disk_refuses_changes_until_there_is_space_again() {
     assert!(stage.set_rate(40));
     assert_eq!(store(&stage)["writable"], true);
     disk.fill();
-    // The rest of the store's last page takes some changes.
+    // The free part of the store's last page holds some changes.
     let mut mbit = 40;
     let refused = loop {
         let change = format!("edge1:ports.wan.rate={} Mbit", mbit + 1);
@@ -97,7 +97,7 @@ fn a_full_disk_refuses_changes_until_there_is_space_again() {
         "{}",
         ce.log()
     );
-    // It notices by itself that there is space again.
+    // The CE notices by itself that there is space again.
     fs::remove_file(disk.file("fill")).unwrap();
     eventually("the store works again", || {
         store(&stage)["writable"] == true

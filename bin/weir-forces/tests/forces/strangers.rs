@@ -1,4 +1,4 @@
-//! Local users and strangers who have no certificate: they steer nothing, and keep nobody out.
+//! Local users and strangers without a certificate: they control nothing, and exclude nobody.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use crate::common::{eventually, eventually_or};
 use crate::impostors::count;
 use crate::stage::{CE, FE, Stage, Wire};
 
-/// Opens connections that say nothing from an address of their own, then replaces one after the other, 250 a second.
+/// Opens silent connections from a separate address, then replaces one after the other, 250 per second.
 const SILENT: &str = r#"
 import resource, socket, sys, time
 many = int(sys.argv[1])
@@ -31,7 +31,7 @@ while True:
     time.sleep(0.004)
 "#;
 
-/// A process that ends with this value.
+/// A process, which ends when this value is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -50,7 +50,7 @@ fn python(stage: &Stage, wrapper: &[&str], text: &str, arguments: &[&str]) -> Pr
     Process(stage.spawner.spawn(&stage.bed.router, command).unwrap())
 }
 
-/// Six thousand connections that say nothing, and a CE that may open 1024 files.
+/// Six thousand silent connections, and a CE that may open 1024 files.
 #[test]
 fn silent_connections_keep_neither_operators_nor_fes_out() {
     let Some(stage) = Stage::new(Wire::Tls) else {
@@ -81,7 +81,7 @@ fn silent_connections_keep_neither_operators_nor_fes_out() {
     }
 }
 
-/// A local user takes the port of a CE that is away, and waits for a router that runs as root.
+/// A local user takes the port of a CE that is not running, and waits for a router that runs as root.
 #[test]
 fn a_local_user_is_no_ce() {
     let Some(stage) = Stage::new(Wire::Tls) else {
@@ -127,7 +127,7 @@ fn a_local_user_is_no_ce() {
         .read_to_string(&mut said)
         .unwrap();
     assert!(!said.contains("associated"), "{said}");
-    // Without certificates the FE does not start, unless its file says that this is meant; then it warns.
+    // Without certificates the FE starts only if its file sets `insecure`; then it warns.
     let start = config.find("certificate = \"ce.crt\"\n").unwrap();
     let mut plain = config.clone();
     plain.replace_range(start..start + "certificate = \"ce.crt\"\n".len(), "");

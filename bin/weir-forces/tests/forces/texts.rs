@@ -1,4 +1,4 @@
-//! Texts of others with characters that a terminal obeys: names of an FE and of a kernel's interface.
+//! External strings with characters that a terminal obeys: names of an FE and of a kernel's interface.
 
 use serde_json::{Value, json};
 use weir_northbound::client;
@@ -6,10 +6,10 @@ use weir_northbound::client;
 use crate::common::eventually;
 use crate::stage::{CE, FE, Stage, Wire};
 
-/// An escape sequence, a line that looks like ours, a mark that turns the direction of text, one of eight bits.
+/// An escape sequence, a line that looks like ours, a bidirectional override, an eight-bit escape.
 const NAME: &str = "w\u{1b}[2Jest\nfe  in sync\u{202e}\u{9b}1m";
 const NAME_SHOWN: &str = "w\\u{1b}[2Jest\\nfe  in sync\\u{202e}\\u{9b}1m";
-/// The kernel takes both as names of interfaces; weir takes no port with the second one.
+/// The kernel accepts both as names of interfaces; weir accepts no port with the second.
 const INTERFACE: &str = "r\u{202e}7m";
 const OTHER_INTERFACE: &str = "d\u{1b}[7m";
 

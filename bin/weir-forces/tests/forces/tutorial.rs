@@ -1,4 +1,4 @@
-//! The commands of docs/forces-tutorial.md, as they stand there, in namespaces that nobody else sees.
+//! The commands of docs/forces-tutorial.md, unchanged, in private namespaces.
 
 use crate::common::as_it_stands;
 

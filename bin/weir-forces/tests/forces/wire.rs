@@ -1,4 +1,4 @@
-//! ForCES messages by hand, and a relay that records what passes it.
+//! ForCES messages by hand, and a relay that records the traffic.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) fn message(kind: u8, source: u32, destination: u32, body: &[u8]) -> V
     lying(kind, source, destination, words, body)
 }
 
-/// A message that says that it has this many words of four bytes.
+/// A message whose header claims this length, in words of four bytes.
 pub(crate) fn lying(kind: u8, source: u32, destination: u32, words: u16, body: &[u8]) -> Vec<u8> {
     let priority: u32 = if kind == REDIRECT { 1 } else { 7 };
     let mut bytes = vec![0x10, kind];
@@ -36,7 +36,7 @@ pub(crate) fn lying(kind: u8, source: u32, destination: u32, words: u16, body: &
     bytes
 }
 
-/// The answer that accepts the association which a setup asks for.
+/// The answer that accepts the association that a setup message requests.
 pub(crate) fn accepts(fe: u32, setup: &[u8]) -> Vec<u8> {
     const CORRELATOR: std::ops::Range<usize> = 12..20;
     let mut answer = message(SETUP_RESPONSE, CE_ID, fe, &[0, 0x10, 0, 8, 0, 0, 0, 0]);
@@ -44,7 +44,7 @@ pub(crate) fn accepts(fe: u32, setup: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Reads one message; none when the connection has ended.
+/// Reads one message; `None` when the connection has ended.
 pub(crate) fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut message = vec![0; 24];
     stream.read_exact(&mut message).ok()?;
@@ -54,7 +54,7 @@ pub(crate) fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Connects on a host; it waits for an answer at most five seconds.
+/// Connects on a host; reads wait at most five seconds.
 pub(crate) fn connect(host: &Namespace, to: SocketAddr) -> TcpStream {
     let stream = host.enter(|| TcpStream::connect(to)).unwrap().unwrap();
     stream

@@ -15,7 +15,7 @@ fn chunk(name: u8, content: &[u8]) -> Vec<u8> {
 /// A datagram, and its sender.
 type Received = (Vec<u8>, std::net::SocketAddr);
 
-/// The next datagram of a socket, if one comes within a time.
+/// The next datagram of a socket, if one arrives within a time.
 fn take_within(socket: &UdpSocket, time: Duration) -> Option<Received> {
     socket.set_read_timeout(Some(time)).unwrap();
     let mut buffer = vec![0; 2000];
@@ -24,12 +24,12 @@ fn take_within(socket: &UdpSocket, time: Duration) -> Option<Received> {
     Some((buffer, from))
 }
 
-/// The next datagram of a socket that must come, also on a busy machine.
+/// The next datagram of a socket, which must arrive, even on a busy machine.
 fn take(socket: &UdpSocket) -> Option<Received> {
     take_within(socket, Duration::from_secs(10))
 }
 
-/// The same if none needs to come.
+/// The next datagram of a socket, if one arrives soon.
 fn poll(socket: &UdpSocket) -> Option<Received> {
     take_within(socket, Duration::from_millis(500))
 }
@@ -66,7 +66,7 @@ fn a_cache_on_the_way_answers_for_the_server() {
         let interest = chunk(name, &[]);
         client.send_to(&interest, ("10.0.6.2", CHUNKS)).unwrap();
     };
-    // The neighbours of the path become known meanwhile.
+    // The neighbours on the path are resolved meanwhile.
     eventually("the server is asked", || {
         ask(&clients[0], 0);
         poll(&server).is_some()
@@ -82,7 +82,7 @@ fn a_cache_on_the_way_answers_for_the_server() {
         server.send_to(&data(name), client).unwrap();
         assert_eq!(take(&clients[0]), Some((data(name), from_server)));
     }
-    // Nobody asked for it.
+    // Unsolicited data.
     server.send_to(&data(9), "10.0.1.1:4000").unwrap();
     assert_eq!(take(&clients[0]), Some((data(9), from_server)));
     for name in 2..=4 {
@@ -90,7 +90,7 @@ fn a_cache_on_the_way_answers_for_the_server() {
         assert_eq!(take(&clients[1]), Some((data(name), from_server)));
     }
     assert_eq!(poll(&server), None);
-    // The first one made room for the fourth, and the ninth was not stored.
+    // The first chunk was evicted for the fourth, and the ninth was not stored.
     for name in [1, 9] {
         ask(&clients[1], name);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Implicit encapsulation rules: flows whose first packets go by the routes of Figure 1, and the others by the path of their
-//! class.
+//! Implicit encapsulation rules: flows whose first packets follow the routes of Figure 1, and the others the path of
+//! their class.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::common::eventually;
 
 /// The host t.
 const T: Ipv4Addr = Ipv4Addr::new(10, 0, 6, 2);
-/// Classes at c: voice and partners by b, all else by d, where the routes lead.
+/// Classes at c: voice and partners through b, all else through d, where the routes lead.
 const CLASSES: &str = "
 [fpf]
 edge_ports = \"s\"
@@ -45,7 +45,7 @@ fn classes(name: &str) -> Option<Network> {
 }
 
 impl Network {
-    /// Packets that have gone by b and by d.
+    /// Packets that have passed b and d.
     fn ways(&self) -> (u64, u64) {
         (self.sent("b", "a"), self.sent("d", "a"))
     }
@@ -79,7 +79,7 @@ impl Network {
         [from, to]
     }
 
-    /// Sends datagrams one by one, and waits for each. None is lost, and all keep their order.
+    /// Sends datagrams one by one, and waits for each. No datagram is lost or reordered.
     fn datagrams(&self, [from, to]: &[UdpSocket; 2], datagrams: impl Iterator<Item = Vec<u8>>) {
         let mut buffer = vec![0; 2000];
         for datagram in datagrams {
@@ -97,7 +97,7 @@ fn rtp(sequence: u16) -> Vec<u8> {
     [&header[..], &[0x55; 160]].concat()
 }
 
-/// Settings of a TLS client that trusts nobody.
+/// Settings of a TLS client without trusted certificates.
 fn settings() -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder
@@ -172,7 +172,7 @@ fn a_voice_flow_leaves_the_routes_after_its_first_packets_and_follows_its_class(
         "{shown}"
     );
 
-    // A change of something else leaves the flow on its path; one of the class takes it along, while packets flow.
+    // A change elsewhere leaves the flow on its path; a change of the class moves it, while packets flow.
     network.weir(
         "c",
         &[
@@ -291,7 +291,7 @@ fn a_flood_of_new_flows_fills_no_table_and_disturbs_no_other_flow() {
         while begin.elapsed() < Duration::from_secs(3) {
             let due = begin.elapsed().as_micros() as u64 / 50; // 20 000 packets a second
             while sent < due {
-                // Two packets a flow, so that each is voice.
+                // Two packets per flow, so that each flow is voice.
                 let port = 10_000 + (sent / 2 % 50_000) as u16;
                 let _refused = socket.send_to(&rtp((sent % 2) as u16), (T, port));
                 sent += 1;
@@ -315,6 +315,6 @@ fn a_flood_of_new_flows_fills_no_table_and_disturbs_no_other_flow() {
     assert!((2..=500).contains(&flows), "{flows}");
     assert!(network.edge("followed") <= 500);
     assert!(network.edge("displaced") + network.edge("unclassified") > 0);
-    // The table gets free again.
+    // The table empties again.
     eventually("silent flows end", || network.class("voice")["flows"] == 0);
 }

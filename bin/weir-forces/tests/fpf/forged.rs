@@ -1,10 +1,10 @@
-//! Forged packets at the router a: GRE for its tunnel from a port of others, and packets for a itself out of a path.
+//! Forged packets at the router a: GRE for its tunnel from another port, and packets for a itself from a path.
 //!
 //! ```text
 //!   b ---- [b: core]  a  [t: customers] ---- t         t forges b, the other end of a's tunnel
 //! ```
 //!
-//! Beside each packet out of a path, the same one comes without a header, which the kernel gets and judges.
+//! For each packet from a path, the test also sends the same packet without a header, which the kernel gets and checks.
 
 use etherparse::{IpNumber, PacketBuilder};
 use weir_benches::testbed::Testbed;
@@ -15,7 +15,7 @@ use super::*;
 
 /// The port of a server on a.
 const SERVER: u16 = 9000;
-/// The path ends here: nothing is left of the vector.
+/// The path ends here: the vector is empty.
 const END: [u8; 2] = [0, 0];
 
 fn frame(to: &str, from: &str, ethertype: u16, bytes: &[&[u8]]) -> Vec<u8> {
@@ -56,11 +56,11 @@ fn udp(from: &str, to: &str, port: u16, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The ends of the tunnel, as the other end's packets have them: source and destination.
+/// The ends of the tunnel, as in the other end's packets: source and destination.
 const V4: [&str; 2] = ["10.0.3.1", "10.0.3.2"];
 const V6: [&str; 2] = ["fd77:3::1", "fd77:3::2"];
 
-/// A packet for t at the end of its path, in the tunnel; behind an extension header, if that is wanted.
+/// A packet for t at the end of its path, in the tunnel; behind an extension header if `is_extended`.
 fn in_tunnel([from, to]: [&str; 2], is_extended: bool) -> (u16, Vec<u8>) {
     let inner = udp("10.0.3.1", "10.0.6.2", VIDEO, b"tunnelled");
     let gre = [&[0, 0, 0xc0, 0], &END[..], &inner].concat();
@@ -97,7 +97,7 @@ fn send(from: &mut AfPacket, frame: &[u8]) {
     while from.transmit(&[frame]).unwrap() == 0 {}
 }
 
-/// The ICMP errors among the frames that have come.
+/// The number of ICMP errors among the received frames.
 fn errors(at: &mut AfPacket) -> usize {
     let mut errors = 0;
     let mut take = |frame: &[u8]| {
@@ -176,7 +176,7 @@ fn a_tunnel_is_entered_only_by_the_port_to_its_other_end() {
         });
         assert!(network.counter("a", "received") <= before + sent);
 
-        // Named ports count instead of the routes.
+        // Named ports apply instead of the routes.
         network.weir("a", &["set", "fpf.interface.b.ports=b d"]);
         let (before, refused) = (
             network.counter("a", "received"),
@@ -193,18 +193,18 @@ fn a_tunnel_is_entered_only_by_the_port_to_its_other_end() {
     }
 }
 
-/// The router a, with a server that hears everybody.
+/// The router a, with a server that receives from every source.
 struct Server<'a> {
     network: &'a Network,
     socket: UdpSocket,
     from_b: AfPacket,
-    /// Counts the packets, so that each has a number of its own.
+    /// Counts the packets, so that each has a unique number.
     number: u64,
 }
 
 impl Server<'_> {
-    /// Whether the server gets a packet that comes from b, without a header or out of a path. Another packet, which it gets
-    /// for sure, is sent behind it the same way.
+    /// Whether the server receives a packet that comes from b, without a header or from a path. A second packet, which
+    /// it certainly receives, follows on the same path.
     fn hears(&mut self, from: &str, to: &str, is_path: bool) -> bool {
         self.number += 2;
         let (probe, mark) = (self.number, self.number + 1);
@@ -248,7 +248,7 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
         network.nodes["a"].enter(write).unwrap().unwrap();
     };
     on_a("a-b/rp_filter", "1");
-    // One queue: what comes first is heard first, whoever sent it.
+    // A single queue keeps the order of arrival, whatever the sender.
     network.start(
         "a",
         "[port.own]\nkind = \"tun\"\ninterface = \"weir0\"\ndiscipline = { kind = \"fifo\" }\n",
@@ -268,9 +268,9 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
     let cases = [
         ("10.0.3.1", own, true),
         ("10.0.3.77", own, true),
-        ("10.0.6.2", own, false),    // t's
-        ("203.0.113.9", own, false), // nobody's
-        ("10.0.6.1", own, false),    // a's own
+        ("10.0.6.2", own, false),    // t's address
+        ("203.0.113.9", own, false), // an unassigned address
+        ("10.0.6.1", own, false),    // a's own address
         ("10.0.3.2", own, false),
         ("10.0.3.255", own, false), // a broadcast address
         ("127.0.0.1", own, false),
@@ -280,7 +280,7 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
         ("169.254.7.7", own, false),
         ("10.0.3.1", "127.0.0.1", false),
         ("10.0.3.1", "0.0.0.0", false),
-        ("10.0.3.1", "10.0.6.255", true), // a directed broadcast: the machine's, and no further
+        ("10.0.3.1", "10.0.6.255", true), // a directed broadcast: received by the machine, not forwarded
         ("10.0.6.2", "10.0.6.255", false),
     ];
     for (from, to, expected) in cases {
@@ -295,7 +295,7 @@ fn a_packet_out_of_a_path_for_the_router_is_judged_as_one_of_a_port() {
     let heard = [false, true].map(|is_path| server.hears("10.0.3.77", own, is_path));
     assert_eq!(heard, [true, false], "kernel, path");
 
-    // A packet that goes on by IP is checked at the port, too, and a broadcast of t's network ends at the router.
+    // A packet that continues by IP is checked at the port as well, and a broadcast of t's network ends at the router.
     let mut t = Testbed::open(&network.nodes["t"], "t-a").unwrap();
     for (from, to) in [
         ("10.0.6.2", "10.0.1.1"),

@@ -19,7 +19,7 @@ use crate::common::eventually;
 
 /// A port for the packets of processes.
 const LOCAL: &str = "[port.local]\nkind = \"tun\"\ninterface = \"weir0\"\n";
-/// An address of c, which others reach by d.
+/// An address of c, which others reach through d.
 const C: &str = "10.0.1.2";
 
 fn all() -> String {
@@ -27,7 +27,7 @@ fn all() -> String {
 }
 
 /// Figure 1 with this encapsulation at c, where packets of processes to t's network go into the router. Without it they
-/// go by d.
+/// go through d.
 fn network(name: &str, encapsulation: String) -> Option<Network> {
     let at_c = [
         rule("c", "b"),
@@ -42,7 +42,7 @@ fn network(name: &str, encapsulation: String) -> Option<Network> {
 }
 
 impl Network {
-    /// The kernel of c routes packets to t's network into the router from now on.
+    /// Makes the kernel of c route packets to t's network into the router.
     fn enter_paths(&self) {
         self.ip("c", &format!("route add 10.0.6.0/24 dev weir0 src {C}"));
         eventually("the router knows the route", || {
@@ -50,13 +50,13 @@ impl Network {
         });
     }
 
-    /// Whether a process on c hears from an address.
+    /// Whether a process on c gets answers from an address.
     fn ping_from_c(&self, arguments: &str) -> Result<String, String> {
         let arguments = format!("-c 1 -W 1 -I {C} {arguments}");
         run(&self.nodes["c"], "ping", &arguments).map_err(|error| error.to_string())
     }
 
-    /// Sends packets from a process on c to one on t, which sends each back. Returns how many came back whole.
+    /// Sends packets from a process on c to a process on t, which sends each back. Returns how many came back whole.
     fn echoes(&self, bytes: usize) -> u64 {
         let bind = |node, address| {
             let socket = self.nodes[node].enter(|| UdpSocket::bind((address, VIDEO)));
@@ -87,7 +87,7 @@ fn packets_of_processes_take_the_path_and_answers_return_until_the_router_dies()
     let Some(mut network) = network("processes", all()) else {
         return;
     };
-    // The kernel alone: by d.
+    // The kernel alone: through d.
     let ways = |network: &Network| (network.sent("b", "a"), network.sent("d", "a"));
     let before = ways(&network);
     assert_eq!(network.echoes(1000), PACKETS);
@@ -104,7 +104,7 @@ fn packets_of_processes_take_the_path_and_answers_return_until_the_router_dies()
     let by = (video.0 - before.0.0, video.1 - before.0.1);
     assert_eq!(by, (PACKETS, 0));
     assert_eq!(network.counter("c", "encapsulated") - before.1, PACKETS);
-    // The end of the path is one hop, and c is none.
+    // The end of the path counts as one hop, and c as none.
     assert!(network.ping_from_c("-t 2 10.0.6.2").is_ok());
     assert!(network.ping_from_c("-t 1 10.0.6.2").is_err());
 
@@ -119,7 +119,7 @@ fn packets_of_processes_take_the_path_and_answers_return_until_the_router_dies()
         );
     }
 
-    // Without the router the kernel is back.
+    // Without the router the kernel's path applies again.
     network.routers.remove("c");
     let routes = run(&network.nodes["c"], "ip", "route show 10.0.6.0/24").unwrap();
     assert!(!routes.contains("weir0"), "{routes}");
@@ -140,7 +140,7 @@ fn processes_hear_how_long_packets_of_their_path_may_be() {
     let listener = listener.unwrap().unwrap();
     let to = listener.local_addr().unwrap();
     let came = thread::scope(|scope| {
-        // Both directions: t sends back what came.
+        // Both directions: t sends every packet back.
         scope.spawn(|| {
             let (mut stream, _) = listener.accept().unwrap();
             let mut copy = stream.try_clone().unwrap();
@@ -170,7 +170,7 @@ fn processes_hear_how_long_packets_of_their_path_may_be() {
     assert!(network.ping_from_c("-M do -s 1468 10.0.6.2").is_ok());
     let answer = network.ping_from_c("-M do -s 1469 10.0.6.2").unwrap_err();
     assert!(answer.contains("mtu=1496"), "{answer}");
-    // The kernel cuts longer ones of UDP.
+    // The kernel fragments longer UDP packets.
     assert_eq!(network.echoes(4000), PACKETS);
 }
 
@@ -204,7 +204,7 @@ fn with_a_table_of_their_own_other_packets_follow_the_main_one() {
     let before = (network.counter("c", "encapsulated"), network.sent("c", "d"));
     assert_eq!(network.echoes(1000), PACKETS);
     assert_eq!(network.counter("c", "encapsulated") - before.0, PACKETS);
-    // By d, and sent by the router: as many hops as by the kernel.
+    // Through d, and sent by the router: as many hops as by the kernel.
     assert!(network.ping_from_c("-t 3 10.0.6.2").is_ok());
     assert!(network.ping_from_c("-t 2 10.0.6.2").is_err());
     assert_eq!(network.sent("c", "d") - before.1, 2);
@@ -217,7 +217,7 @@ fn a_path_that_ends_at_the_router_leads_to_its_processes() {
         return;
     };
     network.enter_paths();
-    // At a, which has no port for them, they end.
+    // At a, which has no port for them, they are dropped.
     assert!(network.ping_from_c("10.0.6.1").is_err());
     let drops = network.weir("a", &["show", "drops"]);
     assert!(drops.contains("not-a-port"), "{drops}");
@@ -266,7 +266,7 @@ fn the_interface_is_the_routers_own_and_comes_back() {
     network.ip("c", "link set weir0 up");
     network.enter_paths();
     assert!(network.ping_from_c("10.0.6.2").is_ok());
-    // Gone: the router makes it anew.
+    // The interface was deleted: the router recreates it.
     network.ip("c", "link del weir0");
     let exists = || run(&network.nodes["c"], "ip", "link show weir0").is_ok();
     eventually("the interface is back", exists);

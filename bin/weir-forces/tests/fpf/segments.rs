@@ -10,7 +10,7 @@ fn processing(rules: &[(&str, &str, &str)]) -> String {
     rules.iter().map(section).collect()
 }
 
-/// Whether a packet of this length that may not be fragmented comes from s to t and back, or the error.
+/// Whether a packet of this length that may not be fragmented gets from s to t and back, or the error.
 fn ping(network: &Network, bytes: u32) -> Result<(), String> {
     let data = bytes - 28;
     let arguments = format!("-M do -c 1 -W 1 -s {data} 10.0.6.2");
@@ -54,7 +54,7 @@ fn hosts_with_packets_as_long_as_the_links_between_the_routers_carry() {
     assert_eq!(gauge(&network, "c", "segmented"), 2 * (PACKETS + 1));
     assert_eq!(gauge(&network, "a", "reassembled"), 2 * (PACKETS + 1));
 
-    // TCP keeps its segment size: most of its packets are as long as without a header, and so are cut.
+    // TCP keeps its segment size: most of its packets are as long as without a header, and so are segmented.
     let before = gauge(&network, "a", "reassembled");
     assert_eq!(tcp(&network), 5_000_000);
     let segments = gauge(&network, "a", "reassembled") - before;

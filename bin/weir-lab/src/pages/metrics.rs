@@ -1,9 +1,8 @@
 //! The page that defines the metrics of a run.
 
 use serde_json::{Value, json};
-use weir_experiment::metrics::{METRICS, Metric};
-
 use weir::pages::cell;
+use weir_experiment::metrics::{METRICS, Metric};
 
 const HEAD: &str = r#"# The metrics of a run
 
@@ -35,7 +34,7 @@ pub(crate) fn markdown() -> String {
     page
 }
 
-/// The same content as JSON.
+/// The content of [`markdown`] as JSON.
 pub(crate) fn json() -> Value {
     let row =
         |metric: &Metric| json!({ "name": metric.name, "on": metric.on, "about": metric.about });

@@ -1,10 +1,10 @@
 //! The page of scenario files: eight examples from small to large, and every key with its values, default and meaning.
 
 use serde_json::{Value, json};
+use weir::pages::cell;
 use weir_experiment::scenario::parameters::SECTIONS;
 
 use crate::scenarios;
-use weir::pages::cell;
 
 /// The text above the examples.
 const HEAD: &str = r#"# Scenario files

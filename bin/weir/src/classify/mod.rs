@@ -1,4 +1,4 @@
-//! `weir classify`: which protocol each flow of a capture carries.
+//! `weir classify`: identifies the protocol of each flow of a capture.
 
 #[cfg(feature = "ndpi")]
 mod ndpi;
@@ -15,10 +15,10 @@ use crate::Failure;
 use crate::output::{note, print, print_json};
 use report::{Capture, Report};
 
-/// Endings of the names of captures, in a folder.
+/// File extensions of captures in a folder.
 const ENDINGS: [&str; 3] = ["pcap", "pcapng", "cap"];
 
-/// Longest file of labels, in bytes.
+/// Maximum length of a file of labels, in bytes.
 const LABELS_MAX: u64 = 256 << 20;
 
 /// Arguments of `weir classify`.
@@ -46,7 +46,7 @@ pub struct ClassifyArguments {
 }
 
 impl ClassifyArguments {
-    /// Whether verdicts are compared with others.
+    /// Whether verdicts are compared with labels.
     fn compares(&self) -> bool {
         #[cfg(feature = "ndpi")]
         if self.ndpi {
@@ -55,7 +55,7 @@ impl ClassifyArguments {
         self.labels
     }
 
-    /// The verdicts that those on a capture are compared with, if there are any.
+    /// The labels to compare the verdicts on a capture with, if any.
     fn comparison(&self, file: &Path) -> Result<Option<Comparison>, Failure> {
         #[cfg(feature = "ndpi")]
         if self.ndpi {
@@ -65,8 +65,8 @@ impl ClassifyArguments {
     }
 }
 
-/// Classifies the captures, and prints what was found. A capture that cannot be read to its end makes the
-/// command fail; what came before is printed.
+/// Classifies the captures, and prints the results. A capture that cannot be read to its end makes the
+/// command fail; the results up to the error are printed.
 pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     let settings = Settings {
         flows: arguments.table as usize,
@@ -88,7 +88,7 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
             note(&format!("weir: {}: {why}", file.display()));
         }
         if !arguments.json {
-            // Beside labels, captures without a difference are only counted.
+            // With labels, captures without a difference are only counted.
             if !capture.agrees() {
                 print(&capture.text())?;
             }
@@ -121,7 +121,7 @@ pub fn run(arguments: &ClassifyArguments) -> Result<(), Failure> {
     }
 }
 
-/// The files, with those of folders in the order of their names.
+/// The given files, and the captures of the given folders ordered by name.
 fn captures(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in given {
@@ -144,7 +144,7 @@ fn captures(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// nDPI's labels for a capture, if the file is there.
+/// nDPI's labels for a capture, if the file with the labels exists.
 fn labels_of(file: &Path) -> Result<Option<Comparison>, Failure> {
     let mut name = file.as_os_str().to_owned();
     name.push(".out");
@@ -157,7 +157,7 @@ fn labels_of(file: &Path) -> Result<Option<Comparison>, Failure> {
     Ok(Some(Comparison::new(labels(&text))))
 }
 
-/// Classifies a capture. Also returns why it could not be read to its end.
+/// Classifies a capture. Also returns the reason if it could not be read to its end.
 fn classify(
     file: &Path,
     settings: Settings,
@@ -165,7 +165,7 @@ fn classify(
     scores: &mut Scores,
 ) -> (Capture, Option<String>) {
     let mut capture = Capture::new(file);
-    // Captures are no attackers that watch the clock, and equal captures give equal reports.
+    // A constant key: captures do not attack the hash table, and equal captures must give equal reports.
     let mut offline = Offline::new(settings, (0, 0));
     let take =
         |capture: &mut Capture, offline: &mut Offline, comparison: &mut Option<Comparison>| {

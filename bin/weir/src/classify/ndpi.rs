@@ -10,8 +10,8 @@ use weir_live::ndpi::Ndpi;
 use super::source;
 use crate::Failure;
 
-/// nDPI's labels for the flows of TCP and UDP in a capture. It is read as far as it goes; whoever reads it again
-/// reports why it ends.
+/// nDPI's labels for the TCP and UDP flows in a capture. If the capture cannot be read to its end, its labels up to
+/// there are returned; the classification, which reads the capture again, reports the error.
 pub(super) fn labels(file: &Path) -> Result<Vec<Label>, Failure> {
     if file.as_os_str() == "-" {
         let why = "standard input can be read only once; --ndpi needs a file";

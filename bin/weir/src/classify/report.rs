@@ -9,19 +9,19 @@ use weir_classifier::{Ended, Finding, Kind, Unread};
 use crate::table::Column::{Left, Right};
 use crate::table::Table;
 
-/// Flows of a capture that are listed; all of them are in the totals.
+/// Maximum number of listed flows of a capture; the totals include all flows.
 const FLOWS_MAX: usize = 100_000;
-/// Longest name in a table; JSON has all of it.
+/// Maximum length of a name in a table; JSON has the whole name.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Everything that was found.
+/// All results.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) captures: Vec<Capture>,
     pub(super) scores: Scores,
 }
 
-/// The flows of a capture, and what was not read.
+/// The flows of a capture, and the frames that could not be classified.
 #[derive(Debug)]
 pub(super) struct Capture {
     file: String,
@@ -33,7 +33,7 @@ pub(super) struct Capture {
     pub(super) differences: Option<(Vec<Difference>, u64)>,
 }
 
-/// Flows, packets and bytes of payload by class; the last row is that of flows without a class.
+/// Flows, packets and bytes of payload by class; the last row is for flows without a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals([[u64; 3]; Kind::ALL.len() + 1]);
 
@@ -52,7 +52,7 @@ impl Totals {
 }
 
 impl Capture {
-    /// A capture of which nothing has been read.
+    /// A capture before its first frame is read.
     pub(super) fn new(file: &Path) -> Self {
         Self {
             file: file.display().to_string(),
@@ -64,7 +64,7 @@ impl Capture {
         }
     }
 
-    /// Takes a flow.
+    /// Adds a flow.
     pub(super) fn take(&mut self, flow: Ended) {
         let class = flow.class.as_ref();
         let place = class.map_or(Kind::ALL.len(), |finding| finding.kind as usize);
@@ -75,7 +75,7 @@ impl Capture {
         }
     }
 
-    /// The listed flows, by their first packets.
+    /// The listed flows, ordered by their first packets.
     fn sorted(&self) -> Vec<&Ended> {
         let mut flows: Vec<_> = self.flows.iter().collect();
         flows.sort_by_key(|flow| flow.number);
@@ -86,18 +86,18 @@ impl Capture {
         self.totals.0.iter().map(|[flows, ..]| flows).sum()
     }
 
-    /// Drops the flows, when they have been printed. The totals stay.
+    /// Drops the flows after they have been printed. The totals stay.
     pub(super) fn forget_flows(&mut self) {
         self.flows = Vec::new();
     }
 
-    /// Whether it was compared with labels, and all of them agree.
+    /// Whether the capture was compared with labels, and all of them agree.
     pub(super) fn agrees(&self) -> bool {
         let differences = self.differences.as_ref();
         differences.is_some_and(|(flows, _)| flows.is_empty())
     }
 
-    /// Frames without a flow, as a person says it.
+    /// The frames without a flow, as text.
     fn unread_text(&self) -> String {
         let Unread {
             not_ip,

@@ -1,4 +1,4 @@
-//! A capture from a file, a piece at a time.
+//! Reads a capture from a file, piece by piece.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,18 +6,19 @@ use std::path::Path;
 
 use weir_capture::{Frame, RECORD_MAX, Reader, Step};
 
-/// Hands each packet of a capture, from a file or from standard input (`-`), to `take`. The error says why it could not be read to its end.
+/// Passes each packet of a capture, from a file or from standard input (`-`), to `take`. The error is the reason why
+/// the capture could not be read to its end.
 pub(super) fn read(file: &Path, mut take: impl FnMut(Frame<'_>)) -> Result<(), String> {
     let mut file: Box<dyn Read> = match file.as_os_str() == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(file).map_err(|e| e.to_string())?),
     };
     let mut reader = Reader::new();
-    // Twice the longest record: bytes are moved to the front at most once for each record's length.
+    // Twice the maximum record length, so that bytes are moved to the front at most once per record length.
     let mut buffer = vec![0; 2 * RECORD_MAX];
     let (mut at, mut end, mut passed) = (0, 0, 0_u64);
     loop {
-        // Bytes of a block that is passed over.
+        // Skip bytes of a block that is not read.
         let here = passed.min((end - at) as u64);
         (at, passed) = (at + here as usize, passed - here);
         if passed == 0 {

@@ -1,4 +1,4 @@
-//! The choice of ports: a pure function of what the kernel says and what the user names.
+//! Chooses the ports: a pure function of the kernel's state and the names that the user gives.
 //!
 //! ```text
 //! interfaces --> impossible? --> unsuitable? --> uplink: of the default route, or named
@@ -13,16 +13,16 @@ use weir_live::kernel::inventory::{Interface, Inventory};
 pub(super) struct Choice<'a> {
     /// The interface to the rest of the world.
     pub(super) uplink: &'a Interface,
-    /// The interfaces to networks of one's own.
+    /// The interfaces to the user's own networks.
     pub(super) networks: Vec<&'a Interface>,
-    /// Interfaces that are no ports, each with the reason.
+    /// Interfaces that do not become ports, each with the reason.
     pub(super) left_out: Vec<(&'a Interface, String)>,
 }
 
 /// Kinds of virtual interfaces that are chosen without being named.
 const SUITABLE_KINDS: [&str; 3] = ["", "veth", "vlan"];
 
-/// Chooses the ports. `uplink` and `networks` are named by the user; without names the kernel's tables decide.
+/// Chooses the ports. `uplink` and `networks` are the user's names; without names the kernel's tables decide.
 pub(super) fn choose<'a>(
     inventory: &'a Inventory,
     uplink: Option<&str>,
@@ -86,7 +86,7 @@ fn of_default_route(inventory: &Inventory) -> Result<&Interface, String> {
     }
 }
 
-/// The named networks, each of which can be a port.
+/// The named networks; fails if one of them cannot be a port.
 fn named<'a>(
     inventory: &Inventory,
     uplink: &Interface,
@@ -101,7 +101,7 @@ fn named<'a>(
     Ok(networks.iter().map(String::as_str).collect())
 }
 
-/// The interface of this name, if it can be a port at all.
+/// The interface of this name; fails if it cannot be a port at all.
 fn possible<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, String> {
     let mut interfaces = inventory.interfaces.iter();
     let found = interfaces.find(|interface| interface.name == name);
@@ -117,7 +117,7 @@ fn possible<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Interface, S
     }
 }
 
-/// Why an interface can never be a port.
+/// The reason why an interface can never be a port.
 fn impossible(interface: &Interface) -> Option<String> {
     if !interface.is_ethernet {
         let kind = match interface.kind.as_str() {
@@ -134,7 +134,7 @@ fn impossible(interface: &Interface) -> Option<String> {
     ))
 }
 
-/// Why an interface is no port unless it is named.
+/// The reason why an interface becomes a port only if the user names it.
 fn unsuitable(interface: &Interface, uplink: &Interface, inventory: &Inventory) -> Option<String> {
     if let Some(reason) = unsuited_kind(interface) {
         return Some(reason);
@@ -157,7 +157,7 @@ fn unsuitable(interface: &Interface, uplink: &Interface, inventory: &Inventory) 
     })
 }
 
-/// Why an interface of this kind is not chosen by itself.
+/// The reason why an interface of this kind is not chosen without being named.
 fn unsuited_kind(interface: &Interface) -> Option<String> {
     if interface.is_wireless {
         return Some("it is a radio, whose rate changes all the time".to_owned());
@@ -192,7 +192,7 @@ fn names(inventory: &Inventory) -> String {
     names.join(", ")
 }
 
-/// A router with one port has nobody to protect.
+/// The error that a router with a single port has no other network to forward to.
 fn alone(choice: &Choice<'_>) -> String {
     let mut text = format!(
         "{} is the uplink, and no other interface can be a port: a router stands between two networks.\n",
@@ -308,7 +308,7 @@ mod tests {
             assert_eq!(interface.name, name);
             assert!(reason.contains(words), "{name}: {reason}");
         }
-        // Who names an interface means it, unless it is impossible.
+        // A named interface is chosen, unless it can never be a port.
         let named = choose(&machine, None, &["wlan0".to_owned()]).unwrap();
         assert_eq!(ports(&named), ["eth0", "wlan0"]);
         let why = choose(&machine, None, &["wg0".to_owned()]).unwrap_err();

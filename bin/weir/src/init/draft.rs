@@ -1,36 +1,36 @@
-//! The configuration that `weir init` writes: for someone who has never seen one.
+//! The configuration that `weir init` writes, for a user who has never seen one.
 
 use weir_base::Rate;
 use weir_live::kernel::inventory::Interface;
 
 use super::choice::{Choice, has_address};
 
-/// Rates that the user knows.
+/// The rates that the user gave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
-    /// The rate of the uplink: a little less than the line sends.
+    /// The rate of the uplink: slightly below the line's upload rate.
     pub(super) up: Option<Rate>,
-    /// The rate towards the network: a little less than the line brings.
+    /// The rate towards the network: slightly below the line's download rate.
     pub(super) down: Option<Rate>,
 }
 
-/// Where the uplink's rate comes from.
+/// The source of the uplink's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The user gave it.
+    /// The user.
     Given,
-    /// It is the speed of the cable; what follows it may be slower.
+    /// The speed of the cable; the device behind it may be slower.
     Cable,
-    /// Nobody knows it: the port is not paced.
+    /// Unknown: the port is not paced.
     Nobody,
 }
 
-/// Share of the cable's speed, in percent: a queue builds up here, and not in the device behind the cable.
+/// Share of the cable's speed, in percent, so that the queue builds up in weir and not in the device behind the cable.
 const CABLE_PERCENT: u64 = 95;
-/// Longest line of a comment.
+/// Maximum width of a line of a comment.
 const COLUMNS: usize = 100;
 
-/// Where the uplink's rate comes from.
+/// The source of the uplink's rate.
 pub(super) fn source(choice: &Choice<'_>, rates: Rates) -> Source {
     match (rates.up, choice.uplink.speed) {
         (Some(_), _) => Source::Given,
@@ -113,7 +113,7 @@ fn network(number: usize, interface: &Interface, down: Option<Rate>) -> String {
     text
 }
 
-/// The interfaces that are no ports. Traffic that uses one is lost, so it is said in the file, too.
+/// A comment about the interfaces that do not become ports. Traffic through them is lost, so the file contains it, too.
 fn left_out(choice: &Choice<'_>) -> String {
     if choice.left_out.is_empty() {
         return String::new();
@@ -133,14 +133,14 @@ fn left_out(choice: &Choice<'_>) -> String {
     text
 }
 
-/// Interfaces that are no ports and may carry forwarded traffic all the same.
+/// Interfaces that do not become ports and may nevertheless carry forwarded traffic.
 fn carrying<'a>(choice: &Choice<'a>) -> Vec<&'a str> {
     let left_out = choice.left_out.iter().map(|(interface, _)| *interface);
     let carrying = left_out.filter(|interface| interface.up && has_address(interface));
     carrying.map(|interface| interface.name.as_str()).collect()
 }
 
-/// An interface with what the kernel says about it.
+/// An interface with the kernel's description of it.
 fn described(interface: &Interface) -> String {
     let addresses: Vec<_> = interface
         .addresses
@@ -154,12 +154,12 @@ fn described(interface: &Interface) -> String {
     words.join(", ")
 }
 
-/// A TOML string. Names of interfaces may contain any sign but spaces, `/` and `:`.
+/// A TOML string. Names of interfaces may contain any character except spaces, `/` and `:`.
 fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string() // a JSON string is a TOML string
 }
 
-/// A comment in lines.
+/// A comment, wrapped into lines.
 fn comment(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("#");

@@ -1,7 +1,7 @@
-//! `weir init`: a configuration for this machine, from what its kernel says.
+//! `weir init`: drafts a configuration for this machine from its kernel's state.
 //!
-//! - [`choice`]: which interfaces are ports
-//! - [`draft`]: the text
+//! - [`choice`]: chooses the ports
+//! - [`draft`]: writes the text
 
 mod choice;
 mod draft;
@@ -53,7 +53,7 @@ pub struct InitArguments {
 }
 
 impl InitArguments {
-    /// The keys that permit kernel state, each with whether it is set.
+    /// The keys that permit kernel state, each with whether the user sets it.
     fn permits(&self) -> [(&'static str, bool); 4] {
         [
             ("bypass_netfilter", self.bypass_netfilter),
@@ -63,19 +63,19 @@ impl InitArguments {
         ]
     }
 
-    /// The file to write; none for standard output, of which `-` is another name.
+    /// The file to write; `None` for standard output, which `-` also names.
     fn out(&self) -> Option<&Path> {
         self.out.as_deref().filter(|path| *path != "-")
     }
 }
 
-/// The name of the text in messages, before it is a file.
+/// The name of the text in messages before it is written to a file.
 const DRAFT: &str = "the configuration";
 
-/// Prints or writes a configuration that `weir check` accepts here, and says what comes next.
+/// Prints or writes a configuration that `weir check` accepts on this machine, and prints the next commands.
 pub fn run(arguments: &InitArguments) -> Result<(), Failure> {
     if let Some(path) = arguments.out().filter(|_| !arguments.force) {
-        // Before anything is decided: a second call is the usual mistake.
+        // Check first: a second call of `weir init` is the usual mistake.
         if path.symlink_metadata().is_ok() {
             return Err(exists(path));
         }
@@ -122,7 +122,7 @@ pub fn run(arguments: &InitArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A draft that `weir check` refuses is not written.
+/// The failure for a draft that `weir check` refuses; it is not written.
 fn refused(arguments: &InitArguments, failure: &Failure) -> Failure {
     let mut why = format!("nothing was written: {failure}");
     let permits = arguments.permits().into_iter().map(|(key, _)| key);
@@ -136,7 +136,7 @@ fn refused(arguments: &InitArguments, failure: &Failure) -> Failure {
     Failure::Usage(why)
 }
 
-/// Says what was chosen and what is in doubt, beside the text.
+/// Prints the chosen ports and the warnings to standard error.
 fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
     let networks: Vec<_> = choice.networks.iter().map(|i| i.name.as_str()).collect();
     note(&format!(
@@ -161,10 +161,10 @@ fn report(choice: &Choice<'_>, source: Source, doubts: &[String]) {
     }
 }
 
-/// The file that the service reads.
+/// The configuration file of the service.
 const OF_SERVICE: &str = "/etc/weir/weir.toml";
 
-/// Says which commands come next.
+/// Prints the next commands.
 fn next(out: Option<&Path>) {
     let Some(path) = out else {
         return note(&format!(

@@ -58,7 +58,7 @@ pub fn markdown() -> String {
     page(HEAD, &errors, &classes(), ENDPOINTS)
 }
 
-/// A page with these tables and requests; `between` stands after the summary.
+/// A page with these tables and requests; `between` follows the summary.
 pub fn page(head: &str, between: &str, classes: &[&Class], endpoints: &[Endpoint]) -> String {
     let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
     let mut page = format!("{head}{}{between}", summary(classes, endpoints));
@@ -70,7 +70,7 @@ pub fn page(head: &str, between: &str, classes: &[&Class], endpoints: &[Endpoint
     page
 }
 
-/// The requests, a line each.
+/// The requests, one per line.
 fn summary(classes: &[&Class], endpoints: &[Endpoint]) -> String {
     let mut text = "| request | what it does |\n|---|---|\n".to_owned();
     for class in classes {
@@ -88,7 +88,7 @@ fn summary(classes: &[&Class], endpoints: &[Endpoint]) -> String {
     text
 }
 
-/// The requests, a section each. Collects the types of their contents.
+/// The requests, one per section. Collects the types of their contents.
 fn sections(
     classes: &[&Class],
     endpoints: &[Endpoint],
@@ -203,7 +203,7 @@ fn type_of(field: &Value) -> String {
     }
 }
 
-/// The same content as an OpenAPI document.
+/// The content of [`markdown`] as an OpenAPI document.
 pub fn json() -> Value {
     document(&classes())
 }

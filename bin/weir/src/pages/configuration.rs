@@ -105,7 +105,7 @@ pub fn table(parameters: &[Parameter]) -> String {
     format!("| key | permitted | default | what it does |\n|---|---|---|---|\n{rows}")
 }
 
-/// The same content as JSON: a list of keys.
+/// The content of [`markdown`] as JSON: a list of keys.
 pub fn json() -> Value {
     let mut keys = Vec::new();
     add_keys(&mut keys, "", &weir_lfb::fe::FE);
@@ -121,7 +121,7 @@ fn add_keys(keys: &mut Vec<Value>, above: &str, section: &Section) {
         .for_each(|within| add_keys(keys, &path, within));
 }
 
-/// The first part of the paths of a section's keys.
+/// The prefix of the paths of a section's keys.
 pub fn prefix(above: &str, section: &Section) -> String {
     match (section.key, section.has_instances) {
         ("", _) => String::new(),
@@ -130,7 +130,7 @@ pub fn prefix(above: &str, section: &Section) -> String {
     }
 }
 
-/// The keys of a section at a path, without those of its subsections.
+/// Adds the keys of a section at a path, without the keys of its subsections.
 pub fn add_own_keys(keys: &mut Vec<Value>, path: &str, section: &Section) {
     let classes = (section.classes)();
     let has_kinds = classes.len() > 1;

@@ -31,7 +31,7 @@ pub fn markdown() -> String {
     format!("{HEAD}{sections}")
 }
 
-/// The same content as JSON.
+/// The content of [`markdown`] as JSON.
 pub fn json() -> Value {
     let row = |reason: Reason| {
         json!({

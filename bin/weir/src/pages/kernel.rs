@@ -30,7 +30,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// The same content as JSON.
+/// The content of [`markdown`] as JSON.
 pub fn json() -> Value {
     let shown = |stance: Stance| json!({ "does": stance.word(), "why": stance.why() });
     let rows = kinds::all().map(|kind| {

@@ -53,7 +53,7 @@ fires on it alone. What a flood waits by its own doing is in `weir_queue_heavy_d
 
 const COLUMNS: &str = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n";
 
-/// A metric as the page lists it: name, type, labels, meaning.
+/// A metric in the page: name, type, labels, meaning.
 type Row = (String, &'static str, String, &'static str);
 
 /// The metrics of these classes.
@@ -64,7 +64,7 @@ fn rows<'a>(classes: impl Iterator<Item = &'a Class>) -> impl Iterator<Item = Ro
 fn of_class(class: &Class) -> Vec<Row> {
     let key = match class.gauges {
         [] => class.key,
-        _ => &["port"], // a discipline is that of a port
+        _ => &["port"], // a discipline belongs to a port
     };
     let texts: Vec<_> = class.texts().collect();
     let info = class
@@ -130,7 +130,7 @@ mod tests {
 
     const PORTS: usize = 10;
 
-    /// A router with ten ports, all with this discipline. Whatever it forwards leaves by the second.
+    /// A router with ten ports, all with this discipline. It forwards all packets through the second port.
     fn router(kind: &str) -> Plane {
         let spec = Spec::check(kind, []).unwrap();
         let mut plane = Plane::new(16_384, 1518, Streams::new(1));
@@ -176,8 +176,8 @@ mod tests {
         plane
     }
 
-    /// Forwards a packet of each of these flows, which differ in all addresses, one in a microsecond. More comes in than
-    /// the device takes.
+    /// Forwards one packet of each of these flows, which differ in all addresses, one per microsecond. More packets
+    /// arrive than the device accepts.
     fn forward(plane: &mut Plane, flows: std::ops::Range<u32>) {
         let mut frame = weir_benches::testbed::udp_frame(0, 60);
         frame[0..6].copy_from_slice(&[2, 0, 0, 0, 0, 0]);
@@ -231,7 +231,7 @@ mod tests {
         series.collect()
     }
 
-    /// No discipline has a series that depends on flows: a million of them make no more than a thousand do.
+    /// The series of a discipline do not depend on flows: a million flows have the same series as a thousand.
     #[test]
     fn the_number_of_series_does_not_depend_on_flows() {
         let of_tables: usize = BLOCKS

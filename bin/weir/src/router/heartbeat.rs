@@ -1,13 +1,13 @@
-//! Heartbeats of a router: bytes for its supervisor, of each of its two threads.
+//! Heartbeats of a router: bytes from each of its two threads to its supervisor.
 //!
 //! ```text
 //!  forwarding thread: a turn, once in a period --> FORWARDS --+--> standard input
 //!  control thread:    timer, once in a period  --> CONTROLS --+
 //! ```
 //!
-//! Each thread sends its own bytes, so neither can show that the other one works. The bytes go through the child's
+//! Each thread sends its own bytes, so neither can hide that the other has stopped. The bytes go through the child's
 //! standard input. It is a socket whose other end the supervisor holds. When that end closes, the supervisor has died,
-//! and the router stops too.
+//! and the router stops as well.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,18 +22,18 @@ use weir_live::worker::Handle;
 
 use super::service_manager;
 
-/// Byte for "the forwarding thread makes turns".
+/// Byte for "the forwarding thread runs its loop".
 pub(super) const FORWARDS: u8 = b'.';
-/// Byte for "the control thread makes turns".
+/// Byte for "the control thread runs its loop".
 pub(super) const CONTROLS: u8 = b',';
-/// Byte for "the control thread makes turns, and the kernel forwards meanwhile".
+/// Byte for "the control thread runs its loop, and the kernel forwards meanwhile".
 pub(super) const HANDED_BACK: u8 = b'k';
-/// Byte for "the kernel forwards again, and no more beats will come".
+/// Byte for "the kernel forwards again, and no further beats follow".
 pub(super) const ENDS: u8 = b'e';
 
-/// Beats within the limit of the forwarding thread.
+/// Number of beats within the time limit of the forwarding thread.
 const BEATS: u64 = 5;
-/// The longest period: the service manager waits for the supervisor, which wakes up as often.
+/// Maximum period: the service manager waits for the supervisor, which wakes up once per period.
 const PERIOD_MAX: Span = Span::from_secs(1);
 
 /// The time between two beats of a thread.
@@ -49,7 +49,7 @@ pub(super) struct Heart {
 }
 
 impl Heart {
-    /// For a process that a supervisor started with `limit`.
+    /// The heart of a process that a supervisor started with `limit`.
     pub(super) fn of_child(limit: Span) -> Self {
         let socket = io::stdin().as_fd().try_clone_to_owned();
         let socket = socket.map(UnixStream::from).and_then(|socket| {
@@ -65,7 +65,7 @@ impl Heart {
         }
     }
 
-    /// For a process without a supervisor; a service manager may watch it.
+    /// The heart of a process without a supervisor; a service manager may watch it.
     pub(super) fn of_single_process() -> Self {
         Self {
             supervisor: None,
@@ -111,12 +111,12 @@ impl Heart {
         }
     }
 
-    /// Reports that the kernel forwards: from now on, stopping may take time.
+    /// Reports that the kernel forwards: after that, stopping may take time.
     pub(super) fn ends(&self) {
         self.say(ENDS);
     }
 
-    /// Without a supervisor, a beat of the control thread stands for both.
+    /// Sends a beat. Without a supervisor, a beat of the control thread counts for both threads.
     fn say(&self, byte: u8) {
         match &self.supervisor {
             // Full: the supervisor itself is stopped. Broken: it has died, and the reader notices that.
@@ -146,7 +146,7 @@ impl Heart {
             let ready = socket.ready(Interest::READABLE).await;
             match ready.and_then(|_| socket.try_read(&mut [0; 16])) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(1..) => {} // it sends nothing, but a byte is not the end
+                Ok(1..) => {} // the supervisor sends nothing, but a byte does not mean that it died
                 Ok(0) | Err(_) => return "the supervisor has ended".to_owned(),
             }
         }
@@ -163,7 +163,7 @@ mod tests {
     use weir_live::worker::Worker;
     use weir_path::plane::Plane;
 
-    /// The bytes that have come.
+    /// The bytes that have arrived.
     fn beats(mut supervisor: &UnixStream) -> Vec<u8> {
         let mut bytes = [0; 1000];
         let count = supervisor.read(&mut bytes).unwrap_or(0);
@@ -223,7 +223,7 @@ mod tests {
                 others.extend(beats(&ours));
             }
             assert!(!others.contains(&CONTROLS), "{others:?}");
-            // It also notices that the supervisor has gone.
+            // The beat also returns when the supervisor has died.
             ours.shutdown(std::net::Shutdown::Both).unwrap();
             assert_eq!(beating.await.unwrap(), "the supervisor has ended");
         });

@@ -1,4 +1,4 @@
-//! Implements the northbound service's [`Operator`] with the running router. This bridge is here, so that
+//! Implements the northbound service's [`Operator`] with the running router. This adapter is here, so that
 //! neither the live habitat nor the service depends on the other.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::Addition;
 use super::listening::Listening;
 use crate::{configuration, journal};
 
-/// The running router, as the northbound service sees it.
+/// The running router, as the northbound service accesses it.
 pub(super) struct Console {
     running: Arc<Running>,
     reader: Arc<Reader>,
@@ -27,7 +27,7 @@ pub(super) struct Console {
     observations: Observations,
     live: Live,
     listening: Arc<Listening>,
-    /// The part of the process that is not the router.
+    /// The part of the process in addition to the router.
     addition: Option<Arc<dyn Addition>>,
 }
 
@@ -55,7 +55,7 @@ impl Console {
 }
 
 impl Console {
-    /// Carries out operations that were read, or says why one cannot be read.
+    /// Applies operations that were read, or returns the error about one that cannot be read.
     fn carry_out(
         &self,
         how: &str,
@@ -69,7 +69,7 @@ impl Console {
         })
     }
 
-    /// Puts a change in force. If it moves the page, this waits until the page is there.
+    /// Applies a change. If it moves the page, waits until the page listens there.
     fn put_in_force(
         &self,
         how: &str,
@@ -186,7 +186,7 @@ fn not_observed(refusal: ObserveRefusal) -> Refusal {
     }
 }
 
-/// The block and the checked query of a class of ours.
+/// The name and the checked query of a table that the router has.
 pub(super) fn query_of(
     class: &Class,
     query: &BTreeMap<String, String>,
@@ -201,7 +201,7 @@ pub(super) fn query_of(
     Ok((block, query))
 }
 
-/// The changes that were put in force, or the reasons why none was.
+/// A report of the applied changes, or of the reasons why none was applied.
 fn report(done: Result<Vec<String>, Vec<String>>) -> ApplyReport {
     let applied = done.is_ok();
     let (Ok(messages) | Err(messages)) = done;

@@ -1,7 +1,7 @@
 //! Samples as lines, and the page on loopback.
 //!
-//! Everything comes from samples ([`Reader::sampled`]), so a browser costs the forwarding thread nothing. A page that cannot
-//! listen is tried again: it must never stop a router.
+//! All data comes from samples ([`Reader::sampled`]), so a browser costs the forwarding thread nothing. If the page
+//! cannot listen, it tries again: it must never stop a router.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ const TABLES: [(&str, &[(&str, &str)]); 8] = [
     ("drop_history", &[("records", "1")]),
 ];
 
-/// Makes a line of each sample, until the router ends.
+/// Writes a line for each sample, until the router ends.
 pub(super) async fn make_lines(reader: Arc<Reader>, lines: watch::Sender<LiveLine>) -> String {
     let mut samples = reader.samples();
     while samples.changed().await.is_ok() {
@@ -50,7 +50,7 @@ fn line(reader: &Reader) -> LiveLine {
     LiveLine::new(TABLES.into_iter().filter_map(table).collect())
 }
 
-/// Serves the page where the configuration in force says, until the router ends.
+/// Serves the page at the address in the running configuration, until the router ends.
 pub(super) async fn serve(
     running: Arc<Running>,
     viewer: Viewer,
@@ -60,7 +60,7 @@ pub(super) async fn serve(
     let wanted = || running.in_force().plan.router.page;
     let socket = PathBuf::from(&running.in_force().plan.router.socket);
     let mut refused = None;
-    let mut token = None; // the same wherever the page goes
+    let mut token = None; // the token stays the same if the address changes
     loop {
         let Some(address) = wanted() else {
             listening.attempted(None, None);
@@ -103,7 +103,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Waits until another address is wanted.
+/// Waits until the configuration has another address.
 async fn until_other(
     address: SocketAddr,
     wanted: impl Fn() -> Option<SocketAddr>,
@@ -114,14 +114,14 @@ async fn until_other(
     }
 }
 
-/// The router as its page shows it: samples, and no changes.
+/// The router for its page: samples only, no changes.
 pub(super) struct Viewer {
     pub(super) running: Arc<Running>,
     pub(super) reader: Arc<Reader>,
     pub(super) live: Live,
 }
 
-/// Why a change is refused; the guard of the page has refused it before.
+/// The reason why a change is refused, although the page's own check should have refused it before.
 const READ_ONLY: &str = "the page only reads; use the Unix socket";
 
 fn read_only() -> ApplyReport {

@@ -1,25 +1,25 @@
-//! How often a supervisor starts a router again that crashed or was killed.
+//! Limits how often a supervisor restarts a router that crashed or was killed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Restarts within [`WINDOW`]; a router that fails more often ends.
+/// Maximum number of restarts within [`WINDOW`]; a router that fails more often ends.
 pub(super) const RESTARTS_MAX: usize = 5;
 /// See [`RESTARTS_MAX`].
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
-/// Pause before the first restart; each further one within the window waits twice as long.
+/// Pause before the first restart; it doubles with each further restart within the window.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The restarts of a router.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
     recent: VecDeque<Instant>,
-    /// All restarts so far.
+    /// Number of all restarts so far.
     pub(super) count: u64,
 }
 
 impl Restarts {
-    /// Counts a restart, and returns how long to wait before it; none if there were too many.
+    /// Counts a restart, and returns the pause before it; `None` after too many restarts.
     pub(super) fn next(&mut self, now: Instant) -> Option<Duration> {
         self.recent.retain(|at| now.duration_since(*at) < WINDOW);
         let before = self.recent.len();

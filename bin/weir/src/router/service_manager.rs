@@ -14,7 +14,7 @@ pub(super) const ALIVE: &str = "WATCHDOG=1";
 /// The router is stopping in an orderly way.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// Who forwards.
+/// The status text: whether the router or the kernel forwards.
 pub(super) const fn status(is_handed_back: bool) -> &'static str {
     match is_handed_back {
         true => "STATUS=the kernel forwards: `weir show status` says why",

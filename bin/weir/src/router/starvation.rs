@@ -1,25 +1,25 @@
-//! Does a silent thread hang, or does it wait for a processor?
+//! Distinguishes a thread that hangs from a thread that waits for a processor.
 //!
 //! ```text
 //!  /proc/PID/task/TID/schedstat: time on a processor, time in the run queue
 //!  /proc/PID/task/TID/stat:      its state; R: it runs, or waits in the run queue
 //! ```
 //!
-//! To kill a thread that is ready to run on an overloaded machine would help nobody: its successor would wait as long.
-//! The kernel adds the time in the run queue when the thread leaves that queue, so a thread that waits there now shows
-//! it by its state only.
+//! Killing a thread that is ready to run on an overloaded machine would not help: its successor would wait as long.
+//! The kernel adds the time in the run queue when the thread leaves that queue, so only its state shows that a thread
+//! waits there now.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The name that the forwarding thread has.
+/// The name of the forwarding thread.
 const FORWARDING_THREAD: &str = "weir-worker";
-/// A thread that had less than this share of a processor has not had time for a turn.
+/// A thread that had less than this fraction (1/N) of a processor had no time for a loop iteration.
 const TURN_SHARE: u32 = 10;
 
-/// The state of a thread at an instant, and the time that it has spent until then.
+/// The state of a thread at an instant, and its times up to then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     at: Instant,
@@ -39,7 +39,7 @@ pub(super) fn forwarding_thread(process: u32) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// The folder of a process's control thread, which is its first one.
+/// The folder of a process's control thread, which is its first thread.
 pub(super) fn control_thread(process: u32) -> io::Result<PathBuf> {
     Ok(format!("/proc/{process}/task/{process}").into())
 }
@@ -65,7 +65,7 @@ impl Sample {
         })
     }
 
-    /// Whether the thread waited for a processor from then until now.
+    /// Whether the thread waited for a processor between `then` and this sample.
     pub(super) fn starved_since(&self, then: &Self) -> bool {
         let passed = self.at - then.at;
         let ran = self.ran.saturating_sub(then.ran);
@@ -90,7 +90,7 @@ mod tests {
         // Ready, and has hardly run; or has waited for most of the time.
         assert!(sample('R', 501, 100, 1000).starved_since(&then));
         assert!(sample('S', 540, 800, 1000).starved_since(&then));
-        // It runs in a circle, waits for something else, or is stopped.
+        // The thread spins, waits for something else, or is stopped.
         assert!(!sample('R', 1400, 150, 1000).starved_since(&then));
         for state in ['S', 'D', 'T', 't', 'Z'] {
             assert!(!sample(state, 500, 100, 1000).starved_since(&then));
@@ -107,7 +107,7 @@ mod tests {
         let process = std::process::id();
         let mut found = forwarding_thread(process);
         while found.is_err() {
-            found = forwarding_thread(process); // it has its name soon after its start
+            found = forwarding_thread(process); // the thread sets its name soon after its start
         }
         for folder in [found, control_thread(process)] {
             assert!(Sample::read(&folder).is_some(), "{folder:?}");

@@ -1,6 +1,6 @@
 //! A parent process that replaces a router that hangs or crashes.
 //!
-//! A hung router forwards nothing, and the kernel forwards only once nobody renews the lease on transit. A dead router
+//! A hung router forwards nothing, and the kernel forwards only once the lease on transit expires. A dead router
 //! is better: its rules vanish with it. So the router is a child process, and a parent that does nothing else kills it
 //! when its heartbeat stops, and starts the next one:
 //!
@@ -12,12 +12,12 @@
 //!        +--> exit code of the child; 1 if it failed too often
 //! ```
 //!
-//! Each thread of the router has beats and a limit of its own. The forwarding thread has `watchdog`. The control thread
-//! has more: while it stands still, forwarding works with old tables. A thread that waits for a processor does not hang
-//! ([`starvation`]).
+//! Each thread of the router has its own beats and its own limit. The limit of the forwarding thread is `watchdog`.
+//! That of the control thread is longer: while it hangs, forwarding works with old tables. A thread that waits for a
+//! processor does not hang ([`starvation`]).
 //!
-//! A missing beat counts only if the parent itself was awake. So nothing is killed when the whole machine was
-//! suspended, or when a terminal stopped both processes. The first beat comes when the router forwards, so a start may
+//! A missing beat counts only if the parent itself was awake. So it kills nothing after the whole machine was
+//! suspended, or after a terminal stopped both processes. The first beat comes when the router forwards, so a start may
 //! take time. When the parent dies, the child sees the end of the heartbeat's socket and stops in an orderly way.
 
 use std::io;
@@ -42,13 +42,14 @@ use super::starvation::{self, Sample};
 use super::{Role, duration};
 use crate::Failure;
 
-/// The control thread may be silent for this multiple of `watchdog`, and for [`CONTROL_LIMIT_MIN`] in any case.
+/// Multiple of `watchdog` for which the control thread may be silent; it may be silent for [`CONTROL_LIMIT_MIN`] in any
+/// case.
 const CONTROL_LIMIT_FACTOR: u64 = 10;
-/// A control thread on an overloaded machine applies a full table of the Internet in less.
+/// A control thread on an overloaded machine applies a full Internet routing table in less time.
 const CONTROL_LIMIT_MIN: Span = Span::from_secs(30);
 
 /// Runs the router as a child, kills it if its forwarding thread sends no beat for `limit`, and starts it again if it
-/// was killed or crashed. Returns how it ended.
+/// was killed or crashed. Returns the final result.
 pub(super) fn supervise(config: &Path, limit: Span, role: &dyn Role) -> Result<(), Failure> {
     let failed = |e: io::Error| Failure::Run(format!("cannot supervise the router: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -105,13 +106,13 @@ fn crash(status: ExitStatus) -> String {
     }
 }
 
-/// The ways in which a child ends.
+/// The ways in which a child may end.
 enum End {
-    /// It exited, or should have.
+    /// The child exited, or a signal that should end it did.
     Exited(ExitStatus),
     /// A signal ended it.
     Crashed(ExitStatus),
-    /// It was killed, for this reason.
+    /// The supervisor killed the child, for this reason.
     Hung(String),
 }
 
@@ -124,9 +125,9 @@ struct Beats {
     bytes: &'static [u8],
     find: fn(u32) -> io::Result<PathBuf>,
     was_heard: bool,
-    /// Periods without a beat, in which the parent was awake.
+    /// Number of periods without a beat, in which the parent was awake.
     missed: u64,
-    /// The processor time of the thread when the first beat was missing.
+    /// The sample of the thread when the first beat was missing.
     then: Option<Sample>,
     is_starved: bool,
 }
@@ -150,7 +151,7 @@ impl Beats {
         }
     }
 
-    /// A period has passed. Returns whether the thread hangs.
+    /// Counts a period. Returns whether the thread hangs.
     fn hangs(&mut self, process: u32, period: Span) -> bool {
         if std::mem::take(&mut self.was_heard) {
             (self.missed, self.then, self.is_starved) = (0, None, false);
@@ -161,7 +162,7 @@ impl Beats {
         if self.missed == 1 {
             self.then = now();
         }
-        // One more than the limit allows, because the timers are not synchronized.
+        // One more than the limit permits, because the timers are not synchronized.
         if self.missed <= self.limit.as_nanos().div_ceil(period.as_nanos()) {
             return false;
         }
@@ -188,17 +189,17 @@ struct Supervisor {
     heart: tokio::net::UnixStream,
     period: Span,
     beats: [Beats; 2],
-    /// It has sent a heartbeat.
+    /// The child has sent a heartbeat.
     is_ready: bool,
     /// The service manager knows that the router forwards, and waits for heartbeats.
     is_service_ready: bool,
-    /// An operator has asked it to end.
+    /// An operator has requested the end of the child.
     should_end: bool,
-    /// It has announced that no more beats will come.
+    /// The child has announced that it sends no further beats.
     is_ending: bool,
-    /// Why it was killed.
+    /// The reason why the supervisor killed the child.
     killed: Option<String>,
-    /// The kernel forwards meanwhile, as far as the service manager knows.
+    /// Whether the kernel forwards meanwhile, as last reported to the service manager.
     is_handed_back: Option<bool>,
 }
 
@@ -217,7 +218,7 @@ impl Signals {
         })
     }
 
-    /// The next one, as the child gets it.
+    /// The next signal, translated for the child.
     async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.hangup.recv() => Signal::Hangup,
@@ -226,8 +227,8 @@ impl Signals {
         }
     }
 
-    /// Whether the router should end within this time, in which it has no process. A start reads the configuration, so
-    /// nothing is left to do for SIGHUP.
+    /// Whether a signal requests the end of the router within this time, in which it has no process. SIGHUP needs no
+    /// action, because a start reads the configuration.
     async fn end_within(&mut self, time: Duration) -> bool {
         let asked = async { while self.next().await != Signal::Terminate {} };
         timeout(time, asked).await.is_ok()
@@ -284,7 +285,7 @@ impl Supervisor {
         let mut bytes = [0; 64];
         loop {
             tokio::select! {
-                biased; // what was sent before the end of a period counts in it
+                biased; // a beat sent before the end of a period counts in this period
                 sent = signals.next() => {
                     self.should_end |= sent == Signal::Terminate;
                     signal(&self.child, sent)?;
@@ -326,7 +327,7 @@ impl Supervisor {
 
     fn period_has_passed(&mut self) -> io::Result<()> {
         if self.is_service_ready {
-            notify(service_manager::ALIVE); // the service manager watches this process, which watches the other one
+            notify(service_manager::ALIVE); // the service manager watches this process, which watches the child
         }
         if !self.is_ready || self.is_ending || self.killed.is_some() {
             return Ok(());
@@ -340,7 +341,7 @@ impl Supervisor {
             self.killed = Some(format!(
                 "the router's {name} thread made no turn for {limit}, and the router was killed"
             ));
-            self.child.kill()?; // its death shows at the heart; until then, it may wait in a driver
+            self.child.kill()?; // the heartbeat socket shows its death; until then, it may wait in a driver
         }
         Ok(())
     }
@@ -357,7 +358,7 @@ impl Supervisor {
 }
 
 fn spawn(config: &Path, heart: UnixStream, role: &dyn Role, restarts: u64) -> io::Result<Child> {
-    Command::new("/proc/self/exe") // this very program, also after it was replaced by a newer one
+    Command::new("/proc/self/exe") // this same program, even after its file was replaced by a newer one
         .arg0("weir")
         .args([role.word(), "--supervised", &restarts.to_string()])
         .arg(config)

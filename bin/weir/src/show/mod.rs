@@ -19,9 +19,9 @@ use weir_northbound::{api, client};
 use crate::output::{print, print_json, print_json_to_reader, print_own, print_to_reader};
 use crate::{Element, Failure, RouterSocket, configuration};
 
-/// Time between the two samples for a rate.
+/// Time between the two samples of a rate.
 const RATE_OVER: Duration = Duration::from_millis(500);
-/// Seconds of `--watch` without a number.
+/// Interval of `--watch` without a number, in seconds.
 const WATCH_DEFAULT: &str = "2";
 /// Cursor home, and clear to the end of the screen, so that a redrawn table does not flicker.
 const REDRAW: &str = "\x1b[H\x1b[J";
@@ -58,13 +58,13 @@ pub struct How {
 pub enum Subject {
     /// A table of a router.
     Table(&'static Class),
-    /// A table that a control element has itself.
+    /// A table of a control element itself.
     OfControlElement(&'static Class),
     /// The configuration.
     Config,
 }
 
-/// The name of the configuration, which is no table.
+/// The name of the configuration, which is not a table.
 const CONFIG: &str = "config";
 
 /// The name of every table of a router, and of the configuration.
@@ -73,7 +73,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     tables.chain([CONFIG])
 }
 
-/// The configuration, and every table by its name: those of routers, and these of control elements.
+/// The configuration, and every table by name: those of routers, and these of control elements.
 pub fn subjects(
     of_control_elements: &'static [&'static Class],
 ) -> impl TypedValueParser<Value = Subject> {
@@ -96,12 +96,12 @@ pub fn subjects(
     })
 }
 
-/// A router's answer at one moment.
+/// A router's response at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
-    /// Time of the answer.
+    /// Time of the response.
     at: Instant,
-    /// The router itself.
+    /// The status of the router.
     status: Value,
     /// The value of the class.
     answer: Value,
@@ -152,11 +152,11 @@ pub fn show(subject: Subject, how: &How) -> Result<(), Failure> {
     }
 }
 
-/// A table, and who has it.
+/// A table, and the element that has it.
 #[derive(Clone, Copy)]
 struct Table {
     class: &'static Class,
-    /// A router, or a control element.
+    /// Whether a router has it; otherwise a control element.
     of_router: bool,
 }
 

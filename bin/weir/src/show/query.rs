@@ -7,11 +7,11 @@ use weir_base::setting::{Kind, Parameter};
 use weir_lfb::class::classes;
 use weir_model::Class;
 
-/// The options that were given, as text.
+/// The given options, as text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(pub(super) Vec<(&'static str, String)>);
 
-/// The parameters of all classes by name, each with the classes that take it.
+/// The parameters of all classes by name, each with the classes that have it.
 fn parameters() -> BTreeMap<&'static str, Vec<(&'static Class, &'static Parameter)>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for class in classes() {

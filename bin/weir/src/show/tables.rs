@@ -1,5 +1,5 @@
-//! The tables of `weir show`, generated from the declaration of a class: one value in a cell, numbers right-aligned,
-//! and a sentence where a table is empty.
+//! The tables of `weir show`, generated from the declaration of a class: one value per cell, numbers right-aligned,
+//! and a sentence for an empty table.
 
 use weir_base::setting::Settings;
 use weir_model::Value;
@@ -121,7 +121,7 @@ fn columns(class: &'static Class) -> Vec<Column> {
     all.collect()
 }
 
-/// The value that a column shows of a row: a component, or a member of it.
+/// The value of a row in a column: a component, or a member of it.
 fn shown(column: &Column, row: &Value) -> Option<Value> {
     let component = row.get(column.component.name)?;
     match column.cell.member {
@@ -130,7 +130,7 @@ fn shown(column: &Column, row: &Value) -> Option<Value> {
     }
 }
 
-/// The single value of a class without rows, one line for each component. It is one sample, so it has no speeds.
+/// The single value of a class without rows, one line for each component. It is one sample, so it has no rates.
 fn list(class: &'static Class, value: &Value) -> String {
     let mut table = Table::new(&[Side::Left(""), Side::Left("")]);
     let columns = columns(class);
@@ -175,7 +175,7 @@ impl Samples<'_> {
         written(column.of, column.cell, shown.as_ref())
     }
 
-    /// Growth of a counter per second; none if it restarted or no time has passed.
+    /// Growth of a counter per second; `None` if it restarted or no time has passed.
     fn speed(&self, row: &Value, counter: impl Fn(&Value) -> Option<Value>) -> Option<Value> {
         let key = |row: &Value| {
             self.class

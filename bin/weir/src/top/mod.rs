@@ -1,12 +1,12 @@
-//! `weir top`: ports, queues, who waits and what is dropped, renewed with each sample of the router, once a second.
+//! `weir top`: ports, queues, backlogged sources and drops, updated once a second with each sample of the router.
 //!
 //! ```text
 //!  router: /v1/live --a line a second--> thread --channel--> loop --frame--> terminal
 //!                                                 keys, signals --^
 //! ```
 //!
-//! [`sample`] reads a line, [`view`] lays a frame out as lines of text, and [`screen`] has the terminal. `--once` prints
-//! such a frame, and `--json` the line itself.
+//! [`sample`] reads a line, [`view`] lays out a frame as lines of text, and [`screen`] controls the terminal. `--once`
+//! prints such a frame, and `--json` the line itself.
 
 mod sample;
 mod screen;
@@ -28,13 +28,13 @@ use self::view::View;
 use crate::output::{print, print_json_to_reader};
 use crate::{Failure, RouterSocket};
 
-/// Samples that are kept for the curves.
+/// Number of samples to keep for the curves.
 const SAMPLES_MAX: usize = 120;
 /// Time between two attempts to reach the router.
 const RETRY: Duration = Duration::from_secs(1);
-/// Width of a frame that is printed elsewhere than on a terminal.
+/// Width of a frame that is not printed on a terminal.
 const WIDTH: usize = 120;
-/// Height of a frame that is printed.
+/// Height of a printed frame.
 const HEIGHT: usize = 48;
 
 /// Arguments of `weir top`.
@@ -70,7 +70,7 @@ pub fn run(arguments: &TopArguments) -> Result<(), Failure> {
         let why = "`weir top` needs a terminal; --once prints one frame, and --json one sample";
         return Err(Failure::Usage(why.to_owned()));
     }
-    read(&first(socket)?)?; // an error is better seen on an ordinary screen
+    read(&first(socket)?)?; // an error is easier to read on the ordinary screen
     follow(socket.clone(), View::new(arguments.port.clone()))
 }
 
@@ -94,7 +94,7 @@ fn read(line: &[u8]) -> Result<Sample, Failure> {
     Ok(Sample::read(&value))
 }
 
-/// Draws frames until a key or a signal ends it.
+/// Draws frames until a key or a signal ends the program.
 fn follow(socket: PathBuf, mut view: View) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Run(format!("terminal: {error}"));
     let samples = start_reading(socket).map_err(failed)?;
@@ -146,7 +146,7 @@ fn start_reading(socket: PathBuf) -> io::Result<mpsc::Receiver<Result<Sample, St
     Ok(samples)
 }
 
-/// The latest samples, and when the last one came.
+/// The latest samples, and the arrival time of the last one.
 #[derive(Debug, Default)]
 struct Samples {
     all: VecDeque<Sample>,

@@ -1,4 +1,4 @@
-//! A sample of a router: what `weir top` shows of it.
+//! A sample of a router: the data that `weir top` shows.
 
 use weir_model::Value;
 
@@ -12,7 +12,7 @@ pub(super) struct Sample {
     pub(super) ports: Vec<Port>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) talkers: Vec<Talker>,
-    /// Losses, the most in the latest second first.
+    /// Losses, in descending order of their number in the latest second.
     pub(super) drops: Vec<Drops>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Port {
     pub(super) name: String,
     pub(super) state: String,
     pub(super) discipline: String,
-    /// None if it is not paced.
+    /// `None` if the port is not paced.
     pub(super) rate_bps: Option<u64>,
     pub(super) received_bps: u64,
     pub(super) sent_bps: u64,
@@ -35,7 +35,7 @@ pub(super) struct Port {
     pub(super) marked_per_s: f64,
 }
 
-/// A source that has packets in the queue of a port.
+/// A source with packets in the queue of a port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Waiting {
     pub(super) port: String,
@@ -54,7 +54,7 @@ pub(super) struct Talker {
     pub(super) port: String,
     pub(super) by: String,
     pub(super) who: String,
-    /// In the latest second, and the means over a minute and five.
+    /// The rate in the latest second, and the means over one and five minutes.
     pub(super) rates_bps: [u64; 3],
     pub(super) share: f64,
 }
@@ -69,7 +69,8 @@ pub(super) struct Drops {
 }
 
 impl Sample {
-    /// Reads a line of `/v1/live`. What is missing is empty: the tables belong to the router, which may be older or newer.
+    /// Reads a line of `/v1/live`. Missing parts are empty: the router, which may be older or newer, defines the
+    /// tables.
     pub(super) fn read(line: &Value) -> Self {
         let rows = |table: &str| line.get(table).map_or(&[][..], Value::rows);
         let ports = rows("ports").iter().map(|port| {
@@ -164,7 +165,7 @@ fn text(row: &Value, name: &str) -> String {
     row.text(name).unwrap_or_default().to_owned()
 }
 
-/// A number of a record, for each second that it stands for.
+/// A number of a record, divided by the number of seconds of the record.
 fn per_second(record: &Value, name: &str) -> f64 {
     let span = record.real("span_s").filter(|span| *span > 0.0);
     record.whole(name).unwrap_or(0) as f64 / span.unwrap_or(1.0)

@@ -1,6 +1,6 @@
-//! The terminal: a screen of its own while this value lives, and the keys.
+//! The terminal: an alternate screen as long as this value lives, and the keys.
 //!
-//! The ordinary screen comes back however the program ends: by a key, a signal, an error or a panic.
+//! The ordinary screen is restored however the program ends: by a key, a signal, an error or a panic.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::view::{Frame, Look};
 
-/// Longest wait for a key: a new sample is shown within this time.
+/// Maximum wait for a key: a new sample is shown within this time.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// A wish of the user.
+/// A command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// The end.
+    /// End the program.
     Quit,
-    /// Stop and go on.
+    /// Pause or resume.
     Pause,
     /// The next port.
     Next,
@@ -36,11 +36,11 @@ pub(super) enum Key {
     Help,
     /// Hide the help.
     Close,
-    /// Whom to list of those who send most.
+    /// List the top talkers by the next kind.
     By,
 }
 
-/// The terminal, taken.
+/// The terminal, in use.
 pub(super) struct Screen {
     ended: Arc<AtomicBool>,
     shown: Option<Frame>,
@@ -96,7 +96,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a key for a while.
+    /// Waits up to [`WAIT`] for a key.
     pub(super) fn key(&mut self) -> io::Result<Option<Key>> {
         let has_event = match event::poll(WAIT) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
@@ -125,7 +125,7 @@ impl Drop for Screen {
     }
 }
 
-/// Columns of the terminal that is written to; none if it is none.
+/// Number of columns of the terminal on standard output; `None` if it is not a terminal.
 pub(super) fn width() -> Option<usize> {
     let (columns, _) = terminal::size()
         .ok()
@@ -133,9 +133,9 @@ pub(super) fn width() -> Option<usize> {
     Some(columns.into())
 }
 
-/// Gives the terminal back as it was.
+/// Restores the terminal.
 fn restore() {
-    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show); // it may be gone
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show); // the terminal may be closed
     let _ = terminal::disable_raw_mode();
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// Set in the process that panics.
+    /// This variable is set in the process that panics.
     const PANICS: &str = "WEIR_TEST_PANICS";
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             let _screen = Screen::new().unwrap();
             panic!("on purpose");
         }
-        // `script` runs this test again on a terminal of its own, and then asks how that terminal is.
+        // `script` runs this test again on a separate terminal, and then checks the state of that terminal.
         let own = std::env::current_exe().unwrap();
         let name = "top::screen::tests::a_panic_gives_the_terminal_back_before_it_says_why";
         let command = format!("{} --exact {name} --nocapture; stty -a", own.display());

@@ -24,11 +24,11 @@ use crate::table::{Column, Table};
 
 /// A sample is late after this many seconds.
 const LATE_S: u64 = 3;
-/// Samples in a curve.
+/// Number of samples in a curve.
 const CURVE: usize = 60;
-/// Least height with curves.
+/// Minimum height of a frame with curves.
 const CURVES_HEIGHT_MIN: usize = 20;
-/// Least width with the reasons in a column of their own; they are below their rows otherwise.
+/// Minimum width of a frame with the reasons in a separate column; otherwise they are below their rows.
 const WHY_WIDTH_MIN: usize = 150;
 /// Width of the words before a curve.
 const LABEL: usize = 11;
@@ -39,10 +39,10 @@ pub(super) struct Frame {
     pub(super) lines: Vec<(Look, String)>,
 }
 
-/// How a line looks. There are no colours.
+/// The style of a line. There are no colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// As text.
+    /// Plain text.
     Plain,
     /// A heading.
     Head,
@@ -62,18 +62,18 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(super) struct View {
     samples: Samples,
-    /// The samples when the user stopped it.
+    /// The samples when the user paused; `None` while running.
     paused: Option<Vec<Sample>>,
-    /// Name of the chosen port; none for the first one that has a queue.
+    /// Name of the chosen port; `None` for the port with most waiting packets.
     port: Option<String>,
-    /// Why there are no samples now.
+    /// The reason why there are no samples now.
     lost: Option<String>,
     help: bool,
-    /// Whom the list of those who send most has: a place in [`KINDS`].
+    /// The kind of top talkers: an index in [`KINDS`].
     kind: usize,
 }
 
-/// Whom rows of those who send most stand for.
+/// The kinds of top talkers.
 const KINDS: [&str; 3] = ["source", "destination", "flow"];
 
 const HELP: &str = "\
@@ -107,7 +107,7 @@ impl View {
         self.lost = None;
     }
 
-    /// Notes that samples do not come, and why.
+    /// Records that no samples arrive, and the reason.
     pub(super) fn lost(&mut self, why: String) {
         self.lost = Some(why);
     }
@@ -119,7 +119,7 @@ impl View {
         };
     }
 
-    /// Lists those who send most by the next kind.
+    /// Lists the top talkers by the next kind.
     pub(super) fn list_others(&mut self) {
         self.kind = (self.kind + 1) % KINDS.len();
     }
@@ -132,7 +132,7 @@ impl View {
         self.help = !self.help;
     }
 
-    /// Chooses a port before or behind the chosen one.
+    /// Chooses a port before or after the chosen one.
     pub(super) fn select(&mut self, step: isize) {
         let shown = self.shown();
         let Some(sample) = shown.last() else {
@@ -151,7 +151,7 @@ impl View {
         }
     }
 
-    /// The number of the chosen port: without a choice the one with most packets waiting.
+    /// The index of the chosen port: without a choice that of the port with most waiting packets.
     fn selected(&self, sample: &Sample) -> usize {
         let chosen = |name: &String| sample.ports.iter().position(|port| port.name == *name);
         let ports = sample.ports.iter().enumerate();
@@ -228,7 +228,7 @@ impl View {
             frame.lines.push((look, cut(&one_line(text), width)))
         };
         line(frame, Look::Plain, "");
-        // The chosen port is always among those that are shown.
+        // The chosen port is always among the shown ones.
         let rows = (height / 3).max(2);
         let first = (selected + 1).saturating_sub(rows);
         let all = ports(&sample.ports, width);
@@ -256,7 +256,7 @@ impl View {
             .iter()
             .filter(|row| row.port == port.name)
             .collect();
-        let left = height.saturating_sub(frame.lines.len() + 4); // headings, and lines between
+        let left = height.saturating_sub(frame.lines.len() + 4); // headings, and blank lines between them
         let for_drops = drops.len().min((left / 3).max(3));
         let talkers = self.talkers(sample, port, width);
         if height >= CURVES_HEIGHT_MIN {
@@ -289,7 +289,7 @@ impl View {
         drops.iter().for_each(|row| line(frame, Look::Plain, row));
     }
 
-    /// The table of those who send most through a port.
+    /// The table of the top talkers of a port.
     fn talkers(&self, sample: &Sample, port: &Port, width: usize) -> Vec<String> {
         let mut table = Table::new(&[
             Column::Left("WHO"),
@@ -347,7 +347,7 @@ fn ports(all: &[Port], width: usize) -> Vec<String> {
     table.within(width)
 }
 
-/// The table of those who have packets in a queue, with the reasons.
+/// The table of the sources with packets in a queue, with the reasons.
 fn holders(all: &[&Waiting], width: usize) -> Vec<String> {
     if all.is_empty() {
         return vec!["Nobody's.".to_owned()];
@@ -445,10 +445,10 @@ fn curves(shown: &[&Sample], port: &Port, width: usize) -> Vec<(Look, String)> {
     ]
 }
 
-/// A value as a bar, in eighths of what the highest one is.
+/// A value as a bar, in eighths of the maximum.
 fn bar(value: f64, most: f64) -> char {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let eighths = (8.0 * value / most).ceil() as usize; // of something, at least one
+    let eighths = (8.0 * value / most).ceil() as usize; // at least one for a value above zero
     BARS[eighths.min(8)]
 }
 
@@ -468,7 +468,7 @@ fn per_second(number: f64) -> String {
     count(number.round() as u64)
 }
 
-/// A line that is not wider than the screen, with a sign if there was more.
+/// A line that is not wider than the screen, with a mark if it was longer.
 fn cut_with_sign(text: &str, width: usize) -> String {
     match text.chars().count() > width {
         true => cut(text, width.saturating_sub(1)) + "…",

@@ -9,7 +9,7 @@ use super::common::{Hosts, UNPACED, eventually_or};
 use super::load::Busy;
 use super::stream::{Count, Stream};
 
-/// Busy processes beside the router.
+/// Number of busy processes next to the router.
 const BUSY: usize = 8;
 /// Changes in a round without [`CHANGES`].
 const FEW: usize = 6000;
@@ -47,7 +47,7 @@ fn write_batch(file: &Path, changes: usize) {
     fs::write(file, lines).unwrap();
 }
 
-/// Forwards a stream through the changes, beside busy processes.
+/// Forwards a stream during the changes, with busy processes on the machine.
 fn churn(hosts: &Hosts, batch: &Path) -> (Count, Duration) {
     let _busy = Busy::start(BUSY);
     let stream = Stream::begin(hosts);
@@ -74,7 +74,7 @@ fn route_changes_on_a_busy_machine_kill_no_router() {
         println!("round {round}: weir forwards through {changes} changes in {took:?}: {weir:?}");
         assert_eq!(router.child(), child, "{}", router.log());
         assert!(!router.log().contains("started again"), "{}", router.log());
-        // It follows the tables, and forwards.
+        // The router follows the tables, and forwards.
         hosts.ip("route add 10.98.0.0/16 via 10.77.2.2");
         eventually_or(
             "the last change is in force",

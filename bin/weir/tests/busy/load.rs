@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-/// They end with this value.
+/// Busy processes, which end when this value is dropped.
 pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {

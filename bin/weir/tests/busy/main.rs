@@ -1,4 +1,4 @@
-//! Routers on a machine that is busy. These tests make it so, and would disturb others in one program.
+//! Routers on a busy machine. These tests create the load, and would disturb other tests in the same program.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! A forwarding thread that the machine gives no processor.
+//! A forwarding thread that gets no processor.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn a_router_that_waits_for_a_processor_is_not_killed() {
         |thread: &PathBuf| fs::read_to_string(thread.join("comm")).unwrap().trim() == "weir-worker";
     let thread = threads.find(is_forwarding).unwrap();
     let thread = thread.file_name().unwrap().to_str().unwrap();
-    // It gets a processor about a thousandth of the time.
+    // The thread gets a processor about a thousandth of the time.
     let set = |class: &str| {
         let set = Command::new("chrt")
             .args([class, "-p", "0", thread])

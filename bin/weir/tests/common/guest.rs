@@ -1,4 +1,5 @@
-//! Virtual machines with Debian's kernel, emulated: for what the test machine's kernel lacks, or must not be asked.
+//! Virtual machines with Debian's kernel, emulated: for features that the test machine's kernel lacks, or must not be
+//! used for.
 
 use std::ffi::OsStr;
 use std::fs::File;

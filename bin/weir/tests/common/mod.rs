@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Hosts: source ---- router ---- sink, whose kernel forwards       (weir_benches::testbed)
-//!  Bench: the same, and one `weir router` on the one in the middle
+//!  Bench: these hosts, and one `weir router` on the middle one
 //! ```
 
 #![allow(dead_code)] // each test file uses a part
@@ -23,11 +23,11 @@ use weir_benches::testbed::{Testbed, run};
 use weir_live::namespace::{Namespace, Spawner};
 use weir_northbound::client;
 
-/// Longest time that a test waits for something.
+/// Maximum time that a test waits for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Arguments of `ping` on the source: does the sink answer?
 pub(crate) const PING: &str = "-c 1 -W 1 10.77.2.2";
-/// The same where it must, which may take its time on a busy machine.
+/// Arguments of a `ping` that must be answered, with more time for a busy machine.
 pub(crate) const ANSWERED: &str = "-c 1 -W 10 10.77.2.2";
 /// Two ports without a rate.
 pub(crate) const UNPACED: &str = "\
@@ -42,16 +42,16 @@ discipline = { kind = \"fifo\", limit = \"1000 packets\" }
 /// The name of a [`Bench`]'s router.
 const ROUTER: &str = "weir";
 
-/// The hosts, and a folder for the files of routers. They vanish with this value.
+/// The hosts, and a folder for the files of routers, which are removed when this value is dropped.
 pub(crate) struct Hosts {
     pub(crate) bed: Testbed,
-    /// Everything that it starts ends with it.
+    /// Ends everything that it started when dropped.
     pub(crate) spawner: Spawner,
     pub(crate) folder: PathBuf,
 }
 
 impl Hosts {
-    /// None where namespaces are not permitted.
+    /// `None` where namespaces are not permitted.
     pub(crate) fn new() -> Option<Self> {
         if let Err(error) = Namespace::new() {
             println!("skipped: no network namespaces here ({error})");
@@ -89,7 +89,7 @@ impl Hosts {
         self.start_with(name, config, &[])
     }
 
-    /// The same, with more variables in its environment.
+    /// Like [`Self::start`], with more variables in the router's environment.
     pub(crate) fn start_with(
         &self,
         name: &str,
@@ -110,7 +110,8 @@ impl Hosts {
         self.spawn_with(name, config, &[])
     }
 
-    /// The same, with more variables in its environment. One whose configuration has `[fe]` is a forwarding element.
+    /// Like [`Self::spawn`], with more variables in the router's environment. With `[fe]` in its configuration it is a
+    /// forwarding element.
     pub(crate) fn spawn_with(
         &self,
         name: &str,
@@ -156,7 +157,7 @@ impl Hosts {
         self.bed.router.enter(|| command.output()).unwrap().unwrap()
     }
 
-    /// Its output, including errors.
+    /// The output of such a command, including errors.
     pub(crate) fn ask(&self, arguments: &[&str], name: &str) -> String {
         let Output { stdout, stderr, .. } = self.weir(arguments, name);
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
@@ -200,7 +201,7 @@ impl Router {
         kill(self.process.id(), name);
     }
 
-    /// Kills the process that forwards, and its parent, which starts no other one.
+    /// Kills the process that forwards, and its parent, which does not start another.
     pub(crate) fn kill(&mut self) {
         if !matches!(self.process.try_wait(), Ok(None)) {
             return;
@@ -240,14 +241,14 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// With a running router; none where namespaces are not permitted.
+    /// A bench with a running router; `None` where namespaces are not permitted.
     pub(crate) fn new(config: &str) -> Option<Self> {
         let mut bench = Self::without_router()?;
         bench.start(config);
         Some(bench)
     }
 
-    /// Without a router, so the kernel forwards; none where namespaces are not permitted.
+    /// A bench without a router, so the kernel forwards; `None` where namespaces are not permitted.
     pub(crate) fn without_router() -> Option<Self> {
         Some(Self {
             router: None,
@@ -327,15 +328,15 @@ impl Deref for Bench {
     }
 }
 
-/// The program `weir`, which stands beside the folder of this test.
+/// The program `weir`, next to the folder of this test.
 pub(crate) fn weir() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().and_then(Path::parent).unwrap();
     folder.join("weir")
 }
 
-/// Runs the commands of a page, in namespaces that nobody else sees, and returns what they print; none where namespaces are
-/// not permitted. They must succeed.
+/// Runs the commands of a page in private namespaces, and returns their output; `None` where namespaces are not
+/// permitted. The commands must succeed.
 pub(crate) fn as_it_stands(page: &str) -> Option<String> {
     if let Err(error) = Namespace::new() {
         println!("skipped: no network namespaces here ({error})");
@@ -345,8 +346,8 @@ pub(crate) fn as_it_stands(page: &str) -> Option<String> {
     let commands = commands(&fs::read_to_string(format!("{root}/{page}")).unwrap());
     let program = weir();
     let folder = program.parent().unwrap().display();
-    // Own folders: the page uses names that another one on this machine may have, too. The program may be below one of
-    // them.
+    // Private folders, because another program on this machine may use the names of the page as well. The program may
+    // be below one of them.
     let script = format!(
         "mount -t tmpfs none /run && mkdir /run/bin && mount --bind {folder} /run/bin\n\
          mount -t tmpfs none /tmp\nexport PATH=/run/bin:$PATH\n{commands}"

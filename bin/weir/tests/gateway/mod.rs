@@ -1,6 +1,6 @@
 //! Two hosts and a middle host ("box") that may run a router, and frames with every stack of tags.
 //!
-//! The hosts are those of `weir_benches::testbed`.
+//! The hosts come from `weir_benches::testbed`.
 
 #![allow(dead_code)] // each test file uses a part
 
@@ -81,7 +81,7 @@ pub(crate) fn stacks_of(tags: &[Tag], tags_max: usize) -> Vec<Vec<Tag>> {
     stacks
 }
 
-/// Sends one frame with each stack of tags to the box. Returns which frames reached the sink, and how often.
+/// Sends one frame with each stack of tags to the box. Returns the frames that reached the sink, and how often.
 pub(crate) fn forwarded(bed: &Testbed, stacks: &[Vec<Tag>]) -> BTreeMap<usize, u32> {
     let mut sender = Testbed::open(&bed.source, "a0").unwrap();
     let mut receiver = Testbed::open(&bed.sink, "b0").unwrap();

@@ -1,4 +1,4 @@
-//! Helpers for tests on a hostile network, beside a router between two hosts.
+//! Helpers for tests of a router between two hosts on a hostile network.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ pub(crate) fn ip(host: &Namespace, arguments: &str) -> String {
     run(host, "ip", arguments).unwrap()
 }
 
-/// Sets one of a host's `/proc/sys/net` values.
+/// Sets a value of a host's `/proc/sys/net`.
 pub(crate) fn sysctl(host: &Namespace, name: &str, value: &str) {
     let path = format!("/proc/sys/net/{name}");
     host.enter(|| fs::write(&path, value)).unwrap().unwrap();

@@ -83,7 +83,7 @@ fn a_static_gateway_stays_as_the_operator_made_it() {
     for (how, time) in [("TERM", LONG), ("KILL", SHORT)] {
         bench.start(CONFIG);
         gateway_works(&bench, "weir", time);
-        // The other entries are used too; it does not matter where the packets go.
+        // The other entries are in use as well; the destination of their packets does not matter.
         for address in ["10.77.2.50", "10.77.2.51", "198.51.100.1", "203.0.113.1"] {
             bench.ping(&format!("-c 2 -i 0.01 -W 0.1 {address}"));
         }

@@ -4,7 +4,7 @@
 //! ```text
 //!  source a0 ----- r0 router r1 ----- b0 sink: 10.99.255.1 to .160, fd99::1:1 to ::1:160
 //!    honest: one datagram to each of 120 hosts that nobody has sent to before
-//!    beside: datagrams to 20 hosts that were known before
+//!    also: datagrams to 20 hosts that were known before
 //!    scanner: datagrams to random addresses in 10.99.0.0/17 or fd99::/64
 //! ```
 
@@ -38,9 +38,9 @@ enum Family {
 /// The source of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scanner {
-    /// The same address as the honest host.
+    /// The address of the honest host.
     SameHost,
-    /// Another host of its network.
+    /// Another host in the honest host's network.
     Neighbour,
     /// A different network for each packet.
     Random,
@@ -129,7 +129,7 @@ fn scan_frame(scan: &Scan, random: &mut Random) -> Vec<u8> {
 }
 
 fn measure(bench: &Bench, scan: &Scan) -> Outcome {
-    // It fails if the kernel removes an entry at the same time.
+    // The flush fails if the kernel removes an entry at the same time.
     let flush = || run(&bench.bed.router, "ip", "neighbour flush dev r1").is_ok();
     eventually("the neighbours are flushed", flush);
     let known: Vec<u16> = (1..=KNOWN).collect();
@@ -149,7 +149,7 @@ fn measure(bench: &Bench, scan: &Scan) -> Outcome {
         let scanning = scope.spawn(|| {
             send_at(bench, scan.rate, &stop, |random| scan_frame(scan, random));
         });
-        thread::sleep(Duration::from_secs(3)); // until the kernel gives its first questions up
+        thread::sleep(Duration::from_secs(3)); // until the kernel stops its first solicitations
         // New and known hosts alternate.
         let new: Vec<u16> = (KNOWN + 1..=KNOWN + scan.hosts).collect();
         let list: Vec<u16> = new

@@ -120,7 +120,7 @@ fn sources_are_checked_as_the_kernel_does() {
         return;
     };
     prepare(&bench);
-    // The larger one of the two values counts, so each value is set both ways.
+    // The larger of the two values applies, so each value is set in both places.
     let settings = [(0, 0, 0), (0, 1, 1), (1, 0, 1), (2, 1, 2), (0, 2, 2)];
     let expected = |mode: usize| -> BTreeSet<String> {
         let passes = SOURCES.iter().filter(|(_, passes)| passes[mode]);

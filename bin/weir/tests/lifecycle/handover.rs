@@ -82,8 +82,8 @@ fn ports_come_and_go_without_loss() {
         let applied = hosts.weir(&["apply", path.to_str().unwrap()], "a");
         assert!(applied.status.success(), "{applied:?}");
     };
-    // One more handover. Then the port that receives the stream goes and comes back under another name; the kernel
-    // forwards in between.
+    // One more handover. Then the port that receives the stream is removed and added again under another name; the
+    // kernel forwards in between.
     apply(&format!(
         "{CONFIG}[port.more]\ninterface = \"x0\"\n\
          discipline = {{ kind = \"fifo\", limit = \"9 packets\" }}\n"
@@ -107,7 +107,7 @@ fn a_configuration_that_is_applied_while_a_port_drains_loses_nothing_uncounted()
     eventually("packets are dropped", || dropped(&hosts) > 0);
     let apply = |name: &str, config: &str| {
         let path = hosts.configure(name, config);
-        // The configurations differ in nothing but the ports: the socket is that of the router.
+        // The configurations differ only in the ports: the socket is the router's.
         let text = std::fs::read_to_string(&path).unwrap();
         let socket = |name| hosts.socket(name).display().to_string();
         std::fs::write(&path, text.replace(&socket(name), &socket("a"))).unwrap();
@@ -118,7 +118,7 @@ fn a_configuration_that_is_applied_while_a_port_drains_loses_nothing_uncounted()
     thread::scope(|scope| {
         let goes = scope.spawn(|| (apply("goes", lan), began.elapsed()));
         thread::sleep(Duration::from_millis(300));
-        // It drains for some time yet. Another limit for the port that stays, and the port that goes comes back.
+        // The port is still draining. Set another limit for the port that stays, and restore the removed port.
         let back = apply("back", &slow.replace("900 packets", "800 packets"));
         let (gone, took) = goes.join().unwrap();
         assert!(gone.status.success(), "{gone:?}");
@@ -131,7 +131,7 @@ fn a_configuration_that_is_applied_while_a_port_drains_loses_nothing_uncounted()
     let ports = hosts.ask(&["show", "ports"], "a");
     assert!(ports.contains("wan"), "{ports}");
     let stream = stream.end();
-    // The port goes and comes back, by a handover each.
+    // The port is removed and added again, with a handover each.
     let drops = u32::try_from(dropped(&hosts)).unwrap();
     assert!(stream.duplicated <= 2, "{stream:?}");
     assert!(

@@ -1,5 +1,5 @@
 //! A router that hangs: it is replaced while the kernel forwards, or it resumes after a short pause without sending
-//! stale packets. If its supervisor is frozen, too, the kernel forwards until both continue.
+//! stale packets. If its supervisor is frozen as well, the kernel forwards until both continue.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -11,7 +11,7 @@ use super::common::{ANSWERED, Hosts, Router, eventually, eventually_or, kill};
 use super::stream::{CONFIG, Stream, count};
 use weir_northbound::client;
 
-/// Waits until another child than this one answers, and returns it.
+/// Waits until a child other than this one answers, and returns it.
 fn successor(hosts: &Hosts, router: &Router, before: u32) -> u32 {
     let mut child = before;
     let log = || router.log();
@@ -173,9 +173,9 @@ fn after_a_pause_no_stale_packets_leave() {
         stale.abs_diff(u64::from(count.lost)) < 10,
         "{count:?}, {stale} stale"
     );
-    // The packets that the router held when it was stopped still leave: those of a turn and of its queue, more of them if the
-    // machine had let the source send a burst. Nothing leaves of what came into the ring during the pause, except for
-    // the last 100 ms; 50 more are for a stop that takes its time.
+    // The packets that the router held when it was stopped still leave: those of a poll iteration and of its queue, and
+    // more of them if the machine had let the source send a burst. Packets that entered the ring during the pause do
+    // not leave, except for the last 100 ms; 50 more are for a stop that is slow.
     let aged = stopped + Duration::from_millis(50)..continued - Duration::from_millis(150);
     let left = arrivals.iter().filter(|a| aged.contains(&a.sent)).count();
     assert_eq!(left, 0, "of {aged:?}");

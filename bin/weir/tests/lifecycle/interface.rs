@@ -28,8 +28,8 @@ fn a_renamed_interface_stays_the_ports() {
         router.log()
     );
     println!("two renames: {count:?}");
-    // Some kernels (6.18) remove the rules with the old name, and forward too until the router is notified. Others keep
-    // the rules, and then nobody forwards for that time. That time is a few milliseconds, with four packets in each.
+    // Some kernels (6.18) remove the rules with the old name, and forward as well until the router is notified. Others
+    // keep the rules, so nothing forwards for that time: a few milliseconds, with four packets in each.
     assert!(count.lost < 100 && count.duplicated < 200, "{count:?}");
     let stream = Stream::begin(&hosts);
     thread::sleep(Duration::from_millis(200));

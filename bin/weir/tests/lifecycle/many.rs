@@ -44,7 +44,7 @@ fn many_ports_come_and_go_at_once_while_others_forward() {
             assert!(delay < WATCHDOG / 3, "{ports} ports {what}: {delay:?}");
             assert_eq!(router.child(), child, "{}", router.log());
         }
-        // All interfaces go at the same time.
+        // All interfaces are removed at the same time.
         apply(&with_more);
         let stream = Stream::begin(&hosts);
         hosts.ip("link delete group 9");

@@ -35,7 +35,7 @@ fn a_second_router_on_an_interface_is_refused() {
 
     let count = stream.end();
     assert_eq!((count.lost, count.duplicated), (0, 0), "{count:?}");
-    // The claim ends with its owner, however the owner ends.
+    // The lock ends with its owner, however the owner ends.
     drop(first);
     hosts.start("b", CONFIG);
 }

@@ -37,7 +37,7 @@ fn a_signal_at_any_moment_of_a_start_ends_the_router_in_order() {
         }
     }
     run(&hosts.bed.source, "ping", ANSWERED).unwrap();
-    hosts.start("b", CONFIG); // no claim is left either
+    hosts.start("b", CONFIG); // no interface lock is left either
 }
 
 /// Whether SIGTERM no longer kills the process immediately.

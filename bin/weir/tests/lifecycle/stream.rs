@@ -23,7 +23,7 @@ rate = \"50 Mbit\"
 discipline = { kind = \"fifo\", limit = \"1000 packets\" }
 ";
 
-/// Numbered datagrams from the source to an address beside the sink, counted on the sink's link by a
+/// Numbered datagrams from the source to an unused address in the sink's network, counted on the sink's link by a
 /// ring that holds a second of them.
 pub(crate) struct Stream {
     begin: Instant,

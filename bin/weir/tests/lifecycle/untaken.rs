@@ -11,7 +11,7 @@ use weir_live::namespace::Namespace;
 use super::common::{Hosts, eventually};
 use super::stream::{CONFIG, Stream};
 
-/// Most chains that the kernel permits at one hook of a device (`MAX_HOOK_COUNT` of net/netfilter/core.c).
+/// Maximum number of chains that the kernel permits at one hook of a device (`MAX_HOOK_COUNT` of net/netfilter/core.c).
 const CHAINS_MAX: usize = 1024;
 
 /// The state of a port in `weir show`.
@@ -62,7 +62,7 @@ fn a_port_whose_rules_the_kernel_refuses_is_in_force_and_the_kernel_forwards() {
     assert!(!is_guarded(&hosts, "r0") && is_guarded(&hosts, "r1"));
     let before = received(&hosts, "lan");
     let ping = || run(&hosts.bed.source, "ping", "-c 3 -i 0.01 -W 10 10.77.2.2").unwrap();
-    ping(); // by way of the kernel there, and of the router back
+    ping(); // through the kernel there, and through the router back
     assert_eq!(received(&hosts, "lan"), before);
 
     // The next change tries again.

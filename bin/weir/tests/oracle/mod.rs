@@ -1,8 +1,8 @@
-//! The kernel as an oracle: the same packets through it alone, and through weir, after each of many changes of its tables
-//! and settings.
+//! The kernel as an oracle: the same packets through the kernel alone, and through weir, after each of many changes of
+//! its tables and settings.
 //!
-//! The hosts are those of `weir_benches::testbed`. A probe is a datagram of the source. What comes of it is what the source
-//! and the sink receive: the datagram or its fragments, and ICMP errors.
+//! The hosts come from `weir_benches::testbed`. A probe is a datagram of the source. Its outcome is everything that the
+//! source and the sink receive: the datagram or its fragments, and ICMP errors.
 
 use std::net::IpAddr;
 use std::process::Command;
@@ -17,14 +17,14 @@ use weir_live::namespace::Namespace;
 
 use crate::common::{Bench, PATIENCE};
 
-/// A state of the kernel, and the packets that are sent in it.
+/// A state of the kernel, and the packets to send in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
-    /// The state that it sets.
+    /// The name of the state.
     pub(crate) name: &'static str,
     /// Commands on the router.
     pub(crate) setup: &'static str,
-    /// Commands that take back what [`RESTORE`] does not.
+    /// Commands that undo changes that [`RESTORE`] does not undo.
     pub(crate) undo: &'static str,
     /// The packets.
     pub(crate) probes: &'static [Probe],
@@ -48,7 +48,7 @@ pub(crate) const V4: Probe = Probe {
     ttl: 64,
     may_fragment: false,
 };
-/// The same with IPv6.
+/// From the source to the sink, with IPv6.
 pub(crate) const V6: Probe = Probe {
     from: "fd77:1::2",
     to: "fd77:2::2",
@@ -104,9 +104,9 @@ impl Probe {
 }
 
 const PORT: u16 = 9999;
-/// Time for which a packet may be under way.
+/// Time for which a packet may be in flight.
 const FLIGHT: Duration = Duration::from_millis(80);
-/// Commands that no case needs to take back.
+/// Commands that undo the common changes, so that cases need not.
 const RESTORE: &str = "\
     ip link set r0 mtu 1500; ip link set r1 mtu 1500;
     sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.forwarding=1 net.ipv4.conf.r0.forwarding=1 \
@@ -122,7 +122,7 @@ const RESTORE: &str = "\
     ip neighbour replace fd77:1::2 lladdr 02:00:00:00:4d:01 dev r0;
     ip neighbour replace 10.77.2.2 lladdr 02:00:00:00:4d:04 dev r1;
     ip neighbour replace fd77:2::2 lladdr 02:00:00:00:4d:04 dev r1";
-/// The kernel answers as often as it is asked.
+/// Removes the kernel's rate limits of ICMP errors, and its reverse-path filters.
 const UNLIMITED: &str = "\
     ip link set lo up;
     sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0 net.ipv4.conf.all.rp_filter=0 \
@@ -224,7 +224,7 @@ pub(crate) fn compare(bench: &mut Bench, config: &str, cases: &[Case]) {
         .map(|case| {
             shell(&bench.bed.router, case.setup);
             let mut came: Vec<_> = case.probes.iter().map(|probe| ends.send(probe)).collect();
-            // The kernel limits errors by sender: a second later it has another one.
+            // The kernel limits errors by sender: a second later it permits another error.
             let mut is_limited = came.iter().any(Vec::is_empty);
             while is_limited {
                 thread::sleep(Duration::from_millis(1100));

@@ -1,6 +1,7 @@
 //! Headless Chromium, driven by the DevTools protocol over a pipe.
 //!
-//! Its pipe is descriptors 3 and 4; a shell puts the child's standard input and output there. Messages end with a zero byte.
+//! The pipe is descriptors 3 and 4; a shell maps the child's standard input and output to them. A zero byte ends a
+//! message.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ use weir_live::namespace::{Namespace, Spawner};
 
 use crate::common::PATIENCE;
 
-/// The program, and flags that keep it from asking anybody.
+/// The program, and flags that prevent prompts.
 const CHROMIUM: &[&str] = &[
     "chromium",
     "--headless",
@@ -28,7 +29,7 @@ const CHROMIUM: &[&str] = &[
     "--remote-debugging-pipe",
 ];
 
-/// A browser with one page; it ends with this value.
+/// A browser with one page, which ends when this value is dropped.
 pub(crate) struct Browser {
     process: Child,
     input: ChildStdin,
@@ -41,7 +42,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts it inside a namespace, with a new profile in this folder; none if it is not installed.
+    /// Starts the browser inside a namespace, with a new profile in this folder; `None` if it is not installed.
     pub(crate) fn start(spawner: &Spawner, inside: &Namespace, folder: &Path) -> Option<Self> {
         if Command::new("chromium").arg("--version").output().is_err() {
             println!("skipped: chromium is not installed (apt install chromium)");
@@ -119,7 +120,7 @@ impl Browser {
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression });
         let mut asked = self.answer("Runtime.evaluate", parameters.clone());
-        // The page that was opened has just taken the place of the one before, which happens once.
+        // The opened page has just replaced the one before, which happens once.
         if asked["error"]["message"] == "Inspected target navigated or closed" {
             asked = self.answer("Runtime.evaluate", parameters);
         }
@@ -162,7 +163,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Asked to close, it ends its own processes, too.
+        // On this command the browser also ends its own processes.
         let close = json!({ "id": 0, "method": "Browser.close" });
         let _ = self.input.write_all(format!("{close}\0").as_bytes());
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The router's page: who may read it, how many, and what a browser shows of a flood.
+//! The router's page: who may read it, the number of readers, and a flood as shown in a browser.
 //!
 //! Each test builds its own hosts. Where network namespaces are not permitted, it prints that and skips; so does the part
 //! with a browser where Chromium is not installed. `WEIR_PICTURES=FOLDER` keeps pictures of the page.
@@ -79,7 +79,7 @@ fn send(bench: &Bench, request: &str, headers: &[&str]) -> BufReader<TcpStream> 
     send_if_heard(bench, request, headers).unwrap()
 }
 
-/// The same; none if nobody listens.
+/// Like [`send`]; `None` if no process listens.
 fn send_if_heard(bench: &Bench, request: &str, headers: &[&str]) -> Option<BufReader<TcpStream>> {
     let mut stream = connect(bench)?;
     stream
@@ -111,7 +111,7 @@ fn get(bench: &Bench, path: &str) -> (u16, String) {
     http(bench, &format!("GET {path}"), &[HOST])
 }
 
-/// Follows the samples; none if there is no place.
+/// Follows the samples; `None` if all slots are taken.
 fn follow(bench: &Bench) -> Option<BufReader<TcpStream>> {
     let mut answer = send(bench, "GET /v1/live", &[HOST]);
     let mut line = String::new();
@@ -119,7 +119,7 @@ fn follow(bench: &Bench) -> Option<BufReader<TcpStream>> {
     (status(&line) == 200).then_some(answer)
 }
 
-/// Stops a thread at the end of a scope, also of one that panics.
+/// Stops a thread at the end of a scope, even if the scope panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -130,11 +130,11 @@ impl Drop for Ends<'_> {
 
 /// Another address of the host that sends.
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 3);
-/// Another one, which sends little.
+/// A third address, which sends little.
 const MODEST: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 4);
 
-/// Sends datagrams of 40 flows, four times as fast as the link, and beside them one flow of another source that would fill
-/// the link alone, and a third one that sends little, while `work` runs.
+/// Sends datagrams of 40 flows, four times as fast as the link, together with one flow of another source that would
+/// fill the link alone, and a third source that sends little, while `work` runs.
 fn under_flood<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
     for address in [NEIGHBOUR, MODEST] {
         let address = format!("address add {address}/24 dev a0");
@@ -198,7 +198,7 @@ fn the_page_reads_and_changes_nothing() {
     ] {
         eventually("there is a sample", || get(&bench, path).0 == 200);
     }
-    // Prometheus on this machine needs no other way; one name stands for all that samples have.
+    // Prometheus on this machine needs only this path; one name represents all metrics of the samples.
     let (_, metrics) = get(&bench, "/metrics");
     let (head, metrics) = metrics.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
@@ -226,7 +226,7 @@ fn the_page_reads_and_changes_nothing() {
             "{request} {headers:?}"
         );
     }
-    // Without the token there is nothing to read but the page itself and metrics, and nothing to change.
+    // Without the token only the page itself and metrics can be read, and nothing can be changed.
     for (request, expected) in [
         ("GET /", 200),
         ("GET /page/router.js", 200),
@@ -241,7 +241,7 @@ fn the_page_reads_and_changes_nothing() {
     ] {
         assert_eq!(stranger(&bench, request), expected, "{request}");
     }
-    // The same page is on the socket, without any configuration.
+    // The socket also serves the page, without any configuration.
     let on_socket: String = {
         let mut stream = std::os::unix::net::UnixStream::connect(bench.socket()).unwrap();
         let request = "GET / HTTP/1.1\r\nhost: localhost:8080\r\nconnection: close\r\n\r\n";
@@ -369,7 +369,7 @@ fn slow_strangers_keep_nobody_out() {
         stream.write_all(b"GET /v1/ports HT").unwrap();
         stream
     };
-    // Many times the places that there are, and more all the time.
+    // Many times the number of slots, and more all the time.
     let mut strangers: Vec<_> = (0..200).map(|_| slow()).collect();
     for _ in 0..10 {
         let began = Instant::now();
@@ -378,7 +378,7 @@ fn slow_strangers_keep_nobody_out() {
         strangers.extend((0..20).map(|_| slow()));
         assert!(waited < Duration::from_secs(5), "{waited:?}");
     }
-    // Answers that nobody reads keep nobody out either.
+    // Unread answers exclude nobody either.
     for stream in &mut strangers {
         let _ = stream.write_all(b"TP/1.1\r\nhost: 127.0.0.1:8080\r\n\r\n"); // most are closed
     }
@@ -391,7 +391,7 @@ fn a_flood_is_seen() {
     under_flood(&bench, || {
         let json =
             |table: &str, query: &str| -> Value { bench.get(&format!("/v1/{table}{query}")) };
-        // Each look is at another sample, and a busy machine has empty queues in some.
+        // Each check reads another sample, and on a busy machine the queues of some samples are empty.
         bench.eventually("its source is seen, and why it waits", || {
             let first = &json("waiting", "")[0];
             first["source"] == SOURCE.to_string()
@@ -414,7 +414,7 @@ fn a_flood_is_seen() {
         let delay = |name: &str| now[name].as_f64().unwrap();
         assert!((0.001..5.0).contains(&delay("delay_p50_s")), "{now}");
         assert!(delay("delay_p50_s") <= delay("delay_p99_s"), "{now}");
-        // The flood waits by itself.
+        // Only the flood's own packets wait for long.
         assert!(
             delay("light_delay_p99_s") < delay("heavy_delay_p50_s"),
             "{now}"

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 /// Only one test fetches the program.
 static FETCH: Mutex<()> = Mutex::new(());
 
-/// `promtool` with these arguments and this input: its output if it finds no fault, else the test fails. Where it cannot
-/// be had, the test goes on without it, and says so.
+/// `promtool` with these arguments and this input: its output if it finds no fault, else the test fails. Where it is
+/// not available, prints a note and returns `None`.
 pub(crate) fn promtool(arguments: &[&str], input: &str) -> Option<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/promtool");
@@ -46,7 +46,7 @@ pub(crate) fn promtool(arguments: &[&str], input: &str) -> Option<String> {
     Some(printed + &said)
 }
 
-/// Checks the text of a `GET /metrics` against the conventions: nothing may be said about it.
+/// Checks the text of a `GET /metrics` against the conventions: there must be no remark.
 pub(crate) fn check_metrics(text: &str) {
     let said = promtool(&["check", "metrics"], text).unwrap_or_default();
     assert_eq!(said, "", "{text}");

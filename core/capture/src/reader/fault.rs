@@ -1,39 +1,39 @@
-//! The reasons for which a capture cannot be read on.
+//! The reasons for which reading a capture stops.
 
 use std::fmt;
 
 use super::pcapng::INTERFACES_MAX;
 use crate::writer::SNAP_MAX;
 
-/// A capture that cannot be read on.
+/// The error that stops reading a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadError {
     /// The offset of the record in the file, in bytes.
     pub offset: u64,
-    /// Packets before it.
+    /// Number of packets before the record.
     pub packets: u64,
     /// The reason.
     pub fault: Fault,
 }
 
-/// The reasons for which a capture cannot be read on.
+/// The reasons for which reading a capture stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The first bytes are those of no capture.
+    /// The first bytes match no known format.
     NotACapture([u8; 4]),
-    /// It is compressed; this program undoes that.
+    /// The file is compressed; this program decompresses it.
     Compressed(&'static str),
-    /// It is of a version that is not known.
+    /// The version of the format is not supported.
     Version(u16),
-    /// It ends in the middle of a header or a packet.
+    /// The file ends within a header or a packet.
     Truncated,
     /// A record is longer than [`RECORD_MAX`](super::RECORD_MAX), or a packet longer than [`SNAP_MAX`].
     TooLong(u32),
     /// Lengths of a block contradict each other.
     Lengths,
-    /// A packet is of an interface that was not described before.
+    /// A packet belongs to an interface that was not described before.
     Interface(u32),
-    /// More than 4096 interfaces are described.
+    /// The file describes more than 4096 interfaces.
     Interfaces,
 }
 

@@ -5,12 +5,12 @@
 //! pcapng  section [order] interface [link type, resolution]    packet: interface, stamp, kept, original, bytes
 //! ```
 //!
-//! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. The caller owns the bytes and hands the same ones in
-//! again, with more behind them, when [`Step::Wanted`] says so; a frame borrows from them. Blocks that hold no
-//! packets are passed over whatever their size, so a caller needs room for [`RECORD_MAX`] bytes only.
+//! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. The caller owns the bytes. On [`Step::Wanted`] it passes
+//! the same bytes again, followed by more; a frame borrows from them. Blocks of unused types are skipped whatever their
+//! size, so a caller needs a buffer of [`RECORD_MAX`] bytes only.
 //!
-//! This is not left to the library that the writer uses: of pcapng it ignores the resolution of stamps, and
-//! it refuses packets that the snap length has cut.
+//! The library that the writer uses does not read captures here: it ignores the resolution of pcapng stamps, and
+//! refuses packets that were truncated to the snap length.
 
 mod fault;
 mod pcapng;
@@ -22,18 +22,18 @@ use crate::writer::SNAP_MAX;
 
 /// Bytes of the longest record that is read: a packet of [`SNAP_MAX`], and as much again for its options.
 pub const RECORD_MAX: usize = 2 * SNAP_MAX as usize;
-/// Bytes of a file's header in pcap.
+/// Length of the header of a pcap file.
 const PCAP_HEADER: usize = 24;
 const NANOS: u64 = 1_000_000_000;
 
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Unix time in nanoseconds; none for a packet without a stamp.
+    /// Unix time in nanoseconds; `None` for a packet without a stamp.
     pub at: Option<u64>,
     /// The type of the link (`LINKTYPE_` of libpcap).
     pub link_type: u32,
-    /// Its length on the link, in bytes.
+    /// Length of the packet on the link, in bytes.
     pub original_len: u32,
     /// The bytes that were kept.
     pub bytes: &'a [u8],
@@ -42,11 +42,13 @@ pub struct Frame<'a> {
 /// One step through a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A packet. This many bytes are done with.
+    /// A packet. The reader has consumed this number of bytes.
     Frame(usize, Frame<'a>),
-    /// No packet. This many bytes are done with; they may lie beyond those that were handed in.
+    /// No packet. The reader has consumed this number of bytes, which may include bytes that the caller has not passed
+    /// yet.
     Passed(u64),
-    /// At least this many bytes are wanted, counted from the first one handed in. Never more than [`RECORD_MAX`].
+    /// The reader needs at least this number of bytes, counted from the first byte passed. Never more than
+    /// [`RECORD_MAX`].
     Wanted(usize),
 }
 
@@ -60,11 +62,11 @@ pub struct Reader {
 
 #[derive(Clone, Debug)]
 enum Format {
-    /// The first bytes decide.
+    /// Not known yet; the first bytes decide.
     Unknown,
     Pcap {
         order: ByteOrder,
-        /// Nanoseconds in the unit of the fraction.
+        /// Nanoseconds per unit of the fraction.
         unit: u64,
         link_type: u32,
         /// Bytes of a record's header.
@@ -95,7 +97,7 @@ impl Reader {
         }
     }
 
-    /// Reads the record that `bytes` begin with.
+    /// Reads the record at the start of `bytes`.
     pub fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<Step<'a>, ReadError> {
         let step = match &mut self.format {
             Format::Unknown => match begin(bytes) {
@@ -126,7 +128,8 @@ impl Reader {
         Ok(step)
     }
 
-    /// Ends the capture, with the number of bytes that [`Self::step`] has not taken. An empty file is none.
+    /// Ends the capture; `left` are the bytes that [`Self::step`] has not consumed. An incomplete record and an empty
+    /// file are errors.
     pub fn end(&self, left: &[u8]) -> Result<(), ReadError> {
         match &self.format {
             Format::Unknown => {
@@ -146,12 +149,12 @@ impl Reader {
         }
     }
 
-    /// Packets so far.
+    /// Number of packets so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The length of a block that was passed over but for its end.
+    /// The length of a block that was skipped up to the length at its end.
     fn passing(&self) -> Option<u32> {
         match &self.format {
             Format::Pcapng(section) => section.passing,
@@ -159,7 +162,7 @@ impl Reader {
         }
     }
 
-    /// An error in the record that begins at the offset, or is passed over.
+    /// An error in the record that begins at the offset, or that is being skipped.
     fn error(&self, fault: Fault) -> ReadError {
         let passed = self.passing().map_or(0, |len| u64::from(len - 4));
         ReadError {
@@ -203,7 +206,7 @@ impl Fields<'_> {
     }
 }
 
-/// The format that the first bytes show, and the bytes that are done with; none if more are wanted.
+/// The format that the first bytes show, and the number of bytes consumed; `None` if more bytes are needed.
 fn begin(bytes: &[u8]) -> Result<Option<(Format, u64)>, Fault> {
     const MICRO: u32 = 0xa1b2_c3d4;
     const NANO: u32 = 0xa1b2_3c4d;
@@ -223,7 +226,7 @@ fn begin(bytes: &[u8]) -> Result<Option<(Format, u64)>, Fault> {
         return Err(Fault::Compressed(program));
     }
     if u32::from_be_bytes(*first) == SECTION {
-        // The section is a block, and is read as one.
+        // The section header is a block, and is read as a block.
         let section = Section {
             order: ByteOrder::Little,
             interfaces: Vec::new(),
@@ -257,7 +260,7 @@ fn begin(bytes: &[u8]) -> Result<Option<(Format, u64)>, Fault> {
     let format = Format::Pcap {
         order,
         unit,
-        // The upper half says whether frames have their check sequence.
+        // The upper half describes the frame check sequence.
         link_type: order.u32(last) & 0xffff,
         header,
     };
@@ -314,7 +317,7 @@ mod tests {
     /// Stamp, link type, original length, bytes.
     type Packet = (Option<u64>, u32, u32, Vec<u8>);
 
-    /// Reads a file that comes in pieces of `piece` bytes.
+    /// Reads a file that arrives in pieces of `piece` bytes.
     fn read(file: &[u8], piece: usize) -> Result<Vec<Packet>, ReadError> {
         let (mut reader, mut packets) = (Reader::new(), Vec::new());
         let (mut at, mut end) = (0, 0);
@@ -410,7 +413,7 @@ mod tests {
         let mut file = Vec::new();
         for order in [ByteOrder::Big, ByteOrder::Little] {
             let code = |code, len| fields(order, &[(code, 2), (len, 2)]);
-            // Nanoseconds, an offset of one second, and an option that is not known, padded.
+            // Nanoseconds, an offset of one second, and an unknown option, padded.
             let (mut options, mut offset) = (code(9, 1), [0; 8]);
             offset[if order == ByteOrder::Big { 7 } else { 0 }] = 1;
             options.extend([9, 0, 0, 0]);
@@ -493,7 +496,7 @@ mod tests {
             fault(&[start.clone(), many].concat()).fault,
             Fault::Interfaces
         );
-        // The bytes of a block that is not read are not waited for, but it has an end, and the same length there.
+        // The reader does not wait for the bytes of a skipped block, but its end must repeat its length.
         let unread = |len: u8, again: u8| {
             let block = [9, 0, 0, 0, len, 0, 0, 0, 1, 2, 3, 4, again, 0, 0, 0];
             [&start[..], &block, &enhanced(order, 0, 0, b"a")].concat()

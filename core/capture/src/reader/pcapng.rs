@@ -3,9 +3,9 @@
 use super::{ByteOrder, Fault, Fields, Frame, RECORD_MAX, Step};
 use crate::writer::SNAP_MAX;
 
-/// Interfaces of a section that are remembered.
+/// Maximum number of interfaces of a section.
 pub(super) const INTERFACES_MAX: usize = 4096;
-/// Type, length, and length again, of a block in pcapng.
+/// Bytes of the type, the length, and the repeated length of a block.
 pub(super) const BLOCK_FRAME: usize = 12;
 /// Types of blocks in pcapng.
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
@@ -26,7 +26,7 @@ pub(super) struct Interface {
     snap: u32,
     /// A power of ten, or of two if the highest bit is set (if_tsresol).
     resolution: u8,
-    /// Seconds that are added to each stamp.
+    /// Seconds to add to each stamp.
     offset: i64,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Interface {
 pub(super) struct Section {
     pub(super) order: ByteOrder,
     pub(super) interfaces: Vec<Interface>,
-    /// The length of a block that was passed over, if its second length, at its end, is to be read next.
+    /// The length of a skipped block whose repeated length is read next.
     pub(super) passing: Option<u32>,
 }
 
-/// A block of pcapng.
+/// Reads a block of pcapng.
 pub(super) fn block<'a>(bytes: &'a [u8], section: &mut Section) -> Result<Step<'a>, Fault> {
     let Section {
         order,
@@ -115,7 +115,7 @@ pub(super) fn block<'a>(bytes: &'a [u8], section: &mut Section) -> Result<Step<'
     }
 }
 
-/// The packet of a block.
+/// Reads the packet of a block.
 fn packet<'a>(
     kind: u32,
     mut fields: Fields<'a>,
@@ -144,7 +144,7 @@ fn packet<'a>(
     let interface = match kind {
         PACKET => {
             let number = fields.u16().ok_or(cut)?;
-            fields.u16().ok_or(cut)?; // packets that were missed
+            fields.u16().ok_or(cut)?; // number of packets that the capture dropped
             find(number.into())?
         }
         _ => find(fields.u32().ok_or(cut)?)?,
@@ -164,7 +164,7 @@ fn packet<'a>(
 }
 
 impl Interface {
-    /// Reads the description of an interface. Options that are cut end it, as readers in use do.
+    /// Reads the description of an interface. A truncated option ends it, as in common readers.
     fn parse(mut fields: Fields<'_>) -> Option<Self> {
         let link_type = fields.u16()?.into();
         fields.u16()?; // reserved

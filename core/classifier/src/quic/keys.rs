@@ -12,11 +12,11 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 /// Length of the keys of AES-128.
 const KEY_LEN: usize = 16;
-/// Length of a secret: that of a SHA-256.
+/// Length of a secret: that of SHA-256.
 const SECRET_LEN: usize = 32;
-/// Bytes of ciphertext that make the mask.
+/// Bytes of ciphertext that the mask is computed from.
 const SAMPLE_LEN: usize = 16;
-/// Longest packet number, which the sample comes after (RFC 9001, section 5.4.2).
+/// Longest packet number; the sample follows it (RFC 9001, section 5.4.2).
 const NUMBER_LEN_MAX: usize = 4;
 
 /// The constants of a version.
@@ -83,7 +83,7 @@ impl KeyType for Len {
 }
 
 impl Keys {
-    /// The client's keys. They follow from public values; None would be a length that the library refuses.
+    /// The client's keys, which follow from public values. `None` only for a length that the library refuses.
     pub(super) fn of_client(suite: &Suite, destination: &[u8]) -> Option<Self> {
         let initial = Salt::new(HKDF_SHA256, &suite.salt).extract(destination);
         let secret: [u8; SECRET_LEN] = expand(&initial, "tls13 client in")?;
@@ -97,7 +97,7 @@ impl Keys {
         })
     }
 
-    /// The frames of a packet whose number is at `number_at`; none if it was not sealed with these keys.
+    /// The frames of a packet whose number is at `number_at`; `None` if it was not sealed with these keys.
     pub(super) fn open(&self, packet: &[u8], number_at: usize) -> Option<Vec<u8>> {
         let sample_at = number_at + NUMBER_LEN_MAX;
         let sample = packet.get(sample_at..sample_at + SAMPLE_LEN)?;

@@ -11,9 +11,9 @@
 //! on the path can read the ClientHello: server name and application protocols. Chrome sends it in several
 //! pieces that are out of order, and in two packets when key shares are long.
 //!
-//! A version that is known shows QUIC even where nothing can be decrypted (a server's Initial in a capture
-//! without the client's, a packet that was cut); the evidence is then the header only. A connection that is
-//! seen from its middle has short headers ([`short`]).
+//! A known version shows QUIC even if nothing can be decrypted (a server's Initial in a capture without the client's, a
+//! truncated packet); the evidence is then the header only. A connection whose beginning was missed has short headers
+//! ([`short`]).
 
 mod keys;
 mod short;
@@ -29,12 +29,12 @@ pub(crate) use short::ShortHeaders;
 
 /// Longest connection ID of the known versions.
 const ID_MAX: usize = 20;
-/// Packets of a datagram that are read at most.
+/// Maximum number of packets to read of a datagram.
 const PACKETS_MAX: usize = 8;
-/// Frames of a packet that are read at most, without padding.
+/// Maximum number of frames to read of a packet, without padding.
 const FRAMES_MAX: usize = 256;
-/// Bytes after the IDs in a datagram that begins a connection: 1200 (RFC 9000, section 14.1) without the longest
-/// IDs and what is before them.
+/// Bytes after the IDs in a datagram that begins a connection: 1200 (RFC 9000, section 14.1) minus the longest IDs and
+/// the bytes before them.
 const REST_MIN: usize = 1200 - (1 + 4 + 2 * (1 + ID_MAX));
 /// Type of the first handshake message.
 const CLIENT_HELLO: u8 = 1;
@@ -100,7 +100,7 @@ pub(crate) fn read(datagram: &[u8], session: &mut Session) -> Reading {
             let finding = header_only(&header.name());
             let goes_on = header.version == 0 || is_reserved(header.version);
             return best.or(|| match goes_on {
-                true => Reading::Partial(Some(finding)), // after negotiation comes a hello that can be read
+                true => Reading::Partial(Some(finding)), // after negotiation comes a readable hello
                 false => Reading::Found(finding),
             });
         };
@@ -138,7 +138,7 @@ struct LongHeader<'a> {
 }
 
 impl<'a> LongHeader<'a> {
-    /// Reads a header of a version that is known, at least by its name.
+    /// Reads a header of a version that is known, at least by name.
     fn parse(reader: &mut Reader<'a>) -> Option<Self> {
         let first = reader.u8().filter(|first| first & 0x80 != 0)?;
         let version = reader.u32()?;
@@ -161,7 +161,7 @@ impl<'a> LongHeader<'a> {
         self.first >> 4 & 3
     }
 
-    /// The name of a version whose packets are not decrypted; empty if it is none.
+    /// The name of a version whose packets are not decrypted; empty if the version is unknown.
     fn name(&self) -> String {
         match self.version.to_be_bytes() {
             [0, 0, 0, 0] if self.is_negotiation() => "version negotiation".to_owned(),
@@ -191,12 +191,12 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// Whether a version is one of those that are reserved to force negotiation (RFC 9000, section 15).
+/// Whether a version is reserved to force negotiation (RFC 9000, section 15).
 fn is_reserved(version: u32) -> bool {
     version & 0x0f0f_0f0f == 0x0a0a_0a0a
 }
 
-/// Passes the token, and returns the length of the rest of an Initial packet.
+/// Skips the token, and returns the length of the rest of an Initial packet.
 fn initial_len(reader: &mut Reader<'_>) -> Option<usize> {
     let token = usize::try_from(reader.varint()?).ok()?;
     reader.take(token)?;
@@ -204,8 +204,9 @@ fn initial_len(reader: &mut Reader<'_>) -> Option<usize> {
     (len <= reader.len()).then_some(len)
 }
 
-/// The version in a packet with Google's public header. In versions 35 to 43 it has a flag for the version and one
-/// for a connection ID of eight bytes; in versions 44 to 49 it is a long header with both ID lengths in one byte.
+/// The version in a packet with Google's public header. In versions 35 to 43 the header has a flag for the version and
+/// a flag for a connection ID of eight bytes; in versions 44 to 49 it is a long header with both ID lengths in one
+/// byte.
 fn google(datagram: &[u8]) -> Option<String> {
     let flags = *datagram.first()?;
     if let [first, b'Q', b'0', b'4', ones @ b'4'..=b'9', lengths, ..] = datagram
@@ -226,7 +227,7 @@ fn google(datagram: &[u8]) -> Option<String> {
 }
 
 impl Session {
-    /// Decrypts an Initial packet of the client. None: it cannot be decrypted; Some(None): its frames do not
+    /// Decrypts an Initial packet of the client. `None`: it cannot be decrypted; `Some(None)`: its frames do not
     /// complete a ClientHello.
     fn open(
         &mut self,
@@ -259,7 +260,7 @@ impl Session {
     }
 }
 
-/// Collects the CRYPTO frames of an Initial packet (RFC 9000, section 19); other frames are passed.
+/// Collects the CRYPTO frames of an Initial packet (RFC 9000, section 19); other frames are skipped.
 fn take_crypto(frames: &[u8], into: &mut Assembly) -> Option<()> {
     let mut reader = Reader(frames);
     for _ in 0..FRAMES_MAX {
@@ -363,7 +364,7 @@ mod tests {
     #[test]
     fn without_the_right_keys_the_header_is_the_evidence() {
         let mut datagram = initial(&VERSIONS[0], 0, &crypto(0, b"x"));
-        datagram[8] ^= 1; // another ID than that of the keys
+        datagram[8] ^= 1; // an ID that differs from that of the keys
         let reading = read(&datagram, &mut Session::default());
         assert!(
             matches!(reading, Reading::Partial(Some(f)) if f.evidence == Evidence::Header && &*f.detail == "v1")

@@ -1,25 +1,25 @@
-//! Connections of QUIC that are seen from their middle (RFC 9000, section 17.3).
+//! QUIC connections whose beginning was missed (RFC 9000, section 17.3).
 //!
 //! ```text
 //!  1-RTT packet   [ 0 1 S .. 5 protected bits ][ destination ID ][ packet number, payload: encrypted ]
 //! ```
 //!
 //! Such a packet has no version, and no length of its connection ID. But the ID is the same in all packets of a
-//! direction, and header protection makes the first byte different. So packets whose second to ninth bytes are the
-//! same, under a first byte that changes, are QUIC: by chance a pair has that in one of 2^64 cases. A peer
-//! may have no ID, or one of less than eight bytes; then the other direction decides. Peers that clear the fixed bit
-//! (RFC 9287) are not recognised.
+//! direction, and header protection makes the first byte different. So packets with equal second to ninth bytes and a
+//! changing first byte are QUIC: by chance a pair has this in one of 2^64 cases. A peer may have no ID, or an ID of
+//! less than eight bytes; then the other direction decides. Peers that clear the fixed bit (RFC 9287) are not
+//! recognised.
 
 use crate::finding::{Evidence, Finding};
 use crate::kind::Kind;
 
-/// Bytes of a connection ID that are compared. Servers have longer ones, or of this length.
+/// Bytes of a connection ID that are compared. IDs of servers have at least this length.
 const ID_LEN: usize = 8;
 /// Shortest datagram: a first byte, an ID, and the 20 bytes that header protection needs.
 const DATAGRAM_MIN: usize = 1 + ID_LEN + 20;
 /// The port of HTTP/3, and that of DNS over QUIC (RFC 9250).
 const PORTS: [u16; 2] = [443, 853];
-/// Packets with the ID of the one before that decide, at these ports and elsewhere.
+/// Number of packets with the ID of the previous packet that decide, at these ports and elsewhere.
 const SAME_AT_HOME: u8 = 2;
 const SAME_ELSEWHERE: u8 = 5;
 
@@ -28,14 +28,14 @@ const SAME_ELSEWHERE: u8 = 5;
 pub(crate) struct ShortHeaders {
     id: [u8; ID_LEN],
     first: u8,
-    /// Whether first bytes have differed.
+    /// Whether the first byte has changed.
     changes: bool,
-    /// Packets with the ID of the one before.
+    /// Number of packets with the ID of the previous packet.
     same: u8,
 }
 
 impl ShortHeaders {
-    /// Takes a datagram between these ports; returns the finding that decides.
+    /// Takes a datagram between these ports; returns a finding once enough packets agree.
     pub(crate) fn take(&mut self, datagram: &[u8], ports: [u16; 2]) -> Option<Finding> {
         if datagram.len() < DATAGRAM_MIN || datagram[0] >> 6 != 1 {
             *self = Self::default();
@@ -43,7 +43,7 @@ impl ShortHeaders {
         }
         let first = datagram[0];
         let id: [u8; ID_LEN] = *datagram[1..].first_chunk()?;
-        // Zeros are a field that is not used, not an ID that somebody has drawn.
+        // Zeros are an unused field, not a random ID.
         if id != self.id || id == [0; ID_LEN] {
             *self = Self {
                 id,

@@ -7,14 +7,14 @@ use weir_packet::FlowKey;
 use crate::genome::Limb;
 use crate::link::{BYTE, key};
 
-/// The first of its sources and of its destinations. The victim's address is zero.
+/// The first source and the first destination of a part. The victim's address is zero.
 const FIRST: [u32; 2] = [1 << 16, 1 << 20];
 
 pub(crate) struct Part<'a> {
     pub(crate) limb: &'a Limb,
-    /// Its packets that wait at the link.
+    /// Packets of this part that wait at the link.
     pub(crate) waiting: u32,
-    /// Its flows, each with the packets that it still sends, and the next one.
+    /// The flows of this part, each with the number of packets left to send; and the flow that sends next.
     flows: Vec<(FlowKey, u32)>,
     next: usize,
 }
@@ -29,7 +29,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The flow of a packet that makes one of its sources known, and the number of these sources.
+    /// The flow of a packet that makes one of the part's sources trusted, and the number of these sources.
     pub(crate) fn greeting(&self, number: u64) -> (FlowKey, u32) {
         let Limb {
             sources,
@@ -41,11 +41,12 @@ impl<'a> Part<'a> {
         (key(FIRST[0] + source, to, 1024), sources)
     }
 
-    /// The packet that it sends now, if not too many wait, and when it sends again, both since it began.
+    /// The packet that the part sends now, if not too many wait, and when it sends again. Times count from the part's
+    /// start.
     pub(crate) fn send(&mut self, now: u64, chance: &mut Stream) -> (Option<(FlowKey, u32)>, u64) {
         let of = self.limb;
         let bytes = of.bytes[usize::from(!chance.random_bool(of.mix))];
-        // It sends the faster, the shorter it sends.
+        // The shorter the duty cycle, the faster the part sends.
         let gap = f64::from(bytes) * BYTE as f64 / of.rate * of.duty;
         let next = now + gap as u64 + 1;
         let period = (of.period_ms * 1e6) as u64;

@@ -3,12 +3,12 @@
 use rand::RngExt;
 use weir_base::random::Stream;
 
-/// Parts of an attack: two that run at once, so that one can prepare what the other one uses.
+/// Parts of an attack, which run at once, so that one part can prepare what the other part uses.
 const LIMBS: usize = 2;
 const GENES: usize = 15;
 /// Addresses that can be forged.
 const FORGED: u32 = 1 << 22;
-/// Packets of a forged address, at most: with one more its source is trusted, as good as one of the attacker's own.
+/// Maximum packets of a forged address: with one more the source is trusted, like an address of the attacker's own.
 const FORGED_LIFE: u32 = 15;
 
 /// All loads of a class of attackers: each gene is from 0 to 1.
@@ -18,9 +18,9 @@ pub(crate) struct Genome([[f64; GENES]; LIMBS]);
 /// One part of an attack.
 #[derive(Debug)]
 pub(crate) struct Limb {
-    /// Mean rate as a part of the link's.
+    /// Mean rate, as a share of the link's rate.
     pub(crate) rate: f64,
-    /// The lengths of its packets, and how many have the first one.
+    /// Two packet lengths in bytes, and the share of packets that have the first one.
     pub(crate) bytes: [u32; 2],
     pub(crate) mix: f64,
     pub(crate) sources: u32,
@@ -28,18 +28,18 @@ pub(crate) struct Limb {
     pub(crate) destinations: u32,
     /// Whether a source has one destination.
     pub(crate) is_bound: bool,
-    /// Flows that go to the victim's address.
+    /// The share of flows that go to the victim's address.
     pub(crate) to_victim: f64,
-    /// Flows that it sends in turns.
+    /// Flows from which the part sends in turn.
     pub(crate) width: usize,
     /// Packets of a flow, until another one replaces it.
     pub(crate) life: u32,
-    /// Packets of it that wait at the link, at most: it sends when one has left.
+    /// Maximum packets of the part that wait at the link: at this number it sends only when one has left.
     pub(crate) window: u32,
-    /// It sends during this part of each period.
+    /// The share of each period in which the part sends.
     pub(crate) duty: f64,
     pub(crate) period_ms: f64,
-    /// Whether its sources have sent a little before, so that they are trusted.
+    /// Whether the part's sources have sent a little before the attack, so that they are trusted.
     pub(crate) is_known: bool,
 }
 
@@ -48,7 +48,7 @@ impl Genome {
         Self([(); LIMBS].map(|()| [(); GENES].map(|()| stream.random())))
     }
 
-    /// A few genes change, and sometimes one part is of another load.
+    /// A copy with a few changed genes, and sometimes with one part of another load.
     pub(crate) fn child(&self, other: &Self, stream: &mut Stream) -> Self {
         let mut child = self.clone();
         let mut limb = || stream.random_range(0..LIMBS);
@@ -85,7 +85,7 @@ fn limb(genes: &[f64; GENES], addresses: Option<u32>) -> Limb {
         ports: scaled(ports, 60_000) as u16,
         destinations: scaled(destinations, 40_000),
         is_bound: bound < 0.5,
-        to_victim: (to_victim * 2.0 - 0.5).clamp(0.0, 1.0), // often none, and often all
+        to_victim: (to_victim * 2.0 - 0.5).clamp(0.0, 1.0), // often no flow, and often all
         width: scaled(width, 2000) as usize,
         life: scaled(life, addresses.map_or(FORGED_LIFE, |_| 2000)),
         window: scaled(window, 10_000),

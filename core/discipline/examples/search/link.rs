@@ -19,24 +19,24 @@ use weir_packet::{Fates, FlowKey, Keys, Packet, Slot};
 use crate::attack::Part;
 use crate::genome::Limb;
 
-/// Bytes that the link carries in the time of the attack.
+/// Bytes that the link carries during the attack.
 pub(crate) const CAPACITY: f64 = (END - BEGIN) as f64 / BYTE as f64;
 /// Heavy flows.
 pub(crate) const HEAVY: usize = 8;
 
 /// Time for a byte, in ns, as all times.
 pub(crate) const BYTE: u64 = 400;
-/// The attack begins then, and ends with the run.
+/// The attack begins at this time, and ends with the run.
 const BEGIN: u64 = 4_000_000_000;
 const END: u64 = 9_000_000_000;
-/// Until then each source that is to be known sends these packets.
+/// Until this time, each source that must become trusted sends this number of packets.
 const KNOWN: u64 = 3_500_000_000;
 const KNOWN_PACKETS: u64 = 72;
-/// Round trip of heavy flows without their wait.
+/// Round trip of heavy flows without their waiting time.
 const ROUND_TRIP: u64 = 20_000_000;
 const WINDOW_MAX: f64 = 200.0;
 const SLOTS: usize = 1 << 15;
-/// One of this number of light packets is among the worst: those that waited longest.
+/// One in this many light packets counts as worst: the packets that waited longest.
 const WORST: usize = 100;
 
 /// Light traffic: bytes, time between packets in ms, source, destination, whether each packet has a new port.
@@ -57,7 +57,7 @@ const LIGHT: [(u32, u64, u32, u32, bool); 9] = [
 pub(crate) struct Service {
     /// Bytes of each heavy flow.
     pub(crate) heavy: [u64; HEAVY],
-    /// Of the victim, and of the others: light packets sent and lost, and the waits of the rest.
+    /// For the victim, and for the others: light packets sent and lost, and the waiting times of the rest.
     pub(crate) sent: [u64; 2],
     pub(crate) lost: [u64; 2],
     waits: [Vec<u64>; 2],
@@ -66,7 +66,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The mean wait of the worst light packets of the victim or of the others, in seconds.
+    /// The mean waiting time of the worst light packets of the victim or of the others, in seconds.
     pub(crate) fn worst_s(&self, account: usize) -> f64 {
         let mut waits = self.waits[account].clone();
         waits.sort_unstable_by_key(|wait| Reverse(*wait));
@@ -75,7 +75,7 @@ impl Service {
     }
 }
 
-/// A sender: the number of a heavy flow, of a light one, of a part of the attack.
+/// A sender: the number of a heavy flow, of a light flow, or of a part of the attack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Heavy(usize),
@@ -88,7 +88,7 @@ enum Who {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Send(Who),
-    /// A heavy flow hears that a packet has arrived, or not.
+    /// A heavy flow learns whether a packet has arrived.
     Heard(usize, bool),
 }
 
@@ -107,7 +107,7 @@ struct Run<'a> {
     chance: Stream,
     now: u64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// Free slots, and the sender of each other one.
+    /// Free slots, and the sender of each used slot.
     free: Vec<u32>,
     of: Vec<Who>,
     offered: u64,
@@ -219,7 +219,7 @@ impl Run<'_> {
         self.again(self.now + gap, Who::Light(light));
     }
 
-    /// A source that is to be known sends a packet.
+    /// Sends a packet of a source that must become trusted.
     fn become_known(&mut self, limb: usize) {
         let (key, sources) = self.attack[limb].greeting(self.offered);
         self.offer(Who::Known(limb), key, 64);

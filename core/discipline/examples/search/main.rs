@@ -1,10 +1,10 @@
-//! Searches for the loads that do most damage to honest traffic behind `triple_fair`, for their bytes.
+//! Searches for the loads that do most damage per byte to honest traffic behind `triple_fair`.
 //!
-//! `cargo xtask search [ROUNDS] [SEED]`: for each class of attackers and each kind of damage a population of loads evolves.
-//! A round tries one more load in each of them, for a second or less. Every hundred rounds and at the end it
-//! prints the worst load of each, with its damage to this discipline and to others, under other seeds.
+//! `cargo xtask search [ROUNDS] [SEED]`: for each class of attackers and each kind of damage a population of loads
+//! evolves. A round tries one more load in each of them, for a second or less. Every hundred rounds and at the end, the
+//! program prints the worst load of each, with its damage to this discipline and to others, under other seeds.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `genome` | a load, and how it changes |
 //! | `attack` | the packets of a load |
@@ -21,7 +21,7 @@ use weir_base::random::Stream;
 use crate::genome::{Genome, Limb};
 use crate::link::{CAPACITY, HEAVY, Service};
 
-/// The addresses of an attacker; none if they are forged.
+/// The number of addresses of an attacker; `None` if they are forged.
 const CLASSES: [Option<u32>; 4] = [Some(1), Some(20), Some(1000), None];
 /// The kinds of damage.
 const KINDS: [&str; 5] = [
@@ -35,7 +35,7 @@ const KINDS: [&str; 5] = [
 const DISCIPLINES: [&str; 4] = ["triple_fair", "fq_codel", "cake", "host_fair"];
 /// Loads of a population.
 const POPULATION: usize = 16;
-/// Loads without an improvement after which a population begins anew.
+/// Loads without an improvement after which a population restarts.
 const PATIENCE: usize = 400;
 /// Damage counts by the part of the link that an attack offers; less than this part of it does not count more.
 const OFFERED_MIN: f64 = 0.25;
@@ -69,7 +69,7 @@ fn fair(addresses: Option<u32>, limbs: &[Limb], offered: f64) -> [f64; 2] {
     [left, left * of_victim]
 }
 
-/// The damage of an attack beside the service without it, and the part of the link that it offers.
+/// The damage of an attack, relative to the service without it, and the part of the link that it offers.
 fn damage(
     discipline: &str,
     population: &Population,
@@ -97,7 +97,7 @@ fn damage(
 struct Population {
     addresses: Option<u32>,
     kind: usize,
-    /// Each with its damage for its bytes.
+    /// The loads, each with its damage per byte.
     loads: Vec<(f64, Genome)>,
     worst: Option<(f64, Genome)>,
     since: usize,
@@ -132,7 +132,7 @@ impl Population {
         self.loads.truncate(POPULATION);
     }
 
-    /// The better one of two loads.
+    /// The better of two random loads.
     fn parent(&self, stream: &mut Stream) -> &Genome {
         let [a, b] = [(); 2].map(|()| stream.random_range(0..self.loads.len()));
         &self.loads[a.min(b)].1

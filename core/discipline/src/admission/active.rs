@@ -55,7 +55,7 @@ struct Stats {
 
 #[derive(Debug)]
 struct Flow<S> {
-    /// Its packets and bytes waiting, in both queues together.
+    /// The flow's waiting packets and bytes, in both queues together.
     queued: Tally,
     state: S,
 }
@@ -83,7 +83,7 @@ impl<S> ActiveFlows<S> {
         self.priority.reserve(more);
     }
 
-    /// Packets and bytes held in all.
+    /// Packets and bytes held in total.
     #[inline]
     pub(crate) fn held(&self) -> Tally {
         self.priority_held + self.own.held()
@@ -238,7 +238,7 @@ impl<S> ActiveFlows<S> {
         Some(packet)
     }
 
-    /// Drops the packet at the head of the longest own queue, and returns its flow; none if all are empty.
+    /// Drops the packet at the head of the longest own queue, and returns its flow; `None` if all are empty.
     pub(crate) fn make_room(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
         let Some(flow) = self.own.longest() else {
             self.stats.full += 1;

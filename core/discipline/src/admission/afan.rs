@@ -2,7 +2,8 @@
 //!
 //! Source: Domzal, Wojcik, Cholda, Stankiewicz, Jajszczyk, "Efficient congestion control mechanism for
 //! flow-aware networks", International Journal of Communication Systems 2015, section 2, equations 1 to 7.
-//! `Average` has equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::decide` the rest.
+//! `Average` implements equations 3 and 4, `Curve` equation 6, `spread` equation 5, `State::decide` the
+//! rest.
 
 use rand::Rng;
 use weir_base::early::{Curve, spread};
@@ -93,7 +94,7 @@ foreseen.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -209,7 +210,7 @@ struct Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
-    /// It is compared with a drawn packet.
+    /// The packet is compared with a drawn packet.
     Compare,
     /// All arrivals are dropped.
     Forced,
@@ -229,7 +230,7 @@ impl State {
         count: 0,
     };
 
-    /// The verdict on an elastic packet, after it has moved the average.
+    /// The verdict on an elastic packet, after its arrival has moved the average.
     fn decide(&mut self, law: &Law) -> Verdict {
         if self.average.value < law.curve.min {
             self.count = 0;
@@ -295,7 +296,7 @@ impl Afan {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         self.queues.reserve(params.limit);
         self.link_rate.given = params.rate;
@@ -313,7 +314,7 @@ impl Afan {
         self.queues.len() < self.params.limit
     }
 
-    /// Queues a packet of a streaming flow. If there is no room, an elastic packet makes room.
+    /// Queues a packet of a streaming flow. If there is no room, drops an elastic packet.
     fn queue_priority(
         &mut self,
         cx: &mut Cx<'_>,
@@ -370,7 +371,7 @@ impl Afan {
         self.idle.end(cx.now);
         self.queues.push_elastic(flow, packet);
         if let Some(drawn) = drawn {
-            self.end(cx, drawn, Reason::Congestion); // last, so that the flow does not vanish between
+            self.end(cx, drawn, Reason::Congestion); // last, so that the flow's entry is not removed in between
         }
         Admission::Queued
     }
@@ -470,7 +471,7 @@ impl Discipline for Afan {
         self.change(accepted(Params::new(settings)));
     }
 
-    /// Priority packets first, as they would leave, so that each flow stays in order.
+    /// Drains priority packets first, as they would leave, so that each flow stays in order.
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         std::iter::from_fn(|| self.queues.pop_priority()).for_each(&mut *out);
         std::iter::from_fn(|| self.queues.pop_elastic()).for_each(out);
@@ -572,7 +573,8 @@ mod tests {
     #[test]
     fn equation_7_two_of_a_hundred_are_dropped_in_the_middle() {
         // P_t = 0.01: distances are even over 1 to 100, with a mean of 1/0.02 + 1/2 = 50.5 and a
-        // standard deviation of sqrt((100^2 - 1) / 12) = 28.9. The mean of some 20 000 has 0.2.
+        // standard deviation of sqrt((100^2 - 1) / 12) = 28.9. The mean of about 20 000 distances
+        // has a standard deviation of 0.2.
         let (law, mut state, mut stream) = (paper(), state(6500.0), stream());
         let (mut last, mut distances) = (0, Vec::new());
         for n in 1..=1_000_000_u64 {
@@ -694,7 +696,7 @@ mod tests {
             rig.take(&mut afan);
         }
         assert_eq!(afan.sums(rig.now).fair_bytes, 1000.0);
-        // Idle before 5 us, and from 400 B at 100 Mbit/s, which are 32 us, after it on.
+        // Idle before 5 us, and again from 37 us, because 400 B at 100 Mbit/s take 32 us.
         let at = |micros| afan.sums(Instant::ZERO + Span::from_micros(micros)).idle;
         assert_eq!(at(37), Span::from_micros(5));
         assert_eq!(at(47), Span::from_micros(15));
@@ -741,7 +743,7 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| rig.take(&mut afan)).count(), 50);
     }
 
-    /// A flow that sends twice as much as the link carries, and one that sends a quarter.
+    /// A flow that sends twice as much as the link carries, and a flow that sends a quarter.
     #[test]
     fn a_flood_is_drawn_more_often_than_others() {
         let mut rig = Rig::new(2);

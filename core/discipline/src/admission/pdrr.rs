@@ -74,7 +74,7 @@ identified by the whole keyed hash: there are no buckets to aim at.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -112,7 +112,7 @@ impl Params {
 struct Share {
     /// Bytes that its own queue may still send in this turn.
     deficit: u64,
-    /// Its place in the order of turns.
+    /// The flow's place in the order of turns.
     place: u64,
 }
 
@@ -149,7 +149,7 @@ impl Pdrr {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         self.flows.reserve(params.limit);
         self.link_rate.given = params.rate;
@@ -362,9 +362,9 @@ mod tests {
         while rig.take(&mut pdrr).is_some() {
             fair.push(pdrr.sums(rig.now).fair_bytes);
         }
-        // The fictitious flow came first, so it has its turn before flow 0 and again after flow 1.
+        // The fictitious flow arrived first, so it has its turn before flow 0 and again after flow 1.
         assert_eq!(fair, [0.0, 0.0, 1000.0, 1000.0, 2000.0]);
-        // Idle before 5 us, and from 900 B at 100 Mbit/s, which are 72 us, after it on.
+        // Idle before 5 us, and again from 77 us, because 900 B at 100 Mbit/s take 72 us.
         let at = |micros| pdrr.sums(Instant::ZERO + Span::from_micros(micros)).idle;
         assert_eq!(
             (at(77), at(87)),

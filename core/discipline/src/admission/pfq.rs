@@ -74,7 +74,7 @@ flow it gets one share. Flows are identified by the whole keyed hash: there are 
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -142,7 +142,7 @@ impl Pfq {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         self.flows.reserve(params.limit);
         self.ranking.reserve(params.limit);
@@ -179,7 +179,7 @@ impl Pfq {
         }
         self.ranking.remove(flow);
         if self.ranking.len() == 0 {
-            self.virtual_time = finish; // a flow that is always there would be served this, too
+            self.virtual_time = finish; // a continuously backlogged flow would receive this service too
         }
         Some(packet)
     }
@@ -362,7 +362,7 @@ mod tests {
         }
         // 500 B of flow 0 and 700 B of flow 1 at 1001, then 400 B at 1501, which end at 1901.
         assert_eq!(times, [0.0, 0.0, 1001.0, 1001.0, 1901.0]);
-        // Idle before 5 us, and from 400 B at 100 Mbit/s, which are 32 us, after it on.
+        // Idle before 5 us, and again from 37 us, because 400 B at 100 Mbit/s take 32 us.
         let at = |micros| pfq.sums(Instant::ZERO + Span::from_micros(micros)).idle;
         assert_eq!(
             (at(37), at(47)),
@@ -426,7 +426,7 @@ mod tests {
         id: u64,
         flow: usize,
         bytes: u64,
-        /// The start tag; none for packets in front.
+        /// The start tag; `None` for packets in front.
         start: Option<u64>,
     }
 

@@ -14,7 +14,7 @@ const ABSENT: u32 = u32::MAX;
 /// The heap.
 #[derive(Debug)]
 pub(crate) struct Ranking {
-    /// Tag and entry; no tag is lower than the one above it.
+    /// Tag and entry; no tag is lower than that of its parent.
     heap: Vec<(u64, u32)>,
     /// The place of each entry in the heap.
     places: Vec<u32>,
@@ -60,7 +60,7 @@ impl Ranking {
         }
     }
 
-    /// Takes an entry out, if it is there.
+    /// Removes an entry, if it is present.
     pub(crate) fn remove(&mut self, entry: usize) {
         let place = std::mem::replace(&mut self.places[entry], ABSENT) as usize;
         if place < self.heap.len()

@@ -125,9 +125,9 @@ pub(crate) const MTU: Parameter = Parameter::new(
 pub(crate) struct Idle {
     /// The sum of the idle times that are over.
     over: Span,
-    /// When the latest one began or will begin; none while packets wait.
+    /// When the latest idle time began or will begin; `None` while packets wait.
     since: Option<Instant>,
-    /// When the link has finished the packets that it was given.
+    /// When the link will have sent the packets that it has taken.
     free_at: Instant,
     /// Time that a byte takes on the link, in nanoseconds.
     byte_nanos: f64,
@@ -144,7 +144,7 @@ impl Idle {
         }
     }
 
-    /// Sets another link rate from now on.
+    /// Sets another link rate.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.byte_nanos = byte_nanos(rate);
     }
@@ -164,7 +164,7 @@ impl Idle {
         self.free_at = now + sending;
     }
 
-    /// Called when nothing is queued any more: idle from now on, or from when the link is free.
+    /// Called when the last queued packet has left: idle time begins now, or when the link is free.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {
         self.since = Some(self.free_at.max(now));
@@ -199,7 +199,7 @@ mod tests {
         idle.end(at(33)); // before the link was free
         assert_eq!(idle.until(at(50)), Span::from_millis(10));
         idle.send(at(50), 1000);
-        idle.begin(at(52)); // what waited was dropped under way: idle from 54 ms on
+        idle.begin(at(52)); // the waiting packets were dropped during transmission: idle from 54 ms on
         assert_eq!(idle.until(at(55)), Span::from_millis(11));
         idle.end(at(55));
         idle.begin(at(60)); // long after that

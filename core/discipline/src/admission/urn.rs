@@ -124,7 +124,7 @@ impl Urn {
         self.cells.capacity() * size_of::<Cell>()
     }
 
-    /// Makes two cells neighbours; none stands for an end of the queue.
+    /// Makes two cells neighbours; `NONE` means an end of the queue.
     #[inline]
     fn link(&mut self, previous: u32, next: u32) {
         match previous {

@@ -1,4 +1,4 @@
-//! The average length of a queue, as random early detection moves it.
+//! The average length of a queue, as random early detection computes it.
 //!
 //! ```text
 //!  queue   0    0    3    4    2    0    0
@@ -41,7 +41,7 @@ impl Average {
         self.idle_since += packet_time.times(packets);
     }
 
-    /// Notes that the queue is empty from `now` on.
+    /// Notes that the queue has been empty since `now`.
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = now;
     }
@@ -101,9 +101,9 @@ mod tests {
         close(arrive(1_879_000), 9.801_790_433_519_495);
         // 1 us later the eleventh packet is through: 9.801 790 434 * 0.998.
         close(arrive(1_880_000), 9.782_186_852_652_456);
-        // At the very time of the first, nothing has passed.
+        // No time has passed since that arrival.
         close(arrive(1_880_000), 9.782_186_852_652_456);
-        // A day is 1.08e9 packets, after which nothing is left.
+        // A day is 1.08e9 packet times, after which the average is zero.
         assert_eq!(arrive(86_400_000_000_000), 0.0);
     }
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Source: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM ToN 2002; the
-//! steps are those of Linux `sch_cake`. CoDel drops faster and faster, but never fast enough for a
-//! sender that does not react; BLUE drops fast enough.
+//! steps are those of Linux `sch_cake`. CoDel drops ever faster, but never fast enough for an unresponsive
+//! sender; BLUE does.
 
 use weir_base::{Instant, Span};
 
@@ -24,7 +24,7 @@ const RISE: u32 = PARTS / 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Blue {
     parts: u32,
-    /// When it last changed; while the queue is empty, the time up to which it has already fallen.
+    /// When the probability last changed; while the queue is empty, the time since which the probability falls.
     moved: Instant,
 }
 
@@ -37,12 +37,12 @@ impl Blue {
         }
     }
 
-    /// Notes that the queue is empty from now on.
+    /// Notes that the queue became empty.
     pub(crate) fn empty(&mut self, now: Instant) {
         self.moved = now;
     }
 
-    /// The parts that are left of the probability, if the queue was empty up to now.
+    /// The remaining parts of the probability, if the queue was empty up to now.
     fn left(&self, step: Span, now: Instant) -> u32 {
         let steps = now.since(self.moved).as_nanos() / step.as_nanos().max(1);
         u32::try_from(steps).map_or(0, |steps| self.parts.saturating_sub(steps))
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn falls_by_a_4096th_in_each_step_of_emptiness() {
-        // 1/256 = 16/4096 is gone after 16 steps of 5 ms.
+        // 1/256 = 16/4096 falls to zero in 16 steps of 5 ms.
         let mut blue = Blue::default();
         blue.overflow(STEP, ms(0));
         blue.empty(ms(1000));

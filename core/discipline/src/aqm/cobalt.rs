@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Source: Linux `net/sched/sch_cake.c`, `cobalt_should_drop`, `cobalt_queue_full`, `cobalt_queue_empty`,
-//! `cake_set_rate`. It differs from RFC 8289's CoDel in this: one instant is the end of the first interval, the time of
-//! the next signal and the time at which the count falls by one; the count falls step by step, at the same
-//! pace as it rose; an overflow starts signals at once; the test whether a full frame is left is absent, but the wait
+//! `cake_set_rate`. It differs from the CoDel of RFC 8289: one instant serves as the end of the first interval, the
+//! time of the next signal and the time at which the count falls by one; the count falls step by step, at the pace at
+//! which it rose; an overflow starts signals at once; the test whether a full frame is left is absent, but the wait
 //! must also be longer than four full frames take.
 
 use weir_base::{Instant, Rate, Span};
@@ -43,7 +43,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For this round-trip time: a twentieth of it is the target, unless a frame and a half takes longer at this rate.
+    /// The control for this round-trip time: the target is a twentieth of it, or the time that one and a half frames
+    /// take at this rate, if that is longer.
     pub(crate) fn new(rtt: Span, ecn: bool, rate: Option<Rate>) -> Self {
         let frame = rate.map_or(Span::ZERO, |rate| rate.time_for(FRAME_BYTES));
         let wanted = rtt.as_nanos() / 20;
@@ -61,20 +62,20 @@ impl Control {
 /// The decision about a packet at the head of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It passes.
+    /// The packet passes.
     Pass,
-    /// It passes, and now carries a congestion mark.
+    /// The packet passes, and now carries a congestion mark.
     Marked,
-    /// CoDel chose it.
+    /// CoDel drops the packet.
     Codel,
-    /// BLUE chose it.
+    /// BLUE drops the packet.
     Blue,
 }
 
 /// State of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
-    /// Signals, less the steps by which it has fallen since.
+    /// Signals, minus the steps by which the count has fallen since.
     count: u32,
     /// `1 / sqrt(count)` since the count first changed. Zero before, as in the kernel, which sets its variables to
     /// zero: the first signal of a fresh queue comes without an interval's delay.
@@ -90,7 +91,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether it remembers nothing that a queue's next flow should not inherit.
+    /// Whether the state is neutral, so that the queue's next flow may inherit it.
     pub(crate) fn rests(&self, now: Instant) -> bool {
         self.parts == 0 && self.count == 0 && now >= self.next
     }
@@ -180,7 +181,8 @@ impl State {
         }
     }
 
-    /// Lets the count fall by one for each instant that has passed. If too many have, the next call goes on.
+    /// Lowers the count by one for each due instant that has passed, at most `STEPS_MAX` times; the next call
+    /// continues.
     fn fall(&mut self, control: &Control, now: Instant) {
         for _ in 0..STEPS_MAX {
             self.step(control, self.count - 1);
@@ -273,7 +275,8 @@ mod tests {
         signals(&mut state, &mut rig, 10..400, 9);
         let count = state.count;
         assert_eq!(count, 10); // nine signals: 80.7, 138.4, and so on up to + 100/sqrt(9) = 380.5
-        // It is below the target for a moment. Above it again at 405, the next signal is due 100/sqrt(10) = 31.6 later.
+        // The wait is below the target for a moment. When it is above the target again at 405, the next signal is due
+        // 100/sqrt(10) = 31.6 later.
         assert_eq!(signals(&mut state, &mut rig, 400..405, 0), []);
         assert_eq!(signals(&mut state, &mut rig, 405..440, 9), [437]);
     }

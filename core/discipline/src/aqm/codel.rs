@@ -59,7 +59,7 @@ with flow queues instead.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -169,9 +169,9 @@ pub(crate) struct State {
 /// Counters of the control law.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
-    /// Packets that it dropped.
+    /// Packets dropped.
     pub(crate) dropped: u64,
-    /// Packets that it marked.
+    /// Packets marked.
     pub(crate) marked: u64,
 }
 
@@ -193,7 +193,8 @@ impl State {
         dropping: false,
     };
 
-    /// The packet at the head waited for less than the target: what `dequeue` would do, for users that know it before.
+    /// Does what `dequeue` does when the packet at the head waited for less than the target, for callers that check
+    /// this themselves.
     #[inline]
     pub(crate) fn calm(&mut self) {
         self.above_until = None;
@@ -355,7 +356,7 @@ impl Codel {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         let held = self.queue.packets.len();
         self.queue

@@ -111,7 +111,7 @@ early drop. Which packet is dropped cannot be foreseen.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -220,7 +220,7 @@ struct Law {
 }
 
 impl Law {
-    /// The probability to draw with.
+    /// The figure's p_a, from p_b (`base`) and `count`.
     fn spread(&self, base: f64, count: u64) -> f64 {
         match self.wait {
             true => early::spread_waiting(base, count),
@@ -233,7 +233,7 @@ impl Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
-    /// Chance chose it.
+    /// The draw chose the packet.
     Early,
     /// All arrivals are dropped.
     Forced,
@@ -321,7 +321,7 @@ impl Red {
         self.queue.push_back(packet);
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         let more = params.limit.saturating_sub(self.queue.len());
         self.queue.reserve(more);
@@ -333,7 +333,7 @@ impl Red {
 
 impl Discipline for Red {
     fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Admission {
-        // One draw for each arrival, whatever its fate, so that parameters do not shift the stream.
+        // One draw per arrival, whatever its fate, so that parameters do not shift the stream.
         let draw = self.stream.next_u64();
         let (law, average) = (&self.law, &mut self.state.average);
         average.arrive(law.weight, law.packet_time, self.queue.len(), cx.now);
@@ -595,9 +595,9 @@ mod tests {
 
     #[test]
     fn a_flood_cannot_keep_the_average_up() {
-        // The average is 50, and all are dropped from 30 on. The queue is empty, and eight packets come
-        // in each packet time. 50 * 0.998^255 = 30.01, 50 * 0.998^256 = 29.95: the first packet that
-        // passes comes after 256 packet times, and 256 * 8 packets are dropped before.
+        // The average is 50, and all are dropped from 30 on. The queue is empty, and eight packets
+        // arrive in each packet time. 50 * 0.998^255 = 30.01, 50 * 0.998^256 = 29.95: the first packet
+        // that passes comes after 256 packet times, and 256 * 8 packets are dropped before.
         let mut rig = Rig::new(1);
         let mut red = red(Params {
             max_probability: 0.0,
@@ -632,7 +632,7 @@ mod tests {
         assert_eq!((red.law.weight, red.law.curve.min), (0.5, 1.0));
     }
 
-    /// Figure 2 of the paper, word for word, with `gentle` and `wait` beside it.
+    /// Figure 2 of the paper, word for word, plus `gentle` and `wait`.
     struct Figure2 {
         params: Params,
         draws: Stream,

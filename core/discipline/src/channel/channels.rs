@@ -41,11 +41,11 @@ pub(crate) const LIMIT: Parameter = Parameter::new(
 /// Which packets are control messages. All others are redirect messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Those over TCP.
+    /// Messages over TCP.
     Tcp,
-    /// Those over SCTP.
+    /// Messages over SCTP.
     Sctp,
-    /// Those over either.
+    /// Messages over either.
     TcpOrSctp,
 }
 
@@ -168,7 +168,7 @@ impl Channels {
         }
     }
 
-    /// Gives out all packets in the order of their arrival over both queues.
+    /// Hands over all packets in order of arrival over both queues.
     pub(crate) fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         loop {
             let heads = self.queues.each_ref();
@@ -193,7 +193,7 @@ pub(crate) mod tests {
     use weir_base::Streams;
     use weir_packet::{FlowKey, Slot};
 
-    /// Flows 0 and up of these protocols.
+    /// A rig whose flow `n` has the `n`th of these protocols.
     pub(crate) fn rig(protocols: &[u8]) -> Rig {
         let mut rig = Rig::new(protocols.len());
         for (flow, protocol) in protocols.iter().enumerate() {

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Source: Zhuge, Yu, Liu, Wang, "Research on Internal Flow Control Mechanism of ForCES Routers",
-//! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] have the equations, except
-//! equation 5, which is in `channels`, and equation 7, which is `rate`. With a fixed share, this is the
+//! Information Technology Journal, equations 5 to 11. [`Law`] and [`by_rate`] implement the equations,
+//! except equation 5 (`channels`) and equation 7 (`parts::rate`). With a fixed share, this is the
 //! discipline of Jiang, Tham, Ko, "A probabilistic priority scheduling discipline for multi-service
 //! networks", Computer Communications 25, 2002, for two queues.
 
@@ -132,7 +132,7 @@ else: let only the control element's addresses in. Nobody can foresee which queu
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -193,9 +193,9 @@ pub struct Law {
     pub threshold: f64,
     /// lambda_p.
     pub decay: f64,
-    /// Messages above which all are dropped.
+    /// Queue length, in messages, above which all messages are dropped.
     pub max_threshold: u64,
-    /// Messages up to which none is dropped by chance.
+    /// Queue length, in messages, up to which no message is dropped by chance.
     pub min_threshold: u64,
 }
 
@@ -273,7 +273,7 @@ impl Params {
     }
 }
 
-/// The rate of a channel.
+/// The arrival rate of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
     estimate: RateEstimate,
@@ -290,7 +290,7 @@ impl Arrivals {
 /// State of the decisions.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// p_c as a number, and the same as a chance.
+    /// p_c as a number, and as a chance.
     share: f64,
     chance: Chance,
     arrivals: [Arrivals; 2],
@@ -331,7 +331,7 @@ struct Stats {
     over: [u64; 2],
 }
 
-/// The two queues and the share of the first.
+/// The two queues and the share of the control queue.
 #[derive(Debug)]
 pub struct Dppbrb {
     params: Params,
@@ -369,10 +369,10 @@ impl Dppbrb {
         self.state.set_share(share);
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         if params.share != self.params.share || !params.adapt {
-            self.state.set_share(params.share); // otherwise p_c stays where it has come to
+            self.state.set_share(params.share); // otherwise p_c keeps its adapted value
         }
         self.window = Window::new(params.estimate);
         self.state.link_rate.given = params.rate;
@@ -384,7 +384,7 @@ impl Dppbrb {
 
 impl Discipline for Dppbrb {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // One draw for each arrival, whatever its fate, so that parameters do not shift the stream.
+        // One draw per arrival, whatever its fate, so that parameters do not shift the stream.
         let draw = self.params.adapt.then(|| self.channels.draw());
         let channel = self.params.control.channel(cx, &packet);
         if !self.gate.admits(channel, cx.now, packet.bytes()) {
@@ -422,7 +422,7 @@ impl Discipline for Dppbrb {
             true => self.params.law.max_threshold.saturating_add(1) as usize,
             false => usize::MAX,
         };
-        self.channels.both_below(self.params.limit.min(above)) // the transport is not known before
+        self.channels.both_below(self.params.limit.min(above)) // the channel of a packet is not known before it arrives
     }
 
     fn ready(&self, _now: Instant) -> Ready {
@@ -482,7 +482,7 @@ mod tests {
         Streams::new(1).stream("dppbrb")
     }
 
-    /// On a link of 10 Mbit/s.
+    /// A discipline on a link of 10 Mbit/s.
     fn dppbrb(params: Params) -> Dppbrb {
         let mut dppbrb = Dppbrb::new(params, Instant::ZERO, stream());
         dppbrb.set_link_rate(Some(Rate::from_mbps(10)));
@@ -572,7 +572,7 @@ mod tests {
 
     #[test]
     fn the_estimate_settles_within_five_windows() {
-        // 5 Mbit/s as 1000 B every 1.6 ms, 100 ms long: e^-5 = .7 % is missing yet.
+        // 5 Mbit/s as 1000 B every 1.6 ms, 100 ms long: e^-5 = .7 % is still missing.
         let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
         while rig.now < Instant::ZERO + Span::from_millis(100) {
             rig.now += Span::from_micros(1600);
@@ -587,7 +587,7 @@ mod tests {
     fn p_c_by_hand() {
         let (mut rig, mut dppbrb) = (two(), dppbrb(params()));
         rig.now += Span::from_secs(1);
-        // Ease: .8 * .995^10 = .7609.
+        // Without pressure: .8 * .995^10 = .7609.
         for _ in 0..10 {
             rig.now += Span::from_millis(10);
             rig.offer(&mut dppbrb, 0, 1000);
@@ -597,8 +597,9 @@ mod tests {
             (gauge(&dppbrb, "control_share"), gauge(&dppbrb, "lowered")),
             (761, 10)
         );
-        // 26 at one instant fill the queue to min_threshold and lower it still (.7609 * .995^26 = .6679);
-        // the next one finds 26, and a rate of at least 27 * 8000 bit / 20 ms = 10.8 Mbit/s for 6.7.
+        // 26 messages at one instant find at most min_threshold and still lower p_c (.7609 * .995^26 =
+        // .6679); the next message finds 26, and a rate of at least 27 * 8000 bit / 20 ms = 10.8 Mbit/s
+        // for 6.7.
         for _ in 0..26 {
             rig.offer(&mut dppbrb, 0, 1000);
         }
@@ -608,7 +609,7 @@ mod tests {
         );
         rig.offer(&mut dppbrb, 0, 1000);
         assert_eq!(gauge(&dppbrb, "raised"), 1);
-        // It ends at 1, and what finds more than 75 is dropped.
+        // p_c reaches 1, and a message that finds more than 75 is dropped.
         for _ in 0..60 {
             rig.offer(&mut dppbrb, 0, 1000);
         }
@@ -662,7 +663,7 @@ mod tests {
 
     #[test]
     fn long_redirect_messages_do_not_push_short_control_messages_out() {
-        // 1 Mbit/s of the 5 Mbit/s that the control channel always has, beside 20 Mbit/s.
+        // 1 Mbit/s of the 5 Mbit/s that the control channel always has, next to 20 Mbit/s of redirect messages.
         for lengths in [[60, 1514], [60, 60], [1514, 60], [1000, 1000]] {
             let [offered, sent] = offered_and_sent(lengths, [1, 20]);
             assert_eq!(sent, offered, "{lengths:?}");
@@ -721,7 +722,7 @@ mod tests {
 
     #[test]
     fn dropping_by_rate_alone_trims_to_the_bandwidth() {
-        // 100 000 packets at k times B_i, each dropped with 1 - 1/k: what is left is B_i.
+        // 100 000 packets at k times B_i, each dropped with 1 - 1/k: the remaining rate is B_i.
         let mut draws = stream();
         for k in [1.5, 2.0, 4.0] {
             let drop = Chance::new(by_rate(1e6, k * 1e6));
@@ -912,7 +913,7 @@ mod tests {
 
         #[test]
         fn the_share_is_one_of_bytes_at_any_lengths() {
-            // The redirect queue's lengths mixed. 100 000 messages, of which those of 1514 B weigh most.
+            // The redirect queue's lengths mixed. 100 000 messages, of which messages of 1514 B weigh most.
             for (control, redirect) in [(60, [1514, 1514]), (1514, [60, 60]), (300, [60, 1514])] {
                 for share in [0.5, 0.8] {
                     let (mut rig, mut priority) = (two(), priority(share));

@@ -7,10 +7,10 @@
 //!                                           \ no: dropped
 //! ```
 //!
-//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", "Implementation
-//! of flow control LFB entity"; the two buckets: RFC 2698 (two-rate three-colour marker, colour-blind).
-//! `Meter` is the two buckets, and [`Gate`] the flow control in front of a queue. This file's discipline and
-//! `dppbrb` use the gate, and so do the packets that a router hands to its control element.
+//! Source: Zhuge et al., "Research on Internal Flow Control Mechanism of ForCES Routers", "Implementation of
+//! flow control LFB entity"; the two buckets: RFC 2698 (two-rate three-colour marker, colour-blind). `Meter`
+//! is the two buckets, and [`Gate`] the flow control in front of a queue. This file's discipline and
+//! `dppbrb` use the gate; it also limits the packets that a router hands to its control element.
 
 use weir_base::gauge::{Gauge, Unit};
 use weir_base::setting::{Kind, Parameter, Settings};
@@ -74,7 +74,7 @@ limited at all.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -216,7 +216,7 @@ impl Meter {
         self.filled = now;
     }
 
-    /// Puts other limits in force; the tokens are kept.
+    /// Applies other limits; keeps the tokens.
     fn change(&mut self, limits: &Limits, now: Instant) {
         self.fill(now);
         self.rates = limits.rates();
@@ -244,17 +244,17 @@ impl Meter {
 /// Counters of the gate: redirect messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Those that came, dropped ones included.
+    /// Messages offered, including dropped ones.
     pub offered: Tally,
-    /// Those within the committed rate.
+    /// Messages within the committed rate.
     pub committed: Tally,
-    /// Those beyond it that passed.
+    /// Messages beyond the committed rate that passed.
     pub excess: Tally,
-    /// Those dropped because there were no tokens.
+    /// Messages dropped for lack of tokens.
     pub policed: Tally,
 }
 
-/// Flow control before a queue.
+/// Flow control in front of a queue.
 #[derive(Debug)]
 pub struct Gate {
     limits: Limits,
@@ -297,7 +297,7 @@ impl Gate {
         self.stats
     }
 
-    /// Puts other limits in force; the tokens are kept.
+    /// Applies other limits; keeps the tokens.
     pub fn change(&mut self, limits: &Limits, now: Instant) {
         self.meter.change(limits, now);
         self.limits = limits.clone();
@@ -343,7 +343,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Full buckets before an empty queue.
+    /// Full buckets in front of an empty queue.
     pub fn new(params: Params, now: Instant) -> Self {
         Self {
             gate: Gate::new(params.limits.clone(), now),
@@ -354,7 +354,7 @@ impl TokenBucket {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         let queue = fifo::Params {
             limit: params.limit,
@@ -379,7 +379,7 @@ impl Discipline for TokenBucket {
     }
 
     fn has_room(&self, class: Class) -> bool {
-        self.queue.has_room(class) // a redirect message may lack tokens all the same
+        self.queue.has_room(class) // a redirect message may still lack tokens
     }
 
     fn ready(&self, now: Instant) -> Ready {
@@ -556,7 +556,7 @@ mod tests {
             let (mut now, mut passed) = (0, [Vec::new(), Vec::new()]);
             for (gap, bytes) in arrivals {
                 now += gap;
-                // From each packet that passed a bucket on, no more than its depth and its rate.
+                // From each packet that passed a bucket, at most the bucket's depth plus its rate passes.
                 let conforms = |bucket: usize| {
                     let rate = u128::from(limits.rates()[bucket].as_bps());
                     let fits = |bytes: u64, from: u64| {

@@ -69,7 +69,7 @@ elsewhere.",
     gauges: &GAUGES,
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -90,7 +90,7 @@ const CAME: [&str; CLASSES_MAX] = [
     "class_8", "class_9", "class_10", "class_11", "class_12", "class_13", "class_14", "class_15",
 ];
 
-/// Gauge names: packets that each class lost because it was full.
+/// Gauge names: packets that each class dropped because it was full.
 const FULL: [&str; CLASSES_MAX] = [
     "full_0", "full_1", "full_2", "full_3", "full_4", "full_5", "full_6", "full_7", "full_8",
     "full_9", "full_10", "full_11", "full_12", "full_13", "full_14", "full_15",
@@ -204,7 +204,7 @@ impl ClassWeights {
         Some(packet)
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         if !params.classes.match_like(&self.params.classes) {
             let order = std::iter::from_fn(|| self.next()).collect();
@@ -339,12 +339,12 @@ mod tests {
 
     #[test]
     fn a_busy_period_ends_and_its_debts_with_it() {
-        // A packet of `rest` is as dear as 1000 of class 0. An hour later that is forgotten.
+        // A packet of `rest` costs as much as 1000 packets of class 0. An hour later the debt is forgotten.
         let mut rig = Rig::new(2);
         let mut queue = class_weights("from 10.0.0.0 = 1000, rest = 1", 4000);
         rig.offer(&mut queue, 1, 1500);
         assert!(rig.take(&mut queue).is_some());
-        assert_eq!(queue.ready(rig.now), Ready::Empty); // so nobody asks
+        assert_eq!(queue.ready(rig.now), Ready::Empty); // so the port does not call `dequeue`
         rig.now += weir_base::Span::from_secs(3600);
         rig.offer(&mut queue, 1, 1500);
         for _ in 0..3000 {

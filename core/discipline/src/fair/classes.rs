@@ -1,4 +1,4 @@
-//! Traffic classes by a packet's headers, or by the queue that a rule names for it, from one line of text.
+//! Traffic classes by a packet's headers, or by the queue that a rule assigns to it, from one line of text.
 //!
 //! ```text
 //!  classes = "to 10.0.1.0/24 tcp = 3, udp port 53 = 2, rest = 1"
@@ -29,7 +29,7 @@ pub struct Classes(Vec<Rule>);
 /// One class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// The conditions that must all hold; none, to match all packets.
+    /// The conditions that must all hold; empty to match all packets.
     terms: Vec<Term>,
     weight: u32,
 }
@@ -42,7 +42,7 @@ enum Term {
     To(Network),
     /// Source or destination port, from the first to the second.
     Port(u16, u16),
-    /// The queue that a forwarding rule names.
+    /// The queue that a forwarding rule assigns.
     Queue(Queue),
 }
 
@@ -84,7 +84,7 @@ impl Classes {
         self.0.len()
     }
 
-    /// Their weights.
+    /// The weights of the classes.
     pub(crate) fn weights(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|rule| rule.weight)
     }
@@ -101,13 +101,13 @@ impl Classes {
         self.0.capacity() * size_of::<Rule>() + terms.sum::<usize>() * size_of::<Term>()
     }
 
-    /// Whether a class is for the packets for which a forwarding rule names this queue.
+    /// Whether a class is for the packets that a forwarding rule assigns to this queue.
     pub(crate) fn have(&self, queue: Queue) -> bool {
         let is_for = |rule: &Rule| rule.terms.contains(&Term::Queue(queue));
         self.0.iter().any(is_for)
     }
 
-    /// The class of a packet with this key, for which a forwarding rule names this queue.
+    /// The class of a packet with this key that a forwarding rule assigns to this queue.
     pub(crate) fn class(&self, key: &FlowKey, queue: Queue) -> usize {
         let holds = |rule: &Rule| rule.terms.iter().all(|term| term.holds(key, queue));
         let last = self.0.len() - 1;

@@ -57,7 +57,7 @@ as far as their addresses can be believed. Buckets cannot be aimed at: the hash 
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -148,7 +148,7 @@ impl Drr {
                     share.deficit += self.params.quantum_bytes;
                     self.round.rotate_left(1);
                 }
-                None => self.leave_round(), // its last packet was lost to make room
+                None => self.leave_round(), // its last packet was dropped to make room
             }
         }
         None
@@ -160,7 +160,7 @@ impl Drr {
         }
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();

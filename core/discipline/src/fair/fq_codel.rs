@@ -65,7 +65,7 @@ nearly everything; with a new flow for each packet it is always a new flow, and 
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -198,7 +198,8 @@ impl FqCodel {
             if is_new {
                 self.new.pop_front();
                 if !self.old.is_empty() {
-                    // It is not idle yet: otherwise it could be new again at once, and starve the old queues.
+                    // An empty new queue moves to the old queues: otherwise it could be new again at once, and starve
+                    // them.
                     self.old.push_back(bin);
                     continue;
                 }
@@ -229,7 +230,7 @@ impl FqCodel {
         last
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         if (params.key, params.flows) != (self.params.key, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged()).collect();

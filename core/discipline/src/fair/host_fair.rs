@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Source: Hoiland-Jorgensen, Taht, Morton, "Piece of CAKE: A Comprehensive Queue Management Solution
-//! for Home Gateways", LANMAN 2018; Linux `sch_cake`. The scheduler is STFQ's, the AQM is CoDel with
-//! BLUE beside it.
+//! for Home Gateways", LANMAN 2018; Linux `sch_cake`. The scheduler is STFQ's, the AQM is CoDel plus
+//! BLUE.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -89,7 +89,7 @@ else goes there.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -151,7 +151,7 @@ struct Flow {
     waits: bool,
     /// Whether it counts in the load of its hosts.
     busy: bool,
-    /// Whether it may hold packets of a flow other than the one that its set names.
+    /// Whether the queue may hold packets of a flow other than the one to which its set assigns it.
     shared: bool,
 }
 
@@ -200,7 +200,7 @@ impl HostFair {
         });
         match found {
             Place::Own(at) => at,
-            // The flow may have packets there, from a time when its set was full.
+            // The flow may have packets in the shared queue, from a time when its set was full.
             _ if self.flows[first].shared => {
                 self.stats.shared += 1;
                 first
@@ -261,7 +261,7 @@ impl HostFair {
         [0, 1].map(|end: usize| self.census[end].load(self.flows[bin].hosts[end]).max(1))
     }
 
-    /// The load of the busier of them.
+    /// The load of the busier of a queue's hosts.
     fn load(&self, bin: usize) -> u32 {
         let [source, destination] = self.loads(bin);
         source.max(destination)
@@ -296,7 +296,7 @@ impl HostFair {
         None
     }
 
-    /// Called when all queues are empty: service beyond their shares is forgotten.
+    /// Called when all queues are empty: forgets service beyond a share.
     fn settle(&mut self, now: Instant) {
         while let Some(Reverse((_, bin))) = self.waiting.pop() {
             self.leave(bin as usize, now);
@@ -304,7 +304,7 @@ impl HostFair {
         self.clock.idle();
     }
 
-    /// Takes the next packet that COBALT lets pass from a queue.
+    /// Takes the next packet that CoDel and BLUE let pass from a queue.
     fn judged(&mut self, cx: &mut Cx<'_>, bin: usize) -> Option<Packet> {
         let mut drops = 0;
         loop {
@@ -345,7 +345,7 @@ impl HostFair {
         Some((bin, cx.fates.discard(packet, Reason::LongestFlow)))
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         if (params.hosts, params.flows) != (self.params.hosts, self.params.flows) {
             let order = std::iter::from_fn(|| self.next_unjudged(now)).collect();
@@ -371,7 +371,7 @@ impl Discipline for HostFair {
         if !self.flows[bin].waits {
             self.enter(cx, &packet, bin);
         } else if alone {
-            self.set_busy(bin, true); // it is back before its turn
+            self.set_busy(bin, true); // the flow sends again before its turn
         }
         self.bins.push(bin, packet);
         if self.bins.held().packets <= self.params.limit as u64 {
@@ -521,8 +521,8 @@ mod tests {
 
     #[test]
     fn a_sparse_flow_goes_first_and_is_no_load() {
-        // Two bulk flows of host 1; a sparse one of host 1 too: its packet is the next but one at the
-        // latest, and the loads stay.
+        // Two bulk flows of host 1, and a sparse flow of host 1 too: at most one packet leaves before
+        // its packet, and the loads stay.
         let mut rig = rig(&[(1, 5), (1, 6), (1, 7)]);
         let mut fair = host_fair("source", 10_000);
         for flow in 0..2 {
@@ -543,8 +543,9 @@ mod tests {
 
     #[test]
     fn blue_stops_a_flood_that_codel_does_not() {
-        // 1000 B each ms go; a flood brings five each ms, a quiet flow one in ten. Every 5 ms of
-        // overflow add 1/256: after 1.1 s nearly all of the flood's packets that come to the head go.
+        // The link sends one packet per ms; a flood offers five per ms, a quiet flow one per 10 ms.
+        // Every 5 ms of overflow add 1/256: after 1.1 s BLUE drops nearly all of the flood's
+        // packets at the head.
         let mut rig = rig(&[(1, 5), (2, 5)]);
         let mut fair = host_fair("source", 100);
         fair.params.control = Control {
@@ -614,7 +615,7 @@ mod tests {
     #[derive(Default)]
     struct Queue {
         host: usize,
-        /// Its number, which decides between equal tags.
+        /// The number of the bin, which decides between equal tags.
         bin: usize,
         packets: VecDeque<(u64, u64)>,
         tag: u128,

@@ -36,7 +36,7 @@ impl Hosts {
         }
     }
 
-    /// The parts of a flow key that identify sending and receiving hosts; none if they do not matter.
+    /// The parts of a flow key that identify sending and receiving hosts; `None` if they do not matter.
     pub(crate) fn kinds(self) -> [Option<KeyKind>; 2] {
         let (source, destination) = match self.0 {
             0..3 => (KeyKind::Source, KeyKind::Destination),
@@ -93,7 +93,7 @@ impl Census {
         }
     }
 
-    /// Counts a queue of the host at this place as busy, or no longer so.
+    /// Counts a queue of the host at this place as busy, or no longer as busy.
     pub(crate) fn set_busy(&mut self, place: Option<u32>, busy: bool) {
         if let Some(at) = place {
             let count = &mut self.hosts[at as usize].busy;

@@ -67,7 +67,7 @@ bad luck.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -230,7 +230,7 @@ impl Sfq {
         None
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();
@@ -248,7 +248,7 @@ impl Sfq {
 
 impl Discipline for Sfq {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
-        // While nothing is held there is no timer, so that an idle queue wakes nobody.
+        // While no packet is held, the timer is off, so that an idle queue causes no wake-ups.
         if self.params.perturb != Span::ZERO && self.perturb_at <= cx.now {
             self.perturb(cx);
         }

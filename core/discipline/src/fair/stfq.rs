@@ -65,7 +65,7 @@ cannot be aimed at: the hash is keyed.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -86,7 +86,7 @@ impl ByteCost {
         Self(UNIT / weight as u64)
     }
 
-    /// This many times as expensive.
+    /// The cost times `factor`.
     pub(crate) const fn times(self, factor: u32) -> Self {
         Self(self.0 * factor as u64) // UNIT is 2^32
     }
@@ -120,7 +120,7 @@ impl Clock {
     }
 
     /// Ends the busy period. Call this when a packet arrives and none is held, not when a dequeue finds
-    /// nothing: a port asks only if there are packets.
+    /// nothing: a port calls `dequeue` only if packets are held.
     pub(crate) fn idle(&mut self) {
         self.now = self.finish_max;
     }
@@ -194,7 +194,7 @@ impl Stfq {
             let Reverse((_, bin)) = *first;
             let place = &mut self.places[bin as usize];
             let Some(packet) = self.bins.pop(bin as usize) else {
-                place.waits = false; // its last packet was lost to make room
+                place.waits = false; // its last packet was dropped to make room
                 PeekMut::pop(first);
                 continue;
             };
@@ -220,7 +220,7 @@ impl Stfq {
         self.clock.idle();
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         if (params.key, params.buckets) != (self.params.key, self.params.buckets) {
             let order = std::iter::from_fn(|| self.next()).collect();

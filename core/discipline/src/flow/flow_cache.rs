@@ -1,4 +1,4 @@
-//! Finds the flows that are hogs, with a cache of fixed size: the left half of LRU-FQ.
+//! Finds the hogs (high-bandwidth flows) with a cache of fixed size: the left half of LRU-FQ.
 //!
 //! ```text
 //!             found                              above the threshold
@@ -28,7 +28,7 @@ impl Threshold {
     }
 
     /// Whether a flow that has sent `seen`, and sends at `bps` now, is above the threshold; `total` is the
-    /// traffic of all flows.
+    /// rate of all flows.
     fn is_met(self, seen: Tally, bps: f64, total: &Total) -> bool {
         match self {
             Self::Packets(packets) => seen.packets >= packets,
@@ -45,7 +45,7 @@ pub(crate) struct Policy {
     pub(crate) flows: usize,
     /// The part of a flow key that identifies a flow.
     pub(crate) key: KeyKind,
-    /// Whether a miss admits its flow.
+    /// How a miss admits its flow.
     pub(crate) admission: Rule,
     /// The threshold from which a flow is a hog.
     pub(crate) threshold: Threshold,
@@ -83,18 +83,18 @@ struct Stats {
     identified: u64,
 }
 
-/// A flow in the cache: the fields that a hit changes. Its name is kept elsewhere, so that this fits in a
+/// The fields of a cached flow that a hit changes. The other fields are in `Name`, so that this fits in a
 /// cache line.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     seen: Tally,
     rate: RateEstimate,
     latest: Instant,
-    /// The turn of its latest packet.
+    /// The turn of the latest packet.
     turn: u64,
-    /// When it was last above the threshold.
+    /// When the flow was last above the threshold.
     identified: Instant,
-    /// Whether its latest packet was above the threshold.
+    /// Whether the flow was above the threshold at its latest packet.
     hog: bool,
     pinned: bool,
 }
@@ -104,9 +104,9 @@ struct Flow {
 struct Name {
     key: FlowKey,
     since: Instant,
-    /// Packets refused since then; counted only when a packet is lost.
+    /// Packets refused since `since`; written only when a packet is refused.
     dropped: u64,
-    /// Its latest packets in the queues; kept only where flows keep their order.
+    /// The flow's latest packets in the queues; maintained only if flows keep their order.
     latest: Latest,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct FlowCache {
     latest: u64,
     /// The entry of the latest packet's flow, if it was in the cache when the packet came.
     entry: Option<usize>,
-    /// The same, also if the packet got its flow admitted.
+    /// Like `entry`, but also set if the packet admitted its flow.
     own: Option<usize>,
     lottery: Lottery,
     total: Total,
@@ -185,7 +185,7 @@ impl FlowCache {
         false
     }
 
-    /// The latest packets of the flow of the latest packet, if the flow is in the cache.
+    /// The [`Latest`] of the latest packet's flow, if the flow is in the cache.
     pub(crate) fn latest(&mut self) -> Option<&mut Latest> {
         Some(&mut self.names[self.own?].latest)
     }
@@ -289,7 +289,8 @@ impl FlowCache {
         Some(entry)
     }
 
-    /// The entry to be replaced: a pin that has expired, otherwise the least recently used entry.
+    /// The entry to be replaced: a pin that has expired, otherwise the least recently used entry. `None` if there is
+    /// neither, or if the flow has packets in the hit queue.
     fn victim(&self, now: Instant, left: u64) -> Option<usize> {
         let run_out = |entry: &usize| {
             let identified = self.flows.get(*entry).identified;
@@ -362,7 +363,7 @@ impl FlowCache {
         report("admission", self.lottery.millionths());
     }
 
-    /// The flows in the cache: pinned ones first, then from the bottom to the top.
+    /// The flows in the cache: pinned flows first, then the others from the bottom to the top.
     pub(crate) fn report(&self, now: Instant, report: &mut dyn FnMut(FlowReport)) {
         let of = |list| self.flows.upwards(list);
         for entry in of(PINNED).chain(of(UNPINNED)) {
@@ -508,8 +509,8 @@ mod tests {
     #[test]
     fn a_hog_by_its_share() {
         use FlowStanding::{Hog, Watched};
-        // 1000 B every millisecond is 8 Mbit/s. Flow 0 sends every second one of them, the others one of
-        // twenty: from an eighth on, after the first window, flow 0 alone is a hog.
+        // 1000 B every millisecond is 8 Mbit/s. Flow 0 sends every second packet, each other flow one
+        // packet in twenty: at a threshold of 1/8, after the first window, flow 0 alone is a hog.
         let mut rig = Rig::new(12);
         let mut cache = cache(Policy {
             flows: 11,
@@ -526,7 +527,7 @@ mod tests {
         (0..4).for_each(|_| assert_eq!(standings(play(&mut cache, &mut rig, &round)), Watched));
         (0..40).for_each(|_| drop(play(&mut cache, &mut rig, &round)));
         assert_eq!(standings(play(&mut cache, &mut rig, &round)), Hog);
-        // While it pauses, others send, and its place is among theirs again.
+        // While flow 0 pauses, the others send, and its share falls below the threshold.
         let others: Vec<usize> = (1..=10).cycle().take(400).collect();
         assert_eq!(standings(play(&mut cache, &mut rig, &others)), Watched);
     }
@@ -676,7 +677,8 @@ mod tests {
             false
         }
 
-        /// The bytes that all flows sent in the latest whole window, if that was just before the current one.
+        /// The rate of all flows in the latest whole window, in bit/s; infinite if that window does not directly
+        /// precede the current one.
         fn total(&self) -> f64 {
             let window = Span::from_millis(100);
             let (mut total, mut begun) = (f64::INFINITY, self.history[0].1);

@@ -1,5 +1,5 @@
-//! Whether a packet of an unknown flow gets its flow into the flow cache: with a fixed probability, or with
-//! one that adapts.
+//! Decides whether a packet of an uncached flow admits its flow to the flow cache: with a fixed or an
+//! adaptive probability.
 //!
 //! ```text
 //!   silence of the entry at the bottom, in turns, when it is replaced
@@ -9,14 +9,13 @@
 //!   1/200 <= p <= 1; while the cache is not full, every miss is admitted
 //! ```
 //!
-//! A *turn* is a packet of another flow than the packet before it had, so that a flow that sends in
-//! trains does not seem to be silent for others. A flow with a share `s` of the turns is silent for
-//! `m` of them with probability `e^-sm`: with `m = 100 n`, one with a twentieth of the nth part of
-//! the traffic leaves a cache of `n` entries once in `e^5 = 150` of its own turns. That is far more than
-//! the hogs need, and about what it takes to keep the n/3 largest flows of a link with a long tail of
-//! small ones.
+//! A *turn* is a packet whose flow differs from that of the packet before it, so that a train of packets
+//! counts only once in the silence of other flows. A flow with a share `s` of the turns is silent for
+//! `m` of them with probability `e^-sm`: with `m = 100 n`, a flow with `s = 1 / (20 n)` leaves a cache
+//! of `n` entries once in `e^5 = 150` of its own turns. Hogs need far less patience; it is about enough
+//! to keep the n/3 largest flows of a link with a long tail of small flows.
 //!
-//! Source: ours. The paper has a fixed probability (Achanta and Reddy, ICC 2004, section II.A).
+//! Source: our own. The paper has a fixed probability (Achanta and Reddy, ICC 2004, section II.A).
 
 use crate::parts::chance::Chance;
 
@@ -80,7 +79,7 @@ impl Lottery {
         if self.rule != Rule::Adaptive {
             return;
         }
-        // From certainty to the least takes 5.3 sqrt(n) replacements: a small part of a large cache.
+        // The fall from 1 to the minimum takes 5.3 sqrt(n) replacements: a small part of a large cache.
         let step = self.chance.share() >> (self.flows.ilog2() / 2).max(1);
         let share = match silence < PATIENCE * self.flows {
             true => self.chance.share() - step,
@@ -89,7 +88,7 @@ impl Lottery {
         self.chance = Chance::of(share.clamp(LEAST, Chance::ONE));
     }
 
-    /// The probability now, in millionths.
+    /// The current probability, in millionths.
     pub(crate) fn millionths(&self) -> u64 {
         let share = u128::from(self.chance.share()) * 1_000_000;
         (share / u128::from(Chance::ONE)) as u64
@@ -110,7 +109,7 @@ mod tests {
         let mut lottery = Lottery::new(Rule::Fixed(0.02), 64);
         for silence in [0, 10, 1_000_000] {
             lottery.replaced(silence);
-            assert_eq!(lottery.millionths(), 20_000 - 1); // 0.02 is cut to a whole share
+            assert_eq!(lottery.millionths(), 20_000 - 1); // 0.02 is rounded down to a whole share
         }
         assert!(lottery.admits(draw(0.019), true) && !lottery.admits(draw(0.021), false));
     }
@@ -118,7 +117,7 @@ mod tests {
     #[test]
     fn a_cache_with_room_admits_everybody() {
         let mut lottery = Lottery::new(Rule::Adaptive, 64);
-        assert!(lottery.admits(u64::MAX, true)); // it begins with certainty
+        assert!(lottery.admits(u64::MAX, true)); // the probability starts at 1
         (0..100).for_each(|_| lottery.replaced(0));
         assert!(lottery.admits(u64::MAX, false));
         assert!(!lottery.admits(u64::MAX, true));
@@ -133,7 +132,7 @@ mod tests {
         lottery.replaced(6400);
         assert_eq!(lottery.millionths(), 984_375);
         lottery.replaced(6400);
-        assert_eq!(lottery.millionths(), 1_000_000); // 1.107..., but no more than certainty
+        assert_eq!(lottery.millionths(), 1_000_000); // 1.107..., but at most 1
     }
 
     #[test]
@@ -144,7 +143,7 @@ mod tests {
         assert!(lottery.millionths() > 5_000);
         (0..1000).for_each(|_| lottery.replaced(0));
         assert_eq!(lottery.millionths(), 4_999);
-        // And it comes back: (9/8)^45 = 200.5.
+        // The probability recovers: (9/8)^45 = 200.5.
         (0..45).for_each(|_| lottery.replaced(u64::MAX));
         assert_eq!(lottery.millionths(), 1_000_000);
     }

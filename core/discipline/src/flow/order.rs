@@ -7,20 +7,21 @@
 //!   down:  a flow stays in the hit queue as long as one of its packets waits there
 //! ```
 //!
-//! A closed gate never stops both queues: what it waits for came before all that is behind it. The gate holds up the
-//! other hogs, too, but only while the miss queue is served, and their start tags make good for it later.
+//! A closed gate never stops both queues, because the packet that it waits for arrived before all packets behind the
+//! gate. The gate delays the other hogs too, but only while the miss queue is served, and their start tags
+//! compensate for it later.
 
 use std::collections::VecDeque;
 
 /// The numbers of a flow's latest packets, counted from 1 in each queue: in the hit queue, in the miss queue.
 pub(crate) type Latest = [u64; 2];
 
-/// How far the queues are, for the cache.
+/// Progress of the queues, for the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// Packets that left the hit queue. A flow with a later one is not replaced in the cache.
+    /// Packets that left the hit queue. A flow with a later packet there is not replaced in the cache.
     pub(crate) hit_left: u64,
-    /// Packets that came to the miss queue. Of a flow that is admitted now, all waiting packets are among them.
+    /// Packets that entered the miss queue. They include all waiting packets of a flow that is admitted now.
     pub(crate) miss_came: u64,
 }
 
@@ -36,7 +37,7 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct Gates(VecDeque<Gate>);
 
-/// Before a packet of the hit queue.
+/// A gate before a packet of the hit queue.
 #[derive(Clone, Copy, Debug)]
 struct Gate {
     /// The number of this packet.
@@ -51,7 +52,7 @@ impl Gates {
         Self(VecDeque::with_capacity(limit))
     }
 
-    /// A packet with this number comes to the hit queue; a packet of its flow has this number in the miss queue.
+    /// Handles packet `number` of the hit queue, whose flow has packet `missed` in the miss queue.
     pub(super) fn come(&mut self, number: u64, missed: u64) {
         if self.0.back().is_none_or(|gate| gate.until < missed) {
             self.0.push_back(Gate {
@@ -61,25 +62,25 @@ impl Gates {
         }
     }
 
-    /// Whether the next packet of the hit queue, with this number, may leave; `left` packets have left the miss queue.
+    /// Whether packet `number`, the next of the hit queue, may leave; `left` packets have left the miss queue.
     pub(super) fn is_open(&self, number: u64, left: u64) -> bool {
         let shut = |gate: &Gate| gate.before == number && gate.until > left;
         !self.0.front().is_some_and(shut)
     }
 
-    /// The packet with this number left the hit queue.
+    /// Records that packet `number` left the hit queue.
     pub(super) fn leave(&mut self, number: u64) {
         if self.0.front().is_some_and(|gate| gate.before == number) {
             self.0.pop_front();
         }
     }
 
-    /// Those of before a change.
+    /// Takes over the gates from before a change of parameters.
     pub(super) fn take_over(&mut self, old: Self) {
         self.0.extend(old.0);
     }
 
-    /// The hit queue was emptied.
+    /// Removes all gates, because the hit queue was emptied.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -98,7 +99,7 @@ mod tests {
     fn a_gate_opens_when_the_packet_before_it_has_left() {
         let mut gates = Gates::new(4);
         gates.come(3, 7);
-        gates.come(4, 5); // the gate before packet 3 holds for it, too
+        gates.come(4, 5); // the gate before packet 3 also covers packet 4
         gates.come(5, 9);
         assert!(gates.is_open(2, 0));
         assert!(!gates.is_open(3, 6));

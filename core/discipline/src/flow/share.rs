@@ -5,9 +5,9 @@
 //!                                ^ the sum of this one is the rate during the next
 //! ```
 //!
-//! It is a plain sum over whole windows, which is as good as an exponential estimate for a threshold, and
-//! costs one addition per packet. In the first window, and in the first one after a pause of at least a
-//! window, the rate is not known, and no flow is above a share of it.
+//! The rate is the sum over a whole window: as good as an exponential estimate for a threshold, at the
+//! cost of one addition per packet. In the first window, and after a pause that ends two windows or more
+//! after the latest window began, the rate is unknown, and no flow is above a share of it.
 
 use weir_base::{Instant, Span};
 
@@ -16,12 +16,12 @@ use weir_base::{Instant, Span};
 pub(crate) struct Total {
     begun: Option<Instant>,
     bytes: u64,
-    /// Bits a second in the window before; infinite while it is not known.
+    /// Rate in the previous window, in bit/s; infinite while unknown.
     bps: f64,
 }
 
 impl Total {
-    /// Nothing seen yet.
+    /// No packet seen yet.
     pub(crate) const UNKNOWN: Self = Self {
         begun: None,
         bytes: 0,
@@ -66,7 +66,7 @@ mod tests {
         }
         total.count(window, now, 1250); // the window is over: ten packets in 100 ms
         assert_eq!(total.share(0.1), 100_000.0);
-        // After a pause it is not known, and a window later it is.
+        // After a pause the rate is unknown, and a window later it is known.
         now += Span::from_millis(200);
         total.count(window, now, 1250);
         assert_eq!(total.share(0.1), f64::INFINITY);

@@ -56,7 +56,7 @@ pub(crate) const QUANTUM: Parameter = Parameter::new(
     "bytes that a queue may send in one round; a full frame, or more",
 );
 
-/// Words for what was put aside.
+/// Name of the queue of packets that were put aside.
 pub(crate) const ASIDE: &str = "the packets from before a change of parameters";
 
 /// The measure of a bin's length, for finding the longest.
@@ -64,7 +64,7 @@ pub(crate) const ASIDE: &str = "the packets from before a change of parameters";
 pub(crate) enum Measure {
     /// By packets.
     Packets,
-    /// By bytes, to the nearest 256.
+    /// By bytes, in steps of 256.
     Bytes,
 }
 
@@ -106,7 +106,7 @@ impl Bins {
         Self::place(hash, self.chains.len())
     }
 
-    /// The one of `bins` bins that a flow hash falls into, by its high bits.
+    /// The bin, of `bins` bins, that the high bits of a flow hash select.
     pub(crate) fn place(hash: u64, bins: usize) -> usize {
         ((u128::from(hash) * bins as u128) >> 64) as usize
     }
@@ -123,7 +123,7 @@ impl Bins {
         self.remeasure(bin);
     }
 
-    /// Queues a packet. If there are then more than `limit` in total, the head of the longest bin is dropped.
+    /// Queues a packet. If the bins then hold more than `limit` packets in total, drops the head of the longest bin.
     pub(crate) fn admit(
         &mut self,
         cx: &mut Cx<'_>,
@@ -181,7 +181,7 @@ impl Bins {
         self.chains[bin].is_empty()
     }
 
-    /// Packets and bytes in all bins, including those put aside.
+    /// Packets and bytes in all bins, including packets put aside.
     pub(crate) fn held(&self) -> Tally {
         self.held
     }
@@ -192,7 +192,7 @@ impl Bins {
         self.held.packets >= limit as u64
     }
 
-    /// The answer to the port of a discipline that never holds a packet back.
+    /// The answer of a work-conserving discipline to the port.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::holding(self.held.packets as usize)
@@ -203,7 +203,7 @@ impl Bins {
         self.slab.front(&self.chains[bin])
     }
 
-    /// Reports the bins that hold packets, and how the turns of each are decided, and what was put aside.
+    /// Reports the packets put aside, and the bins that hold packets, each with the rule that decides its turns.
     pub(crate) fn waiting(
         &self,
         common: Option<KeyKind>,
@@ -247,7 +247,7 @@ impl Bins {
         self.slab.reserve(limit + 1);
     }
 
-    /// Ensures `bins` bins in total. Only for users that do not place flows by the number of bins.
+    /// Ensures `bins` bins in total. Only for users that do not map flow hashes to bins by their number.
     pub(crate) fn reserve_bins(&mut self, bins: usize) {
         let mut chains = std::mem::take(&mut self.chains).into_vec();
         chains.resize(bins.max(chains.len()), Chain::EMPTY);
@@ -255,7 +255,7 @@ impl Bins {
         self.longest.reserve(bins);
     }
 
-    /// Puts aside `order`, which is everything that the bins held, and starts with `bins` empty bins.
+    /// Puts aside `order`, which must be all packets that the bins held, and starts with `bins` empty bins.
     pub(crate) fn renew(&mut self, bins: usize, order: Vec<Packet>) {
         let mut new = Self::new(bins, 0, self.measure);
         std::mem::swap(&mut new.slab, &mut self.slab);
@@ -268,7 +268,7 @@ impl Bins {
         *self = new;
     }
 
-    /// Empties every bin, and fills them again by a new `place` for each packet.
+    /// Distributes all packets over the bins again; `place` returns the new bin of each packet.
     pub(crate) fn rehash(&mut self, mut place: impl FnMut(&Packet) -> usize) {
         let mut all = Chain::EMPTY;
         for bin in 0..self.chains.len() {

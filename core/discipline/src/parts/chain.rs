@@ -1,13 +1,13 @@
-//! Many queues in one fixed piece of memory: packets in cells, linked into chains.
+//! Many queues in one fixed block of memory: packets in cells, linked into chains.
 //!
 //! ```text
 //!  cells   [ 0 | 1 | 2 | 3 | 4 | 5 ]       chain a: 1 -> 4      chain b: 2
 //!  links   [ 3 | 4 | . | 5 | . | . ]       spare:   0 -> 3 -> 5
 //! ```
 //!
-//! A chain costs its head, tail and tally; a packet costs a cell. Nothing is allocated per
-//! packet: a cell that becomes spare is the next one used, so that it is warm in the cache. The links are apart from
-//! the cells, which would otherwise have to be larger by a sixth to keep their alignment.
+//! A chain costs its head, tail and tally; a packet costs a cell. Nothing is allocated per packet: the cell that
+//! became spare last is used next, so that it is warm in the cache. The links are in a separate array, because cells
+//! with a link would be larger by a sixth to keep their alignment.
 
 use weir_base::Tally;
 use weir_packet::Packet;
@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Slab {
     cells: Vec<Option<Packet>>,
-    /// The cell behind each, in its chain or among the spare ones.
+    /// The next cell after each cell, in its chain or in the list of spare cells.
     links: Vec<u32>,
     spare: u32,
 }
@@ -84,7 +84,7 @@ impl Slab {
         chain.tail = at;
     }
 
-    /// One more cell, which is the only spare one.
+    /// Adds a cell, which becomes the only spare cell.
     #[cold]
     fn add_spare(&mut self) {
         self.spare = self.cells.len() as u32;
@@ -105,8 +105,8 @@ impl Slab {
         Some(packet)
     }
 
-    /// The same as [`Self::pop`], for a caller that hands the packet on without a look at it. It is moved as a whole:
-    /// what is written in pieces is slow to read as one.
+    /// Like [`Self::pop`], for a caller that passes the packet on without reading it. The packet is moved as a whole,
+    /// because memory that was written in pieces is slow to read as one.
     #[inline(never)]
     pub(crate) fn pop_whole(&mut self, chain: &mut Chain) -> Option<Packet> {
         let at = chain.head;
@@ -143,7 +143,7 @@ impl Slab {
             + self.links.capacity() * size_of::<u32>()
     }
 
-    /// Cells in use or spare: the maximum number of packets that were ever held together.
+    /// Cells in use or spare: the maximum number of packets that were ever held at once.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> usize {
         self.cells.len()

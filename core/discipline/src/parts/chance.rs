@@ -1,11 +1,11 @@
-//! A probability, compared with a draw in whole numbers.
+//! A probability, compared with a random draw as integers.
 
 /// A probability as a share of `2^53`, which a double holds exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// The share of certainty.
+    /// The share that means certainty.
     pub(crate) const ONE: u64 = 1 << 53;
 
     /// From a probability of 0 (never) to 1 (always).
@@ -23,8 +23,8 @@ impl Chance {
         self.0
     }
 
-    /// The chance with which to take our packet, of two, so that our packets get this share of the bytes: the
-    /// longer a packet, the less often it is taken. It is the same chance if both are equally long.
+    /// The chance of taking our packet, of two, so that our packets get this share of the bytes: the longer a
+    /// packet, the less often it is taken. Equal lengths do not change the chance.
     pub(crate) fn by_bytes(self, ours: u64, theirs: u64) -> Self {
         if ours == theirs {
             return self;
@@ -34,7 +34,7 @@ impl Chance {
         Self::new(for_us / (for_us + for_them))
     }
 
-    /// Whether it happens, for a `draw` from the whole range of `u64`.
+    /// Whether the event happens, for a `draw` from the whole range of `u64`.
     pub(crate) fn happens(self, draw: u64) -> bool {
         draw >> 11 < self.0
     }

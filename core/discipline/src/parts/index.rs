@@ -4,12 +4,12 @@
 //!  hash --> home place --> [ tag | entry ] [ tag | entry ] [ empty ]
 //! ```
 //!
-//! A place holds half of a hash beside the entry's number, so that a search for an absent flow rarely
-//! touches an entry. At most a quarter of the places are taken, so that most searches end where they begin
-//! (a branch misprediction costs more than the memory).
+//! A place holds half of a hash and the entry's number, so that a search for an absent flow rarely touches
+//! an entry. At most a quarter of the places are taken, so that most searches end where they begin (a
+//! branch misprediction costs more than the memory).
 //!
-//! The look-up uses the 64-bit keyed hash: some two of `n` flows are mistaken for one flow with a
-//! probability of about `n^2 / 2^65`, and nobody can cause that without the key.
+//! The lookup uses the 64-bit keyed hash: some two of `n` flows have equal hashes, and count as one
+//! flow, with a probability of about `n^2 / 2^65`. Nobody can cause that without the key.
 
 /// An empty place.
 const EMPTY: u64 = u64::MAX;
@@ -59,7 +59,7 @@ impl Index {
         let mut at = (hole + 1) & mask;
         while self.0[at] != EMPTY {
             let home = unpack(self.0[at]).0 as usize & mask;
-            // It may move back to the hole unless its home lies between the two.
+            // The entry may move back to the hole unless its home is between the two.
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.0[hole] = self.0[at];
                 hole = at;

@@ -1,9 +1,9 @@
-//! The rate of the link behind a discipline, for those that measure against it.
+//! The rate of the link behind a discipline, for disciplines that measure against it.
 
 use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter};
 
-/// The parameter of such a discipline.
+/// The `rate` parameter.
 pub(crate) const RATE: Parameter = Parameter::new(
     "rate",
     Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
@@ -14,12 +14,12 @@ pub(crate) const RATE: Parameter = Parameter::new(
 /// The rate to assume for a port without pacing while `rate` is not set.
 const UNPACED: Rate = Rate::from_mbps(1000);
 
-/// The rate that is set, and the port's.
+/// The configured rate and the port's rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkRate {
     /// The parameter; zero to use the port's rate.
     pub(crate) given: Rate,
-    /// The rate that the port is paced to.
+    /// The rate to which the port is paced; `None` if it is not paced, or not known yet.
     pub(crate) port: Option<Rate>,
 }
 

@@ -1,11 +1,11 @@
-//! Orders over numbered entries: each is in one of a few lists, and moves in constant time.
+//! Linked lists over numbered entries: each entry is in at most one list, and moves in constant time.
 //!
 //! ```text
 //!  top  5 <-> 0 <-> 3  bottom        each list is a ring through an anchor, beyond the entries
 //!  top  1              bottom
 //! ```
 //!
-//! Links are in an array of their own, which stays small.
+//! Links are in a separate array, which stays small.
 
 /// The lists over a fixed number of entries.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Link {
 }
 
 impl Lists {
-    /// `lists` empty lists over `capacity` entries, none of which is in any.
+    /// `lists` empty lists over `capacity` entries, none of which is in a list.
     pub(crate) fn new(capacity: usize, lists: usize) -> Self {
         let anchor = |list| Link {
             below: (capacity + list) as u32,

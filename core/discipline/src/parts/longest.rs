@@ -28,7 +28,7 @@ pub(crate) struct Longest {
     summary: u64,
 }
 
-/// Where a bin is linked; level zero means nowhere.
+/// The links of a bin; level zero means that it is in no list.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     level: u32,
@@ -45,7 +45,7 @@ impl Place {
 }
 
 impl Longest {
-    /// All of `bins` bins empty. Lengths that differ by less than `2^shift` may count as equal.
+    /// All `bins` bins are empty. Lengths that differ by less than `2^shift` may count as equal.
     pub(crate) fn new(bins: usize, shift: u32) -> Self {
         Self {
             shift,

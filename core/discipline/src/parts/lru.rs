@@ -1,15 +1,15 @@
-//! A map of fixed size that knows which entry was used longest ago, all in constant time.
+//! A map of fixed size that finds the least recently used entry, all in constant time.
 //!
 //! ```text
 //!  hash --> index --> entry 5        lists:  top  5 <-> 0 <-> 3  bottom
 //!                                            top  1              bottom
 //! ```
 //!
-//! Each entry is in one of several recency lists. An entry leaves by being replaced or removed; the place
-//! of a removed entry is the next to be used.
+//! Each entry is in one of several recency lists. An entry leaves when it is replaced or removed; the
+//! place of a removed entry is used before new memory.
 //!
-//! The look-up uses the 64-bit keyed hash: some two of `n` flows are mistaken for one flow with a
-//! probability of about `n^2 / 2^65`, and nobody can cause that without the key.
+//! The lookup uses the 64-bit keyed hash: some two of `n` flows have equal hashes, and count as one
+//! flow, with a probability of about `n^2 / 2^65`. Nobody can cause that without the key.
 
 use std::hint::black_box;
 
@@ -52,7 +52,7 @@ impl<V, const LISTS: usize> Lru<V, LISTS> {
         self.len
     }
 
-    /// Whether the next entry must replace one.
+    /// Whether a new entry must replace another.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= self.capacity
     }

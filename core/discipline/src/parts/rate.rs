@@ -15,7 +15,7 @@
 
 use weir_base::{Rate, Span};
 
-/// The window K, in the forms in which it is needed.
+/// The reciprocal of the window K, per nanosecond and per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     per_nano: f64,
@@ -91,7 +91,7 @@ impl RateEstimate {
         self.0
     }
 
-    /// The same, cut to whole bits.
+    /// [`Self::bps`], rounded down to whole bits.
     pub fn rate(self) -> Rate {
         Rate::from_bps(self.0 as u64)
     }
@@ -101,8 +101,9 @@ impl RateEstimate {
         Rate::from_bps((self.0 * window.weights(silence).0) as u64)
     }
 
-    /// The same for display, corrected for a flow of age `old`: the estimate of a young flow is too low, because
-    /// it started at zero. Two packets do not give a rate, so at least a quarter of the window is assumed.
+    /// [`Self::faded`] for display, corrected for a flow of age `old`: the estimate of a young flow is too low,
+    /// because it started at zero. Two packets do not give a rate, so the age counts as at least a quarter of
+    /// the window.
     pub fn shown(self, window: Window, silence: Span, old: Span) -> Rate {
         const LEAST: f64 = 0.22; // 1 - e^(-1/4)
         let filled = (1.0 - window.weights(old).0).max(LEAST);
@@ -129,7 +130,7 @@ mod tests {
         // Once more: 63 212.06 + 0.36787944 * 63 212.06 = 86 466.47.
         estimate.update(window, Span::from_millis(100), 1250);
         close(estimate.0, 86_466.471_676_338_73);
-        // Silent for 100 ms: 0.36787944 * 86 466.47 = 31 809.24, cut to whole bits.
+        // Silent for 100 ms: 0.36787944 * 86 466.47 = 31 809.24, rounded down to whole bits.
         let faded = estimate.faded(window, Span::from_millis(100));
         assert_eq!(faded, Rate::from_bps(31_809));
         // The two packets came in the flow's first 200 ms: 86 466.47 / (1 - e^-2) = 100 000.

@@ -1,11 +1,11 @@
-//! A map by flow hash whose entries come and go, all in constant time.
+//! A map by flow hash: entries are found, added and removed in constant time.
 //!
 //! ```text
 //!  hash --> index (open addressing, tags) --> entry 5      spare entries: 2 -> 7, the latest first
 //! ```
 //!
-//! An entry keeps its number as long as it is there, so that a queued packet can carry it. The entry that
-//! became spare last is the next one used, so that it is warm in the cache.
+//! An entry keeps its number until it is removed, so that a queued packet can carry it. The entry that
+//! became spare last is used next, so that it is warm in the cache.
 
 use std::hint::black_box;
 
@@ -24,7 +24,7 @@ pub(crate) struct Table<V> {
     capacity: usize,
 }
 
-/// One entry; a spare entry names the next spare one.
+/// One entry; `next` links the spare entries.
 #[derive(Debug)]
 struct Entry<V> {
     hash: u64,

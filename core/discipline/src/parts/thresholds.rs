@@ -3,7 +3,7 @@
 use weir_base::setting::SettingError;
 
 /// The lower threshold must be below the upper one, and below the limit; otherwise the queue never exceeds
-/// it, and it has no effect. The error names the setting `name`.
+/// the lower threshold, which then has no effect. The error names the setting `name`.
 pub(crate) fn check(
     name: &'static str,
     min: f64,

@@ -1,8 +1,8 @@
 //! The network layer of a bridged port: a bump in the wire.
 //!
-//! It validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
-//! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that came
-//! out of band is put back, and the frame leaves by the other bridged port.
+//! A bridge validates nothing. It reads headers only for the flow key, through two tags; a frame that it does not
+//! understand, malformed or not, has the family [`Family::Link`](weir_packet::Family::Link). A tag that arrived out of
+//! band is inserted again, and the frame leaves through the other bridged port.
 
 use weir_packet::{Packet, Pool, Reason};
 
@@ -17,8 +17,8 @@ pub fn parse(pool: &Pool, mut packet: Packet) -> Parsed {
     Parsed { packet, headers }
 }
 
-/// Sends a frame from one of two bridged ports to the other; if it had a tag, the tag came out of band. If
-/// there are not exactly two bridged ports, the frame has no destination.
+/// Sends a frame from one of two bridged ports to the other; `tag` is a tag that arrived out of band. If there are not
+/// exactly two bridged ports, the frame has no destination.
 #[inline]
 pub fn forward(
     mut ports: impl Iterator<Item = usize>,

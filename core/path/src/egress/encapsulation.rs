@@ -1,13 +1,12 @@
-//! Headers put behind the Ethernet header of a frame, replaced, and taken off: FPF and GRE.
+//! FPF and GRE headers: inserted after the Ethernet header of a frame, replaced, and removed.
 //!
 //! ```text
 //!  | Ethernet | ............ payload |     push     | Ethernet' | header | payload |
 //!  | Ethernet | header | ... payload |     strip    | Ethernet' | payload |
 //! ```
 //!
-//! Nothing of the payload is read, and it stays where it is in memory, unless the spare bytes before the frame do not
-//! suffice. Ethernet' has the type of the bytes that then follow it. No function changes a frame that it cannot
-//! change as a whole.
+//! The payload is not read, and it stays where it is in memory, unless the spare bytes before the frame do not suffice.
+//! Ethernet' has the type of the bytes that then follow it. Every function changes a frame as a whole, or not at all.
 
 use std::net::IpAddr;
 
@@ -28,7 +27,7 @@ pub fn push_fpf(
     replace_fpf(pool, packet, 0, header) && set_ethertype(pool, packet, ethertype)
 }
 
-/// Replaces the FPF header of a frame, which has `len` bytes, by another one. Returns whether there was room.
+/// Replaces the FPF header of a frame, which has `len` bytes. Returns whether there was room.
 #[inline]
 pub fn replace_fpf(pool: &mut Pool, packet: &mut Packet, len: usize, header: &fpf::Repr) -> bool {
     if !splice(pool, packet, len, header.encoded_len()) {
@@ -48,15 +47,15 @@ pub fn set_index(frame: &mut [u8], index: u8) {
     }
 }
 
-/// Takes off the `len` bytes behind the Ethernet header, and writes the type of the bytes that follow. Returns whether
-/// the frame has them.
+/// Removes the `len` bytes after the Ethernet header, and writes the type of the bytes that follow. Returns whether the
+/// frame has these bytes.
 pub fn strip(pool: &mut Pool, packet: &mut Packet, len: usize, ethertype: EtherType) -> bool {
     splice(pool, packet, len, 0) && set_ethertype(pool, packet, ethertype)
 }
 
 /// Puts an IP header and a GRE header before the payload of a frame, whose Ethernet type becomes GRE's protocol type
-/// (RFC 2784, RFC 7676). Both ends must be of one family. The packet must not be fragmented (RFC 4459, section 3.1,
-/// wants that no far end reassembles). Returns whether there was room.
+/// (RFC 2784, RFC 7676). Both ends must be of one family. The packet must not be fragmented, so that no far end has to
+/// reassemble (RFC 4459, section 3.1). Returns whether there was room.
 pub fn push_gre(pool: &mut Pool, packet: &mut Packet, local: IpAddr, remote: IpAddr) -> bool {
     let Ok(link) = ethernet::View::new_checked(pool.frame(packet)) else {
         return false;
@@ -132,7 +131,8 @@ fn set_ethertype(pool: &mut Pool, packet: &Packet, ethertype: EtherType) -> bool
     view.map(|mut view| view.set_ethertype(ethertype)).is_ok()
 }
 
-/// Makes `new` bytes of the `old` ones behind the Ethernet header. Returns whether there was room, and the old ones.
+/// Replaces the `old` bytes after the Ethernet header by `new` bytes. Returns whether the frame has the old bytes, and
+/// room for the new ones.
 #[inline]
 fn splice(pool: &mut Pool, packet: &mut Packet, old: usize, new: usize) -> bool {
     const LINK: usize = ethernet::HEADER_LEN;
@@ -151,7 +151,8 @@ fn splice(pool: &mut Pool, packet: &mut Packet, old: usize, new: usize) -> bool 
     pool.move_start(packet, less as i32)
 }
 
-/// Moves the Ethernet header, which is `from` here in a buffer, `to` there. It has a known length, so this is no call.
+/// Moves the Ethernet header from offset `from` of a buffer to offset `to`. Its length is constant, so the compiler
+/// emits no call.
 #[inline]
 fn move_link(buffer: &mut [u8], from: usize, to: usize) {
     const LEN: usize = ethernet::HEADER_LEN;

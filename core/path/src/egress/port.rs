@@ -30,12 +30,12 @@ pub struct Port {
     transmitter: Transmitter,
     /// How far behind the clock the schedule may lag.
     lag_max: Span,
-    /// The first packet that was offered and not yet replayed, usually the only one; and those behind it.
+    /// The first packet that was offered and not yet replayed, usually the only one; and the packets after it.
     first: Option<Packet>,
     arrivals: VecDeque<Packet>,
     /// All events up to this time have been replayed.
     clock: Instant,
-    /// How long light packets were queued, without those that were not; and heavy ones.
+    /// How long light packets were queued, without those that were not queued; and the same for heavy packets.
     delays: [Delays; 2],
 }
 
@@ -111,9 +111,9 @@ impl Port {
         }
     }
 
-    /// A shortcut for a port at which exactly one packet has just arrived: if its queue lets the packet through,
-    /// its link is free and nothing else is due, this makes the step and returns the packet. Otherwise it makes
-    /// no step and returns none.
+    /// A shortcut for a port at which exactly one packet has just arrived: if its queue lets the packet through, its
+    /// link is free and nothing else is due, this makes the step and returns the packet. Otherwise it makes no step and
+    /// returns `None`.
     #[inline(always)]
     pub fn pass(&mut self, now: Instant) -> Option<(Packet, Transmission)> {
         let packet = self.first.as_ref()?;
@@ -147,7 +147,7 @@ impl Port {
         self.transmitter.charge(bytes, at);
     }
 
-    /// Puts a discipline and a link in force. The state is kept if the kind is the same.
+    /// Changes the discipline and the link. The state is kept if the kind of discipline is the same.
     pub fn reconfigure(
         &mut self,
         spec: Spec,
@@ -186,19 +186,19 @@ impl Port {
         }
     }
 
-    /// Puts new parameters of the same discipline in force. It keeps its state, and the link does not change.
+    /// Sets new parameters of the same discipline, which keeps its state. The link does not change.
     pub fn set(&mut self, spec: Spec, now: Instant) -> Result<(), SpecMismatch> {
         self.clock = self.clock.max(now);
         self.queue.set(spec, self.clock)
     }
 
-    /// Tells the discipline the rate of a link without a limit of its own here, because its frames are paced behind
+    /// Sets the rate that the discipline assumes for a link without its own limit, because its frames are paced behind
     /// this port.
     pub fn set_known_rate(&mut self, rate: Option<Rate>) {
         self.queue.set_link_rate(rate);
     }
 
-    /// Drops all packets that are held.
+    /// Drops all held packets.
     pub fn shut_down(&mut self, fates: &mut Fates, reason: Reason) {
         for packet in self.first.take().into_iter().chain(self.arrivals.drain(..)) {
             fates.discard(packet, reason);
@@ -235,8 +235,8 @@ impl Port {
         self.transmitter.on_wire()
     }
 
-    /// How long the packets that were sent had been queued: light ones, and those of flows that want more than their
-    /// shares ([`Cx::heavy`]).
+    /// How long the sent packets were queued: light packets, and packets of flows that want more than their shares
+    /// ([`Cx::heavy`]).
     pub fn delays(&self) -> [Delays; 2] {
         let [mut light, heavy] = self.delays;
         light.count_zeros(self.sent().packets - light.total() - heavy.total());

@@ -5,7 +5,7 @@ use weir_base::{Framing, Instant, Rate, Span};
 /// A link: its rate, and the cost of a frame on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Bits a second; none for a link without a limit.
+    /// Rate of the link; `None` for a link without a limit.
     pub rate: Option<Rate>,
     /// From a frame's layer-2 length to its bytes on the wire.
     pub framing: Framing,
@@ -41,9 +41,9 @@ impl Link {
 /// The time for which a frame is on the link: its first bit at `start`, its last at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// The link begins to send it.
+    /// The link begins to send the frame.
     pub start: Instant,
-    /// The link is free again; the same instant without a rate.
+    /// The link is free again; equal to `start` without a rate.
     pub end: Instant,
 }
 
@@ -86,7 +86,7 @@ impl Cost {
         rest: 0,
     };
 
-    #[inline(never)] // most frames cost what the one before cost
+    #[inline(never)] // most frames cost as much as the previous frame
     fn of(bytes: u64, link: &Link, rate: u64) -> Self {
         // Bits times nanoseconds then fit in 64 bits. A division of 128 bits would cost more than all the
         // rest of this function, and no frame is 2 GB long.
@@ -119,12 +119,12 @@ impl Transmitter {
         &self.link
     }
 
-    /// Bytes on the wire of all frames that it was given.
+    /// Bytes on the wire of all frames that the link was given.
     pub fn on_wire(&self) -> u64 {
         self.on_wire
     }
 
-    /// When the link has finished all frames that it was given.
+    /// When the link has finished all its frames.
     #[inline]
     pub fn free_at(&self) -> Instant {
         self.free_at
@@ -143,7 +143,7 @@ impl Transmitter {
         self.on_wire += self.cost.on_wire;
         let start = self.free_at.max(at);
         if start > self.free_at {
-            self.carry = 0; // the link stood idle: a new schedule begins
+            self.carry = 0; // the link was idle: a new schedule begins
         }
         let Cost { nanos, rest, .. } = self.cost;
         let (more, carry) = match rest + self.carry {
@@ -165,7 +165,7 @@ impl Transmitter {
         self.free_at = self.free_at.min(before.max(at + DEBT_MAX));
     }
 
-    /// Replaces the link by another one, at `now`.
+    /// Replaces the link at `now`.
     pub fn replace(&mut self, link: Link, now: Instant) {
         // The debt of a slow link must not block a fast link for long.
         let free_at = self.free_at.min(now + DEBT_MAX);

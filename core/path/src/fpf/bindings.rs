@@ -1,7 +1,7 @@
-//! Where the interfaces of a table are among the ports of a plane.
+//! Maps the interfaces of a table to the ports of a plane.
 //!
-//! A table names ports, and does not change. Ports come and go, their interfaces go up and down and change their
-//! addresses; so do neighbours that a rule names by their IP addresses. Bindings are made anew when one of these
+//! A table names ports, and does not change. Ports are added and removed, their interfaces go up and down and change
+//! their addresses; so do neighbours that a rule names by their IP addresses. Bindings are rebuilt when one of these
 //! changes, so that a packet needs one load by number for its input interface, and one for its exit.
 
 use std::net::IpAddr;
@@ -16,47 +16,47 @@ use crate::fpf::table::{HopId, Input, Table};
 /// A port of a plane, as far as bindings need it.
 #[derive(Clone, Copy, Debug)]
 pub struct PortState<'a> {
-    /// Its name.
+    /// Name of the port.
     pub name: &'a str,
-    /// Whether it is a routed port that takes packets.
+    /// Whether the port is routed and takes packets.
     pub open: bool,
-    /// The device behind it; none if it is gone.
+    /// The device behind the port; `None` if it does not exist.
     pub device: Option<Device>,
 }
 
 /// The device behind a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its MAC address.
+    /// MAC address of the device.
     pub mac: Mac,
-    /// The longest packet that it carries: FPF header and payload.
+    /// The longest packet that the device carries, in bytes: FPF header and payload.
     pub mtu: u32,
-    /// Whether it is switched on.
+    /// Whether the device is administratively up.
     pub up: bool,
 }
 
-/// The exit by an interface.
+/// The exit through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Through the port with this number.
     Port {
-        /// The number.
+        /// Number of the port.
         port: usize,
-        /// The MAC address of its device.
+        /// The MAC address of the port's device.
         source: Mac,
-        /// The longest packet that it carries: FPF header and payload.
+        /// The longest packet that the port carries, in bytes: FPF header and payload.
         mtu: u32,
         /// The VLAN; zero for none.
         vlan: u16,
     },
-    /// Through a tunnel, whose packets leave by the routes.
+    /// Through a tunnel, whose packets follow the routes.
     Tunnel {
         /// The address of this router.
         local: IpAddr,
         /// The far end.
         remote: IpAddr,
     },
-    /// None at present; this is the reason to drop a packet.
+    /// Closed at present; packets are dropped with this reason.
     Closed(Reason),
 }
 
@@ -64,7 +64,7 @@ pub enum Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(32))]
 pub struct Adjacency {
-    /// The MAC addresses, as they follow each other in a frame: the neighbour's, and that of the port's device.
+    /// The MAC addresses in their order in a frame: the neighbour's, then that of the port's device.
     pub macs: [u8; 2 * MAC_LEN],
     /// The longest frame that fits, without a tag; zero if the exit is not an open port, or the neighbour's MAC address
     /// is not known.
@@ -75,16 +75,16 @@ pub struct Adjacency {
     pub vlan: u16,
     /// The queue of the port.
     pub queue: Queue,
-    /// The input interface whose packets do not go there.
+    /// The input interface whose packets must not go to this neighbour.
     barred: u16,
 }
 
 const MAC_LEN: usize = size_of::<Mac>();
 
-/// The places of a table's interfaces.
+/// The ports and exits of a table's interfaces.
 #[derive(Debug, Default)]
 pub struct Bindings {
-    /// By port: the rows for frames without a VLAN; none if the table does not name it.
+    /// By port: the rows for frames without a VLAN; `None` if the table does not name the port.
     ports: Box<[Option<Input>]>,
     /// Port, VLAN, and the rows for its frames.
     vlans: Box<[(usize, u16, Input)]>,
@@ -100,15 +100,15 @@ pub struct Bindings {
 struct Tunnel {
     local: IpAddr,
     remote: IpAddr,
-    /// The rows for its packets.
+    /// The rows for the tunnel's packets.
     input: Input,
-    /// By port: whether it is entered there.
+    /// By port: whether the tunnel accepts packets there.
     entrances: Box<[bool]>,
 }
 
 impl Bindings {
-    /// The places of the interfaces of `table` among `ports`. `resolve` has the MAC addresses of the neighbours on the
-    /// link of the port with a number, and `towards` the numbers of the ports to which the routes to an address lead.
+    /// Binds the interfaces of `table` to `ports`. `resolve` returns the MAC address of a neighbour on the link of the
+    /// port with a number, and `towards` the numbers of the ports to which the routes to an address lead.
     pub fn new<'a>(
         table: &Table,
         ports: impl Iterator<Item = PortState<'a>> + Clone,
@@ -162,20 +162,20 @@ impl Bindings {
         }
     }
 
-    /// The rows for frames without a VLAN that arrive at a port; none if the table does not name it.
+    /// The rows for frames without a VLAN that arrive at a port; `None` if the table does not name the port.
     #[inline]
     pub fn port(&self, port: usize) -> Option<Input> {
         *self.ports.get(port)?
     }
 
-    /// The rows for frames that arrive at a port in a VLAN; none if the table does not name it.
+    /// The rows for frames that arrive at a port in a VLAN; `None` if the table names neither.
     pub fn vlan(&self, port: usize, id: u16) -> Option<Input> {
         let found = self.vlans.iter().find(|(p, v, _)| (*p, *v) == (port, id))?;
         Some(found.2)
     }
 
-    /// The rows for the packets of a tunnel that came in by a port, or the reason why they are dropped; none if the table
-    /// does not name the tunnel.
+    /// The rows for the packets of a tunnel that arrived through a port, or the reason to drop them; `None` if the
+    /// table does not name the tunnel.
     pub fn tunnel(
         &self,
         local: IpAddr,
@@ -191,7 +191,7 @@ impl Bindings {
         })
     }
 
-    /// The exit by an interface.
+    /// The exit through an interface.
     #[inline]
     pub fn exit(&self, interface: InterfaceId) -> Exit {
         let exit = self.exits.get(interface.get());
@@ -206,15 +206,15 @@ impl Bindings {
 }
 
 impl Adjacency {
-    /// Whether a frame of this length from this input interface may leave by it. If not, its exit says why, or that it is a
-    /// tunnel, or the packet has to wait for the neighbour's MAC address.
+    /// Whether a frame of this length from this input interface may leave to this neighbour. If not, the exit gives the
+    /// reason, or is a tunnel, or the packet has to wait for the neighbour's MAC address.
     #[inline(always)]
     pub fn takes(&self, frame_len: usize, input: Input) -> bool {
         frame_len <= self.frame_bytes_max as usize && self.barred != input.interface()
     }
 }
 
-/// How a neighbour is reached by this exit.
+/// How a neighbour is reached through this exit.
 fn adjacency(
     hop: &Hop,
     barred: u16,

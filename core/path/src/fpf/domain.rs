@@ -1,9 +1,9 @@
-//! A domain: the FEs that agree about the Ethernet type and about the size of a LID.
+//! A domain: the FEs that agree on the Ethernet type and on the size of a LID.
 
 use weir_wire::EtherType;
 use weir_wire::fpf::ETHERTYPE_DEFAULT;
 
-/// The Ethernet type and the size of a LID, the same in all of a domain (section III: "constant size").
+/// The Ethernet type and the size of a LID, the same throughout a domain (section III: "constant size").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
     ethertype: EtherType,
@@ -20,15 +20,15 @@ pub enum LidSize {
     Two,
 }
 
-/// A domain that cannot be.
+/// An invalid domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainError {
-    /// The Ethernet type means something else.
+    /// The Ethernet type has another meaning.
     #[error(
         "Ethernet type {0:#06x} is not free for FPF: it must be at least 0x0600, and not IP, ARP or a VLAN tag"
     )]
     EtherType(u16),
-    /// A LID has another number of bytes.
+    /// The size of a LID is not 1 or 2 bytes.
     #[error("a LID of {0} bytes is not possible: it has 1 or 2")]
     LidBytes(u8),
 }
@@ -65,7 +65,7 @@ impl Domain {
         }
     }
 
-    /// The Ethernet type of its frames.
+    /// The Ethernet type of the domain's frames.
     #[inline]
     pub const fn ethertype(&self) -> EtherType {
         self.ethertype
@@ -88,12 +88,12 @@ impl LidSize {
         }
     }
 
-    /// Number of LIDs that there can be.
+    /// Number of possible LIDs.
     pub const fn space(self) -> usize {
         1 << (8 * self.bytes() as usize)
     }
 
-    /// The LID at the start of these bytes; none if they end before.
+    /// The LID at the start of these bytes; `None` if there are too few bytes.
     #[inline]
     pub fn read(self, bytes: &[u8]) -> Option<u16> {
         match (self, bytes) {

@@ -7,8 +7,8 @@
 //!                                                                                           fpf-return
 //! ```
 //!
-//! It takes headers, not frames, and changes nothing. Packets that just go to a neighbour are carried on in one
-//! pass ([`relay`](crate::fpf::relay)), by the same rows.
+//! The decision reads headers, not frames, and changes nothing. Packets that just go to a neighbour are handled in one
+//! pass ([`relay`](crate::fpf::relay)), with the same rows.
 
 use std::sync::Arc;
 
@@ -20,8 +20,7 @@ use crate::fpf::process::Processing;
 use crate::fpf::rule::{Hop, Inner, Rule};
 use crate::fpf::table::{Input, Table};
 
-/// Maximum decisions about one packet after each other: leaves of multicast rules, and FPF headers in tunnels in FPF
-/// headers.
+/// Maximum nested decisions about one packet: leaves of multicast rules, and FPF headers in tunnels in FPF headers.
 pub const NESTED_MAX: u8 = 8;
 
 /// A header whose lengths are right.
@@ -47,19 +46,19 @@ pub enum Position {
 /// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<'t> {
-    /// It goes to a neighbour, with this Index.
+    /// The packet goes to a neighbour, with this Index.
     Forward(Hop, u8),
-    /// It is copied, with these vectors.
+    /// The packet is copied, with these vectors.
     Multicast(&'t Arc<[Vector]>),
-    /// A processor gets its payload.
+    /// A processor gets the payload.
     Process(&'t Processing),
-    /// It goes on without the header.
+    /// The packet is forwarded without the header.
     Decapsulate(Inner),
-    /// The control element gets it.
+    /// The control element gets the packet.
     Redirect,
 }
 
-/// The header at the front of these bytes, or why the packet is dropped (step 2).
+/// The header at the front of these bytes, or the reason to drop the packet (step 2).
 #[inline]
 pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
     let fixed = packet.first_chunk().ok_or(Reason::TruncatedHeader)?;
@@ -77,7 +76,7 @@ pub fn parse(packet: &[u8], lid_size: LidSize) -> Result<Header, Reason> {
     })
 }
 
-/// Decides about a packet with this header that came in by this interface (steps 2 to 4), or returns the reason to
+/// Decides about a packet with this header that arrived through this interface (steps 2 to 4), or returns the reason to
 /// drop it.
 #[inline]
 pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Decision<'t>, Reason> {
@@ -103,7 +102,7 @@ pub fn decide<'t>(table: &'t Table, input: Input, header: &Header) -> Result<Dec
     }
 }
 
-/// The header after a rule that uses its LID up: Index is that of the next one.
+/// The header after a rule that consumes its LID: Index advances to the next LID.
 pub fn onward(header: &Repr, lid_size: LidSize) -> Option<Repr> {
     let index = header.index().checked_add(lid_size.bytes())?;
     Repr::new(*header.vector(), index).ok()
@@ -274,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The paper's words, in its order, without a thought of speed.
+    /// The steps of the paper, in its order, not optimised.
     fn slow(packet: &[u8], lid_bytes: usize) -> Result<Position, Reason> {
         let [length, index, rest @ ..] = packet else {
             return Err(Reason::TruncatedHeader);

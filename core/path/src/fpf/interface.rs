@@ -7,11 +7,12 @@
 //! ```
 //!
 //! Source: section IV.A of the paper: "Ethernet, VLAN Ethernet and GRE tunnels". weir makes all three itself; the
-//! kernel needs neither VLAN devices nor tunnels. A tunnel's packets leave by the routes to its far end, and they are
-//! taken off where a packet is addressed to the near end.
+//! kernel needs neither VLAN devices nor tunnels. A tunnel's packets follow the routes to its far end; the router
+//! removes the tunnel's headers from packets that are addressed to its near end.
 //!
-//! Anybody can write the far end's address into a packet. So a tunnel is entered only at the ports by which the router
-//! itself reaches the far end, or at those that it names (RFC 3704, strict: whatever the ports' own source checks are).
+//! Anybody can write the far end's address into a packet. So a tunnel accepts packets only at the ports through which
+//! the router itself reaches the far end, or at the ports that the tunnel names (RFC 3704, strict: whatever the ports'
+//! own source checks are).
 
 use std::net::IpAddr;
 
@@ -50,12 +51,13 @@ pub enum Interface {
         local: IpAddr,
         /// The far end, of the same family.
         remote: IpAddr,
-        /// Names of the ports at which the tunnel is entered; without any, those by which the far end is routed.
+        /// Names of the ports at which the tunnel accepts packets; if empty, the ports through which the far end is
+        /// routed.
         ports: Vec<String>,
     },
 }
 
-/// An interface that cannot be.
+/// An invalid interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
     /// The VLAN does not exist.
@@ -101,7 +103,7 @@ impl Interface {
         }
     }
 
-    /// The same tunnel, entered at the ports with these names.
+    /// The same tunnel, which accepts packets at the ports with these names.
     pub fn entered_at(mut self, names: Vec<String>) -> Self {
         if let Self::Gre { ports, .. } = &mut self {
             *ports = names;
@@ -124,7 +126,7 @@ impl Interface {
         }
     }
 
-    /// The name of its port; none for a tunnel.
+    /// The name of the interface's port; `None` for a tunnel.
     pub fn port(&self) -> Option<&str> {
         match self {
             Self::Ethernet { port } | Self::Vlan { port, .. } => Some(port),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  frame --> (1) input interface   Ethernet, a VLAN, a GRE tunnel
-//!            (2) Index > Length: drop     Index = Length: the last FE, the header comes off ------------> IP, or the
-//!            (3) table[input interface][LID at Index] --> rule                                            end rule's exit
+//!            (2) Index > Length: drop     Index = Length: the last FE, the header comes off ---------> IP, or the
+//!            (3) table[input interface][LID at Index] --> rule                                         end rule's exit
 //!            (4) the packet leaves the domain: Index += size of a LID
 //!            (5) forward | multicast | process | decapsulate | redirect | drop
 //! ```
@@ -11,9 +11,9 @@
 //! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section
 //! III and table I. The header is in [`weir_wire::fpf`].
 //!
-//! An ingress edge puts a vector of LIDs (local identifiers) before a packet. Each domain on the path uses the LID
-//! at Index, and only the last forwarding element (FE) of a domain advances Index. So a LID has a meaning in its own
-//! domain only, tables hold neighbours, not paths, and a path is changed at its edge alone:
+//! An ingress edge puts a vector of LIDs (local identifiers) before a packet. Each domain on the path uses the LID at
+//! Index, and only the last forwarding element (FE) of a domain advances Index. So a LID has a meaning in its own
+//! domain only, tables hold neighbours, not paths, and only the edge of a path changes it:
 //!
 //! ```text
 //!      domain C          domain B          domain A            vector: LID_B LID_A
@@ -22,26 +22,26 @@
 //!   uses LID_B       uses LID_A twice
 //! ```
 //!
-//! - [`domain`]: the Ethernet type and the size of a LID, the same in all of a domain
-//! - [`interface`]: where FPF packets come in and go out: Ethernet, VLAN, GRE
+//! - [`domain`]: the Ethernet type and the size of a LID, the same throughout a domain
+//! - [`interface`]: where FPF packets arrive and leave: Ethernet, VLAN, GRE
 //! - [`rule`]: the actions for packets
 //! - [`process`]: in-network processing: packets that a rule hands to a state machine
 //! - [`table`]: the forwarding table, an immutable snapshot that is built as a whole
 //! - [`forward`]: the decision
 //! - [`relay`]: packets that just go to a neighbour, from the header to the rewritten frame
-//! - [`bindings`]: where the interfaces of a table are among the ports of a plane now
+//! - [`bindings`]: the current ports of a plane for the interfaces of a table
 //! - [`edge`]: the ingress edge, which puts headers before packets
 //!
-//! Choices where the paper is silent:
+//! Choices that the paper leaves open:
 //!
-//! - The packet inside is not touched: no TTL is decremented between the two edges, and no ICMP error is sent. A
+//! - The inner packet is not touched: between the two edges, FEs do not decrement the TTL, and send no ICMP errors. A
 //!   packet that an exit's MTU does not permit is dropped with its reason.
-//! - A vector without LIDs (Length 0, Index 0) is one whose header comes off: Index equals Length.
-//! - A multicast leaf is handled by the forwarding engine of the same FE, as the paper says, with the same input
-//!   interface. So leaves could lead to leaves for ever. A table with such a loop, or with more than
-//!   [`COPIES_MAX`](table::COPIES_MAX) copies for one packet, is refused.
-//! - A frame in which headers are wrapped in each other (FPF in GRE in FPF, say) is followed for at most
-//!   [`NESTED_MAX`](forward::NESTED_MAX) decisions, and becomes at most `COPIES_MAX` packets.
+//! - The header with a vector without LIDs (Length 0, Index 0) is removed, because Index equals Length.
+//! - The forwarding engine of the same FE handles a multicast leaf, per the paper, with the same input interface. So
+//!   leaves could lead to leaves forever. The builder refuses a table with such a loop, or with more than
+//!   [`COPIES_MAX`](table::COPIES_MAX) copies for one packet.
+//! - A frame with nested headers (FPF in GRE in FPF, say) is followed for at most [`NESTED_MAX`](forward::NESTED_MAX)
+//!   decisions, and becomes at most `COPIES_MAX` packets.
 //!
 //! An attacker who can send FPF frames to a port chooses among all paths that the rules of the port offer, which is
 //! the point of source routing. Rules are for one input interface or for any; a port without rules drops every LID.

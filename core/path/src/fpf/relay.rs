@@ -5,12 +5,12 @@
 //! ```
 //!
 //! One pass, and not stages over a burst as for routes: the rows of a domain fit the first-level cache, and a burst's
-//! headers are there since they were received, so no load is worth waiting for together; and a second pass would find
-//! each frame in its slot a second time, which costs as much as the look-up. (`weir bench forwarding` measures the
-//! cost for headers that are not in a cache, too.)
+//! headers are in the cache since they were received, so it does not pay to overlap loads; and a second pass would
+//! locate each frame in its slot again, which costs as much as the lookup. (`weir bench forwarding` also measures the
+//! cost for headers that are not in a cache.)
 //!
-//! Only packets to a neighbour are carried on here. [`forward`](crate::fpf::forward) decides about all others, one by
-//! one, and says why a packet is dropped.
+//! Only packets to a neighbour are handled here. [`forward`](crate::fpf::forward) decides about all others, one by one,
+//! and returns the reason to drop a packet.
 
 use weir_packet::{Packet, Pool, Reason};
 use weir_wire::ethernet;
@@ -21,9 +21,9 @@ use crate::fpf::forward::advance;
 use crate::fpf::table::{Input, Table};
 use crate::link::tag;
 
-/// Rewrites a frame whose FPF header follows the Ethernet header, if it just goes to a neighbour: Index and addresses. If
-/// something else is to be decided about it, this changes nothing and returns none. Returns the neighbour, and the length
-/// of the FPF header in bytes.
+/// Rewrites a frame whose FPF header follows the Ethernet header, if it just goes to a neighbour: Index and addresses.
+/// Returns the neighbour, and the length of the FPF header in bytes. For any other decision, this changes nothing and
+/// returns `None`.
 #[inline(always)]
 pub fn rewrite<'b>(
     frame: &mut [u8],
@@ -49,7 +49,7 @@ pub fn rewrite<'b>(
     Some((adjacency, FIXED_LEN + usize::from(length)))
 }
 
-/// Gives a relayed packet its queue and its VLAN. If there is no room for a tag, this returns the reason to drop the packet.
+/// Gives a relayed packet its queue and its VLAN. If there is no room for a tag, returns the reason to drop the packet.
 #[inline(always)]
 pub fn finish(pool: &mut Pool, packet: &mut Packet, adjacency: &Adjacency) -> Result<(), Reason> {
     packet.queue = adjacency.queue;
@@ -73,8 +73,8 @@ mod tests {
     use weir_base::Instant;
     use weir_packet::Queue;
 
-    /// Even LIDs lead to neighbours by a port without a VLAN and by one with it, every second to the next domain; the
-    /// odd ones have a rule that drops, or none.
+    /// Even LIDs lead to neighbours through a port with and without a VLAN, every second to the next domain; odd LIDs
+    /// have a rule that drops, or no rule.
     fn table(lid_bytes: u8) -> Table {
         let domain = Domain::new(0xc000, lid_bytes).unwrap();
         let mut builder = Builder::new(domain);
@@ -114,8 +114,8 @@ mod tests {
     }
 
     proptest! {
-        /// Relayed are exactly the packets of which a decision says that they go to a neighbour, to the same one and
-        /// with the same Index; all others stay as they are.
+        /// Exactly the packets that the decision sends to a neighbour are relayed, to the same neighbour and with the
+        /// same Index; all others stay as they are.
         #[test]
         fn a_packet_is_relayed_as_it_is_decided(
             mut frame in vec(0_u8..12, 10..40),

@@ -14,26 +14,26 @@ use crate::fpf::process::Processing;
 /// The action for packets with one LID from one input interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Sends it to the next FE.
+    /// Sends the packet to the next FE.
     Forward(Hop),
-    /// Makes a copy for each of these vectors; each replaces the packet's own one, Index begins at zero, and the
+    /// Makes a copy for each of these vectors; each replaces the packet's own vector, Index begins at zero, and the
     /// forwarding engine handles the copy as if it had arrived at the same input interface.
     Multicast(Arc<[Vector]>),
-    /// Hands the payload to a processor; each packet that it gives has the vector of a leaf, or goes on by the next LID
-    /// of its own, and is handled as the copies of a multicast rule are.
+    /// Hands the payload to a processor; each packet that it gives has the vector of a leaf, or continues with the next
+    /// LID of its own vector, and is handled like the copies of a multicast rule.
     Process(Processing),
     /// Removes the header, whatever LIDs are left.
     Decapsulate(Inner),
-    /// Hands it to the control element.
+    /// Hands the packet to the control element.
     Redirect,
-    /// Drops it.
+    /// Drops the packet.
     Drop,
 }
 
 /// A neighbour: the next FE, or a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
-    /// The interface by which the packet leaves.
+    /// The interface through which the packet leaves.
     pub interface: InterfaceId,
     /// The neighbour on the link. A tunnel ignores it, because its far end is found by the routes.
     pub destination: Destination,
@@ -48,11 +48,11 @@ pub struct Hop {
 pub enum Destination {
     /// By its MAC address.
     Mac(Mac),
-    /// By its IP address, whose MAC address the table of neighbours has.
+    /// By its IP address; the neighbour table has the MAC address.
     Address(IpAddr),
 }
 
-/// The one of a tunnel, which ignores it.
+/// The destination of a tunnel, which ignores it.
 impl Default for Destination {
     fn default() -> Self {
         Self::Mac(Mac::default())
@@ -65,7 +65,7 @@ impl From<Mac> for Destination {
     }
 }
 
-/// How the payload goes on after the header is removed.
+/// How the payload is forwarded after the header is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
     /// IPv4 or IPv6, by its version: as if it had arrived at the same port without the header.

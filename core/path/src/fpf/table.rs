@@ -7,19 +7,20 @@
 //!                                        LID at Index
 //! ```
 //!
-//! Source: table I of the paper. No hash, no search: a row names a neighbour itself, so a packet that is forwarded costs
-//! two loads, from 1 kB of rows for each block (256 kB with LIDs of two bytes) and from the list of neighbours, each
-//! of which is there once. An interface without rows of its own uses the block of the rows for any interface; one with rows of its
-//! own has a block in which these are filled in, too. A rule for any interface is stored once.
+//! Source: table I of the paper. There is no hash and no search: a row names a neighbour directly, so a forwarded
+//! packet costs two loads, from 1 kB of rows for each block (256 kB with LIDs of two bytes) and from the list of
+//! neighbours, which has each neighbour once. An interface without its own rows uses the block of the rows for any
+//! interface; an interface with its own rows has a block that also contains the rows for any interface. A rule for any
+//! interface is stored once.
 //!
-//! The header has no hop limit. Each border of a domain uses a LID up, so only rules within a domain could lead packets
-//! round for ever. The shortest such circle is two FEs whose rules name each other. Therefore no packet is sent back by the
-//! interface by which it came, unless it leaves the domain, or a rule for just that input interface says so. Longer
-//! circles are not found here: that needs the tables of all FEs of the domain.
+//! The header has no hop limit. Each border of a domain consumes a LID, so only rules within a domain could make
+//! packets loop forever. The shortest such loop is two FEs whose rules name each other. Therefore no packet is sent
+//! back through the interface where it arrived, unless it leaves the domain, or a rule for exactly that input interface
+//! names it. Longer loops are not detected here: that needs the tables of all FEs of the domain.
 //!
 //! A table is built as a whole and never changed, so that any number of threads can read it behind an `Arc`. The
-//! builder refuses what can never work, with a sentence: a LID beyond the domain's size, two rules for one LID, a
-//! multicast rule that leads back to itself.
+//! builder refuses rows that can never work, with an error message: a LID beyond the domain's size, two rules for one
+//! LID, a multicast rule that leads back to itself.
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -54,11 +55,11 @@ pub struct Table {
     hops: Box<[Hop]>,
     /// By neighbour: a rule that forwards to it.
     hop_rules: Box<[RuleId]>,
-    /// By neighbour: the input interface whose packets do not go there, or [`NONE_BARRED`].
+    /// By neighbour: the input interface whose packets must not go there, or [`NONE_BARRED`].
     barred: Box<[u16]>,
     /// By number, from one on.
     rules: Box<[Rule]>,
-    /// By block: how packets go on for which this FE is the last one.
+    /// By block: how packets are forwarded for which this FE is the last one.
     ends: Box<[Inner]>,
     /// By number; empty in a simulated network, which numbers the processors itself.
     processors: Box<[Named]>,
@@ -67,15 +68,15 @@ pub struct Table {
 /// An input interface, with its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// The place of its first row.
+    /// Index of the first row.
     first: u32,
-    /// Its number, or [`UNNAMED`].
+    /// Number of the interface, or [`UNNAMED`].
     interface: u16,
 }
 
-/// In place of an input interface that the table does not name.
+/// Stands for an input interface that the table does not name.
 const UNNAMED: u16 = u16::MAX;
-/// In place of an input interface, of which there are at most [`INTERFACES_MAX`]: packets from all of them are taken.
+/// Stands for no barred input interface; numbers of interfaces are below [`INTERFACES_MAX`].
 const NONE_BARRED: u16 = u16::MAX - 1;
 
 impl Default for Input {
@@ -92,10 +93,10 @@ impl Default for Input {
 pub struct Builder {
     domain: Domain,
     interfaces: Vec<Interface>,
-    /// By input interface (none for any) and LID: the place of its rule.
+    /// By input interface (`None` for any) and LID: the index of its rule.
     rows: BTreeMap<(Option<InterfaceId>, u16), usize>,
     rules: Vec<Rule>,
-    /// By rule: its input interface.
+    /// By rule: its input interface; `None` for any.
     inputs: Vec<Option<InterfaceId>>,
     ends: BTreeMap<Option<InterfaceId>, Inner>,
     processors: Vec<Named>,
@@ -174,8 +175,8 @@ impl Builder {
         }
     }
 
-    /// Sets how packets go on for which this FE is the last one of their path, from one input interface or from any.
-    /// Without this they are IP packets.
+    /// Sets how packets are forwarded for which this FE is the last one of their path, from one input interface or from
+    /// any. Without this they are IP packets.
     pub fn end(&mut self, input: Option<InterfaceId>, inner: Inner) -> Result<(), TableError> {
         self.check_interface(input)?;
         if let Inner::Frame(_, hop) = &inner {
@@ -187,7 +188,7 @@ impl Builder {
         }
     }
 
-    /// The table.
+    /// Builds the table.
     pub fn build(self) -> Result<Table, TableError> {
         let space = self.domain.lid_size().space();
         let own = |id: &InterfaceId| {
@@ -253,7 +254,7 @@ impl Builder {
         Ok(table)
     }
 
-    /// Whether the packets of a rule go on by their own vectors: its processor has no leaves.
+    /// Whether the packets of a rule keep their own vectors, because its processor has no leaves.
     fn keeps_vectors(&self, rule: &Rule) -> bool {
         let Rule::Process(processing) = rule else {
             return false;
@@ -298,17 +299,17 @@ impl Table {
         Some(InterfaceId(number as u16))
     }
 
-    /// The rows of packets that come in by an interface.
+    /// The rows of packets that arrive through an interface.
     pub fn input(&self, interface: InterfaceId) -> Input {
         self.blocks[interface.get()]
     }
 
-    /// The rows of packets that come in by an interface that the table does not name.
+    /// The rows of packets that arrive through an interface that the table does not name.
     pub fn any_input(&self) -> Input {
         Input::default()
     }
 
-    /// The row of a LID; an empty one if there is none.
+    /// The row of a LID; an empty row if the LID has no rule.
     #[inline(always)]
     pub(super) fn row(&self, input: Input, lid: u16) -> Row {
         let place = input.first as usize + usize::from(lid);
@@ -336,18 +337,18 @@ impl Table {
         &self.hops[id.get()]
     }
 
-    /// Whether a packet from this input interface may go to a neighbour. It does not go back within its domain.
+    /// Whether a packet from this input interface may go to a neighbour. A packet must not go back within its domain.
     #[inline(always)]
     pub fn takes(&self, hop: HopId, input: Input) -> bool {
         self.barred[hop.get()] != input.interface
     }
 
-    /// The input interface whose packets do not go to each neighbour, by number; one that no input has, if all may.
+    /// By neighbour: the input interface whose packets must not go to it, or [`NONE_BARRED`].
     pub(super) fn barred(&self) -> &[u16] {
         &self.barred
     }
 
-    /// The neighbours of all rules, those that get frames without a header included; some more than once.
+    /// The neighbours of all rules, including those that get frames without a header; some occur more than once.
     pub fn neighbours(&self) -> impl Iterator<Item = &Hop> {
         let of_rules = self.rules.iter().filter_map(|rule| match rule {
             Rule::Forward(hop) | Rule::Decapsulate(Inner::Frame(_, hop)) => Some(hop),
@@ -366,7 +367,7 @@ impl Table {
         &self.rules[id.0 as usize - 1]
     }
 
-    /// How packets go on for which this FE is the last one of their path.
+    /// How packets are forwarded for which this FE is the last one of their path.
     #[inline]
     pub fn end(&self, input: Input) -> Inner {
         self.ends[input.first as usize / self.domain.lid_size().space()]
@@ -377,8 +378,8 @@ impl Table {
         &self.processors
     }
 
-    /// Whether packets of a rule may go on by their own vectors. In a simulated network the table does not know the functions
-    /// of its processors, so there only those without leaves count.
+    /// Whether packets of a rule may keep their own vectors. In a simulated network the table does not know the
+    /// functions of its processors, so there only processors without leaves count.
     pub fn goes_on(&self, processing: &Processing) -> bool {
         let named = self.processors.get(processing.processor.0 as usize);
         named.map_or(processing.leaves.is_empty(), |named| {
@@ -386,7 +387,7 @@ impl Table {
         })
     }
 
-    /// Number of different rules. It depends on neighbours, not on the paths that lead through them.
+    /// Number of rules. It depends on neighbours, not on the paths that lead through them.
     pub fn rule_count(&self) -> usize {
         self.rules.len()
     }
@@ -396,7 +397,7 @@ impl Table {
         size_of_val(&*self.rows)
     }
 
-    /// Checks from each multicast rule on where its leaves lead.
+    /// Checks where the leaves of each multicast rule lead.
     fn check_multicast(&self) -> Result<(), TableError> {
         let space = self.domain.lid_size().space();
         for first in (0..self.rows.len() as u32).step_by(space) {
@@ -417,7 +418,8 @@ impl Table {
         Ok(())
     }
 
-    /// The copies that a packet becomes whose vector begins with these LIDs; `through` are the multicast rules on the way.
+    /// The number of copies of a packet whose vector begins with these LIDs; `through` are the multicast rules on the
+    /// way.
     fn copies(
         &self,
         input: Input,
@@ -429,7 +431,7 @@ impl Table {
         };
         let rule = self.row(input, lid).rule().map(|id| self.numbered(id));
         let mut copies = 0;
-        // All leaves of a processor count, and its packets' own vector, although it may give packets to a few of them only.
+        // All leaves of a processor count, and its packets' own vector, although it may use only a few of them.
         let leaves = match rule {
             Some(Rule::Multicast(leaves)) => leaves,
             Some(Rule::Process(processing)) => {
@@ -636,7 +638,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched: own rows first, then those for any interface.
+        /// Compares with a linear search: own rows first, then the rows for any interface.
         #[test]
         fn an_index_finds_the_rule_that_a_search_finds(
             two_bytes: bool,

@@ -1,10 +1,10 @@
-//! Rows that a forwarding table cannot have, each with its sentence.
+//! Invalid rows of a forwarding table, each with an error message.
 
 use std::net::IpAddr;
 
 use crate::fpf::table::{COPIES_MAX, INTERFACES_MAX, MULTICAST_DEPTH_MAX, PROCESSORS_MAX};
 
-/// A row that a table cannot have.
+/// An invalid row of a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// There are too many interfaces.
@@ -24,12 +24,12 @@ pub enum TableError {
         /// Bytes of a LID in this domain.
         bytes: u8,
     },
-    /// The neighbour has an IP address, but no MAC address can be found for it there.
+    /// The neighbour has an IP address, but the kernel cannot resolve its MAC address there.
     #[error(
         "the neighbour {0} cannot be resolved in a VLAN, in which the kernel has no table of neighbours: write its MAC address"
     )]
     Unresolvable(IpAddr),
-    /// There is a rule already.
+    /// The LID already has a rule for this input interface.
     #[error("LID {0:#x} has two rules for the same input interface")]
     Twice(u16),
     /// There are two rules for the end of a path.
@@ -38,7 +38,7 @@ pub enum TableError {
     /// A multicast rule has no leaves.
     #[error("the multicast rule of LID {0:#x} has no leaves")]
     NoLeaves(u16),
-    /// A leaf has no whole LID.
+    /// A leaf is shorter than a LID.
     #[error(
         "leaf {leaf} of the multicast rule of LID {lid:#x} is shorter than a LID of {bytes} bytes"
     )]
@@ -60,7 +60,7 @@ pub enum TableError {
         "from the multicast rule of LID {0:#x} on, more than {MULTICAST_DEPTH_MAX} multicast rules lead to each other"
     )]
     Depth(u16),
-    /// One packet becomes too many.
+    /// One packet becomes too many copies.
     #[error("the multicast rule of LID {0:#x} makes more than {COPIES_MAX} copies of a packet")]
     Copies(u16),
 }

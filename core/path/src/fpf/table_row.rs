@@ -40,7 +40,7 @@ impl Row {
         Self(Self::FORWARD | border | hop)
     }
 
-    /// The neighbour to which it forwards, and whether that one belongs to the next domain.
+    /// The neighbour to which the row forwards, and whether the neighbour belongs to the next domain.
     #[inline(always)]
     pub(super) fn hop(self) -> Option<(HopId, bool)> {
         let id = HopId(self.0 & (Self::LEAVES_DOMAIN - 1));

@@ -54,11 +54,11 @@ pub struct Receiver {
 /// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one receiver.
+    /// Limit for each receiver.
     pub receiver: Limit,
-    /// Of one prefix, "too big" not counted.
+    /// Limit for each prefix, "too big" not counted.
     pub prefix: Limit,
-    /// Of the router, "too big" not counted.
+    /// Limit for the router, "too big" not counted.
     pub router: Limit,
 }
 
@@ -100,7 +100,7 @@ struct Bucket {
 }
 
 impl Receiver {
-    /// The sender of a packet with this key.
+    /// The buckets of the sender of a packet with this key.
     pub fn of(key: &FlowKey, keys: &Keys) -> Self {
         let hash = |kind| keys.hash_key(&key.project(kind)) as usize;
         Self {
@@ -148,7 +148,7 @@ impl ErrorBudget {
                     && self.router.has_token(&limits.router, now))
     }
 
-    /// Counts an error to this receiver.
+    /// Counts an error to this receiver, and charges it to the buckets.
     pub(crate) fn take(&mut self, to: Receiver, cause: IcmpCause, now: Instant) {
         let count = match cause {
             IcmpCause::TtlExpired => &mut self.stats.ttl_expired,

@@ -14,11 +14,11 @@
 //! Source: RFC 1812, section 5.2 (the order of the steps), RFC 8200, section 3, RFC 2992 (a flow
 //! stays on one path).
 //!
-//! It takes headers, not frames, and changes nothing. The simulator's routers, which have no frames,
-//! choose their next hops by [`next_hop`], too.
+//! The decision reads headers, not frames, and changes nothing. The simulator's routers, which have no frames, also
+//! choose their next hops with [`next_hop`].
 //!
-//! Deviation: no ICMP redirect is sent (RFC 1812, section 5.2.7.2, permits that): a router in front of
-//! a paced link should not rearrange the paths in its own segment.
+//! Deviation: the router sends no ICMP redirects (RFC 1812, section 5.2.7.2, permits that): a router in front of a
+//! paced link should not rearrange the paths in its own segment.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -35,9 +35,9 @@ use crate::ip::tables::{Action, Neighbour, NeighbourKey, NextHop, Tables};
 /// The origin of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Another machine: its TTL is checked and decremented.
+    /// Another machine: the router checks and decrements the TTL.
     Transit,
-    /// A process of this machine, behind a port of its own. The kernel has made no hop of it, and nor do we.
+    /// A process of this machine, behind its own port. The kernel does not decrement the TTL, and neither do we.
     Process,
     /// This router itself (an ICMP error, the outer packet of a tunnel).
     Router,
@@ -46,8 +46,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether the packet came in by a port, from a sender who did not choose its path: an encapsulation may do so, and
-    /// an ICMP error may answer it.
+    /// Whether the packet arrived through a port, from a sender that did not choose its path: an encapsulation may
+    /// choose the path, and an ICMP error may answer the packet.
     pub fn is_received(self) -> bool {
         matches!(self, Self::Transit | Self::Process)
     }
@@ -59,14 +59,14 @@ pub type Verdict = Result<Departure, Stop>;
 /// Why a packet is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It waits for this neighbour's MAC address.
+    /// The packet waits for this neighbour's MAC address.
     Wait(NeighbourKey),
-    /// It is dropped, and its sender may get an ICMP error.
+    /// The packet is dropped, and its sender may get an ICMP error.
     Drop(Reason, Option<IcmpCause>),
 }
 
-/// Decides about a packet with these headers, to whose destination the route with the number `route` leads (zero:
-/// none). `cache` belongs to `tables`: the caller must clear it when they change. `delegated` has the addresses of a
+/// Decides about a packet with these headers. `route` is the number of the route to its destination; zero if there is
+/// none. `cache` belongs to `tables`: the caller must clear it when they change. `delegated` holds the addresses of a
 /// control element at this router.
 #[inline]
 pub fn forward(
@@ -83,7 +83,7 @@ pub fn forward(
         return Err(Stop::Drop(Reason::LocalDelivery, None));
     }
     let expired = origin == Origin::Transit && headers.ttl <= 1;
-    // By far the most packets. The next hop is not copied before it is among the rewrites.
+    // By far the most packets take this branch. The next hop is copied only into the rewrites.
     if !expired && let Some(next_hop) = cache.of_route(route) {
         return depart(next_hop, headers, origin);
     }

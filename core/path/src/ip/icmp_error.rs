@@ -45,19 +45,19 @@ use crate::ip::error_budget::{ErrorBudget, Receiver};
 /// The cause that an ICMP error reports to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpCause {
-    /// Its TTL or hop limit ran out.
+    /// The TTL or hop limit ran out.
     TtlExpired,
-    /// No route leads to its network.
+    /// No route leads to the destination's network.
     NetUnreachable,
-    /// Its destination, or the router before it, does not answer.
+    /// The destination on the link, or the next-hop router, does not answer.
     HostUnreachable,
-    /// The route to its destination is of type unreachable.
+    /// The route to the destination is of type unreachable.
     RouteUnreachable,
-    /// A rule of this router forbids it.
+    /// A rule of this router forbids the packet.
     Prohibited,
-    /// It is longer than the next hop's MTU and may not be fragmented.
+    /// The packet is longer than the next hop's MTU and must not be fragmented.
     TooBig {
-        /// The next hop's MTU.
+        /// The next hop's MTU in bytes.
         mtu: u32,
     },
 }
@@ -71,10 +71,11 @@ const TTL: NonZeroU8 = NonZeroU8::MIN.saturating_add(63);
 /// Precedence "internetwork control" (RFC 1812, section 4.3.2.5).
 const TRAFFIC_CLASS_V4: u8 = 0xc0;
 
-/// Builds the error that reports `cause` to the sender of a packet; none if no error may be sent.
+/// Builds the error that reports `cause` to the sender of a packet; `None` if no error may be sent, or if no slot is
+/// free.
 ///
-/// `packet` must be as received: it is quoted. Its flow key must be set. The new frame's MAC
-/// addresses are zero, for forwarding to fill in.
+/// `packet` must be as received, because the error quotes it. Its flow key must be set. The MAC addresses of the new
+/// frame are zero, for forwarding to fill in.
 pub fn build(
     pool: &mut Pool,
     budget: &mut ErrorBudget,
@@ -162,7 +163,7 @@ fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
     if headers.fragment == Fragment::Later {
         return protocol != Protocol::ICMPV6 && !is_extension(protocol);
     }
-    // Parsing stops at a fragment header; after that of the first piece, the walk goes on here.
+    // Parsing stops at a fragment header; in a first fragment, the walk continues after it here.
     let chain = Chain::walk(protocol, transport);
     match chain.protocol {
         _ if !chain.complete => false,
@@ -173,7 +174,7 @@ fn may_answer_v6(headers: &Headers, transport: &[u8]) -> bool {
     }
 }
 
-/// Writes the frame of an ICMP error and returns its length; none if there is no room.
+/// Writes the frame of an ICMP error and returns its length; `None` if the buffer is too small.
 fn write_v4(
     buffer: &mut [u8],
     quoted: &[u8],
@@ -208,7 +209,7 @@ fn write_v4(
     Some(ethernet::HEADER_LEN + ipv4::HEADER_LEN_MIN + len)
 }
 
-/// Writes the frame of an ICMPv6 error and returns its length; none if there is no room.
+/// Writes the frame of an ICMPv6 error and returns its length; `None` if the buffer is too small.
 fn write_v6(
     buffer: &mut [u8],
     quoted: &[u8],
@@ -455,7 +456,7 @@ mod tests {
             assert!(!is_answered(&message(58, &[kind, 0, 0, 0, 0, 0, 0, 0])));
             let behind_options = [58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0];
             assert!(!is_answered(&message(60, &behind_options)));
-            // The first piece of a datagram that starts with destination options.
+            // The first fragment of a datagram that starts with destination options.
             let piece = [&[60, 0, 0, 1, 0, 0, 0, 7], &behind_options[..]].concat();
             assert!(!is_answered(&message(44, &piece)));
         }

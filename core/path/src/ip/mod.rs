@@ -1,10 +1,10 @@
 //! The network layer of a routed port: IPv4 and IPv6.
 //!
-//! - [`parse`]: the headers of a packet, or why it is not forwarded
+//! - [`parse`]: the headers of a packet, or the reason not to forward it
 //! - [`forward`]: the forwarding decision
-//! - [`tables`]: the interfaces, routes and neighbours that it looks up; `lookup`: longest prefix match;
-//!   [`next_hop_cache`]: a cache before them
-//! - [`source_check`]: whether a packet is acceptable at its ingress port, its source above all
+//! - [`tables`]: the interfaces, routes and neighbours that forwarding looks up; `lookup`: longest prefix match;
+//!   [`next_hop_cache`]: a cache in front of them
+//! - [`source_check`]: whether a packet, above all its source, is acceptable at its ingress port
 //! - [`waiting`]: packets whose neighbour is not resolved yet; [`resolution`]: which neighbours are being resolved
 //! - [`own_address`]: the address from which the router sends an error
 //! - [`icmp_error`]: errors about packets that are not forwarded; [`error_budget`]: their rate limits

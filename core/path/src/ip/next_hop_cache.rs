@@ -5,11 +5,11 @@
 //!  destination    --> [ destination, adjacency ]  a neighbour of its own on the link: direct-mapped
 //! ```
 //!
-//! Interface and neighbour take two look-ups in two tables. Their results are kept here until there is a new snapshot of
-//! the tables. The look-up of the route itself is not cached: that would help only while destinations are few.
-//! Destinations on the link have a direct-mapped cache: an entry is found or replaced at one place,
-//! so a sender to many of them makes it useless but never slow. Routes with several next hops are not cached, because
-//! there the next hop depends on the flow.
+//! Interface and neighbour take two lookups in two tables. The cache keeps their results until a new snapshot of the
+//! tables arrives. The lookup of the route itself is not cached: that would help only while destinations are few.
+//! Destinations on the link have a direct-mapped cache: a destination has only one possible slot, so a sender to many
+//! destinations makes the cache useless but never slow. Routes with several next hops are not cached, because there the
+//! next hop depends on the flow.
 //!
 //! The cache also records which neighbours are in use, so that the kernel can be asked to verify them: each use marks
 //! the neighbour.
@@ -21,7 +21,7 @@ use crate::ip::tables::{Mac, NeighbourKey};
 
 /// Maximum destinations: 256 kB, which fits in a core's second-level cache.
 const DESTINATIONS: usize = 4096;
-/// Maximum routes: those with larger numbers are not cached.
+/// Maximum routes: routes with larger numbers are not cached.
 const ROUTES_MAX: usize = 65_536;
 /// Maximum neighbours whose use is recorded. If there are more, only some are recorded.
 const NEIGHBOURS_MAX: usize = 65_536;
@@ -31,20 +31,20 @@ const NEIGHBOURS_MAX: usize = 65_536;
 pub struct Adjacency {
     /// Kernel index of the interface.
     pub interface: u32,
-    /// The MAC addresses in their order in a frame: the neighbour's, and that of the interface.
+    /// The MAC addresses in their order in a frame: the neighbour's, then the interface's.
     pub macs: [Mac; 2],
-    /// The longest packet of IPv4, and of IPv6, that may go there.
+    /// The longest IPv4 packet, and the longest IPv6 packet, that may go there, in bytes.
     pub mtus: [u32; 2],
 }
 
 /// The cache.
 #[derive(Debug)]
 pub struct NextHopCache {
-    /// By the routes' numbers; as long as the largest number that was cached.
+    /// Indexed by route number; as long as the largest cached number requires.
     routes: Vec<Option<Entry>>,
     destinations: Box<[Option<(IpAddr, Entry)>]>,
     neighbours: Vec<NeighbourKey>,
-    /// By the neighbours' numbers.
+    /// Indexed by neighbour number.
     used: Vec<bool>,
     numbers: HashMap<NeighbourKey, u16>,
 }
@@ -108,7 +108,7 @@ impl NextHopCache {
         self.destinations[place(neighbour.1)] = Some((neighbour.1, entry));
     }
 
-    /// Empties the cache: the tables have changed. The marks of neighbours stay.
+    /// Empties the cache, because the tables have changed. Neighbours stay marked.
     pub fn clear(&mut self) {
         self.routes.clear();
         self.destinations.fill(None);
@@ -148,7 +148,7 @@ impl NextHopCache {
     }
 
     fn forget_all(&mut self) {
-        self.clear(); // its entries have the neighbours' numbers
+        self.clear(); // cached entries contain neighbour numbers
         self.neighbours.clear();
         self.used.clear();
         self.numbers.clear();
@@ -160,8 +160,7 @@ fn place(destination: IpAddr) -> usize {
     spread(destination, DESTINATIONS)
 }
 
-/// Spreads addresses over `entries`, a power of two. Not keyed: a collision costs one look-up, nothing
-/// else.
+/// Spreads addresses over `entries`, a power of two. Not keyed: a collision costs one lookup, nothing else.
 #[inline]
 pub(crate) fn spread(address: IpAddr, entries: usize) -> usize {
     let word = match address {

@@ -15,8 +15,9 @@
 //! (net/ipv4/devinet.c), `__icmp_send` (net/ipv4/icmp.c), `ipv6_dev_get_saddr` (net/ipv6/addrconf.c) and `icmp6_send`
 //! (net/ipv6/icmp.c).
 //!
-//! Deviations: interfaces are tried in the order of their indices, not of their creation; of several next hops the first
-//! one counts; changes of the table of labels (`ip addrlabel`) and `use_tempaddr` are not followed, nor home addresses, which only kernels for mobile nodes prefer.
+//! Deviations: interfaces are tried in the order of their indices, not of their creation; of several next hops the
+//! first one counts; changes of the table of labels (`ip addrlabel`) and `use_tempaddr` are not followed, nor home
+//! addresses, which only kernels for mobile nodes prefer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +30,8 @@ const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// The largest scope of an address that another interface may lend.
 const SCOPE_LENT_MAX: u8 = SCOPE_LINK - 1;
 
-/// The source of an error to `sender`, whose packet came in at an interface (kernel index); none if no error can be sent.
+/// The source of an error to `sender`, whose packet arrived at interface `ingress` (kernel index); `None` if no error
+/// can be sent.
 pub fn of_error(tables: &Tables, ingress: Option<u32>, sender: IpAddr) -> Option<IpAddr> {
     match sender {
         IpAddr::V4(_) => of_error_v4(tables, ingress, sender),
@@ -54,7 +56,7 @@ fn of_error_v4(tables: &Tables, ingress: Option<u32>, sender: IpAddr) -> Option<
         .or(Some(DUMMY.into()))
 }
 
-/// An address of an interface, or another interface's if it has none of at most this scope.
+/// An address of an interface with at most this scope; if it has none, an address of another interface.
 fn select_v4(tables: &Tables, interface: u32, near: Option<IpAddr>, scope: u8) -> Option<IpAddr> {
     let usable = |most: u8| {
         move |a: &&Address| a.net.addr().is_ipv4() && !a.flags.secondary && a.scope <= most
@@ -91,7 +93,7 @@ fn of_error_v6(tables: &Tables, ingress: Option<u32>, to: Ipv6Addr) -> Option<Ip
     }
 }
 
-/// The best source by RFC 6724 for packets to `to` that leave by an interface.
+/// The best source by RFC 6724 for packets to `to` that leave through an interface.
 fn best_v6(tables: &Tables, interface: Option<u32>, to: Ipv6Addr) -> Option<Ipv6Addr> {
     let only_own = interface.is_some_and(|index| tables.settings(index).only_own_v6);
     let only_own = only_own || scope_v6(to) <= SCOPE_LINK_V6;
@@ -106,7 +108,7 @@ fn best_v6(tables: &Tables, interface: Option<u32>, to: Ipv6Addr) -> Option<Ipv6
                 continue;
             };
             let preference = preference(address, net.addr(), to, is_own);
-            // Of equal ones, the kernel takes the one that it finds first.
+            // Of equal addresses, the kernel takes the first that it finds.
             if !address.flags.tentative && best.is_none_or(|(most, _)| preference > most) {
                 best = Some((preference, net.addr()));
             }
@@ -162,7 +164,7 @@ fn label(address: Ipv6Addr) -> u8 {
 }
 
 impl Address {
-    /// The network in which others can be reached directly.
+    /// The network whose hosts can be reached directly.
     fn network(&self) -> IpNet {
         let far_end = self
             .peer
@@ -183,7 +185,7 @@ mod tests {
     /// A change of an address.
     type Change = fn(&mut Address);
 
-    /// A router with these addresses (interface, address, changes), and a route back to the sender by interface 2.
+    /// A router with these addresses (interface, address, changes), and a route back to the sender through interface 2.
     fn chosen(sender: &str, addresses: &[(u32, &str, Change)]) -> Option<IpAddr> {
         let mut tables = Tables::default();
         for (index, net, change) in addresses {

@@ -8,7 +8,7 @@
 //!         0                    l3                                  l4       l3 + total_len
 //! ```
 //!
-//! The frame is cut to the length that the IP header names, because Ethernet pads short ones.
+//! The frame is cut to the length in the IP header, because Ethernet pads short frames.
 //!
 //! Deviations and choices:
 //!
@@ -29,9 +29,9 @@ use weir_wire::{EtherType, Protocol, checksum, ethernet, ipv4, ipv6, vlan};
 use crate::headers::{self, Headers};
 use crate::link;
 
-/// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field,
-/// cuts off the bytes after the IP packet, and removes a priority tag. If it refuses the packet, the caller discards
-/// it for this reason; for none of these reasons do RFC 1812 and RFC 4443 require an ICMP error.
+/// Validates the headers of a packet whose link layer has been validated. Sets the packet's ECN field, cuts off the
+/// bytes after the IP packet, and removes a priority tag. On an error, the caller discards the packet for this reason;
+/// RFC 1812 and RFC 4443 require an ICMP error for none of these reasons.
 #[inline(always)]
 pub fn parse(pool: &mut Pool, packet: &mut Packet, link: &link::Header) -> Result<Headers, Reason> {
     let mut headers = validate(pool.frame(packet), link)?;
@@ -92,7 +92,7 @@ fn validate_v4(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     Ok(headers::from_v4(fixed, link.l3, total_len))
 }
 
-/// RFC 1812, section 5.3.7. Reserved blocks are up to the routes ([`Action::Reserved`](crate::ip::tables::Action)).
+/// RFC 1812, section 5.3.7. The routes decide about reserved blocks ([`Action::Reserved`](crate::ip::tables::Action)).
 #[inline(always)]
 fn validate_addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> Result<(), Reason> {
     match destination.octets() {
@@ -134,7 +134,7 @@ fn validate_v6(frame: &[u8], link: &link::Header) -> Result<Headers, Reason> {
     }
 }
 
-/// RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7. Mapped addresses are up to the routes.
+/// RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7. The routes decide about IPv4-mapped addresses.
 #[inline(always)]
 fn validate_addresses_v6(source: Ipv6Addr, destination: Ipv6Addr) -> Result<(), Reason> {
     // :: and ::1

@@ -1,4 +1,4 @@
-//! Which neighbours are being resolved at a time, and which request is given up for a new one.
+//! Which neighbours are being resolved, and which pending request gives way to a new one.
 //!
 //! ```text
 //!  a packet for an unknown neighbour
@@ -16,14 +16,14 @@
 //!   host, holds fewer places than the largest holder takes one of the holder's places, however young. A
 //!   scan from one network costs the others nothing.
 //! - Neighbours that answered before have [`RESERVED`] places that no other neighbour can take.
-//! - A neighbour that failed recently gets a free place, or one by fairness, but none by age: many dead
-//!   destinations do not keep the control side busy.
+//! - A neighbour that failed recently can take a free place, or a place by fairness, but not by age: many dead
+//!   destinations must not keep the control side busy.
 //!
 //! Places are counted separately for each family, because the kernel bounds each table separately.
 //!
-//! The limit: if every packet of a scan has a different source prefix, it cannot be told from an honest
-//! packet. New neighbours are then found as long as each request keeps its place for [`AGE_MIN`], that is,
-//! up to [`PLACES_MAX`] / [`AGE_MIN`] requests per second, and a proportional share of them above that.
+//! The limit: if every packet of a scan has a different source prefix, it cannot be distinguished from an honest
+//! packet. New neighbours are then found as long as each request keeps its place for [`AGE_MIN`], that is, up to
+//! [`PLACES_MAX`] / [`AGE_MIN`] requests per second, and a proportional share of them above that.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -92,7 +92,8 @@ impl PendingRequests {
         }
     }
 
-    /// A place for a request, and the request that is given up for it. None if no place is available.
+    /// Takes a place for a request, and returns also the request that is given up for it. `None` if no place is
+    /// available.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
@@ -120,17 +121,17 @@ impl PendingRequests {
         Some((place, victim.map(|(_, neighbour)| neighbour)))
     }
 
-    /// A request has ended.
+    /// Frees the place of a request that has ended.
     pub(crate) fn free(&mut self, place: Place, neighbour: NeighbourKey) {
         self.places[place.places].remove(place.source, neighbour);
     }
 
-    /// This neighbour has a MAC address.
+    /// Remembers that this neighbour answered.
     pub(crate) fn answers(&mut self, neighbour: NeighbourKey, now: Instant) {
         self.answered.insert(neighbour, now);
     }
 
-    /// This neighbour does not answer.
+    /// Remembers that this neighbour did not answer.
     pub(crate) fn fails(&mut self, neighbour: NeighbourKey, now: Instant) {
         self.failed.insert(neighbour, now);
     }
@@ -181,11 +182,11 @@ impl Places {
         }
     }
 
-    /// The request to give up for a new one of `source`, with its own source. With `by_age`, also if `source`
-    /// then holds as many places as the largest holder.
+    /// The request to give up for a new request of `source`, together with the source that holds it. With `by_age`, a
+    /// request older than [`AGE_MIN`] is given up even if `source` then holds as many places as the largest holder.
     fn victim(&self, now: Instant, source: IpAddr, by_age: bool) -> Option<(IpAddr, NeighbourKey)> {
         let own = self.prefixes.get(&prefix_of(source));
-        // Among several with equally many, the one with the oldest request.
+        // Among prefixes with equally many requests, the prefix with the oldest request.
         let key = |prefix: &Prefix| Some((prefix.count, std::cmp::Reverse(prefix.largest()?.1)));
         let most = self.prefixes.values().max_by_key(|p| key(p))?;
         let (host, since, neighbour) = most.largest()?;
@@ -224,7 +225,7 @@ fn prefix_of(source: IpAddr) -> IpAddr {
     }
 }
 
-/// Neighbours with a time; at least the latest half of [`REMEMBERED_MAX`] are kept.
+/// Neighbours, each with a time; at least the latest half of [`REMEMBERED_MAX`] are kept.
 #[derive(Debug, Default)]
 struct Recent {
     young: HashMap<NeighbourKey, Instant>,

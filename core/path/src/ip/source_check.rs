@@ -1,4 +1,5 @@
-//! Ingress validation: whether packets that come in there are forwarded at all, and those with this source.
+//! Ingress validation: whether packets that arrive at an interface are forwarded at all, and whether their source is
+//! valid.
 //!
 //! ```text
 //!  the interface --> its forwarding is off --> forwarding-off
@@ -17,16 +18,16 @@
 //! 5.3.8; Linux' `rp_filter`. With several next hops, strict is "feasible" in Linux' sense: one of
 //! them is enough. [`parse`](crate::ip::parse) has already refused martian sources.
 //!
-//! Forwarding is what `net.ipv4.conf.*.forwarding`, `net.ipv6.conf.all.forwarding`, `force_forwarding` and `disable_ipv6`
-//! say about the interface where a packet comes in. As in Linux, there is no ICMP error; IPv6 packets without a route are
-//! answered all the same.
+//! Whether a packet may be forwarded depends on `net.ipv4.conf.*.forwarding`, `net.ipv6.conf.all.forwarding`,
+//! `force_forwarding` and `disable_ipv6` of its ingress interface. As in Linux, the sender gets no ICMP error; only
+//! IPv6 packets without a route are answered all the same.
 //!
-//! Unless the configuration says otherwise, a port follows the kernel's `rp_filter` of its interface. IPv6,
-//! which has no such setting, is not checked.
+//! Unless the configuration overrides it, a port follows the kernel's `rp_filter` of its interface. IPv6, which has no
+//! such setting, is not checked.
 //!
-//! Deviations from Linux. Two are stricter: the router's own addresses are refused in IPv6 too, and
-//! broadcast addresses of its networks are refused whatever `rp_filter` is. One is not: on an interface
-//! without any address, Linux treats loose as strict; here it is loose.
+//! Deviations from Linux. Two are stricter: the router's own addresses are refused in IPv6 too, and broadcast addresses
+//! of its networks are refused whatever `rp_filter` is. One is more permissive: on an interface without any address,
+//! Linux treats loose as strict; here it is loose.
 
 use std::net::IpAddr;
 
@@ -38,10 +39,10 @@ use crate::ip::tables::{Action, NextHop, Tables};
 /// The required relation between a packet's source and its ingress port (RFC 3704).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
-    /// None.
+    /// No check.
     #[default]
     Off,
-    /// There must be a route back.
+    /// A route back must exist.
     Loose,
     /// The route back must lead out of this port.
     Strict,
@@ -50,8 +51,8 @@ pub enum SourceCheck {
 /// Maximum sources that are remembered: 100 kB.
 const ENTRIES: usize = 4096;
 
-/// Sources that passed, with their ingress ports; direct-mapped. It is emptied with each new snapshot of
-/// the tables and each change of a port.
+/// Sources that passed, with their ingress ports; direct-mapped. Each new snapshot of the tables and each change of a
+/// port empties it.
 #[derive(Debug)]
 pub(crate) struct Passed {
     entries: Box<[Option<(IpAddr, u16)>]>,
@@ -68,9 +69,9 @@ impl Default for Passed {
 /// The ingress port of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ingress {
-    /// Kernel index of its interface, if there is one.
+    /// Kernel index of the port's interface, if it has one.
     pub(crate) interface: Option<u32>,
-    /// Its check; none to use the kernel's setting.
+    /// Check of the port; `None` to use the kernel's setting.
     pub(crate) check: Option<SourceCheck>,
 }
 
@@ -91,15 +92,15 @@ impl Passed {
     }
 }
 
-/// Checks whether a packet with these addresses may enter there; if not, returns the reason to drop it. If so, returns
-/// whether all packets from this source may.
+/// Checks whether a packet with these addresses may enter at `ingress`; if not, returns the reason to drop it. If so,
+/// returns whether all packets from this source may.
 pub(crate) fn check(
     tables: &Tables,
     ingress: Ingress,
     source: IpAddr,
     destination: IpAddr,
 ) -> Result<bool, Reason> {
-    let interface = ingress.interface.unwrap_or_default(); // 0 is nobody's
+    let interface = ingress.interface.unwrap_or_default(); // no interface has index 0
     let settings = tables.settings(interface);
     let forwards = settings.forwards(source);
     let is_refused = !forwards

@@ -28,8 +28,8 @@ pub struct Tables {
     pub neighbours: HashMap<NeighbourKey, Neighbour>,
     /// The kernel's settings of interfaces; [`Settings::default`] if absent.
     pub settings: BTreeMap<u32, Settings>,
-    /// ICMP errors have an address of the interface at which the offending packet came in, whatever the route back
-    /// (`net.ipv4.icmp_errors_use_inbound_ifaddr`).
+    /// Whether ICMP errors have an address of the interface at which the offending packet arrived, whatever the route
+    /// back (`net.ipv4.icmp_errors_use_inbound_ifaddr`).
     pub errors_from_ingress: bool,
     // Shared between snapshots: a change copies only the parts that it touches.
     v4: Lookup4,
@@ -42,18 +42,18 @@ pub struct Tables {
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its MAC address.
+    /// MAC address of the interface.
     pub mac: Mac,
-    /// The longest layer-3 packet it carries, in bytes.
+    /// The longest layer-3 packet that the interface carries, in bytes.
     pub mtu: u32,
-    /// Whether it is switched on.
+    /// Whether the interface is administratively up.
     pub up: bool,
-    /// Whether its link works: a cable with a working device at the other end. Forwarding does not check this,
-    /// because the kernel reports it up to a second late; without carrier the device itself drops frames.
+    /// Whether the link works: a cable with a working device at the other end. Forwarding does not check this, because
+    /// the kernel reports it up to a second late; without carrier the device itself drops frames.
     pub carrier: bool,
-    /// Its addresses, in the kernel's order.
+    /// Addresses of the interface, in the kernel's order.
     pub addresses: Vec<Address>,
 }
 
@@ -64,27 +64,28 @@ pub struct Address {
     pub net: IpNet,
     /// The other end of a point-to-point link, to which the network belongs instead.
     pub peer: Option<IpAddr>,
-    /// How far it is valid; smaller is farther ([`SCOPE_GLOBAL`]).
+    /// Scope in which the address is valid; a smaller value reaches farther ([`SCOPE_GLOBAL`]).
     pub scope: u8,
-    /// How it may be used as a source.
+    /// How the address may be used as a source.
     pub flags: AddressFlags,
 }
 
-/// How an address may be used as a source. All of them are false for most addresses.
+/// How an address may be used as a source. Most addresses have none of these flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressFlags {
     /// An IPv4 address within the network of an earlier one.
     pub secondary: bool,
-    /// Nobody has checked yet that it is unique.
+    /// Duplicate address detection has not ended.
     pub tentative: bool,
-    /// It should not begin new conversations: deprecated, or used before the check for uniqueness has ended.
+    /// The address should not begin new conversations: it is deprecated, or used before duplicate address detection has
+    /// ended.
     pub avoided: bool,
     /// A temporary address (RFC 8981).
     pub temporary: bool,
 }
 
-/// Blocks of addresses that no default route leads to, nor another one that is shorter than the block: "this network"
-/// (RFC 791), the former class E (RFC 1112), link-local addresses (RFC 3927) and IPv4-mapped ones (RFC 4291).
+/// Address blocks that a default route, or any other route shorter than the block, does not cover: "this network" (RFC
+/// 791), the former class E (RFC 1112), link-local addresses (RFC 3927) and IPv4-mapped ones (RFC 4291).
 const RESERVED: [IpNet; 4] = [
     v4_block(Ipv4Addr::new(0, 0, 0, 0), 8),
     v4_block(Ipv4Addr::new(240, 0, 0, 0), 4),
@@ -104,20 +105,20 @@ pub const SCOPE_GLOBAL: u8 = 0;
 /// The scope of an address or a route that is valid on its link.
 pub const SCOPE_LINK: u8 = 253;
 
-/// The kernel's settings of an interface that decide about packets (`net.ipv4.conf`, `net.ipv6.conf`).
+/// The kernel's settings of an interface that affect forwarding (`net.ipv4.conf`, `net.ipv6.conf`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How the sources of IPv4 packets are checked (`rp_filter`).
     pub source_check: SourceCheck,
-    /// Whether IPv4 packets that come in there are forwarded.
+    /// Whether IPv4 packets that arrive at the interface are forwarded.
     pub forwards_v4: bool,
-    /// Whether IPv6 packets that come in there are forwarded.
+    /// Whether IPv6 packets that arrive at the interface are forwarded.
     pub forwards_v6: bool,
-    /// Whether IPv6 packets that come in there are read at all.
+    /// Whether IPv6 packets that arrive at the interface are read at all.
     pub reads_v6: bool,
-    /// The longest IPv6 packet that leaves there; the interface's MTU counts, too.
+    /// The longest IPv6 packet that leaves through the interface, in bytes; the interface's MTU also applies.
     pub mtu_v6: u32,
-    /// IPv6 packets that answer others there have addresses of this interface only (`use_oif_addrs_only`).
+    /// Whether IPv6 replies to packets at this interface use only addresses of this interface (`use_oif_addrs_only`).
     pub only_own_v6: bool,
 }
 
@@ -128,32 +129,33 @@ pub struct Route {
     pub action: Action,
     /// The kernel's priority; of two routes for one prefix, the one with the lower metric counts.
     pub metric: u32,
-    /// The longest packet that may take it, if it has a limit of its own.
+    /// The longest packet that may take the route, in bytes, if the route has its own limit.
     pub mtu: Option<u32>,
-    /// The source address of the router's own packets that take it.
+    /// The source address of the router's own packets that take the route.
     pub source: Option<IpAddr>,
-    /// The largest scope that such a source may have, if none is named (IPv4).
+    /// The largest scope that such a source may have, if the route names no source (IPv4).
     pub scope: u8,
 }
 
 /// The action of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Forwards it to one of these, chosen by flow hash in proportion to their weights.
+    /// Forwards the packet to one of these next hops, chosen by flow hash in proportion to their weights.
     Forward(Vec<NextHop>),
-    /// Leaves it to the kernel: the destination is an address of this machine or a broadcast address.
+    /// Leaves the packet to the kernel: the destination is an address of this machine or a broadcast address.
     Local,
-    /// Drops it silently.
+    /// Drops the packet silently.
     Blackhole,
-    /// Drops it and reports "unreachable" to the sender.
+    /// Drops the packet and reports "unreachable" to the sender.
     Unreachable,
-    /// Drops it and reports "administratively prohibited" to the sender.
+    /// Drops the packet and reports "administratively prohibited" to the sender.
     Prohibit,
-    /// As if there were no route, whatever shorter prefixes say.
+    /// Acts as if there were no route, even if a shorter prefix has one.
     Throw,
-    /// Its addresses are reserved, and no route is as specific as the block of addresses or more so.
+    /// The addresses are reserved, and no route is at least as specific as the reserved block.
     Reserved,
-    /// The longest of these networks that has the packet's source decides. If none has it, a shorter prefix does.
+    /// The longest of these networks that contains the packet's source decides. If none contains it, a shorter prefix
+    /// decides.
     BySource(Vec<(IpNet, Route)>),
 }
 
@@ -162,13 +164,13 @@ pub enum Action {
 pub struct NextHop {
     /// Kernel index of the egress interface.
     pub interface: u32,
-    /// The router to send to; none if the destination itself is on the link.
+    /// The router to send to; `None` if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
     /// Share among the route's next hops, at least 1.
     pub weight: u32,
 }
 
-/// A neighbour's MAC address, or that it has none.
+/// A neighbour's MAC address, or its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
     /// The kernel has learnt this MAC address.
@@ -199,7 +201,7 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// Adds a route, or replaces the one with its prefix.
+    /// Adds a route, or replaces the route of the same prefix.
     pub fn set_route(&mut self, prefix: IpNet, route: Route) {
         let taken = self.routes.take(route);
         for gateway in taken.first.iter().flat_map(|route| route.gateways()) {
@@ -225,7 +227,7 @@ impl Tables {
         self.forget(removed);
     }
 
-    /// A prefix no longer has the route with this number.
+    /// Releases the route with this number, which a prefix no longer has.
     fn forget(&mut self, number: Option<u32>) {
         let Some(route) = number.and_then(|number| self.routes.give_back(number)) else {
             return;
@@ -241,7 +243,7 @@ impl Tables {
         }
     }
 
-    /// The next hops of the routes to `destination`, for whatever source; empty if packets to it are not forwarded.
+    /// The next hops of the routes to `destination`, for any source; empty if packets to it are not forwarded.
     pub fn next_hops(&self, destination: IpAddr) -> impl Iterator<Item = &NextHop> {
         let route = self.route(destination);
         route
@@ -264,7 +266,7 @@ impl Tables {
         Some((prefix, self.routes.get(number)?))
     }
 
-    /// The route that a packet takes, if its source may decide, too.
+    /// The route that a packet takes; its source may decide as well.
     pub fn route_from(&self, destination: IpAddr, source: IpAddr) -> Option<&Route> {
         let (mut prefix, mut route) = self.route(destination)?;
         while let Action::BySource(routes) = &route.action {
@@ -297,7 +299,8 @@ impl Tables {
         self.settings.get(&interface).copied().unwrap_or_default()
     }
 
-    /// The longest packets of IPv4 and of IPv6 that may take a route out of an interface; none if there is no such interface.
+    /// The longest IPv4 and IPv6 packets, in bytes, that may take a route out of an interface; `None` if the interface
+    /// does not exist.
     pub fn mtus(&self, route: &Route, interface: u32) -> Option<[u32; 2]> {
         let device = self.interfaces.get(&interface)?.mtu;
         let mtu = device.min(route.mtu.unwrap_or(u32::MAX));
@@ -371,7 +374,7 @@ impl Tables {
         self.gateways.get(&neighbour).is_some()
     }
 
-    /// Bytes of the structures that packets' destinations are looked up in, IPv4 and IPv6.
+    /// Bytes of the lookup structures, IPv4 and IPv6.
     pub fn lookup_bytes(&self) -> [usize; 2] {
         [self.v4.bytes(), self.v6.bytes()]
     }
@@ -387,7 +390,7 @@ impl Tables {
 }
 
 impl Settings {
-    /// Whether packets of this family that come in there are forwarded.
+    /// Whether packets of this address's family that arrive at the interface are forwarded.
     pub fn forwards(&self, family_of: IpAddr) -> bool {
         match family_of {
             IpAddr::V4(_) => self.forwards_v4,
@@ -410,12 +413,12 @@ impl Default for Settings {
 }
 
 impl Address {
-    /// Whether it is the same address of an interface, whatever its flags.
+    /// Whether both are the same address of an interface, whatever their scope and flags.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.net, self.peer) == (other.net, other.peer)
     }
 
-    /// An address as most are.
+    /// An address with global scope, without a peer or flags.
     pub fn of(net: IpNet) -> Self {
         Self {
             net,
@@ -439,7 +442,7 @@ impl From<Action> for Route {
 }
 
 impl Neighbour {
-    /// Its MAC address, if it has one.
+    /// The MAC address, if the neighbour has one.
     #[inline]
     pub fn mac(self) -> Option<Mac> {
         match self {
@@ -458,7 +461,7 @@ impl Route {
 }
 
 impl Action {
-    /// Every next hop, for whatever source.
+    /// Every next hop, for any source.
     pub fn next_hops(&self) -> impl Iterator<Item = &NextHop> {
         let (own, by_source) = match self {
             Self::Forward(next_hops) => (next_hops.as_slice(), &[][..]),

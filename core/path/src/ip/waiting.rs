@@ -1,9 +1,8 @@
 //! Packets that wait for a neighbour's MAC address.
 //!
-//! There are three bounds, because a sender that scans a network makes the router resolve each address: on
-//! packets in total, on packets for one neighbour, and on neighbours (see
-//! [`resolution`](crate::ip::resolution)). A packet that finds no free place is dropped, or takes the place
-//! of another one; a packet that waits too long is dropped.
+//! There are three bounds, because a sender that scans a network makes the router resolve each address: on packets in
+//! total, on packets for one neighbour, and on neighbours (see [`resolution`](crate::ip::resolution)). A packet that
+//! finds no free place is dropped, or takes the place of another packet; a packet that waits too long is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -28,16 +27,16 @@ pub const PATIENCE: Span = Span::from_secs(4);
 pub struct Held {
     /// The packet.
     pub packet: Classified,
-    /// Its ingress port; none if that has been removed.
+    /// Ingress port of the packet; `None` if the port has been removed.
     pub ingress: Option<usize>,
-    /// Its origin.
+    /// Origin of the packet.
     pub origin: Origin,
-    /// Whether an FPF rule, and not a route, leads it to the neighbour for which it waits.
+    /// Whether an FPF rule, not a route, sends the packet to the neighbour for which it waits.
     pub by_rule: bool,
 }
 
 impl Held {
-    /// Updates the number of its port after a port has been removed and the ones after it have moved up.
+    /// Updates the number of the ingress port after port `gone` has been removed and later ports have moved up.
     pub(crate) fn renumber(&mut self, gone: usize) {
         self.ingress = match self.ingress {
             Some(number) if number == gone => None,
@@ -47,7 +46,7 @@ impl Held {
     }
 }
 
-/// The packets that wait, by neighbour.
+/// The waiting packets, by neighbour.
 #[derive(Debug, Default)]
 pub struct Waiting {
     neighbours: BTreeMap<NeighbourKey, Queue>,
@@ -62,7 +61,7 @@ pub struct Waiting {
 struct Queue {
     since: Instant,
     place: Place,
-    /// The tables listed it as failed at the time of the request, so the same entry is not an answer.
+    /// The tables listed the neighbour as failed at the time of the request, so the same entry is not an answer.
     failed_before: bool,
     held: VecDeque<Held>,
 }
@@ -117,7 +116,7 @@ impl Waiting {
         }
     }
 
-    /// Ends a request whose place was taken by another one.
+    /// Gives up a request whose place another request has taken.
     fn give_up(&mut self, neighbour: NeighbourKey, refused: &mut Vec<Held>) {
         if let Some(queue) = self.neighbours.remove(&neighbour) {
             self.packets -= queue.held.len();
@@ -137,7 +136,7 @@ impl Waiting {
         }
     }
 
-    /// Takes out the packets whose neighbours have an answer in these tables.
+    /// Takes out the packets whose neighbours these tables list as resolved or as failed.
     pub fn take_settled(&mut self, tables: &Arc<Tables>, now: Instant) -> Settled {
         let mut settled = Settled::default();
         let mut over = Vec::new();
@@ -192,7 +191,7 @@ impl Waiting {
         all.iter().flat_map(|n| self.remove(n)).collect()
     }
 
-    /// Updates the port numbers after a port has been removed and the ones after it have moved up.
+    /// Updates the port numbers after port `gone` has been removed and later ports have moved up.
     pub fn renumber(&mut self, gone: usize) {
         for held in self.neighbours.values_mut().flat_map(|q| &mut q.held) {
             held.renumber(gone);

@@ -17,9 +17,9 @@ use weir_wire::{EtherType, vlan};
 pub struct Header {
     /// Destination MAC address.
     pub destination: Mac,
-    /// Ether type of its payload.
+    /// Ethernet type of the payload.
     pub ethertype: EtherType,
-    /// Offset of its payload.
+    /// Offset of the payload.
     pub l3: usize,
     /// VLAN of the outermost tag; zero without one.
     pub vlan: u16,
@@ -39,7 +39,7 @@ pub fn validate(frame: &[u8]) -> Result<Header, Reason> {
     }
 }
 
-/// The Ethernet type of a frame, or that of its first tag; none if the frame ends before.
+/// The Ethernet type of a frame, or that of its first tag; `None` if the frame ends before it.
 #[inline(always)]
 pub fn ethertype(frame: &[u8]) -> Option<EtherType> {
     let header = frame.first_chunk::<{ ethernet::HEADER_LEN }>()?;

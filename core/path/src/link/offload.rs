@@ -16,8 +16,8 @@
 use weir_packet::Reason;
 use weir_wire::{checksum, tcp, udp};
 
-/// Maximum packets of a superframe: 64 KB in segments of 32 bytes, more than Linux itself makes. More of
-/// them would only waste the router's time.
+/// Maximum packets of a superframe: 64 KB in segments of 32 bytes, more than Linux itself makes. More packets would
+/// only waste the router's time.
 pub const SEGMENTS_MAX: usize = 2048;
 
 /// Work that is still to be done to a frame.
@@ -41,7 +41,7 @@ pub struct PartialChecksum {
 /// The way to cut a superframe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// Its kind of payload.
+    /// Kind of payload.
     pub kind: SegmentKind,
     /// Bytes of payload in each segment but the last.
     pub size: u16,

@@ -56,8 +56,7 @@ pub struct Superframe<'a> {
     kind: SegmentKind,
     size: usize,
     layers: Layers,
-    /// The initial sum of the transport checksum: the pseudo header without the length; none if there is
-    /// no checksum.
+    /// The initial sum of the transport checksum: the pseudo header without the length; `None` if there is no checksum.
     seed: Option<Sum>,
 }
 
@@ -72,7 +71,7 @@ enum Layer {
     Gre,
 }
 
-/// The layers with their places, from the outermost to the innermost.
+/// The layers with their offsets, from the outermost to the innermost.
 #[derive(Debug, Default)]
 struct Layers {
     list: [Option<(usize, Layer)>; LAYERS_MAX],
@@ -241,7 +240,7 @@ impl Layers {
 struct Walk<'a> {
     frame: &'a [u8],
     kind: SegmentKind,
-    /// The expected place of the transport header; without one it follows the outermost IP header.
+    /// The expected offset of the transport header; if `None`, it follows the outermost IP header.
     transport: Option<usize>,
     layers: Layers,
 }
@@ -351,14 +350,14 @@ impl Walk<'_> {
 /// An IP header of the walk.
 struct Ip {
     layer: Layer,
-    /// Offset of its payload, after the extension headers.
+    /// Offset of the payload, after the extension headers.
     next: usize,
     protocol: Protocol,
     addresses: (IpAddr, IpAddr),
 }
 
 impl Ip {
-    /// Whether it may carry a payload of this kind.
+    /// Whether the header may carry a payload of this kind.
     fn suits(&self, kind: SegmentKind) -> bool {
         match kind {
             SegmentKind::TcpV4 => matches!(self.layer, Layer::V4),

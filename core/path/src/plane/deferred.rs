@@ -1,31 +1,32 @@
-//! Superframes that become more packets than a port may hand on at once, and what their senders send meanwhile.
+//! Superframes that become more packets than a port may pass on at once, and the frames that their senders send
+//! meanwhile.
 //!
 //! ```text
 //!  superframe of more than AT_ONCE packets --> [ its sender's queue ] --+
-//!  later frames of the same sender --------> [ behind it            ]   +--> AT_ONCE packets each, in turn
+//!  later frames of the same sender --------> [ behind it            ]   +--> AT_ONCE / 4 packets each, in turn
 //!  superframe of another sender -----------> [ that sender's queue  ] --+
 //!  frame of anybody else ------------------------------------------------> at once
 //! ```
 //!
-//! A superframe of 64 KB with 32 bytes in each segment is 2000 packets of work. Usual ones are up to 45 packets (64 KB in
-//! segments of an MTU) and never wait. So an unlikely size costs its sender only: the order of a sender's frames is kept,
-//! and everybody else's frames, also of the same port, go on.
+//! A superframe of 64 KB with 32 bytes in each segment is 2000 packets of work. Usual superframes become up to 45
+//! packets (64 KB in segments of an MTU) and never wait. So an unlikely size costs only its sender: the frames of a
+//! sender stay in order, and frames of all other senders, also on the same port, continue.
 //!
-//! A sender is a source MAC address with a source IP address. Senders, and the bytes of each, are bounded; the memory is
-//! taken when a superframe waits, and given back after it.
+//! A sender is a source MAC address with a source IP address. The number of senders, and the bytes of each, are
+//! bounded; memory is allocated when a superframe waits, and freed afterwards.
 
 use std::collections::VecDeque;
 
 use crate::headers;
 use crate::plane::step::Arrival;
 
-/// Packets that one superframe may become at once; a longer one waits, and becomes as many in each of several turns.
+/// Maximum packets that one superframe becomes at once; a longer superframe waits, and is cut in several turns.
 pub const AT_ONCE: usize = 64;
 /// Maximum senders whose frames wait at a port.
 pub const SENDERS_MAX: usize = 16;
-/// Maximum bytes of one sender that wait: four of the longest superframes.
+/// Maximum waiting bytes of one sender: four of the longest superframes.
 pub const SENDER_BYTES_MAX: usize = 256 * 1024;
-/// Memory of a frame that waits, beside its bytes.
+/// Memory of a waiting frame in addition to its bytes.
 const HELD_BYTES: usize = size_of::<Held>();
 
 /// The source of a frame.
@@ -35,12 +36,12 @@ pub(crate) struct Sender {
     ip: u128,
 }
 
-/// A frame that waits.
+/// A waiting frame.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) frame: Box<[u8]>,
     pub(crate) arrival: Arrival,
-    /// The segment with which it goes on, if it is a superframe.
+    /// The next segment to cut, if the frame is a superframe.
     pub(crate) next: usize,
 }
 
@@ -51,10 +52,10 @@ struct Queue {
     bytes: usize,
 }
 
-/// The frames of a port that wait.
+/// The waiting frames of a port.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
-    /// In the order of their turns; each has a frame.
+    /// In the order of their turns; each queue has a frame.
     queues: VecDeque<Queue>,
 }
 
@@ -75,12 +76,12 @@ impl Deferred {
         self.queues.is_empty()
     }
 
-    /// Whether frames of this sender wait, behind which its next ones must wait, too.
+    /// Whether frames of this sender wait, so that its next frames must wait as well.
     pub(crate) fn has(&self, sender: Sender) -> bool {
         self.queues.iter().any(|queue| queue.sender == sender)
     }
 
-    /// Makes a frame wait; returns whether there was room.
+    /// Queues a frame; returns whether there was room.
     pub(crate) fn push(&mut self, sender: Sender, frame: &[u8], arrival: Arrival) -> bool {
         let place = self.queues.iter().position(|queue| queue.sender == sender);
         let place = match place {
@@ -98,7 +99,7 @@ impl Deferred {
         let queue = &mut self.queues[place];
         let bytes = queue.bytes + frame.len() + HELD_BYTES;
         if bytes > SENDER_BYTES_MAX {
-            return false; // so it has frames
+            return false; // so the queue has frames
         }
         queue.bytes = bytes;
         queue.frames.push_back(Held {
@@ -109,12 +110,12 @@ impl Deferred {
         true
     }
 
-    /// The frame whose turn it is.
+    /// Takes the frame whose turn it is.
     pub(crate) fn take(&mut self) -> Option<Held> {
         self.queues.front_mut()?.frames.pop_front()
     }
 
-    /// Ends the turn of the sender of the frame that was taken; `rest` is that frame, if it is not done.
+    /// Ends the turn of the sender whose frame was taken; `rest` is that frame, if some of its segments remain.
     pub(crate) fn put_back(&mut self, bytes: usize, rest: Option<Held>) {
         let Some(mut queue) = self.queues.pop_front() else {
             return;

@@ -10,9 +10,9 @@
 //!                     [ queue ]
 //! ```
 //!
-//! Which packets match, and which vectors they get, is [`fpf::edge`](crate::fpf::edge)'s. The packet itself is not
+//! [`fpf::edge`](crate::fpf::edge) decides which packets match, and which vectors they get. The packet itself is not
 //! changed: its TTL is decremented at the other edge, where it leaves the path. A packet whose TTL has run out gets no
-//! header, and is answered here; one of a process of this machine leaves with the TTL that the process has chosen.
+//! header, and is answered here; a packet of a process of this machine leaves with the TTL that the process has chosen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const RULES_MAX: usize = 1 << 20;
 pub struct Edge {
     pub(super) setup: Arc<Setup>,
     rules: Rules,
-    /// Flows with a rule of their class; none without classes.
+    /// Flows with a rule of their class; `None` without classes.
     pub(super) implicit: Option<Box<Implicit>>,
     /// The name of each row.
     names: BTreeMap<u32, String>,
@@ -51,47 +51,48 @@ pub struct Edge {
     ports: Vec<bool>,
     /// The rules for the packets of a burst; empty between two bursts.
     found: Vec<Option<Found>>,
-    /// The same of the implicit ones.
+    /// Like `found`, for the rules of classes.
     of_class: Vec<Option<Found>>,
     /// Packets that wait for the rates of their paths.
     shapers: Shapers<Held>,
     /// Memory for the packets of a burst that get no header; empty between two bursts.
     others: Vec<Held>,
-    /// Encapsulations that ended because no packet matched them for their time-out.
+    /// Encapsulations that ended because no packet matched them for their timeout.
     expired: u64,
 }
 
 /// The rule that a packet matches.
 #[derive(Clone, Copy)]
 pub(super) enum Match {
-    /// One of the configuration.
+    /// A configured rule.
     Explicit(Found),
-    /// One that follows from the class of its flow.
+    /// A rule that follows from the class of the packet's flow.
     OfClass(Found),
 }
 
-/// Parts of an edge that are no longer in force. They may be large, so the forwarding thread does not free them.
+/// Replaced parts of an edge. They may be large, so the forwarding thread does not free them.
 pub struct Replaced {
     _edge: Option<Box<Edge>>,
     _implicit: Option<Box<Implicit>>,
 }
 
-/// An encapsulation in force, and its counters.
+/// An active encapsulation, and its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
-    /// Its name.
+    /// Name of the encapsulation.
     pub name: String,
     /// The rule and its counters.
     pub listed: Listed,
-    /// The counters of its queue, if its packets wait for a rate.
+    /// The counters of the queue, if packets wait for a rate.
     pub queue: Books,
 }
 
 impl Plane {
-    /// Puts the part of an edge in force, or none. Encapsulations that keep their row and filter keep their counters.
-    /// It does nothing without an FPF table. Returns parts that are gone, so that another thread can free them.
+    /// Sets or removes the setup of the edge. Encapsulations that keep their row and filter keep their counters.
+    /// Without an FPF table, matching packets are dropped with [`Reason::FpfRule`]. Returns the replaced parts, so that
+    /// another thread can free them.
     pub fn set_fpf_edge(&mut self, setup: Option<Arc<Setup>>, now: Instant) -> Replaced {
-        // A router that is no edge looks nothing up.
+        // A router that is not an edge does no lookup.
         let Some(setup) = setup.filter(|setup| setup.concerns_packets()) else {
             let mut gone = self.edge.take();
             for held in gone.iter_mut().flat_map(|gone| gone.shapers.drain()) {
@@ -128,7 +129,7 @@ impl Plane {
         }
     }
 
-    /// The encapsulations in force, lowest row first.
+    /// The active encapsulations, lowest row first.
     pub fn fpf_encapsulations(&self) -> impl Iterator<Item = InForce> {
         let edge = self.edge.iter();
         edge.flat_map(|edge| {
@@ -140,12 +141,12 @@ impl Plane {
         })
     }
 
-    /// Encapsulations that have ended because no packet matched them for their time-out; without implicit ones.
+    /// Encapsulations that have ended because no packet matched them for their timeout; without implicit ones.
     pub fn fpf_expired(&self) -> u64 {
         self.edge.as_ref().map_or(0, |edge| edge.expired)
     }
 
-    /// Finds the edge's ports anew: ports or their numbers have changed.
+    /// Finds the edge's ports again, because ports or their numbers have changed.
     pub(super) fn bind_edge(&mut self) {
         if let Some(edge) = &mut self.edge {
             let named = &edge.setup.ports;
@@ -154,7 +155,7 @@ impl Plane {
         }
     }
 
-    /// Ends the encapsulations whose time is over. Returns when to come back.
+    /// Ends the encapsulations whose timeout is over. Returns the time of the next timeout.
     pub(super) fn expire_encapsulations(&mut self, now: Instant) -> Option<Instant> {
         let edge = self.edge.as_mut()?;
         let implicit = edge.implicit.as_mut().and_then(|all| all.expire(now));
@@ -173,7 +174,7 @@ impl Plane {
         [edge.rules.due(), implicit].into_iter().flatten().min()
     }
 
-    /// Handles a packet that is not IP: gives it a header, if an encapsulation is for its Ethernet type. Otherwise
+    /// Handles a packet that is not IP: gives it a header, if an encapsulation matches its Ethernet type. Otherwise
     /// returns it.
     #[cold]
     pub(super) fn encapsulate_other(
@@ -209,12 +210,12 @@ impl Plane {
     /// Gives a header to those gathered packets that match an encapsulation. The others stay gathered.
     #[inline]
     pub(super) fn encapsulate_gathered(&mut self) {
-        // A packet that comes out of its path at this router is not looked up again: the edge is away meanwhile.
+        // A packet that leaves its path at this router is not looked up again: `self.edge` is `None` meanwhile.
         let Some(mut edge) = self.edge.take() else {
             return;
         };
         if !self.gathered.iter().any(|held| edge.is_at(held.ingress)) {
-            self.edge = Some(edge); // a burst comes in by one port
+            self.edge = Some(edge); // a burst arrives through one port
             return;
         }
         let mut gathered = std::mem::take(&mut self.gathered);
@@ -243,7 +244,7 @@ impl Plane {
             }
         }
         drop(of_classes);
-        (edge.found, edge.of_class) = (found, of_class); // their memory
+        (edge.found, edge.of_class) = (found, of_class); // keeps their memory
         edge.others = gathered;
         self.gathered = others;
         self.edge = Some(edge);
@@ -292,7 +293,7 @@ impl Plane {
         }
     }
 
-    /// Sends the packets on that have waited for the rates of their paths. Returns when to come back.
+    /// Sends the packets that have waited for the rates of their paths. Returns when to call again.
     pub(super) fn release_shaped(&mut self, now: Instant) -> Option<Instant> {
         let mut edge = self.edge.take()?;
         while let Some(released) = edge.shapers.next(now) {
@@ -305,13 +306,13 @@ impl Plane {
         due
     }
 
-    /// Sends a packet on that has waited. It follows the rules as they are now.
+    /// Sends a packet that has waited. It follows the current rules.
     fn leave_queue(&mut self, edge: &mut Edge, released: Released<Held>) {
         let Released { row, at, packet } = released;
         let mut held = packet;
         if held.ingress.is_none() {
             let packet = held.packet.packet;
-            self.fates.discard(packet, Reason::Reconfigured); // its port is gone
+            self.fates.discard(packet, Reason::Reconfigured); // its port was removed
             return;
         }
         held.packet.packet.arrived = at;
@@ -331,7 +332,7 @@ impl Plane {
         }
     }
 
-    /// Sends a packet by the routes whose encapsulation has gone while it waited.
+    /// Sends a packet by the routes, because its encapsulation was removed while it waited.
     #[cold]
     fn leave_edge(&mut self, held: Held, now: Instant) {
         match held.packet.headers.is_ip() {
@@ -363,12 +364,12 @@ impl Plane {
 }
 
 impl Edge {
-    /// Whether packets that came in by this port may get a header.
+    /// Whether packets that arrived through this port may get a header.
     pub(super) fn is_at(&self, ingress: Option<usize>) -> bool {
         ingress.is_some_and(|port| self.ports.get(port) == Some(&true))
     }
 
-    /// Counts a packet that matches, and returns the change to it, or the reason to drop it.
+    /// Counts a matching packet, and returns the headers for it, or the reason to drop it.
     fn hit(
         &mut self,
         found: Match,
@@ -385,7 +386,7 @@ impl Edge {
                 implicit.hit(found, bytes, now)?;
                 Ok(implicit.headers(found, hash))
             }
-            (Match::OfClass(_), None) => Err(Reason::FpfRule), // found nowhere
+            (Match::OfClass(_), None) => Err(Reason::FpfRule), // impossible without classes
         }
     }
 
@@ -394,13 +395,14 @@ impl Edge {
         self.shapers.drain()
     }
 
-    /// Updates the port numbers after a port has been removed and the ones after it have moved up.
+    /// Updates the port numbers after port `gone` has been removed and later ports have moved up.
     pub(super) fn renumber(&mut self, gone: usize) {
         let waiting = self.shapers.packets_mut();
         waiting.for_each(|held| held.renumber(gone));
     }
 
-    /// Puts another setup in force. The secret is that of the flow hashes. Returns the implicit part, if it is gone.
+    /// Replaces the setup. `secret` is the key of the flow hashes. Returns the implicit part, if it was replaced or
+    /// removed.
     fn change(
         &mut self,
         setup: Arc<Setup>,

@@ -1,5 +1,5 @@
-//! The classes of FPF's ingress edge in a plane: packets of flows that a classifier has decided about, copies of others
-//! for it, and its decisions.
+//! The classes of FPF's ingress edge in a plane: packets of classified flows, copies of other packets for the
+//! classifier, and its decisions.
 //!
 //! A plane whose edge has no classes checks once for each packet that no encapsulation matches.
 
@@ -23,7 +23,7 @@ impl Plane {
         self.implicit_mut().is_some_and(Implicit::announce)
     }
 
-    /// Takes the copies for the classifier, which follows this number of flows now, and continues with `empty`. Without
+    /// Takes the copies for the classifier, which follows `followed` flows now, and continues with `empty`. Without
     /// classes it returns `empty`.
     pub fn take_copies(&mut self, mut empty: Copies, followed: usize) -> Copies {
         empty.clear();
@@ -36,8 +36,8 @@ impl Plane {
         }
     }
 
-    /// Puts decisions of the classifier in force, which were made for the classes of `setup`. If another setup is in
-    /// force, they are forgotten: the next packets of their flows are copied.
+    /// Applies decisions that the classifier made for the classes of `setup`. If another setup is active, the decisions
+    /// are ignored: the next packets of their flows are copied.
     pub fn decide(&mut self, setup: &Arc<Setup>, decisions: &[Decision], now: Instant) {
         let edge = self.edge.as_mut();
         let Some(edge) = edge.filter(|edge| Arc::ptr_eq(&edge.setup, setup)) else {
@@ -50,7 +50,7 @@ impl Plane {
         }
     }
 
-    /// The classes in force, in the order of their priority.
+    /// The active classes, in the order of their priority.
     pub fn fpf_classes(&self) -> impl Iterator<Item = InForce> {
         let edge = self.edge.iter();
         edge.flat_map(|edge| edge.implicit.iter().flat_map(|all| all.classes()))
@@ -67,8 +67,8 @@ impl Plane {
         self.edge.as_mut()?.implicit.as_deref_mut()
     }
 
-    /// The rule of its class for a packet that no encapsulation matches, if the one that was found holds. A packet whose
-    /// flow is not decided is copied.
+    /// The class rule for a packet that no encapsulation matches, if the rule that was found is still valid. A packet
+    /// whose flow is not decided is copied.
     #[inline]
     pub(super) fn find_class(
         &self,

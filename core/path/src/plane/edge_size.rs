@@ -1,5 +1,5 @@
-//! Packets that get a header at the ingress edge, and the MTU of their first hop: they fit, or are cut, or their senders
-//! hear of it.
+//! Packets that get a header at the ingress edge, and the MTU of their first hop: the packets fit, or are cut, or their
+//! senders get an ICMP error.
 //!
 //! ```text
 //!  packet, vectors --> MTU of each first hop --> header still fits? --> push
@@ -66,7 +66,7 @@ impl Plane {
         }
     }
 
-    /// Bytes that fit behind this header of a packet that came in by an interface, on its next hop.
+    /// Bytes that fit after this header on its next hop, for a packet that arrived at `input`.
     pub(super) fn payload_room(&self, input: Input, header: &Repr) -> usize {
         let mtu = self.first_mtu(input, header);
         mtu.map_or(usize::MAX, |mtu| {
@@ -74,21 +74,20 @@ impl Plane {
         })
     }
 
-    /// The longest packet, FPF header included, that goes to the next hop of a path; none if that is not known, or if the
-    /// packet is cut for it.
+    /// The longest packet, FPF header included, that goes to the next hop of a path; `None` if that is not known, or if
+    /// the packet is cut for it.
     fn first_mtu(&self, input: Input, header: &Repr) -> Option<u32> {
         let fpf = self.fpf.as_ref()?;
         let left = header.vector().as_bytes().get(header.index().into()..)?;
         let lid = fpf.table.domain().lid_size().read(left)?;
         let hop = match fpf.table.rule(input, lid)? {
             Rule::Forward(hop) => hop,
-            // The payload that the longest leaf permits, with this header again before it. Such rules never lead back
-            // to themselves.
+            // The payload that the longest leaf permits, plus this header. Such rules never lead back to themselves.
             Rule::Multicast(leaves) => return self.leaves_mtu(input, header, leaves, 0),
             Rule::Process(processing) => {
                 let number = processing.processor.0 as usize;
                 let function = fpf.table.processors().get(number)?.function;
-                // Its leaf has answers only: the packets that are measured here go on by their own vector.
+                // Its leaf carries answers only: the packets that are measured here continue with their own vector.
                 if let Function::Cache(_) = function {
                     let next = forward::onward(header, fpf.table.domain().lid_size())?;
                     return self.first_mtu(input, &next);

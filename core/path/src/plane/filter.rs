@@ -1,4 +1,4 @@
-//! Which packets a capture or an observer wants, by flow and by drop reason.
+//! Selects packets for a capture or an observer, by flow and by drop reason.
 //!
 //! ```text
 //!  (host | host ..)  and  (source | ..)  and  (protocol | ..)  and  (port number | ..)  and  (reason | ..)
@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use weir_packet::{FlowKey, Reason};
 
-/// A checked filter; the default one matches everything.
+/// A checked filter; the default filter matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Networks of either end.
@@ -32,13 +32,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it wants packets with this end; none for packets that go on.
+    /// Whether the filter takes packets with this drop reason; `None` for packets that are forwarded.
     pub fn takes_end(&self, end: Option<Reason>) -> bool {
         let is_one = |reason| self.reasons.contains(&reason);
         self.reasons.is_empty() || end.is_some_and(is_one)
     }
 
-    /// Whether it wants packets of some flows only.
+    /// Whether the filter takes packets of some flows only.
     pub fn reads_flows(&self) -> bool {
         let networks = [&self.hosts, &self.sources, &self.destinations];
         networks.into_iter().any(|all| !all.is_empty())
@@ -46,7 +46,7 @@ impl Filter {
             || !self.port_numbers.is_empty()
     }
 
-    /// Whether it wants packets of this flow.
+    /// Whether the filter takes packets of this flow.
     pub fn takes_flow(&self, key: &FlowKey) -> bool {
         if !self.reads_flows() {
             return true;

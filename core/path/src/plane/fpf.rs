@@ -10,9 +10,9 @@
 //!                                   +---- each leaf -------+    redirect, discard
 //! ```
 //!
-//! The decision is [`fpf::forward`](crate::fpf::forward)'s. Leaves are handled by the same engine again, and an IP
-//! packet that comes out may be one of a tunnel to us. Tables are built so that leaves come to an end. A sender can
-//! still wrap headers in each other, so decisions about one received frame, and copies of it, are bounded here.
+//! [`fpf::forward`](crate::fpf::forward) decides. The same engine handles leaves again, and an IP packet that comes out
+//! may belong to a tunnel to this router. Tables are built so that leaves come to an end. A sender can still nest
+//! headers, so decisions about one received frame, and copies of it, are bounded here.
 
 use std::sync::Arc;
 
@@ -38,26 +38,26 @@ use crate::plane::Plane;
 use crate::plane::fpf_process::{Running, gauge, processors};
 use crate::plane::step::Arrival;
 
-/// The counters. A packet that is not forwarded is counted by its reason, like every other.
+/// The counters. A packet that is not forwarded is counted by its reason, like every other packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Packets with an FPF header that came in, from tunnels included.
+    /// Received packets with an FPF header, from tunnels included.
     pub received: Tally,
     /// Packets that left for a next FE.
     pub forwarded: Tally,
     /// Packets that got a header here.
     pub encapsulated: Tally,
-    /// Packets whose header was taken off.
+    /// Packets whose header was removed.
     pub decapsulated: Tally,
-    /// Copies that multicast rules made of packets, or should have, and packets that processors added or gave up.
+    /// Copies that multicast rules made, or failed to make, and packets that processors added or gave up.
     pub created: Tally,
-    /// Packets that processors repaired, since there is one.
+    /// Packets that the current processors repaired, since they started.
     pub repaired: u64,
-    /// Packets that processors cut into segments, since there is one.
+    /// Packets that the current processors cut into segments, since they started.
     pub segmented: u64,
-    /// Packets that processors put together, since there is one.
+    /// Packets that the current processors reassembled, since they started.
     pub reassembled: u64,
-    /// Interests and data at caches, since there is one.
+    /// Interests and data at the current caches, since they started.
     pub cache: cache::Counts,
 }
 
@@ -66,15 +66,15 @@ pub(crate) struct Fpf {
     pub(super) table: Arc<Table>,
     pub(super) bindings: Bindings,
     pub(super) stats: Stats,
-    /// Decisions within each other that are under way now.
+    /// Nested decisions in progress.
     nested: u8,
-    /// Copies that the frame received last may still become.
+    /// Copies that the latest received frame may still become.
     pub(super) copies_left: usize,
     /// The processors of the table, by number.
     pub(super) processors: Vec<Running>,
 }
 
-/// Where an FPF packet came in.
+/// Where and when an FPF packet arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) ingress: usize,
@@ -83,7 +83,7 @@ pub(super) struct Entry {
 }
 
 impl Plane {
-    /// Puts an FPF table in force, or none; the counters are kept from table to table. Returns the old one, so that
+    /// Sets or removes the FPF table; a new table continues the counters of the old one. Returns the old table, so that
     /// another thread can free it.
     pub fn set_fpf(&mut self, table: Option<Arc<Table>>) -> Option<Arc<Table>> {
         let mut old = self.fpf.take().map(|fpf| *fpf);
@@ -105,7 +105,7 @@ impl Plane {
         old.map(|fpf| fpf.table)
     }
 
-    /// The FPF table in force.
+    /// The current FPF table.
     pub fn fpf(&self) -> Option<&Table> {
         Some(&self.fpf.as_ref()?.table)
     }
@@ -148,7 +148,7 @@ impl Plane {
         }
     }
 
-    /// The rows for a packet with one VLAN tag: `tag`, if it came out of band, or one among its bytes.
+    /// The rows for a packet with one VLAN tag: `tag`, if it arrived out of band, or a tag among its bytes.
     fn vlan_input(&self, ingress: usize, packet: &Packet, tag: u16) -> Option<Input> {
         let fpf = self.fpf.as_ref()?;
         let link = link::peek(self.pool.frame(packet))?;
@@ -163,7 +163,7 @@ impl Plane {
         }
     }
 
-    /// Handles a received FPF packet with at most one tag among its bytes, which comes off.
+    /// Handles a received FPF packet with at most one tag among its bytes, which is removed.
     #[cold]
     pub(super) fn route_untagged_fpf(
         &mut self,
@@ -202,7 +202,7 @@ impl Plane {
         self.relay(ingress, input, packet);
     }
 
-    /// Whether the packet that is handled now was within an FPF packet.
+    /// Whether the packet that is being handled was within an FPF packet.
     #[inline]
     pub(super) fn is_within_fpf(&self) -> bool {
         self.fpf.as_ref().is_some_and(|fpf| fpf.nested > 0)
@@ -219,7 +219,8 @@ impl Plane {
         self.label_switch(entry, packet);
     }
 
-    /// Decides about an FPF packet, and carries the decision out, unless it is one decision too many about a frame.
+    /// Decides about an FPF packet, and carries the decision out, unless the frame has reached the limit on nested
+    /// decisions.
     pub(super) fn label_switch(&mut self, entry: Entry, packet: Packet) {
         match &mut self.fpf {
             Some(fpf) if fpf.nested < NESTED_MAX => fpf.nested += 1,
@@ -270,7 +271,7 @@ impl Plane {
         }
     }
 
-    /// Finds the flow key of a packet: that of its payload, behind an FPF header of `len` bytes.
+    /// Finds the flow key of a packet: the key of its payload, after an FPF header of `len` bytes.
     #[inline]
     pub(super) fn classify_payload(&mut self, mut packet: Packet, len: usize) -> Classified {
         let at = ethernet::HEADER_LEN + len;
@@ -283,7 +284,7 @@ impl Plane {
         classify(&mut self.pool, Parsed { packet, headers })
     }
 
-    /// Handles a packet once for each leaf of a multicast tree. The packet itself goes to the last one.
+    /// Handles a packet once for each leaf of a multicast tree. The packet itself goes to the last leaf.
     #[cold]
     fn multicast(&mut self, entry: Entry, packet: Packet, leaves: &[Vector], len: usize) {
         let Some((last, others)) = leaves.split_last() else {
@@ -298,7 +299,7 @@ impl Plane {
         self.send_to_leaf(entry, packet, last, len);
     }
 
-    /// A copy of a packet, which is counted as created; if there is none, it has ended with its reason.
+    /// A copy of a packet, which counts as created; `None` if it cannot be made, which is counted with its reason.
     fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         if !self.may_create(packet.bytes()) {
             return None;
@@ -310,8 +311,7 @@ impl Plane {
         copy
     }
 
-    /// Counts a frame of this many bytes as created. Returns whether there may be one more; if not, it has ended with its
-    /// reason.
+    /// Counts a frame of `bytes` bytes as created. Returns whether it may be made; if not, it is counted as dropped.
     pub(super) fn may_create(&mut self, bytes: u64) -> bool {
         let Some(fpf) = &mut self.fpf else {
             return false;
@@ -325,7 +325,7 @@ impl Plane {
         left.is_some()
     }
 
-    /// Puts each of these headers before a packet, or before a copy of it, and sends it on its path from here on.
+    /// Puts each of these headers before the packet, or before a copy of it, and sends it on its path.
     pub(super) fn push_each(
         &mut self,
         packet: Packet,
@@ -339,7 +339,7 @@ impl Plane {
         };
         fpf.copies_left = COPIES_MAX;
         let entry = Entry {
-            ingress: ingress.unwrap_or(0), // a packet that got a header has come in by a port
+            ingress: ingress.unwrap_or(0), // a packet that got a header arrived through a port
             input: fpf.table.any_input(),
             at,
         };
@@ -422,10 +422,10 @@ impl Plane {
         }
     }
 
-    /// The rows for a packet that is addressed to this router, if it has the addresses of one of the table's tunnels, or
-    /// why it is dropped: the kernel, which does not know the tunnel, gets none of these. What comes out of a path has come
-    /// in by the port for processes of this machine. A fragment is none of the tunnel's packets: the other end forbids
-    /// fragmentation.
+    /// The rows for a packet that is addressed to this router, if it has the addresses of one of the table's tunnels,
+    /// or the reason to drop it: the kernel, which does not know the tunnel, gets none of these packets. A packet that
+    /// left a path counts as arrived through the port for processes of this machine. A fragment is not a packet of the
+    /// tunnel, because the other end forbids fragmentation.
     pub(super) fn tunnel_input(
         &self,
         held: &Held,

@@ -7,8 +7,8 @@
 //!                 +--> tunnel --> push GRE --> send_on: by the routes
 //! ```
 //!
-//! A packet whose neighbour is not resolved waits like one of IP, within the same bounds. It waits for that neighbour: a
-//! table of rules that comes meanwhile does not change where it goes.
+//! A packet whose neighbour is not resolved waits like an IP packet, within the same bounds. It waits for that
+//! neighbour: a new table of rules does not change its destination meanwhile.
 
 use weir_base::Instant;
 use weir_packet::Reason;
@@ -26,8 +26,8 @@ use crate::plane::fpf::Entry;
 use crate::plane::{Mode, Plane, PlanePort};
 
 impl Plane {
-    /// Finds the ports of the table's interfaces and the MAC addresses of its neighbours anew: ports, their numbers,
-    /// their devices or the kernel's tables have changed.
+    /// Finds the ports of the table's interfaces and the MAC addresses of its neighbours again, because ports, their
+    /// numbers, their devices or the kernel's tables have changed.
     pub(super) fn bind_fpf(&mut self) {
         if let Some(fpf) = &mut self.fpf {
             let ports = self.ports.iter().map(|port| state(port, &self.tables));
@@ -49,8 +49,8 @@ impl Plane {
         self.bind_edge();
     }
 
-    /// The neighbours that rules name by their IP addresses, as far as they have MAC addresses. They count as used, like
-    /// the gateways of routes: they are few, and an operator has written them.
+    /// The neighbours that rules name by their IP addresses, if they have MAC addresses. They count as used, like the
+    /// gateways of routes: they are few, and an operator has configured them.
     pub(super) fn fpf_neighbours(&self) -> impl Iterator<Item = NeighbourKey> {
         let hops = self
             .fpf
@@ -143,8 +143,8 @@ impl Plane {
         }
     }
 
-    /// Sends a frame to a neighbour that a rule names by its IP address, at once or after it has waited, or lets it wait
-    /// for the neighbour's MAC address.
+    /// Sends a frame to a neighbour that a rule names by its IP address, at once or after it has waited, or lets it
+    /// wait for the neighbour's MAC address.
     #[cold]
     pub(super) fn send_to_neighbour(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
         let Some(destination) = self.mac_of(&neighbour) else {

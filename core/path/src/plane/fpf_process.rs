@@ -1,13 +1,13 @@
-//! FPF packets that a rule hands to a processor, and those that it gives back.
+//! FPF packets that a rule hands to a processor, and the packets that the processor gives back.
 //!
 //! ```text
 //!  packet --> processor --> payloads --> [ Ethernet | FPF: the leaf's vector | payload ] --> decisions of the same FE
 //!                |
-//!                +--> none: the packet has ended as `fpf-processed`
+//!                +--> none: the packet ends with reason `fpf-processed`
 //! ```
 //!
-//! In the books, the first packet that a processor gives is the one that it took; others are created, like copies. A
-//! packet that it gives up has been created, too, and is dropped.
+//! In the counters, the first packet that a processor gives is the packet that it took; other packets count as created,
+//! like copies. A packet that the processor gives up counts as created and as dropped.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ use crate::headers::Parsed;
 use crate::plane::Plane;
 use crate::plane::fpf::{Entry, Stats};
 
-/// A processor of the table in force.
+/// A processor of the current table.
 #[derive(Debug)]
 pub(crate) struct Running {
     named: Named,
@@ -34,15 +34,15 @@ pub(crate) struct Running {
     given: Given,
 }
 
-/// The packets that a processor gave last; their memory is kept.
+/// The packets that a processor gave last; their memory is reused.
 #[derive(Debug, Default)]
 struct Given {
-    /// The leaf of each, and its payload among the bytes.
+    /// The leaf of each packet, and its payload in `bytes`.
     packets: Vec<(usize, Range<usize>)>,
     bytes: Vec<u8>,
 }
 
-/// The processors of a table: with their state if they are among those before, which they leave.
+/// The processors of a table. A processor that is also in `before` is moved from there, with its state.
 pub(super) fn processors(table: &Table, before: &mut Vec<Running>) -> Vec<Running> {
     let processor = |named: &Named| {
         let kept = before.iter().position(|running| running.named == *named);
@@ -59,7 +59,7 @@ pub(super) fn processors(table: &Table, before: &mut Vec<Running>) -> Vec<Runnin
 }
 
 impl Running {
-    /// Hands a packet to the processor. Returns whether it gave any.
+    /// Hands a packet to the processor. Returns an error if it gave no packet.
     fn process(&mut self, packet: Taken<'_>) -> Result<(), Reason> {
         let Given { packets, bytes } = &mut self.given;
         packets.clear();
@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-/// Counts the packets that a processor has given up.
+/// Counts the packets that a processor has given up, as created and as dropped.
 fn count_given_up(running: &mut Running, stats: &mut Stats, fates: &mut Fates) {
     while let Some(bytes) = running.processor.poll_given_up() {
         stats.created.count(bytes as u64);
@@ -86,7 +86,7 @@ fn count_given_up(running: &mut Running, stats: &mut Stats, fates: &mut Fates) {
     }
 }
 
-/// The sum of a gauge of all processors that have it.
+/// The sum of a gauge over all processors that have it.
 pub(super) fn gauge(processors: &[Running], name: &str) -> u64 {
     let mut sum = 0;
     for running in processors {
@@ -100,8 +100,8 @@ pub(super) fn gauge(processors: &[Running], name: &str) -> u64 {
 }
 
 impl Plane {
-    /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that this gives goes on
-    /// with the vector of its leaf, or with that of the packet.
+    /// Hands the payload of a packet with an FPF header of `len` bytes to a processor; each packet that the processor
+    /// gives continues with the vector of its leaf, or with the vector of the packet.
     #[cold]
     pub(super) fn process(
         &mut self,
@@ -141,7 +141,7 @@ impl Plane {
                 self.label_switch(entry, made);
             }
         }
-        // Its bytes are in what was given.
+        // The given packets contain its bytes.
         self.pool.release(packet);
         let fpf = self.fpf.as_mut();
         if let Some(running) = fpf.and_then(|fpf| fpf.processors.get_mut(number)) {
@@ -149,8 +149,8 @@ impl Plane {
         }
     }
 
-    /// Finds the flow key of a packet whose payload, at an offset in its frame, may be a segment: the two MAC addresses, and
-    /// the number of the flow.
+    /// Finds the flow key of a packet whose payload, at offset `at` in its frame, may be a segment. The key of a
+    /// segment is the two MAC addresses, and the number of the flow.
     #[cold]
     pub(super) fn classify_segment(&mut self, parsed: Parsed, at: usize) -> Classified {
         let frame = self.pool.frame(&parsed.packet);
@@ -165,7 +165,7 @@ impl Plane {
         Classified { packet, headers }
     }
 
-    /// The header of a packet that goes on by its own vector, if this rule lets it.
+    /// The header of a packet that continues with its own vector, if this rule permits that.
     fn own_header(&self, packet: &Packet, processing: &Processing) -> Option<Repr> {
         let table = &self.fpf.as_ref()?.table;
         if !table.goes_on(processing) {
@@ -176,7 +176,7 @@ impl Plane {
         forward::onward(&header, table.domain().lid_size())
     }
 
-    /// Lets processors give up what has waited for too long. Returns when one has something again.
+    /// Lets processors give up packets that have waited for too long. Returns the time of the next timeout.
     #[inline]
     pub(super) fn expire_processed(&mut self, now: Instant) -> Option<Instant> {
         let fpf = self.fpf.as_mut()?;
@@ -192,7 +192,7 @@ impl Plane {
         fpf.processors.iter().filter_map(due).min()
     }
 
-    /// Gives up all that these processors hold, because they are no longer in the table.
+    /// Gives up all packets that these processors hold, because the processors are no longer in the table.
     pub(super) fn end_processors(&mut self, gone: Vec<Running>) {
         let mut none = Stats::default();
         let stats = self.fpf.as_mut().map_or(&mut none, |fpf| &mut fpf.stats);
@@ -202,7 +202,7 @@ impl Plane {
         }
     }
 
-    /// A packet with the link header of another one; if there is none, it has ended with its reason.
+    /// A packet with the link header of another packet; `None` if it cannot be made, which is counted with its reason.
     fn made_of(
         &mut self,
         packet: &Packet,

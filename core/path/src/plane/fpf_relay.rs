@@ -1,9 +1,9 @@
-//! FPF packets that came in by a port: most of them just go to a neighbour behind another one.
+//! FPF packets that arrived through a port: most of them just go to a neighbour behind another port.
 //!
 //! ```text
 //!  route_fpf --> relay: one pass --> classify --> Port::offer
 //!                  |
-//!                  +--> what else is decided: plane::fpf
+//!                  +--> other decisions: plane::fpf
 //! ```
 
 use weir_packet::Packet;
@@ -14,8 +14,8 @@ use crate::plane::Plane;
 use crate::plane::fpf::Entry;
 
 impl Plane {
-    /// Handles an FPF packet that came in by a port: sends it to a neighbour behind a port; what else is decided about it
-    /// takes longer.
+    /// Handles an FPF packet that arrived through a port: sends it to a neighbour behind a port; other decisions take
+    /// longer.
     #[inline]
     pub(super) fn relay(&mut self, ingress: usize, input: Input, mut packet: Packet) {
         let Some(fpf) = &mut self.fpf else {

@@ -4,7 +4,7 @@
 //!  route:   link -> ip::parse -> source check -> classify -> [burst] -> ip::forward --+--> depart -> Port::offer
 //!  bridge:  bridge::parse ---------------------> classify -----------> bridge::forward-+
 //!                     \______________ fates.discard, perhaps an ICMP error
-//!  fpf:     frames of its Ethernet type leave `route` behind `link`, and are carried on in `plane::fpf`
+//!  fpf:     frames of its Ethernet type leave `route` after `link`, and continue in `plane::fpf`
 //!  edge:    before `ip::forward`, packets that match an encapsulation get a header in `plane::edge`
 //! ```
 
@@ -49,7 +49,7 @@ impl Plane {
                 return;
             }
         };
-        // Without a tag, the type is the one that has been asked for above.
+        // Without a tag, the type is the one that was checked above.
         if link.l3 != ethernet::HEADER_LEN
             && let Some(input) = self.fpf_input(ingress, Some(link.ethertype))
         {
@@ -88,7 +88,7 @@ impl Plane {
             )
         {
             if !self.is_within_fpf() {
-                self.forward_gathered(); // came before it
+                self.forward_gathered(); // they arrived before it
             }
             return self.redirect(ingress, parsed.packet, Cause::RouterAlert, arrival.at);
         }
@@ -101,15 +101,15 @@ impl Plane {
         self.gather(held);
     }
 
-    /// Ends a packet that the network layer refused: the control element gets it, or it is dropped.
+    /// Hands a packet that the network layer refused to the control element, or drops it.
     #[cold]
     fn refuse_packet(&mut self, ingress: usize, packet: Packet, reason: Reason, arrival: &Arrival) {
         if self.is_within_fpf() {
             return self.refuse_inner(packet, reason);
         }
-        self.forward_gathered(); // came before it
+        self.forward_gathered(); // they arrived before it
         if self.ports[ingress].is_local {
-            self.fates.discard(packet, reason); // the kernel's own, no neighbour's
+            self.fates.discard(packet, reason); // the kernel sent it, not a neighbour
             return;
         }
         let packet = match reason == Reason::NotIp && arrival.offload.checksum.is_none() {
@@ -133,12 +133,12 @@ impl Plane {
         }
     }
 
-    /// Ends a packet that came out of a path, and that the network layer refused. Nobody gets it: no neighbour has sent it
-    /// on the link of the port, and the kernel has no copy.
+    /// Drops a packet that left a path, and that the network layer refused. Neither the control element nor the kernel
+    /// gets it: no neighbour sent it on the link of the port, and the kernel has no copy.
     #[cold]
     fn refuse_inner(&mut self, packet: Packet, reason: Reason) {
         let reason = match reason {
-            Reason::LocalDelivery => Reason::MartianDestination, // it is for the link, and there is none
+            Reason::LocalDelivery => Reason::MartianDestination, // addressed to the link, but there is no link
             other => other,
         };
         self.fates.discard(packet, reason);
@@ -157,7 +157,7 @@ impl Plane {
     fn look_source_up(&mut self, ingress: usize, headers: &Headers) -> Result<(), Reason> {
         let port = &self.ports[ingress];
         if port.is_local {
-            return Ok(()); // the kernel has chosen it
+            return Ok(()); // the kernel has chosen the source
         }
         let at = Ingress {
             interface: port.index,
@@ -184,7 +184,7 @@ impl Plane {
         }
     }
 
-    /// Whether the route to a packet's destination is one of this router's own addresses.
+    /// Whether the route to a packet's destination leads to one of this router's own addresses.
     #[cold]
     fn is_for_router(&self, headers: &Headers) -> bool {
         let (source, destination) = (headers.source(), headers.destination());
@@ -223,13 +223,13 @@ impl Plane {
             return Ok(());
         };
         let stripped = self.pool.stripped(&parsed.packet);
-        let end = parsed.headers.l3_range().end; // what follows is padding
+        let end = parsed.headers.l3_range().end; // padding follows
         let frame = &mut self.pool.frame_mut(&parsed.packet)[..end];
         partial.finish(frame, stripped)
     }
 
-    /// Adds a classified IP packet to the burst. One that was within an FPF packet goes on at once: what a frame may
-    /// become is bounded, and so counted, while that frame is handled.
+    /// Adds a classified IP packet to the burst. A packet that was within an FPF packet is forwarded at once: the
+    /// number of packets that a frame may become is bounded, and they are counted while that frame is handled.
     #[inline]
     fn gather(&mut self, held: Held) {
         if self.is_within_fpf() {
@@ -243,7 +243,7 @@ impl Plane {
     }
 
     /// Forwards the packets of the burst so far: looks up the routes of all of them, then forwards one after the other.
-    /// The caller returns the memory of those that were dropped to the pool.
+    /// The caller returns the memory of dropped packets to the pool.
     #[inline]
     pub(super) fn forward_gathered(&mut self) {
         if self.edge.is_some() && !self.gathered.is_empty() {
@@ -304,8 +304,8 @@ impl Plane {
         }
     }
 
-    /// Lets a packet wait for its next hop. If the next hop did not answer the last request, a new request
-    /// is sent, because it may be back.
+    /// Lets a packet wait for its next hop. If the next hop did not answer the last request, a new request is sent,
+    /// because the next hop may be reachable again.
     pub(super) fn wait(&mut self, held: Held, neighbour: NeighbourKey, now: Instant) {
         let known = self.tables.neighbours.get(&neighbour);
         let failed = known == Some(&Neighbour::Failed);
@@ -318,7 +318,7 @@ impl Plane {
         }
     }
 
-    /// Drops packets whose next hop does not answer. Within a path of FPF no sender gets an ICMP error.
+    /// Drops packets whose next hop does not answer. Within an FPF path, senders get no ICMP error.
     pub(super) fn give_up(&mut self, failed: Vec<Held>, now: Instant) {
         for held in failed {
             let place = Place::coming(held.ingress);
@@ -358,8 +358,9 @@ impl Plane {
         }
     }
 
-    /// Drops an IP packet, and sends the ICMP error that `notify` asks for. If the control element wants the packet,
-    /// it gets it instead, and answers it. The packets of our own tunnels are addressed to us, too, and go on instead.
+    /// Drops an IP packet, and sends the ICMP error that `notify` names. If the policy redirects the packet, the
+    /// control element gets it instead, and answers it. Packets of our own tunnels are also addressed to this router;
+    /// they leave their tunnel here instead.
     pub(super) fn drop(
         &mut self,
         held: Held,
@@ -387,7 +388,7 @@ impl Plane {
         let goes = |cause: &Cause| match origin {
             Origin::Transit => true,
             Origin::Router => *cause == Cause::Local,
-            // Never back to where it came from; and processes hear from their own router.
+            // Never redirect a packet to its origin; and processes get errors from this router.
             Origin::ControlElement | Origin::Process => false,
         };
         if let (Some(cause), Some(ingress)) = (cause.filter(goes), ingress) {
@@ -425,8 +426,8 @@ impl Plane {
         self.fates.discard(packet, reason);
     }
 
-    /// The source address of an ICMP error. For a process of this machine it is that of the destination, as in Linux' own
-    /// tunnels: a packet from an address of the machine itself is a martian to its kernel.
+    /// The source address of an ICMP error. For a process of this machine it is the packet's destination, as in Linux'
+    /// own tunnels: the kernel treats a packet from one of its own addresses as a martian.
     fn error_source(
         &self,
         origin: Origin,

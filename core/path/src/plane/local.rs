@@ -1,4 +1,4 @@
-//! Packets between the plane and processes of this machine, which have a port of their own.
+//! Packets between the plane and processes of this machine, which have their own port.
 //!
 //! ```text
 //!  process --> kernel's route --> [local port] --> edge --match--> path of FPF
@@ -8,12 +8,12 @@
 //!                                       +-- packets for this machine that came out of a path of FPF
 //! ```
 //!
-//! The kernel routes packets into such a port that a path shall carry, so its routes lead out of it. To the plane they
-//! lead nowhere: whatever followed them would go round between the kernel and the router for ever. Only packets for the
-//! machine itself are written to the port.
+//! The kernel routes packets for an FPF path into such a port, so its tables have routes out of the port. The plane
+//! treats these routes as leading nowhere: packets that followed them would loop between the kernel and the router
+//! forever. Only packets for the machine itself are written to the port.
 //!
-//! A process is no neighbour. Its packets keep the TTL that the kernel gave them, as on every other way out of the
-//! machine, and neither their sources nor packets that are not forwarded are the control element's business.
+//! A process is not a neighbour. Its packets keep the TTL that the kernel gave them, as on every other path out of the
+//! machine. Their sources are not checked, and packets that are not forwarded do not go to the control element.
 
 use weir_packet::{Packet, Reason};
 
@@ -24,13 +24,13 @@ use crate::ip::forward::Origin;
 use crate::plane::{Mode, Plane, PlanePort};
 
 impl Plane {
-    /// Declares that processes of this machine are behind a port, and no link.
+    /// Declares that a port leads to processes of this machine instead of a link.
     pub fn set_local(&mut self, number: usize) {
         self.ports[number].is_local = true;
         self.passed.clear();
     }
 
-    /// The origin of packets that came in by a port.
+    /// The origin of packets that arrived through a port.
     #[inline(always)]
     pub(super) fn origin_at(&self, ingress: usize) -> Origin {
         match self.ports[ingress].is_local {
@@ -39,14 +39,14 @@ impl Plane {
         }
     }
 
-    /// Whether an interface is that of a local port.
+    /// Whether an interface belongs to a local port.
     #[cold]
     pub(super) fn is_local(&self, interface: u32) -> bool {
         let mut ports = self.ports.iter();
         ports.any(|port| port.is_local && port.index == Some(interface))
     }
 
-    /// The port by which the kernel gets packets that came out of a path: of several, the one whose name comes first.
+    /// The port through which the kernel gets packets that left a path: of several, the first by name.
     #[cold]
     pub(super) fn local_port(&self) -> Option<usize> {
         let takes = |p: &PlanePort| p.is_local && !p.closing && p.mode == Mode::Routed;
@@ -55,7 +55,7 @@ impl Plane {
         first.map(|(number, _)| number)
     }
 
-    /// Whether this router itself reaches the source of a packet by the port for processes, and so by a path.
+    /// Whether this router itself reaches the source of a packet through the port for processes, and so through a path.
     #[cold]
     pub(super) fn is_reached_by_paths(&self, headers: &Headers) -> bool {
         let mut hops = self.tables.next_hops(headers.source());
@@ -71,18 +71,18 @@ impl Plane {
         }
     }
 
-    /// Hands an ICMP error about a packet of a process to the kernel, by the port by which the packet came.
+    /// Hands an ICMP error about a packet of a process to the kernel, through the port where the packet arrived.
     #[cold]
     pub(super) fn answer_process(&mut self, ingress: Option<usize>, error: Classified) {
         let Classified { packet, headers } = error;
         match ingress {
             Some(port) => self.depart(packet, &headers, &unchanged(port)),
-            None => _ = self.fates.discard(packet, Reason::Reconfigured), // the port is gone
+            None => _ = self.fates.discard(packet, Reason::Reconfigured), // the port was removed
         }
     }
 }
 
-/// As it is, by a port.
+/// Sends a packet unchanged through a port.
 fn unchanged(port: usize) -> Departure {
     Departure {
         rewrites: Rewrites::default(),

@@ -1,9 +1,9 @@
 //! Everything that a packet touches, owned in one place: pool, counters, ports, tables.
 //!
-//! A plane is driven by one thread, so it needs no locks. A router with more threads has a plane for
-//! each, and passes packets between them through rings. [`step`], `layers`, [`fpf`] and [`edge`] move packets through the
-//! plane, and `redirect` to and from a control element,
-//! and `local` to and from processes of this machine; this file adds, changes and removes ports.
+//! One thread drives a plane, so the plane needs no locks. A router with more threads has a plane for each, and passes
+//! packets between them through rings. [`step`], `layers`, [`fpf`] and [`edge`] move packets through the plane,
+//! `redirect` to and from a control element, and `local` to and from processes of this machine; this file adds, changes
+//! and removes ports.
 
 pub mod deferred;
 pub mod edge;
@@ -50,7 +50,7 @@ use crate::talkers::Talkers;
 /// The network layer of a port: how frames that arrive at it are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// By routes, as in a router (RFC 1812, RFC 8200). They leave through routed ports.
+    /// By routes, as in a router (RFC 1812, RFC 8200). Frames leave through routed ports.
     Routed,
     /// To the other bridged port, as in a bump in the wire.
     Bridged,
@@ -67,37 +67,37 @@ pub struct PlanePort {
     pub interface: String,
     /// Name of the interface in the configuration.
     pub configured_interface: String,
-    /// Its network layer.
+    /// Network layer of the port.
     pub mode: Mode,
     /// Discipline and link.
     pub port: Port,
-    /// Packets and bytes received through it.
+    /// Packets and bytes received through the port.
     pub received: Tally,
-    /// Packets and bytes that the kernel itself sent, which are charged to it.
+    /// Packets and bytes that the kernel itself sent through the interface, which are charged to the port.
     pub charged: Tally,
-    /// Packets and bytes that left its queue, and were dropped before the device took them because it was gone.
+    /// Packets and bytes that left the queue, but were dropped because the device disappeared before it took them.
     pub(crate) unsent: Tally,
     pub(crate) index: Option<u32>,
-    /// Whether it is about to be removed and takes no more packets.
+    /// Whether the port is about to be removed and accepts no more packets.
     pub(crate) closing: bool,
-    /// Whether processes of this machine are behind it, and no link.
+    /// Whether the port leads to processes of this machine instead of a link.
     pub(crate) is_local: bool,
-    /// Its source check; none to use the kernel's setting.
+    /// Source check of the port; `None` to use the kernel's setting.
     pub(crate) source_check: Option<SourceCheck>,
-    /// Its place in the list of watched ports; meaningless without a watch.
+    /// Index in the list of watched ports; meaningless without a watch.
     pub(crate) watched: Option<u16>,
-    /// Its name, for those who keep it longer than the port exists.
+    /// Name of the port, for holders that outlive the port.
     pub(crate) label: Arc<str>,
-    /// Its round trips, if somebody wants them.
+    /// Measurement of round trips, if enabled.
     pub(crate) round_trips: Option<Box<Measured>>,
     pub(crate) talkers: Talkers,
     pub(crate) outbox: VecDeque<Packet>,
-    /// Received superframes that become too many packets, and what their senders sent after them.
+    /// Received superframes that become too many packets, and later frames of their senders.
     pub(crate) deferred: Deferred,
 }
 
 impl PlanePort {
-    /// Packets and bytes sent: those that left its queue, without those for which the device was gone.
+    /// Packets and bytes sent: all that left the queue, except those dropped because the device had disappeared.
     pub fn sent(&self) -> Tally {
         self.port.sent() - self.unsent
     }
@@ -115,7 +115,7 @@ pub struct Plane {
     /// The packets of a burst whose routes are not looked up yet: empty between two bursts.
     pub(crate) gathered: Vec<Held>,
     pub(crate) errors: ErrorBudget,
-    /// Fragments made of packets, but the first of each.
+    /// Fragments made of packets, except the first of each packet.
     pub(crate) fragments: u64,
     pub(crate) exceptions: Exceptions,
     pub(crate) fpf: Option<Box<Fpf>>,
@@ -125,7 +125,7 @@ pub struct Plane {
     pub(crate) segment: Vec<u8>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) observers: Observers,
-    /// Time of the step, or of the arrival, that may drop packets now.
+    /// Time of the current step or arrival, which may drop packets.
     pub(crate) now: Instant,
     /// Frames that arrived before this are too old to be forwarded.
     pub(crate) oldest: Instant,
@@ -196,25 +196,25 @@ impl Plane {
         self.ports.len() - 1
     }
 
-    /// Sets how the sources of packets that arrive at a port are checked; none for the kernel's setting.
+    /// Sets how the sources of packets that arrive at a port are checked; `None` for the kernel's setting.
     pub fn set_source_check(&mut self, number: usize, check: Option<SourceCheck>) {
         self.ports[number].source_check = check;
         self.passed.clear();
     }
 
-    /// Closes a port: it takes no more packets, and those that it holds leave at its rate.
+    /// Closes a port: it accepts no more packets, and sends the packets that it holds at its rate.
     pub fn close_port(&mut self, number: usize) {
         self.ports[number].closing = true;
         self.bind_fpf();
     }
 
-    /// From now on, received frames that arrived before `at` are dropped with [`Reason::Stale`].
+    /// Drops frames that arrived before `at` with [`Reason::Stale`] when they are received.
     pub fn set_oldest(&mut self, at: Instant) {
         self.oldest = at;
     }
 
-    /// From now on, received frames are forwarded, or dropped with [`Reason::Disabled`]. What is in queues leaves
-    /// either way.
+    /// Sets whether received frames are forwarded, or dropped with [`Reason::Disabled`]. Queued packets leave either
+    /// way.
     pub fn set_forwarding(&mut self, on: bool) {
         self.forwards = on;
     }
@@ -228,7 +228,7 @@ impl Plane {
             self.fates.discard(packet, reason);
         }
         self.reclaim(Place::leaving(number));
-        // Its number will be another port's.
+        // Another port will get its number.
         let now = self.now;
         self.observers.flush_all(&self.ports, &self.fates, now);
         self.ports.remove(number);
@@ -240,7 +240,7 @@ impl Plane {
         }
     }
 
-    /// Puts a discipline and a link in force at a port, without losing packets.
+    /// Changes the discipline and the link of a port, without losing packets.
     pub fn reconfigure_port(&mut self, number: usize, spec: Spec, link: Link, now: Instant) {
         let slot = &mut self.ports[number];
         let streams = self.streams.below("port").below(&slot.name);
@@ -251,12 +251,12 @@ impl Plane {
         self.reclaim(Place::leaving(number));
     }
 
-    /// Paces a port to another rate; its queue and its state stay.
+    /// Paces a port to another rate; the queue and its state stay.
     pub fn pace_port(&mut self, number: usize, rate: Rate, now: Instant) {
         self.ports[number].port.pace(Some(rate), now);
     }
 
-    /// Drops the frames of a port whose device is gone.
+    /// Drops the frames that wait for a device that has disappeared.
     pub fn discard_outbox(&mut self, number: usize) {
         let slot = &mut self.ports[number];
         for packet in slot.outbox.drain(..) {
@@ -266,7 +266,7 @@ impl Plane {
         self.reclaim(Place::leaving(number));
     }
 
-    /// Drops all packets that are held, because the router stops.
+    /// Drops all held packets, because the router stops.
     pub fn shut_down(&mut self) {
         let shaped = self.edge.iter_mut().flat_map(|edge| edge.drain());
         for held in self.waiting.drain().into_iter().chain(shaped) {
@@ -283,7 +283,7 @@ impl Plane {
         }
     }
 
-    /// Starts to watch ports. A port that is added later is not watched.
+    /// Starts to watch ports. Ports that are added later are not watched.
     pub fn watch(&mut self, want: Want, empty: Sightings, now: Instant) -> Result<(), Watched> {
         if self.watch.as_ref().is_some_and(|w| !w.is_abandoned(now)) {
             return Err(Watched);
@@ -297,7 +297,7 @@ impl Plane {
     }
 
     /// Fetches the sightings and continues with `empty`; the watch ends once its last sightings are fetched.
-    /// None if there is no watch, or no longer one.
+    /// `None` if there is no watch, or if it has ended.
     pub fn sightings(&mut self, empty: Sightings, now: Instant) -> Option<Fetched> {
         let fetched = self.watch.as_mut()?.fetch(empty, now);
         if fetched.done {
@@ -321,7 +321,7 @@ impl Plane {
         self.observers.begin(want, empty, now)
     }
 
-    /// Events of each observer since the last call, the history first. They go on with the `empties`.
+    /// Events of each observer since the last call, the history first. The observers continue with the `empties`.
     pub fn observed(&mut self, empties: Vec<Events>, now: Instant) -> Vec<Batch> {
         self.observers.fetch(empties, &self.ports, &self.fates, now)
     }
@@ -354,8 +354,8 @@ impl Plane {
         self.waiting.pending().set_limits(limits);
     }
 
-    /// The neighbours that packets were sent to since the last call, except those of routes with several
-    /// next hops, which are all gateways; and those that rules of FPF name.
+    /// The neighbours that packets were sent to since the last call, except those of routes with several next hops,
+    /// which are all gateways; and the neighbours that FPF rules name.
     pub fn take_neighbours_in_use(&mut self, now: Instant) -> Vec<NeighbourKey> {
         let mut used = self.next_hops.take_used();
         used.extend(self.fpf_neighbours());
@@ -370,7 +370,7 @@ impl Plane {
         &self.ports
     }
 
-    /// The snapshot that is in force.
+    /// The current snapshot.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -390,8 +390,8 @@ impl Plane {
         &self.waiting
     }
 
-    /// Packets that were made here: ICMP errors, fragments but the first of each packet, copies and other packets of FPF,
-    /// and packets of a control element. Each of them is sent or dropped like a received one.
+    /// Packets that were created here: ICMP errors, fragments except the first of each packet, copies and other packets
+    /// of FPF, and packets of a control element. Each of them is sent or dropped like a received packet.
     pub fn created(&self) -> u64 {
         let injected = self.exceptions.stats();
         self.errors.stats().sent()
@@ -411,7 +411,7 @@ impl Plane {
         self.interface(number).is_some_and(|interface| interface.up)
     }
 
-    /// Whether the link of a port's interface works; none if there is no such interface.
+    /// Whether the link of a port's interface works; `None` if the interface does not exist.
     pub fn has_carrier(&self, number: usize) -> Option<bool> {
         Some(self.interface(number)?.carrier)
     }
@@ -445,8 +445,8 @@ impl Plane {
         self.ports.iter().position(leads_out)
     }
 
-    /// Finds the interface of each port. Once found, an interface is followed by its index, even if it is
-    /// renamed. An interface that is gone is found again by its latest name, or by the configured one.
+    /// Finds the interface of each port. Once found, an interface is followed by its index, even if it is renamed. An
+    /// interface that disappeared is found again by its latest name, or by the configured name.
     pub(crate) fn find_indices(&mut self) {
         let interfaces = &self.tables.interfaces;
         let named = |name: &str| {
@@ -473,8 +473,8 @@ impl Plane {
         }
     }
 
-    /// The same for packets of which the watch has seen one already.
-    #[inline(never)] // a packet that goes on does not come here
+    /// Like [`Self::reclaim`], but the watch has already seen the packet in slot `seen`.
+    #[inline(never)] // forwarded packets do not get here
     pub(crate) fn show_ended(&mut self, place: Place, seen: Option<Slot>) {
         let port = place.port.and_then(|n| Some((n, self.ports.get(n)?)));
         if let Some(watch) = &mut self.watch {
@@ -493,7 +493,7 @@ impl Plane {
 }
 
 impl PlanePort {
-    /// Whether processes of this machine are behind it, and no link.
+    /// Whether the port leads to processes of this machine instead of a link.
     pub fn is_local(&self) -> bool {
         self.is_local
     }

@@ -1,4 +1,4 @@
-//! Observers: which flows lose packets, where and why, for whoever watches now or asks later.
+//! Observers: which flows lose packets, where and why, for readers that watch now or ask later.
 //!
 //! ```text
 //!  end of a packet --filter--> [ places: flow, reason, port ] --every 250 ms--> [ events ] --Plane::observed--> reader
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The drops of a flow for one reason at one port are one event, with their number. So a flood becomes a few events a
-//! second, and the sum of all events is the number of drops. What finds no place, and what was counted without a
-//! packet, becomes an event by reason without a flow.
+//! second, and the sum of all events is the number of drops. Drops that find no place, and drops that were counted
+//! without a packet, become an event by reason without a flow.
 //!
-//! The *history* is an observer without a filter that always runs: it costs an addition for each drop, and nothing for a
-//! packet that goes on. Others belong to readers with a filter. A reader that does not fetch delays nobody: its oldest
-//! events are overwritten, and counted. One that has not fetched for [`LEASE`] loses its observer.
+//! The *history* is an observer without a filter that always runs: it costs an addition for each drop, and nothing for
+//! a forwarded packet. Other observers belong to readers with a filter. A reader that does not fetch blocks nothing:
+//! its oldest events are overwritten, and counted. A reader that has not fetched for [`LEASE`] loses its observer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,26 +26,26 @@ use crate::plane::filter::Filter;
 
 /// Time over which drops are added up.
 pub const INTERVAL: Span = Span::from_millis(250);
-/// Flows, each for one reason at one port, that an observer tells apart within an interval.
+/// Maximum flows, each for one reason at one port, that an observer distinguishes within an interval.
 pub const PLACES: usize = 64;
-/// Events that an observer keeps until they are fetched.
+/// Maximum events that an observer keeps until they are fetched.
 pub const EVENTS_MAX: usize = 4096;
-/// Observers beside the history.
+/// Maximum observers in addition to the history.
 pub const OBSERVERS_MAX: usize = 8;
 /// An observer from which nobody has fetched for this time ends.
 pub const LEASE: Span = Span::from_secs(60);
 /// The number of the history.
 pub const HISTORY: u64 = 0;
 
-/// Places at which a flow may be.
+/// Places that a flow may take.
 const PROBES: usize = 4;
-/// Frames of no port.
+/// The port of frames without a port.
 const NO_PORT: u16 = u16::MAX;
 
 /// A request for an observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// Names of ports; none means all.
+    /// Names of ports; empty means all.
     pub ports: Vec<String>,
     /// Flows and reasons.
     pub filter: Filter,
@@ -54,30 +54,30 @@ pub struct Want {
 /// Drops for one reason within an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drops {
-    /// The first of them.
+    /// Time of the first drop.
     pub first: Instant,
-    /// The last of them.
+    /// Time of the last drop.
     pub last: Instant,
-    /// Why.
+    /// Drop reason.
     pub reason: Reason,
     /// Packets and bytes.
     pub count: Tally,
-    /// The flow; none if these are packets of many flows.
+    /// The flow; `None` if these are packets of many flows.
     pub of: Option<OfFlow>,
 }
 
 /// The flow whose packets were dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfFlow {
-    /// Its key.
+    /// Flow key.
     pub key: FlowKey,
-    /// The port that held them, or by which they came; none if it is gone.
+    /// The port that held the packets, or through which they arrived; `None` if it was removed.
     pub port: Option<Arc<str>>,
-    /// Whether they should have left by that port.
+    /// Whether the packets should have left through that port.
     pub outbound: bool,
-    /// Length of the first frame.
+    /// Length of the first frame in bytes.
     pub frame_bytes: u32,
-    /// The longest time that one of them had waited.
+    /// The longest time that one of the packets had waited.
     pub waited: Span,
 }
 
@@ -92,7 +92,7 @@ pub struct Batch {
     pub observer: u64,
     /// The events, the oldest first.
     pub events: Events,
-    /// Older ones that were overwritten.
+    /// Number of older events that were overwritten.
     pub overwritten: u64,
 }
 
@@ -116,9 +116,9 @@ struct Observer {
     places: Box<[Place]>,
     /// The places in use.
     used: Vec<u16>,
-    /// Drops that it wants since it began.
+    /// Drops that match the request, since the observer began.
     matched: [Tally; Reason::COUNT],
-    /// Those of them that are in places or events.
+    /// Matched drops that are in places or events.
     shown: [Tally; Reason::COUNT],
     /// Start of the interval.
     begun: Instant,
@@ -144,7 +144,7 @@ struct Place {
     outbound: bool,
 }
 
-/// Where packets end.
+/// Where packets are dropped.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     /// Number and name of the port.
@@ -184,7 +184,7 @@ impl Events {
         self.0.drain(..)
     }
 
-    /// Whether there is none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -197,15 +197,16 @@ impl Want {
             && self.filter.takes_end(Some(reason))
     }
 
-    /// Whether it wants to know of packets that wait at a port. They are not dropped, so whoever asks for a reason does not.
+    /// Whether the request covers packets that wait at a port. These are not dropped, so a request with drop reasons
+    /// does not cover them.
     pub fn takes_waiting(&self, port: &str, key: &FlowKey) -> bool {
         (self.ports.is_empty() || self.ports.iter().any(|name| name == port))
             && self.filter.takes_end(None)
             && self.filter.takes_flow(key)
     }
 
-    /// Whether it wants an event of the history. One without a flow or a port may be about anything, so only those
-    /// want it who ask for neither.
+    /// Whether the request covers an event of the history. An event without a flow or a port may concern any of them,
+    /// so only a request that names neither flows nor ports covers it.
     pub fn takes_event(&self, event: &Drops) -> bool {
         let takes_reason = self.filter.takes_end(Some(event.reason));
         takes_reason
@@ -221,7 +222,7 @@ impl Want {
 }
 
 impl Default for Observers {
-    /// The history.
+    /// Only the history.
     fn default() -> Self {
         Self {
             all: vec![Observer::new(
@@ -263,14 +264,14 @@ impl Observers {
             .retain(|observer| observer.number != number || number == HISTORY);
     }
 
-    /// Sees packets that were dropped, before their memory is used again.
-    #[inline(never)] // a packet that goes on does not come here
+    /// Counts dropped packets, before their memory is used again.
+    #[inline(never)] // forwarded packets do not get here
     pub(super) fn see(&mut self, at: &At<'_>, fates: &Fates, pool: &Pool) {
         for freed in fates.to_be_freed() {
             if !freed.reason.is_loss() {
                 continue;
             }
-            // Every packet in a queue has its key in the pool. One that has just arrived may have none yet.
+            // Every packet in a queue has its key in the pool. A packet that has just arrived may have no key yet.
             let of_frame;
             let (key, hash) = match at.outbound {
                 true => (pool.keys.key_at(freed.slot), pool.keys.hash_at(freed.slot)),
@@ -283,7 +284,7 @@ impl Observers {
         }
     }
 
-    /// Sees a frame that never became a packet.
+    /// Counts a frame that never became a packet.
     #[cold]
     pub(super) fn see_frame(&mut self, at: &At<'_>, refused: &Refused<'_>, pool: &Pool) {
         let Refused { frame, len, reason } = *refused;
@@ -307,7 +308,7 @@ impl Observers {
         }
     }
 
-    /// Makes events of the drops so far, at the end of an interval.
+    /// Turns the drops so far into events, at the end of an interval.
     #[cold]
     pub(super) fn flush(&mut self, ports: &[PlanePort], fates: &Fates, now: Instant) {
         self.all.retain(|observer| observer.is_alive(now));
@@ -320,7 +321,7 @@ impl Observers {
         self.due = due.unwrap_or(Instant::FAR_FUTURE);
     }
 
-    /// Makes events of everything so far.
+    /// Turns all drops so far into events.
     pub(super) fn flush_all(&mut self, ports: &[PlanePort], fates: &Fates, now: Instant) {
         for observer in &mut self.all {
             observer.due = now;
@@ -328,8 +329,8 @@ impl Observers {
         self.flush(ports, fates, now);
     }
 
-    /// Events of each observer since the last call. It goes on with the `empties`; the last ones wait if there are
-    /// fewer of these.
+    /// Events of each observer since the last call. The observers continue with the `empties`; if there are fewer of
+    /// these, the last observers keep their events.
     pub(super) fn fetch(
         &mut self,
         empties: impl IntoIterator<Item = Events>,
@@ -458,7 +459,7 @@ impl Observer {
         (self.begun, self.due) = (now, Instant::FAR_FUTURE);
     }
 
-    /// Makes events of the drops that found no place, and for the history of those that were only counted, too.
+    /// Turns the drops that found no place into events; for the history, also the drops that were only counted.
     fn show_others(&mut self, fates: &Fates, now: Instant) {
         for reason in Reason::ALL.into_iter().filter(|reason| reason.is_loss()) {
             let all = match self.number {

@@ -31,14 +31,14 @@ impl Plane {
         self.exceptions.policy()
     }
 
-    /// Whether exceptions wait that were not announced yet. After it has returned true, it returns false until
-    /// they are taken.
+    /// Whether exceptions wait that were not announced yet. After this has returned true, it returns false until the
+    /// exceptions are taken.
     #[inline]
     pub fn announce_exceptions(&mut self) -> bool {
         self.exceptions.announce()
     }
 
-    /// Takes the exceptions that wait, oldest first.
+    /// Takes the waiting exceptions, oldest first.
     pub fn take_exceptions(&mut self) -> VecDeque<Exception> {
         self.exceptions.take()
     }
@@ -48,12 +48,12 @@ impl Plane {
         self.exceptions.stats()
     }
 
-    /// Rate of the exceptions that come to the token buckets, as messages with all their bytes.
+    /// Rate of the exceptions offered to the token buckets, message overhead included.
     pub fn exception_rate(&self, now: Instant) -> Rate {
         self.exceptions.rate(now)
     }
 
-    /// Hands a packet to the control element, which ends it here.
+    /// Hands a packet to the control element, and discards it here.
     #[cold]
     pub(super) fn redirect(&mut self, ingress: usize, packet: Packet, cause: Cause, now: Instant) {
         let frame = self.pool.frame(&packet);
@@ -62,8 +62,8 @@ impl Plane {
         self.fates.discard(packet, reason);
     }
 
-    /// Sends a packet of the control element, which is counted as created here. Returns the reason if it was
-    /// refused. One that gets as far as the routes, or its port, counts as injected, whatever becomes of it there.
+    /// Sends a packet of the control element, which counts as created. Returns the reason if it was refused. A packet
+    /// that reaches the routes, or its port, counts as injected, even if it is dropped there.
     pub fn inject(&mut self, injection: &Injection, now: Instant) -> Result<(), Reason> {
         let len = injection.bytes.len() as u64;
         let sent = match &injection.entry {
@@ -177,7 +177,7 @@ impl Plane {
         Err(reason)
     }
 
-    /// An empty packet, or the reason why there is none.
+    /// An empty packet, or the reason why it cannot be created.
     fn create(&mut self, len: usize, now: Instant) -> Result<Packet, Reason> {
         let reason = match len > self.pool.frame_bytes_max() {
             true => Reason::TruncatedFrame,
@@ -189,7 +189,7 @@ impl Plane {
         })
     }
 
-    /// A packet with an IP packet in it.
+    /// A frame with this IP packet in it.
     fn frame_of(
         &mut self,
         ip: &[u8],
@@ -225,7 +225,7 @@ impl Plane {
         classify(&mut self.pool, parsed)
     }
 
-    /// The longest IP packet that a port carries.
+    /// The longest IP packet that a port carries, in bytes.
     fn mtu(&self, port: usize) -> u32 {
         let index = self.ports[port].index;
         let interface = index.and_then(|index| self.tables.interfaces.get(&index));
@@ -233,7 +233,7 @@ impl Plane {
     }
 }
 
-/// The length of an IP packet that its header names.
+/// The length of an IP packet according to its header.
 fn total_len(packet: &[u8]) -> Option<usize> {
     let v4 = || {
         Some(usize::from(

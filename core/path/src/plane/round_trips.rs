@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  step(now) -> outbox ---- sent ----> [ RoundTrips ]
-//!  frame from the link -- received ->  [            ] -- round trips --> taken by whoever finds the port's rate
+//!  frame from the link -- received ->  [            ] -- round trips --> taken by the controller of the port's rate
 //! ```
 //!
-//! A segment is sent when it leaves the port's queue, so what it waits in there is no part of a round trip. A frame of
-//! the link counts when it arrives, whatever becomes of it. A port whose round trips nobody wants pays for one test a frame.
+//! A segment counts as sent when it leaves the port's queue, so its delay there is not part of a round trip. A frame
+//! from the link counts when it arrives, even if it is dropped later. A port without measurement costs one test per
+//! frame.
 
 use weir_base::Instant;
 
@@ -16,7 +17,7 @@ use crate::plane::step::Arrival;
 use crate::plane::{Plane, PlanePort};
 use crate::round_trips::{RoundTrip, RoundTrips, Segment};
 
-/// Round trips that wait to be taken; more are dropped. A turn of the router takes a burst of fewer frames.
+/// Maximum round trips that wait to be taken; more are dropped. The router handles fewer frames in one poll iteration.
 const WAITING_MAX: usize = 64;
 
 /// The round trips of a port.
@@ -26,14 +27,14 @@ pub(crate) struct Measured {
 }
 
 impl PlanePort {
-    /// Bytes on the wire so far: those that left its queue, and those of the kernel that are charged to it.
+    /// Bytes on the wire so far: bytes that left the queue, and bytes of the kernel that are charged to the port.
     pub fn on_the_wire(&self) -> u64 {
         self.port.on_wire()
     }
 }
 
 impl Plane {
-    /// Measures round trips of the TCP connections that pass a port, or no longer does.
+    /// Starts or stops measuring round trips of the TCP connections that cross a port.
     pub fn measure_round_trips(&mut self, number: usize, wanted: bool) {
         let slot = &mut self.ports[number];
         if !wanted {
@@ -47,14 +48,14 @@ impl Plane {
         }
     }
 
-    /// Takes the round trips of a port that were measured since the last time.
+    /// Takes the round trips of a port that were measured since the last call.
     pub fn take_round_trips(&mut self, number: usize) -> impl Iterator<Item = RoundTrip> {
         let measured = self.ports[number].round_trips.as_mut();
         measured.into_iter().flat_map(|m| m.waiting.drain(..))
     }
 
-    /// Notes the frames of a port's outbox from the place `first` on, which left its queue at `now`.
-    #[inline(never)] // a port that measures nothing does not come here
+    /// Records the frames of a port's outbox from index `first` on, which left the queue at `now`.
+    #[inline(never)] // ports without measurement do not get here
     pub(crate) fn measure_sent(&mut self, number: usize, first: usize, now: Instant) {
         let slot = &mut self.ports[number];
         let mut sent = slot.on_the_wire();
@@ -76,7 +77,7 @@ impl Plane {
         }
     }
 
-    /// Notes a frame that arrived at a port.
+    /// Records a frame that arrived at a port.
     #[inline(never)]
     pub(crate) fn measure_arrival(&mut self, number: usize, frame: &[u8], arrival: &Arrival) {
         let Some(measured) = &mut self.ports[number].round_trips else {

@@ -27,11 +27,11 @@ use crate::talkers::Taken;
 pub struct Arrival {
     /// Time of arrival.
     pub at: Instant,
-    /// Its length on the link; it has fewer bytes if a receive ring cut it.
+    /// Length of the frame on the link, in bytes; the frame has fewer bytes here if a receive ring cut it.
     pub len: u32,
     /// The 802.1Q tag control information, if the frame was tagged.
     pub vlan: Option<u16>,
-    /// Work that its sender left to hardware.
+    /// Work that the sender left to hardware.
     pub offload: Offload,
 }
 
@@ -50,7 +50,7 @@ pub struct Burst<'a> {
 
 impl Burst<'_> {
     /// Takes a received frame. A superframe is cut first; it may become up to [`AT_ONCE`] packets, so the caller should
-    /// let the ports make a step before the next frame. One that would become more waits for
+    /// let the ports make a step before the next frame. A superframe that would become more packets waits for
     /// [`Plane::receive_deferred`], like the next frames of its sender.
     ///
     /// [`AT_ONCE`]: crate::plane::deferred::AT_ONCE
@@ -129,7 +129,7 @@ impl Plane {
         }
         let taken = self.take_in(ingress, frame, arrival);
         if self.watch.is_some() {
-            self.forward_gathered(); // the watch wants to know what became of the frame
+            self.forward_gathered(); // the watch records the fate of the frame
             self.show_arrival(ingress, frame, arrival, taken);
         }
         if let Err(reason) = taken {
@@ -298,13 +298,13 @@ impl Plane {
         next
     }
 
-    /// The packets that were taken of those that each port sent since the last call, in the order of the ports.
+    /// The samples of the packets that each port sent since the last call, in the order of the ports.
     pub fn fetch_talkers(&mut self) -> Vec<Vec<Taken>> {
         let ports = self.ports.iter_mut();
         ports.map(|port| port.talkers.fetch()).collect()
     }
 
-    /// Sets the time of the watch, and ends it if its owner is gone.
+    /// Sets the time of the watch, and ends the watch if its owner no longer fetches.
     fn keep_watch(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.set_time(now);

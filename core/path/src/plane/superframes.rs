@@ -8,11 +8,11 @@ use crate::plane::Plane;
 use crate::plane::deferred::{AT_ONCE, Held, Sender};
 use crate::plane::step::Arrival;
 
-/// Packets of a superframe that waits, until another sender has a turn.
+/// Packets of a waiting superframe in one turn, before another sender's turn.
 const PIECE: usize = AT_ONCE / 4;
 
 impl Plane {
-    /// Takes a superframe, or a frame of a port at which frames wait.
+    /// Receives a superframe, or a frame of a port at which frames wait.
     #[inline(never)] // so that the code for all other frames stays short
     pub(crate) fn receive_or_defer(&mut self, ingress: usize, frame: &[u8], arrival: &Arrival) {
         let superframe = match arrival.offload.segmentation {
@@ -42,7 +42,7 @@ impl Plane {
         }
     }
 
-    /// Handles frames of a port that wait: up to `most` packets of them. Returns how many they were.
+    /// Handles up to `most` packets of the waiting frames of a port. Returns the number of packets.
     pub fn receive_deferred(&mut self, ingress: usize, most: usize) -> usize {
         let mut done = 0;
         while done < most {
@@ -60,7 +60,7 @@ impl Plane {
         done
     }
 
-    /// Handles up to `most` packets of a frame; returns how many, and the frame if there are more.
+    /// Handles up to `most` packets of a frame; returns their number, and the frame if more packets remain.
     fn receive_piece(
         &mut self,
         ingress: usize,
@@ -108,7 +108,7 @@ impl Plane {
         self.segment = segment;
     }
 
-    /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are its first
+    /// Charges a port for a frame that the kernel itself sent through its interface; `bytes` are the frame's first
     /// bytes. A superframe costs as much as the frames that it becomes on the wire.
     pub fn charge(&mut self, number: usize, bytes: &[u8], arrival: &Arrival) {
         let slot = &mut self.ports[number];
@@ -123,7 +123,7 @@ impl Plane {
         !self.ports[ingress].deferred.is_empty()
     }
 
-    /// Drops the frames of a port that wait.
+    /// Drops the waiting frames of a port.
     pub(crate) fn drop_deferred(&mut self, ingress: usize, reason: Reason) {
         for held in self.ports[ingress].deferred.drain() {
             self.refuse(ingress, &held.frame, &held.arrival, reason);

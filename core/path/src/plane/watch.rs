@@ -34,11 +34,11 @@ pub const SIGHTINGS_BYTES_MAX: usize = 4 << 20;
 /// A request for a watch: the ports, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Names of the ports, each once; a sighting names its port by the place in this list.
+    /// Names of the ports, each once; a sighting names its port by the index in this list.
     pub ports: Vec<String>,
     /// Whether to record drops only.
     pub drops: bool,
-    /// Flows and drop reasons to record only.
+    /// Restricts the record to these flows and drop reasons.
     pub filter: Filter,
     /// Maximum bytes of a frame that are kept.
     pub snap: usize,
@@ -48,18 +48,18 @@ pub struct Want {
     pub until: Instant,
 }
 
-/// A packet at a place that is watched.
+/// A packet that was seen at a watched port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// The port, by its place in [`Want::ports`].
+    /// The port, by its index in [`Want::ports`].
     pub port: u16,
-    /// The time at which it was seen.
+    /// When the packet was seen.
     pub at: Instant,
     /// Length of the frame on the link.
     pub len: u32,
-    /// Its direction; none if the router made it and it never reached a queue.
+    /// Direction of the packet; `None` if the router made it and it never reached a queue.
     pub direction: Option<Direction>,
-    /// Its fate.
+    /// Fate of the packet.
     pub fate: Fate,
 }
 
@@ -87,7 +87,7 @@ pub struct Fetched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched;
 
-/// A watch in force.
+/// An active watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     want: Want,
@@ -104,11 +104,11 @@ pub(crate) struct Watch {
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) len: u32,
-    /// A tag that came out of band: it is inserted again where it was on the link.
+    /// A tag that arrived out of band: it is inserted again where it was on the link.
     pub(crate) tag: Option<u16>,
 }
 
-/// The place of a drop.
+/// Where a packet was dropped.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     /// Number of the port.
@@ -198,18 +198,18 @@ impl Watch {
         }
     }
 
-    /// The place of a port in the list, if it is watched.
+    /// The index of a port in the list, if it is watched.
     pub(crate) fn place_of(&self, name: &str) -> Option<u16> {
         let place = self.want.ports.iter().position(|p| p == name)?;
         u16::try_from(place).ok()
     }
 
-    /// Sets the time of the sightings from now on.
+    /// Sets the time of the next sightings.
     pub(crate) fn set_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    /// Whether its owner has not fetched for too long.
+    /// Whether the owner has not fetched for too long.
     pub(crate) fn is_abandoned(&self, now: Instant) -> bool {
         now >= self.lease
     }
@@ -249,7 +249,7 @@ impl Watch {
         );
     }
 
-    /// Notes that a packet that waits to be sent was marked here.
+    /// Remembers that a packet that waits to be sent was marked here.
     pub(crate) fn marked(&mut self, slot: Slot) {
         self.marked.insert(slot.0);
     }
@@ -286,7 +286,8 @@ impl Watch {
         }
     }
 
-    /// Records a frame if it is wanted; its headers are read if it must be known of which flow it is and no key is given.
+    /// Records a frame if the request covers it. The headers are read only if the filter needs the flow and no key is
+    /// given.
     fn see(
         &mut self,
         port: Option<u16>,

@@ -1,11 +1,11 @@
-//! A cache in a plane: interests come in by `lan`, data by `wan`, and all leave by `wan`.
+//! A cache in a plane: interests arrive through `lan`, data through `wan`, and all leave through `wan`.
 
 use super::*;
 use weir_path::fpf::process::cache::{Counts, Limits};
 use weir_path::fpf::process::chunk::Message;
 use weir_wire::chunk::NAME_LEN;
 
-/// LIDs: the cache, the hop by `wan`, and the way back to clients, which is the same hop.
+/// LIDs: the cache, the hop through `wan`, and the path back to clients, which is the same hop.
 const CACHE: u8 = 0xca;
 const HOP: u8 = 0x0b;
 const BACK: u8 = 0x0c;
@@ -45,7 +45,7 @@ fn packet(name: u8, content: Option<usize>) -> Vec<u8> {
     bytes
 }
 
-/// The bytes behind the Ethernet header of the one frame that leaves after this packet with a header.
+/// The bytes after the Ethernet header of the one frame that leaves after this packet with a header.
 fn through_cache(plane: &mut Plane, port: usize, packet: &[u8]) -> Vec<u8> {
     let mut frame = frame(0xc000, &[&[2, 0, CACHE, HOP], packet]);
     frame[..6].copy_from_slice(&mac(port));
@@ -62,7 +62,7 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
     let behind = |header: &[u8], packet: Vec<u8>| [header, &packet].concat();
     let onward = [2, 2, CACHE, HOP];
     let (interest, data) = (packet(1, None), packet(1, Some(1000)));
-    // Data that nobody has asked for go on, and are not stored.
+    // Data for which no interest waits are forwarded, and not stored.
     for (port, packet) in [
         (WAN, &data),
         (LAN, &interest),
@@ -89,7 +89,7 @@ fn an_interest_is_answered_with_the_data_that_another_one_brought() {
     let stats = plane.fpf_stats();
     assert_eq!((stats.cache, stats.created.packets), (counts, 0));
     assert_eq!(plane.fates().all_ended().packets, 0);
-    // Other limits begin with an empty one.
+    // Other limits start with an empty cache.
     plane.set_fpf(caching(70_000));
     assert_eq!(plane.fpf_stats().cache, Counts::default());
     let sent = through_cache(&mut plane, LAN, &interest);
@@ -136,7 +136,7 @@ fn a_cache_whose_packets_come_back_to_it_is_refused() {
         leaves,
     });
     builder.rule(None, CACHE.into(), rule).unwrap();
-    // Other interests go on by the next LID, to the same copies again.
+    // Other interests continue with the next LID, to the same copies again.
     let copies = Rule::Multicast([vector(&[CACHE, 2])].into());
     builder.rule(None, 2, copies).unwrap();
     let error = builder.build().unwrap_err().to_string();

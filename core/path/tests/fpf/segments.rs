@@ -1,4 +1,4 @@
-//! Segments between two planes: a near one that cuts, and a far one that puts together.
+//! Segments between two planes: a near plane that cuts, and a far plane that reassembles.
 
 use super::*;
 use proptest::collection::vec;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_path::fpf::process::reassemble::{PACKETS_MAX, TIMEOUT};
 use weir_path::plane::fpf::Stats;
 
-/// LIDs: the rule that cuts, the hop by `wan`, the rule that puts together.
+/// LIDs: the rule that cuts, the hop through `wan`, the rule that reassembles.
 const CUT: u8 = 0x5e;
 const HOP: u8 = 0x0b;
 const JOIN: u8 = 0x5f;
@@ -39,7 +39,7 @@ fn element(mtu: u32) -> Plane {
     plane
 }
 
-/// An IPv4 packet that may not be fragmented, with this number of bytes.
+/// An IPv4 packet that must not be fragmented, with this number of bytes.
 fn long(bytes: usize) -> Vec<u8> {
     let mut packet = Vec::new();
     let payload: Vec<u8> = (0..bytes - 28).map(|n| (n / 3) as u8).collect();
@@ -109,7 +109,7 @@ fn after_the_far_end_the_rest_of_the_vector_counts_whatever_the_payload_is() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Any payload, MTU and order; what is lost is lost as a whole, and is counted.
+    /// Any payload, MTU and order; a lost packet is lost as a whole, and is counted.
     #[test]
     fn what_is_not_lost_comes_out_identical(
         payloads in vec(vec(any::<u8>(), 1..1490), 1..5),
@@ -229,7 +229,7 @@ fn packets_are_given_up_by_time_and_number_and_when_their_rule_goes() {
     assert_eq!(books(&far), [1, 1, held + 2]);
     assert_eq!(far.step(Instant::ZERO + TIMEOUT), None);
     assert_eq!(books(&far), [held + 1, held + 1, 2 * held + 2]);
-    // One without it, and a router that stops, give them up.
+    // A table without the rule, and a router that stops, give them up.
     far = element(1500);
     far.receive(LAN, &one_more, arrival);
     far.set_fpf(table(|_| Vec::new()));
@@ -280,7 +280,7 @@ fn a_leaf_that_leads_on_through_a_processor_is_followed_to_a_loop() {
         builder.build().unwrap_err().to_string(),
         "the multicast rule of LID 0x1 leads back to itself: its packets would be copied for ever"
     );
-    // A sender's vector that names the rule again and again comes to its end.
+    // A sender's vector that names the rule repeatedly comes to its end.
     let mut plane = element(1500);
     let many = frame(0xc000, &[&[20, 0], &[CUT; 20], &long(100)]);
     assert_eq!(dropped(&mut plane, &many), Reason::FpfNested);

@@ -1,4 +1,4 @@
-//! Where tunnels are entered: at the ports by which the far end is routed, or at those that they name.
+//! Where tunnels accept packets: at the ports through which the far end is routed, or at the ports that they name.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub(super) fn add_local_port(plane: &mut Plane) {
     plane.set_local(number);
 }
 
-/// A plane with a tunnel between these ends, which is entered at these ports. Packets out of it follow the routes.
+/// A plane with a tunnel between these ends, which accepts packets at these ports. Packets out of it follow the routes.
 fn end([local, remote]: [&str; 2], ports: &[&str]) -> Plane {
     let mut plane = plane(1500);
     let mut tables = plane.tables().clone();
@@ -56,7 +56,7 @@ fn good(ends: [&str; 2]) -> Vec<u8> {
     between(ends, &[&[0, 0, 0xc0, 0, 0, 0], &ipv4()[..]].concat())
 }
 
-/// Whether a frame that comes in by a port enters the tunnel; the reason if it does not.
+/// Whether a frame that arrives through a port enters the tunnel; the reason if it does not.
 fn enters(plane: &mut Plane, port: usize, frame: &[u8]) -> Result<(), Reason> {
     let counts = |plane: &Plane| Reason::ALL.map(|r| plane.fates().ended(r).packets);
     let before = (counts(plane), plane.fpf_stats().received.packets);
@@ -74,7 +74,7 @@ fn enters(plane: &mut Plane, port: usize, frame: &[u8]) -> Result<(), Reason> {
     }
 }
 
-/// Lets the far ends be routed by these interfaces; 1 is `lan`, 2 is `wan`.
+/// Routes the far ends through these interfaces; 1 is `lan`, 2 is `wan`.
 fn route(plane: &mut Plane, action: Action) {
     let mut tables = plane.tables().clone();
     for [_, remote] in [V4, V6] {
@@ -121,7 +121,7 @@ fn ports_that_a_tunnel_names_count_instead_of_the_routes() {
     let frame = good(V4);
     let mut enters = |port| enters(&mut plane, port, &frame);
     assert_eq!([enters(LAN), enters(WAN)], [Ok(()), REFUSED]);
-    // The port goes, and the one behind it gets its number.
+    // The port is removed, and the next port gets its number.
     plane.remove_port(LAN, Reason::Reconfigured);
     assert_eq!(self::enters(&mut plane, 0, &frame), REFUSED);
 }
@@ -153,7 +153,7 @@ fn nothing_else_with_the_addresses_of_a_tunnel_is_the_kernels() {
     }
 }
 
-/// The first piece of a packet in the tunnel.
+/// The first fragment of a packet in the tunnel.
 fn fragment(ends: [&str; 2]) -> Vec<u8> {
     let mut frame = good(ends);
     match ends == V4 {
@@ -172,7 +172,8 @@ fn fragment(ends: [&str; 2]) -> Vec<u8> {
     frame
 }
 
-/// A packet that comes out of a path has come in by the port for processes, whatever port the frame came in by.
+/// A packet that leaves a path counts as arrived through the port for processes, whatever port its frame arrived
+/// through.
 #[test]
 fn a_path_leads_into_a_tunnel_only_if_the_tunnel_says_so() {
     let within = frame(0xc000, &[&[0, 0], &good(V4)[14..]]);

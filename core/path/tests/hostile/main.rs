@@ -1,5 +1,5 @@
-//! Any bytes as frames, at a router whose FPF rules do everything that rules can do: nothing panics, every packet ends
-//! once, and no memory is lost.
+//! Any bytes as frames, at a router with FPF rules of every kind: nothing panics, every packet ends once, and no memory
+//! is lost.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 mod router;
@@ -19,7 +19,7 @@ const CHECK_EVERY: usize = 1000;
 /// Frames as they should be, from which the others are made.
 fn corpus() -> Vec<Vec<u8>> {
     let fpf = |header: &[u8], payload: &[u8]| frame(0xc000, &[header, payload]);
-    // Parts of packets for the rule that puts them together; each packet counts once a second.
+    // Parts of packets for the rule that reassembles them; each packet counts once a second.
     let parts = (0..PACKETS_IN_PARTS).flat_map(|identifier| {
         let parts = router::in_parts(identifier, &ipv4());
         parts.map(|part| fpf(&[2, 0, 15, 5], &part))
@@ -40,7 +40,7 @@ fn corpus() -> Vec<Vec<u8>> {
     all.extend(parts);
     let [interest, data] = router::chunk();
     all.push(fpf(&[2, 0, 16, 5], &interest));
-    // By the tunnel: another interface than that of the interest.
+    // Through the tunnel: another interface than that of the interest.
     let data = router::in_tunnel(&[0, 0, 0xc0, 0, 2, 0, 16, 5], &data);
     all.push(frame(0x0800, &[&data]));
     for lid in LIDS {
@@ -87,7 +87,7 @@ fn whatever_comes_ends_once_and_leaves_no_trace() {
             router.settle();
         }
     }
-    // It was worth the while: all kinds of rules had packets, and some packets got through everything.
+    // The run covers enough: all kinds of rules had packets, and some packets got through everything.
     let stats = router.stats();
     for (count, name) in [
         (stats.received.packets, "received"),

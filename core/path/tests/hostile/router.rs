@@ -1,4 +1,4 @@
-//! The router, and the check of its books after each frame.
+//! The router, and the check of its counters after each frame.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(crate) fn in_tunnel(gre: &[u8], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A packet in two parts, as a router before this one cuts it.
+/// A packet in two parts, as the previous router cuts it.
 pub(crate) fn in_parts(identifier: u16, packet: &[u8]) -> [Vec<u8>; 2] {
     let of = Whole {
         identifier,
@@ -168,7 +168,7 @@ impl Router {
         }
     }
 
-    /// Takes a frame from `lan`, and sends what then leaves. Every packet has ended, left, or waits.
+    /// Takes a frame from `lan`, and sends the frames that then leave. Every packet has ended, left, or waits.
     pub(crate) fn carry(&mut self, bytes: &[u8]) {
         let arrival = Arrival {
             at: self.now,
@@ -190,7 +190,7 @@ impl Router {
         assert_eq!(begun, ended + waiting, "after {bytes:02x?}");
     }
 
-    /// Lets everything out that waits. Then all memory is free.
+    /// Lets all waiting packets out. Then all memory is free.
     pub(crate) fn settle(&mut self) {
         self.step(Span::from_secs(100));
         self.plane.take_exceptions();
@@ -214,7 +214,7 @@ impl Router {
         self.plane.take_exceptions();
     }
 
-    /// The books.
+    /// The balance of the counters.
     pub(crate) fn stats(&self) -> Stats {
         self.plane.fpf_stats()
     }

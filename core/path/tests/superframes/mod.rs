@@ -35,7 +35,7 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(Offload, &[u8])> {
     Some((offload, frame))
 }
 
-/// Finishes and cuts a frame as its offload says, and checks the results.
+/// Finishes and cuts a frame as its offload describes, and checks the results.
 pub(crate) fn check(frame: &[u8], offload: &Offload) {
     if let Some(partial) = offload.checksum {
         check_finished(frame, partial);

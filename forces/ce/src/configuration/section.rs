@@ -1,4 +1,4 @@
-//! The sections of a control element's file, with the classes of their keys.
+//! Sections of a control element's file, with the classes that define their keys.
 
 use weir_base::setting::{Kind, Parameter, Scalar};
 use weir_lfb::section;
@@ -7,9 +7,9 @@ use weir_model::{Class, ComponentPath, Section};
 use crate::controller::{CONTROLLER, DEVICE};
 use crate::exception::remote::REMOTE;
 
-/// The largest number of an element within its space of IDs.
+/// Largest number of an element within its ID space.
 const NUMBER_MAX: u64 = 0x3fff_ffff;
-/// Longest path of a file.
+/// Longest file path, in bytes.
 const FILE_MAX: usize = 4096;
 
 const ID: Parameter = Parameter::new(
@@ -19,7 +19,7 @@ const ID: Parameter = Parameter::new(
     "number of the element; ForCES IDs are this number for an FE, and 0x40000000 more for a CE",
 );
 
-/// The certificate of an element; `key` has the private key.
+/// Certificate parameter of an element; the parameter `key` names the private key.
 const fn certificate(id: u32, about: &'static str) -> Parameter {
     Parameter::new("certificate", Kind::Text(FILE_MAX), "", about).id(id)
 }
@@ -88,7 +88,7 @@ pub const ELEMENT: Class = Class {
     ..Class::PLAIN
 };
 
-/// The class of a place where the CE listens.
+/// Class of a listener of the CE.
 pub const LISTENER: Class = Class {
     name: "listen",
     id: 0x00F7_0311,

@@ -1,12 +1,12 @@
-//! Changes that operators ask for: kept first, then sent.
+//! Changes requested by operators: the CE stores them first, then sends them.
 //!
 //! ```text
 //!  request -> checked -> store -> sent to the FEs that are associated -> answer
 //!                                      '-- refused: store as before -> refusal
 //! ```
 //!
-//! An FE that is away gets the change at its next association. Changes of one FE are made one after the other. If an
-//! FE does not answer, the change stays desired, and the CE restores it as soon as it can.
+//! A disconnected FE gets the change at its next association. The CE makes the changes of one FE one after the other.
+//! If an FE does not answer, the change stays desired, and the CE restores it as soon as it can.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +31,16 @@ use crate::contract::{Answer, Output, Place, Records, Refusal, Request, StoreTic
 use crate::route::{RouteChange, RouteRecord};
 use crate::settings::{self, Edit};
 
-/// A change that is under way.
+/// A change in progress.
 #[derive(Debug)]
 pub(super) struct Pending {
     ticket: Ticket,
     parts: Vec<Part>,
-    /// The store takes the change back, for this reason.
+    /// If set, the store rolls the change back for this reason.
     undone: Option<Refusal>,
 }
 
-/// The part of one FE.
+/// The part of a change that concerns one FE.
 #[derive(Debug)]
 struct Part {
     fe: Id,
@@ -48,15 +48,15 @@ struct Part {
     undo: Records,
     /// The configuration afterwards.
     target: Option<Plan>,
-    /// Of its rows of routes.
+    /// Changes of its route rows.
     updates: Option<Updates>,
     edits: Vec<Edit>,
-    /// Whether blocks come or go.
+    /// Whether the change adds or removes LFBs.
     renews: bool,
     lines: Vec<String>,
 }
 
-/// Changes of one FE: of its configuration, and of components of any class.
+/// Requested changes of one FE: to its configuration, to components of any class, and to its routes.
 #[derive(Debug, Default)]
 struct Wanted {
     operations: Vec<Operation>,
@@ -92,7 +92,7 @@ impl Control {
         self.keep(pending);
     }
 
-    /// Asks the store to keep a change, or to take it back.
+    /// Asks the store to write a change, or to roll it back.
     fn keep(&mut self, pending: Pending) {
         let records = |part: &Part| match pending.undone {
             None => part.records.clone(),
@@ -108,7 +108,7 @@ impl Control {
         self.outputs.push_back(Output::Store(ticket, records));
     }
 
-    /// The changes of each FE that a request asks for.
+    /// The changes that a request makes, by FE.
     fn wanted(&self, request: &Request) -> Result<BTreeMap<Id, Wanted>, Refusal> {
         let mut all: BTreeMap<Id, Wanted> = BTreeMap::new();
         match request {
@@ -138,7 +138,7 @@ impl Control {
                         (Some(path), None) => wanted.operations.push(Operation::Delete(path)),
                         (None, text) => {
                             check_rows(fe, &resolved)?;
-                            self.component_edit(fe, place, text.as_deref())?; // whether it is permitted
+                            self.component_edit(fe, place, text.as_deref())?; // fails if the change is not permitted
                             let class = self.codec.name(resolved.block.0);
                             let head = [class, place.instance.clone()];
                             let path = head.into_iter().chain(place.path.iter().cloned());
@@ -157,7 +157,7 @@ impl Control {
         }
     }
 
-    /// Checks the part of one FE, as far as the FE is known.
+    /// Checks the part of one FE, as far as the CE knows that FE.
     fn part(&self, id: Id, wanted: &Wanted) -> Result<Part, Refusal> {
         let fe = self.fes.get(&id).ok_or(Refusal::Busy)?;
         let faults = |faults: Vec<Fault>| Refusal::of_faults(&fe.name, &faults);
@@ -243,7 +243,7 @@ impl Control {
         Ok(part)
     }
 
-    /// A component of any class on the wire, and its value; without a text it is deleted.
+    /// Encodes a component of any class and its value; without a text, the edit deletes the component.
     pub(super) fn component_edit(
         &self,
         fe: &Fe,
@@ -285,7 +285,7 @@ impl Control {
         Ok((edit, value))
     }
 
-    /// The store has kept a change, or has failed.
+    /// The store has written a change, or has failed.
     pub(super) fn stored(&mut self, now: Instant, pending: Pending, done: Result<(), String>) {
         let Pending { ticket, undone, .. } = &pending;
         let ticket = *ticket;
@@ -328,7 +328,7 @@ impl Control {
         }
     }
 
-    /// Sends a change that is kept.
+    /// Sends a stored change.
     fn execute(&mut self, now: Instant, mut pending: Pending) {
         let has_edits = |part: &&mut Part| {
             let fe = self.fes.get(&part.fe);
@@ -371,7 +371,7 @@ impl Control {
                 self.release(now, &pending);
                 self.answer(pending.ticket, Ok(Answer::Changed(lines)));
             }
-            // Nobody knows whether an FE that does not answer has made the change: it stays desired.
+            // An FE that does not answer may or may not have made the change, so the change stays desired.
             Err(Refusal::Silent(why)) => {
                 self.release(now, &pending);
                 let why = format!("{why}; the change is kept, and made as soon as the FE can");
@@ -385,7 +385,7 @@ impl Control {
         }
     }
 
-    /// The FEs of a change take other changes again. Those that have new blocks are read again.
+    /// Lets the FEs of a change accept other changes again. Reads an FE again if the change added or removed LFBs.
     fn release(&mut self, now: Instant, pending: &Pending) {
         for part in &pending.parts {
             if let Some(fe) = self.fes.get_mut(&part.fe) {
@@ -394,10 +394,10 @@ impl Control {
         }
         let is_renewed = |part: &&Part| {
             let fe = self.fes.get(&part.fe);
-            // Its configuration could not be read: now that something has changed, it may be.
+            // The CE could not read the configuration of this FE; after this change it may succeed.
             let is_unread =
                 fe.is_some_and(|fe| fe.in_force.is_none() && matches!(fe.state, State::Refused(_)));
-            // A route that was refused may be among those that have changed.
+            // The changed routes may include a route that the FE refused.
             let is_refused = !part.records.routes.is_empty()
                 && fe.is_some_and(|fe| matches!(fe.state, State::Refused(_)));
             is_unread || is_refused || (pending.undone.is_none() && part.renews)
@@ -416,7 +416,7 @@ impl Control {
         }
     }
 
-    /// Reads an FE again, and restores what differs.
+    /// Reads an FE again, and restores any differences.
     pub(super) fn restore(&mut self, now: Instant, id: Id) {
         if let Some(fe) = self.fes.get_mut(&id)
             && fe.is_associated()
@@ -427,7 +427,7 @@ impl Control {
         }
     }
 
-    /// Begins what has waited: first what the configuration wants, then requests.
+    /// Starts pending work: first changes from the configuration, then requests.
     pub(super) fn retry(&mut self, now: Instant) {
         self.restore_stale(now);
         for (ticket, request) in std::mem::take(&mut self.waiting) {
@@ -436,7 +436,7 @@ impl Control {
     }
 }
 
-/// The IDs of a path, with any row where a key selects one.
+/// The IDs of a path, with 0 standing for any row where a key selects one.
 fn whole_ids(way: &Way) -> Vec<u32> {
     let mut ids = way.ids.clone();
     if let Some((_, below)) = &way.key {
@@ -446,7 +446,7 @@ fn whole_ids(way: &Way) -> Vec<u32> {
     ids
 }
 
-/// The setting of the configuration that a component is.
+/// The configuration setting that corresponds to a component, if any.
 fn setting(fe: &Fe, resolved: &Resolved) -> Option<ComponentPath> {
     let [id] = resolved.way.ids[..] else {
         return None;

@@ -1,4 +1,4 @@
-//! Work that takes several messages: they are sent at once, and the work goes on when all are answered.
+//! Work that takes several messages: the CE sends them all at once, and continues when all are answered.
 
 use weir_base::{Instant, Span};
 use weir_protocol::session::batch::Batch;
@@ -18,52 +18,52 @@ use crate::contract::{Refusal, Ticket, WatchId};
 use crate::leaf::{Leaf, leaves};
 use crate::settings::{BlockId, Edit};
 
-/// Longest message with changes. Longer changes are a transaction of several messages.
+/// Longest message with changes, in bytes. Longer changes form a transaction of several messages.
 const MESSAGE_MAX: usize = 60_000;
-/// Longest time for an FE to work on a message with changes, when it works on others before it.
+/// Extra time for an FE to process each message with changes that is queued before the one in question.
 const MESSAGE_TIME: Span = Span::from_millis(100);
-/// Blocks of one Query, so that its answer fits a message.
+/// Maximum LFBs per Query, so that its answer fits in a message.
 const BLOCKS_MAX: usize = 32;
-/// Paths of one block in one Query: rows that are not there are answered with a sentence each.
+/// Maximum paths of one LFB per Query: the FE answers each missing row with an error sentence.
 const PATHS_MAX: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobId(u64);
 
-/// The work that goes on with the answers.
+/// The action to take with a job's answers. Each variant names the completed work.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// The blocks of an FE.
+    /// Read the LFBs of an FE.
     Describe(Id),
-    /// The configuration of an FE, to restore the desired one.
+    /// Read the configuration of an FE, to restore the desired one.
     Compare(Id),
-    /// The desired state was restored.
+    /// Restore the desired state.
     Restored(Id, Box<super::sync::Restoring>),
-    /// Routes were restored; the number of components that were, with those before.
+    /// Restore routes. The number counts the restored components, including those restored before the routes.
     Routed(Id, Box<Updates>, usize),
-    /// The value of a component.
+    /// Read the value of a component.
     Value(Ticket, Id, Resolved),
-    /// The rows of a class.
+    /// Read the rows of a class.
     Rows(Ticket, Id, Rows),
-    /// The configuration in force.
+    /// Read the running configuration.
     Config(Ticket, Id),
-    /// A change of operators.
+    /// Execute a change of operators.
     Changed(Box<Pending>),
-    /// A change of a controller.
+    /// Execute a change of a controller.
     Steered(Ticket, Id),
-    /// Sections of the network.
+    /// Send sections of the network.
     Given(Box<super::network::Giving>),
-    /// A sample for a watch.
+    /// Read a sample for a watch.
     Sample(WatchId),
-    /// A subscription.
+    /// Subscribe to an event.
     Subscribed(Registration),
-    /// The subscription to what the kernel of an FE lacks; the number of components that were restored.
+    /// Subscribe to the routes missing in an FE's kernel. The number counts the restored components.
     FollowsKernel(Id, usize),
-    /// The routes that it lacks.
+    /// Read the routes missing in an FE's kernel.
     Kernel(Id, Resolved, usize),
 }
 
-/// Messages that are not all answered yet.
+/// Messages of which some are still unanswered.
 #[derive(Debug)]
 pub(super) struct Job {
     open: usize,
@@ -76,7 +76,7 @@ pub(super) struct Job {
 pub(super) type Answers = Result<Vec<Leaf>, Refusal>;
 
 impl Control {
-    /// Sends queries for components, each a block with a path.
+    /// Sends queries for components, each given as an LFB and a path.
     pub(super) fn query(
         &mut self,
         now: Instant,
@@ -97,7 +97,7 @@ impl Control {
         self.settle(now, id);
     }
 
-    /// Sends changes to one FE: all or none.
+    /// Sends changes to one FE, all or none.
     pub(super) fn send(&mut self, now: Instant, fe: Id, edits: Vec<Edit>, then: Then) {
         let id = self.job(then);
         let mut configs = match configs(edits) {
@@ -111,7 +111,7 @@ impl Control {
         self.settle(now, id);
     }
 
-    /// Sends changes to one FE, each message all or none by itself. A message has changes of one list only.
+    /// Sends changes to one FE; each message is all or none by itself, and contains changes of only one list.
     pub(super) fn send_each(&mut self, now: Instant, fe: Id, lists: [Vec<Edit>; 2], then: Then) {
         let id = self.job(then);
         match lists
@@ -143,13 +143,13 @@ impl Control {
         }
     }
 
-    /// Longest time for an answer to a message behind this number of others.
+    /// Timeout for the answer to a message that is queued behind `before` others.
     fn patience(&self, before: usize) -> Span {
         let before = u64::try_from(before).unwrap_or(u64::MAX);
         self.params.answer_max + MESSAGE_TIME.times(before)
     }
 
-    /// Sends changes to several FEs: all or none.
+    /// Sends changes to several FEs, all or none.
     pub(super) fn transact(&mut self, now: Instant, parts: Vec<(Id, Vec<Edit>)>, then: Then) {
         let id = self.job(then);
         let parts = parts
@@ -215,7 +215,7 @@ impl Control {
         self.settle(now, id);
     }
 
-    /// Goes on with a job if nothing of it is open.
+    /// Finishes a job if none of its messages is open.
     fn settle(&mut self, now: Instant, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.open == 0)
             && let Some(job) = self.jobs.remove(&id)
@@ -249,7 +249,7 @@ impl Control {
         }
     }
 
-    /// An FE has answered.
+    /// Handles an answer of an FE.
     pub(super) fn respond(&mut self, now: Instant, request: RequestId, body: &Body, last: bool) {
         let Some(id) = self.open.get(&request).copied() else {
             return;
@@ -269,7 +269,7 @@ impl Control {
         }
     }
 
-    /// No answer will come.
+    /// Handles a request that gets no answer.
     pub(super) fn unanswered(&mut self, now: Instant, fe: Id, request: RequestId) {
         let Some(id) = self.open.remove(&request) else {
             return;
@@ -308,7 +308,7 @@ impl Control {
         self.settle(now, id);
     }
 
-    /// The name of an FE, for a sentence.
+    /// Name of an FE for error texts; its ID if the name is unknown.
     pub(super) fn shown(&self, fe: Id) -> String {
         let name = self.fes.get(&fe).map(|fe| fe.name.clone());
         name.unwrap_or_else(|| fe.to_string())
@@ -345,7 +345,7 @@ fn configs(edits: Vec<Edit>) -> Result<Vec<Config>, WireError> {
     batch.finish()
 }
 
-/// Queries for components; those of one block that follow one another share their LFBselect.
+/// Builds queries for components. Consecutive paths of one LFB share an LFBselect.
 fn queries(paths: Vec<(BlockId, OperationKind, PathData)>) -> Result<Vec<Query>, WireError> {
     let mut selects: Vec<LfbSelect> = Vec::new();
     let mut paths = paths.into_iter().peekable();

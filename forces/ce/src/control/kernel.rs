@@ -1,4 +1,4 @@
-//! Routes that an FE has in its tables, and lacks in its kernel.
+//! Routes that an FE has in its tables but not in its kernel.
 //!
 //! ```text
 //!  all restored -> subscription to the FE's `ce_routes` -> its value -> in sync
@@ -6,8 +6,8 @@
 //!                                   '----------------------------------------'
 //! ```
 //!
-//! The FE finds and restores lost routes itself; the CE reports them. An FE without this class, which is not ours, is in
-//! sync when its tables are.
+//! The FE finds and restores lost routes itself; the CE only reports them. An FE without the class `ce_routes` is not a
+//! weir FE, and is in sync when its tables are.
 
 use weir_base::Instant;
 use weir_lfb::class::ce_routes;
@@ -26,7 +26,7 @@ use crate::leaf::Leaf;
 const EVENTS: [&str; 2] = ["missing_changed", "route_lost"];
 
 impl Control {
-    /// An FE has its desired state in its tables: what does its kernel lack?
+    /// An FE has its desired state in its tables; subscribes to the routes that its kernel lacks.
     pub(super) fn in_sync(&mut self, now: Instant, id: Id, count: usize) {
         let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
             return self.retry(now);
@@ -41,7 +41,7 @@ impl Control {
         }
     }
 
-    /// An FE reports what its kernel lacks, or has refused to.
+    /// Reads the missing routes once an FE has accepted or refused the subscription.
     pub(super) fn follows_kernel(&mut self, now: Instant, id: Id, count: usize) {
         let fe = self.fes.get(&id).filter(|fe| fe.is_associated());
         let resolved = fe.and_then(|fe| self.kernel_of(fe, &[]));
@@ -54,7 +54,7 @@ impl Control {
         }
     }
 
-    /// The answer of an FE: the routes that its kernel lacks, unless it does not know.
+    /// The FE has answered with the routes that its kernel lacks, unless it does not know them.
     pub(super) fn kernel_read(
         &mut self,
         now: Instant,
@@ -79,7 +79,7 @@ impl Control {
         self.retry(now);
     }
 
-    /// An FE has reported an event, perhaps one of its kernel.
+    /// Handles an event of an FE if it concerns the FE's kernel routes.
     pub(super) fn note_kernel(&mut self, id: Id, leaf: &Leaf) {
         let is_it = |class: &weir_protocol::schema::Class| class.short_name() == ce_routes::NAME;
         let class = self.codec.class(leaf.block.0).filter(|class| is_it(class));

@@ -1,4 +1,4 @@
-//! One FE, as the CE knows it.
+//! The CE's view of one FE.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::directory::Directory;
 use crate::route::Routes;
 use crate::route::rows::Rows;
 
-/// How far the FE is from its desired state.
+/// Progress of an FE towards its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is not associated, with the reason of the last loss.
+    /// Not associated, with the reason of the last loss.
     Away(String),
-    /// It is associated, and the CE compares and restores.
+    /// Associated; the CE compares the state and restores it.
     Restoring,
-    /// It has the desired state, except for routes that its kernel may lack.
+    /// In the desired state, except for routes that its kernel may lack.
     InSync,
-    /// It, or a rule, refuses the desired state.
+    /// The FE, or a rule, refuses the desired state.
     Refused(String),
 }
 
-/// Sections of FPF that a network wants, each with its components.
+/// FPF sections that a network wants, each with its components.
 pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
 
 /// One FE.
@@ -35,38 +35,38 @@ pub(super) type Layer = BTreeMap<ComponentPath, Vec<Change>>;
 pub(super) struct Fe {
     pub(super) name: String,
     pub(super) id: Id,
-    /// Whether it must prove who it is.
+    /// Whether the FE must authenticate itself.
     pub(super) is_pinned: bool,
     pub(super) desired: Desired,
-    /// Wishes of the CE's configuration among them.
+    /// Desired values from the CE's configuration, a part of `desired`.
     configured: Desired,
-    /// Sections of FPF that the network wants among them, each as a whole; none if the FE is no element of a network.
+    /// FPF sections that the network wants, each as a whole, a part of `desired`. `None` if the FE is in no network.
     pub(super) network: Option<Layer>,
-    /// The wishes of operators among them, as the store has them.
+    /// Desired values set by operators, as stored, a part of `desired`.
     kept: BTreeMap<ComponentPath, Wish>,
-    /// Whether it has not what is desired because the configuration of the CE has changed since.
+    /// Whether a CE configuration change put the FE out of sync.
     pub(super) is_stale: bool,
-    /// Sections of FPF that the configuration of the CE had and has no more. The FE may still have them.
+    /// FPF sections deleted from the CE's configuration. The FE may still have them.
     gone: BTreeSet<ComponentPath>,
-    /// Components of any class that operators have set, as [`Member`] has them.
+    /// Components of any class that operators have set, in the form of [`Member::components`].
     pub(super) components: BTreeMap<ComponentPath, String>,
     pub(super) state: State,
     pub(super) directory: Directory,
-    /// The routes that it shall have.
+    /// Desired routes.
     pub(super) routes: Routes,
-    /// The rows of those routes that it has, by family, as they were read or changed last.
+    /// Rows of the desired routes that the FE has, by family, as last read or changed.
     pub(super) rows: Option<[Rows; 2]>,
-    /// Routes that it has refused since it was read, with the reasons.
+    /// Routes that the FE has refused since the CE read it, with the reasons.
     pub(super) unroutable: BTreeMap<IpNet, String>,
-    /// The routes that its kernel lacks now, in a sentence.
+    /// The routes that the FE's kernel lacks now, as a sentence.
     pub(super) lacks: Option<String>,
-    /// Routes that its kernel has lost, as it has reported last.
+    /// Number of routes that the FE's kernel has lost, per the FE's last report.
     pub(super) lost: u64,
-    /// The configuration in force, as it was read or changed last.
+    /// The running configuration, as last read or changed.
     pub(super) in_force: Option<Plan>,
-    /// Whether a change is under way.
+    /// Whether a change is in progress.
     pub(super) busy: bool,
-    /// How often the state was restored since the association without success.
+    /// Number of unsuccessful restorations since the association.
     pub(super) rounds: u32,
 }
 
@@ -98,21 +98,21 @@ impl Fe {
         fe
     }
 
-    /// The same, with the sections that a network wants of it.
+    /// Returns the FE with the sections that a network wants at it.
     pub(super) fn of_network(mut self, network: Option<Layer>) -> Self {
         self.network = network;
         self.join();
         self
     }
 
-    /// Takes the wishes of a configuration. Returns whether that changes what is desired.
+    /// Replaces the desired values from the configuration. Returns whether that changes the desired state.
     pub(super) fn wish(&mut self, configured: Desired) -> bool {
         self.configured = configured;
         self.join()
     }
 
-    /// Takes sections that the network wants, or wants no more. From then on the FE has no sections of FPF but those that the
-    /// CE knows.
+    /// Adds sections that the network wants, and removes those it no longer wants. From then on the FE keeps only FPF
+    /// sections that the CE knows. Returns whether that changes the desired state.
     pub(super) fn give(&mut self, sections: Vec<(ComponentPath, Option<Vec<Change>>)>) -> bool {
         let network = self.network.get_or_insert_default();
         for (path, section) in sections {
@@ -124,18 +124,18 @@ impl Fe {
         self.join()
     }
 
-    /// The FE is no element of a network any more.
+    /// Takes the FE out of its network. Returns whether that changes the desired state.
     pub(super) fn leave_network(&mut self) -> bool {
         self.network = None;
         self.join()
     }
 
-    /// Joins all wishes: those of the network go before the configuration's, and those of operators before both.
+    /// Merges all desired values: the network overrides the configuration, and operators override both.
     fn join(&mut self) -> bool {
         let mut desired = self.configured.clone();
         for (path, section) in self.network.iter().flatten() {
             if Instance::find(path).is_some() {
-                desired.put(path, Some(&Wish::Default)); // what the section does not name has its default
+                desired.put(path, Some(&Wish::Default)); // components that the section omits have defaults
             }
             for change in section {
                 let wish = change.value.clone().map_or(Wish::Exists, Wish::Is);
@@ -152,8 +152,8 @@ impl Fe {
         before != self.desired
     }
 
-    /// The wishes with which an FE is restored that has `actual` in force: the desired ones, and that it loses what is gone
-    /// from the configuration. An element of a network loses every section of FPF that nobody desires.
+    /// The desired state for restoring an FE that runs `actual`. It also deletes sections that the configuration no
+    /// longer has. An FE in a network loses every FPF section that nobody desires.
     pub(super) fn wanted(&self, actual: &Plan) -> Desired {
         let mut wanted = self.desired.clone();
         let is_gone = |section: &ComponentPath| !self.desired.reaches(section);
@@ -171,7 +171,7 @@ impl Fe {
         wanted
     }
 
-    /// The FE has this configuration now; none if it is not known.
+    /// Records the FE's running configuration; `None` if unknown.
     pub(super) fn has_now(&mut self, in_force: Option<Plan>) {
         if let Some(plan) = &in_force {
             self.gone.retain(|section| {
@@ -182,7 +182,7 @@ impl Fe {
         self.in_force = in_force;
     }
 
-    /// An operator wants something else at one path.
+    /// Applies an operator's new desired value at one path.
     pub(super) fn put(&mut self, (path, wish): &Record) {
         self.desired.put(path, wish.as_ref());
         match wish {
@@ -206,7 +206,7 @@ impl Fe {
         self.rows = None;
     }
 
-    /// The CE reads the FE, and restores what differs.
+    /// Marks that the CE reads the FE and restores any differences.
     pub(super) fn begin_restoring(&mut self) {
         self.state = State::Restoring;
         self.rounds = 0;
@@ -218,7 +218,7 @@ impl Fe {
         !matches!(self.state, State::Away(_))
     }
 
-    /// Whether a change can begin: nothing is under way.
+    /// Whether a change can start: no other change is in progress.
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.state != State::Restoring
     }

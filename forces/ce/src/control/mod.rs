@@ -39,14 +39,14 @@ use crate::contract::{
 /// The peer of a link.
 #[derive(Clone, Debug)]
 struct Peer {
-    /// Transport and address.
+    /// Transport and address of the peer.
     address: String,
     has_proved: bool,
 }
 
-/// A control element. After each call of a `handle_*` function or of [`Self::request`], call [`Self::poll_transmit`] and
-/// [`Self::poll_output`] until they return nothing, and then [`Self::poll_timeout`] for the instant at which to call
-/// [`Self::handle_timeout`]. Time must not run backwards.
+/// A control element. After each call of a `handle_*` function or of [`Self::request`], call [`Self::poll_transmit`]
+/// and [`Self::poll_output`] until they return nothing, and then [`Self::poll_timeout`] for the instant at which to
+/// call [`Self::handle_timeout`]. Time must not run backwards.
 #[derive(Debug)]
 pub struct Control {
     params: Params,
@@ -59,9 +59,9 @@ pub struct Control {
     open: BTreeMap<RequestId, JobId>,
     transactions: BTreeMap<TransactionId, JobId>,
     stores: BTreeMap<StoreTicket, Pending>,
-    /// Requests that wait until an FE has no other change under way.
+    /// Requests that wait until an FE has finished its other change.
     waiting: VecDeque<(Ticket, Request)>,
-    /// Requests that were not answered yet.
+    /// Number of requests not answered yet.
     unanswered: usize,
     watches: Watches,
     next: u64,
@@ -69,7 +69,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// A CE for these FEs, which knows the classes of the registry.
+    /// Creates a CE for these FEs, with the classes of the registry.
     pub fn new(
         params: Params,
         registry: Registry,
@@ -107,8 +107,8 @@ impl Control {
         self.fes.get(&id).map(|fe| fe.name.as_str())
     }
 
-    /// A link is open; `proved` is the ID of the peer, if the transport has authenticated it, and `peer` describes its
-    /// address. Returns false if there are too many links: the transport closes it.
+    /// Handles a new link. `proved` is the ID of the peer if the transport has authenticated the peer; `peer` describes
+    /// its address. Returns false if there are too many links; the transport must then close the link.
     pub fn handle_connected(
         &mut self,
         now: Instant,
@@ -128,19 +128,19 @@ impl Control {
         accepted
     }
 
-    /// A link is lost.
+    /// Handles the loss of a link.
     pub fn handle_disconnected(&mut self, now: Instant, link: LinkId) {
         self.peers.remove(&link);
         self.ce.handle_disconnected(now, link);
         self.pump(now);
     }
 
-    /// Whether a link takes more messages.
+    /// Records whether a link accepts more messages.
     pub fn handle_writable(&mut self, link: LinkId, writable: bool) {
         self.ce.handle_writable(link, writable);
     }
 
-    /// A message arrived on a link.
+    /// Handles a message from a link.
     pub fn handle_message(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
         match self.impostor(link, bytes) {
             Some(journal) => {
@@ -154,8 +154,8 @@ impl Control {
         self.pump(now);
     }
 
-    /// Why an Association Setup must not reach the session, where it would end the association of the FE that it
-    /// names: nobody has configured that FE, or it has a certificate and this peer has proved nothing.
+    /// Why an Association Setup must not reach the session, where it would end the existing association of the FE that
+    /// it names: the FE is not configured, or it has a certificate and this peer has not authenticated.
     fn impostor(&self, link: LinkId, bytes: &[u8]) -> Option<Journal> {
         let view = View::new_checked(bytes).ok()?;
         let peer = self.peers.get(&link).filter(|peer| !peer.has_proved)?;
@@ -179,7 +179,7 @@ impl Control {
         self.pump(now);
     }
 
-    /// A change of the store is durable, or failed for this reason.
+    /// Handles the store's confirmation that a change is durable, or the reason why it failed.
     pub fn handle_stored(&mut self, now: Instant, ticket: StoreTicket, done: Result<(), String>) {
         if let Some(pending) = self.stores.remove(&ticket) {
             self.stored(now, pending, done);
@@ -187,7 +187,7 @@ impl Control {
         self.pump(now);
     }
 
-    /// An operator asks for something; the answer is an output with the same ticket.
+    /// Starts an operator's request; the answer is an output with the same ticket.
     pub fn request(&mut self, now: Instant, ticket: Ticket, request: Request) {
         if self.unanswered >= REQUESTS_MAX {
             let busy = Output::Answer(ticket, Err(Refusal::Busy));
@@ -198,18 +198,18 @@ impl Control {
         self.pump(now);
     }
 
-    /// The instance of an FE's port.
+    /// Instance of an FE's port.
     pub fn port(&self, fe: Id, name: &str) -> Option<u32> {
         let fe = self.fes.get(&fe).filter(|fe| fe.is_associated())?;
         fe.directory.number(Named::Port, name)
     }
 
-    /// Sends packets to an FE. Returns false if they are dropped: it is not associated, or its queue is full.
+    /// Sends packets to an FE. Returns false if they are dropped because the FE is not associated or its queue is full.
     pub fn redirect(&mut self, now: Instant, fe: Id, packets: PacketRedirect) -> bool {
         self.ce.redirect(now, fe, packets).unwrap_or(false)
     }
 
-    /// Ends all associations, as before the end of the program.
+    /// Ends all associations, before the program ends.
     pub fn leave(&mut self, now: Instant) {
         let fes: Vec<Id> = self.ce.fes().map(|(fe, _)| fe).collect();
         for fe in fes {
@@ -218,17 +218,17 @@ impl Control {
         self.pump(now);
     }
 
-    /// The next message for a link. Take all of them before the next output, which may close their link.
+    /// Returns the next message for a link. Take all messages before the next output, which may close their link.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.ce.poll_transmit(now)
     }
 
-    /// The next output.
+    /// Returns the next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// The next instant at which to call [`Self::handle_timeout`].
+    /// Returns the next instant at which to call [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let samples = self.watches.deadline();
         self.ce.poll_timeout().into_iter().chain(samples).min()

@@ -1,7 +1,7 @@
-//! Sections of FPF that a network wants of its elements: sent at once, and restored after each association.
+//! FPF sections that a network wants at its elements: sent at once, and restored after each association.
 //!
-//! They are neither configuration nor wishes of operators. The path service computes them, and computes them again after a
-//! start; so the store does not have them.
+//! The sections belong neither to the configuration nor to the desired values of operators. The path service computes
+//! them, and recomputes them after a restart, so the store does not contain them.
 
 use weir_base::Instant;
 use weir_lfb::Plan;
@@ -13,14 +13,14 @@ use super::member::State;
 use crate::contract::{Answer, GivenSection, Refusal, Request, Ticket};
 use crate::settings::{self, Edit};
 
-/// Sections that are under way.
+/// A change of sections in progress.
 #[derive(Debug)]
 pub(super) struct Giving {
     ticket: Ticket,
     fe: Id,
     /// The configuration afterwards.
     target: Plan,
-    /// Whether sections come or go.
+    /// Whether the change adds or removes sections.
     renews: bool,
 }
 
@@ -41,7 +41,7 @@ impl Control {
         };
         fe.give(sections);
         if fe.is_associated() && !fe.is_idle() {
-            let request = Request::Give(name, Vec::new()); // they are desired already
+            let request = Request::Give(name, Vec::new()); // the sections are already desired
             return self.waiting.push_back((ticket, request));
         }
         if !fe.is_associated() {
@@ -59,12 +59,12 @@ impl Control {
             Err(why) => {
                 let why = vec![format!("{name}: {why}")];
                 self.answer(ticket, Err(Refusal::Refused(why)));
-                self.restore(now, id); // it may be known afterwards
+                self.restore(now, id); // the restoration may read it
             }
         }
     }
 
-    /// The edits that lead an FE to what is desired.
+    /// The edits that bring an FE to its desired state.
     fn giving(&self, ticket: Ticket, id: Id) -> Result<(Giving, Vec<Edit>), String> {
         let fe = self.fes.get(&id).ok_or("it is gone")?;
         let actual = match (&fe.in_force, &fe.state) {
@@ -86,14 +86,14 @@ impl Control {
         Ok((giving, edits))
     }
 
-    /// The FE has answered.
+    /// Handles the FE's answer.
     pub(super) fn given(&mut self, now: Instant, giving: Giving, answers: Answers) {
         let id = giving.fe;
         let done = answers.and_then(|leaves| self.all_done(id, &leaves));
         let mut is_unsure = false;
         if let Some(fe) = self.fes.get_mut(&id) {
             fe.busy = false;
-            // An FE that has refused, or has not answered, is compared once more, and that is then in its state.
+            // After a refusal or a timeout, the CE compares the FE again, and that comparison sets the FE's state.
             is_unsure = giving.renews || done.is_err() || matches!(fe.state, State::Refused(_));
             if done.is_ok() && fe.is_associated() {
                 fe.has_now(Some(giving.target));
@@ -106,7 +106,7 @@ impl Control {
         self.retry(now);
     }
 
-    /// An FE is no element of a network any more: it loses the sections of the network.
+    /// Takes an FE out of the network; the FE loses the sections of the network.
     pub fn leave_network(&mut self, now: Instant, name: &str) {
         let id = self.names.get(name).copied();
         if let Some(fe) = id.and_then(|id| self.fes.get_mut(&id)) {

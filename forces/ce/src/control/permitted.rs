@@ -1,4 +1,4 @@
-//! Changes that operators may make, as far as their paths tell.
+//! Checks whether operators may make a change, based on its path.
 
 use weir_base::setting::{did_you_mean, nearest, unknown};
 use weir_lfb::named::{Instance, Named};
@@ -8,8 +8,8 @@ use weir_model::{Change, ComponentPath, Fault, Operation};
 
 use super::member::Fe;
 
-/// A new port must have its interface, and a new section of FPF what it needs: a name that is mistyped must not become
-/// a new section.
+/// Checks that a new port has its interface, and that a new FPF section has its required parameters: a mistyped name
+/// must not create a section.
 pub(super) fn check_names(fe: &Fe, operations: &[Operation]) -> Result<(), Fault> {
     let is_known = fe.in_force.is_some() || !fe.directory.names.is_empty();
     if !is_known {
@@ -45,7 +45,7 @@ pub(super) fn check_names(fe: &Fe, operations: &[Operation]) -> Result<(), Fault
     Ok(())
 }
 
-/// Only a section with a name, a discipline or a parameter can be deleted.
+/// Checks deletions: only a named section, a discipline or a parameter can be deleted.
 pub(super) fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
     for operation in operations {
         let Operation::Delete(path) = operation else {
@@ -74,7 +74,7 @@ pub(super) fn check_deletions(operations: &[Operation]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The change that sets a component.
+/// The change that a set operation makes; `None` for a deletion.
 pub(super) fn set_of(operation: &Operation) -> Option<Change> {
     match operation {
         Operation::Set(change) => Some(change.clone()),

@@ -1,4 +1,4 @@
-//! Requests that read: a component of any class, a class as the FE itself shows it, and the configuration in force.
+//! Read requests: a component of any class, a class in the FE's own presentation, and the running configuration.
 
 use weir_base::Instant;
 use weir_base::setting::{did_you_mean, nearest};
@@ -16,18 +16,18 @@ use crate::contract::{Answer, Place, Refusal, Ticket};
 use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId};
 
-/// A place that was found.
+/// A resolved [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resolved {
-    /// The block.
+    /// The LFB.
     pub(super) block: BlockId,
-    /// The path within it.
+    /// Path within the LFB.
     pub(super) way: Way,
-    /// The first and the last row of a range.
+    /// First and last row of a range.
     pub(super) range: Option<(u32, u32)>,
 }
 
-/// How the rows of a class are read.
+/// The class of a request that reads rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     class: Class,
@@ -48,7 +48,7 @@ impl Resolved {
 }
 
 impl Control {
-    /// The FE of this name.
+    /// The FE with this name.
     pub(super) fn named(&self, name: &str) -> Result<&Fe, Refusal> {
         let fe = self.names.get(name).and_then(|id| self.fes.get(id));
         fe.ok_or_else(|| {
@@ -57,7 +57,7 @@ impl Control {
         })
     }
 
-    /// The FE of this name, if it is associated and its blocks are known.
+    /// The FE with this name, if it is associated and the CE knows its LFBs.
     fn present(&self, name: &str) -> Result<&Fe, Refusal> {
         let fe = self.named(name)?;
         match &fe.state {
@@ -71,7 +71,7 @@ impl Control {
         }
     }
 
-    /// Finds the place that an operator names.
+    /// Resolves the address that an operator gave.
     pub(super) fn resolve(&self, fe: &Fe, place: &Place) -> Result<Resolved, Refusal> {
         let class = self.codec.find(&place.class).map_err(Refusal::NotFound)?;
         let instance = match place.instance.parse() {
@@ -143,12 +143,12 @@ impl Control {
         self.answer(ticket, answer);
     }
 
-    /// The value of a component, which may have come in parts.
+    /// Decodes the value of a component, which may have arrived in parts.
     pub(super) fn value(&self, resolved: &Resolved, leaves: &[Leaf]) -> Result<Value, Refusal> {
         let mut values = Vec::new();
         for leaf in leaves {
             match &leaf.content {
-                Content::Outcome(outcome) if outcome.is_success() => {} // the end of an answer in parts
+                Content::Outcome(outcome) if outcome.is_success() => {} // the end of a partial answer
                 Content::Outcome(outcome) => {
                     let names = self.codec.names(leaf.block.0, &leaf.ids);
                     let why = failure_in_words(outcome);
@@ -197,7 +197,7 @@ impl Control {
         self.answer(ticket, answer.map(Answer::Value));
     }
 
-    /// The rows of a class, in the form in which the FE itself shows them.
+    /// Decodes the rows of a class, in the FE's own presentation.
     fn rows(&self, fe: Id, rows: &Rows, leaves: &[Leaf]) -> Result<Value, Refusal> {
         let class = &rows.class;
         let mut all = Vec::new();
@@ -256,7 +256,7 @@ impl Control {
     }
 }
 
-/// Two parts of an answer in one.
+/// Merges two parts of an answer.
 pub(super) fn joined(first: Value, second: Value) -> Value {
     match (first, second) {
         (Value::List(mut rows), Value::List(more)) => {
@@ -267,17 +267,17 @@ pub(super) fn joined(first: Value, second: Value) -> Value {
             rows.extend(more);
             Value::Struct(rows)
         }
-        (first, _) => first, // two answers to one path: the FE's mistake
+        (first, _) => first, // two answers to one path are an error of the FE
     }
 }
 
-/// A range of rows: `0-99`.
+/// Parses a range of rows such as `0-99`.
 fn range(word: &str) -> Option<(u32, u32)> {
     let (first, last) = word.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// A value with exactly the declared members, in the declared form.
+/// A value with exactly the declared members, in their declared types.
 fn as_declared(members: &'static [Component], value: &Value) -> Value {
     Component::values(members, |member| {
         let value = value.get(member.name).unwrap_or(&Value::Absent);
@@ -301,7 +301,7 @@ fn of_type(kind: &Type, value: &Value) -> Value {
     }
 }
 
-/// A text that is a number, or true or false, as such.
+/// Converts a text that is a number or a boolean to that type.
 fn plain(text: &str) -> Value {
     let number = || text.parse().map(Value::Whole).ok();
     let real = || text.parse().map(Value::Real).ok();

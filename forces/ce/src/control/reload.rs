@@ -1,6 +1,6 @@
-//! Other FEs, or other wishes for them, while the CE runs.
+//! Replaces the FEs, or their desired values, while the CE runs.
 //!
-//! Afterwards everything is as if the CE had started with them, but associations that need not end go on.
+//! The result is as if the CE had started with them, except that unaffected associations continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use super::member::Fe;
 use crate::contract::Member;
 
 impl Control {
-    /// Replaces the FEs that may associate. The associations of those that are not among them end, and so do those of
-    /// `ended`, which must prove anew who they are. What operators have set stays: `kept` of a member counts only if
-    /// it is new.
+    /// Replaces the FEs that may associate. Ends the associations of FEs that are not in `members`, and of those in
+    /// `ended`, which must authenticate again. Values that operators have set stay: `kept` of a member counts only if
+    /// the member is new.
     pub fn replace_members(&mut self, now: Instant, members: Vec<Member>, ended: &BTreeSet<Id>) {
         let new: BTreeMap<Id, String> = members.iter().map(|m| (m.id, m.name.clone())).collect();
         let stays = |fe: &Fe| new.get(&fe.id) == Some(&fe.name);
@@ -26,7 +26,7 @@ impl Control {
         }
         self.pump(now);
         self.end_watches(&gone);
-        // An FE with another ID is a new one, but the same element of the network.
+        // An FE with another ID is a new FE, but the same element of the network.
         let layers = self.fes.values_mut().filter(|fe| gone.contains(&fe.id));
         let mut layers: BTreeMap<String, _> = layers
             .map(|fe| (fe.name.clone(), fe.network.take()))
@@ -50,7 +50,7 @@ impl Control {
         self.pump(now);
     }
 
-    /// Nothing will come of these FEs any more. Their readers learn why.
+    /// Reports to the readers of these FEs' watches why no more notices will come.
     fn end_watches(&mut self, gone: &BTreeSet<Id>) {
         for watch in self.watches.of(gone) {
             let why = "the FE is not configured any more";
@@ -59,8 +59,7 @@ impl Control {
         }
     }
 
-    /// Restores the desired state of FEs for which the configuration wants something else, when nothing is under way
-    /// there.
+    /// Restores the desired state of idle FEs whose desired configuration has changed.
     pub(super) fn restore_stale(&mut self, now: Instant) {
         let due = |fe: &&Fe| fe.is_stale && fe.is_idle() && fe.is_associated();
         let stale: Vec<Id> = self.fes.values().filter(due).map(|fe| fe.id).collect();

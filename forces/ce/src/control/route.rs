@@ -1,13 +1,13 @@
 //! Routes of FEs: changes that operators ask for, and their restoration.
 //!
 //! ```text
-//!  configuration in force -> rows that the FE has -> difference, Config by Config -> in sync
+//!  running configuration  -> rows that the FE has -> difference, Config by Config -> in sync
 //!                                   ^                          | some are refused
-//!                                   '--- read again, without --'-> refused, and the others are in force
+//!                                   '--- read again, without --'-> refused, and the others are installed
 //! ```
 //!
-//! A change of operators is all or none. A restoration is not: one route that an FE refuses, because a network is not
-//! there any more, must not keep back a hundred thousand others.
+//! A change by operators is all or none. A restoration is not: an FE may refuse a route because a network no longer
+//! exists there, and that must not hold up a hundred thousand other routes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,14 +29,14 @@ use crate::route::rows::{self, Family, Gate, Rows, Update};
 use crate::route::{Hop, LINES_MAX, RouteChange, RouteKey, RouteRecord, Verb};
 use crate::settings::Edit;
 
-/// Changes of both families.
+/// Row changes of both families.
 pub(super) type Updates = [Update; 2];
 
-/// The way that each prefix shall go.
+/// The desired next hop of each prefix; `None` deletes the prefix.
 type Wanted = BTreeMap<IpNet, Option<Gate>>;
 
 impl Fe {
-    /// The changes of the desired routes, if each is permitted.
+    /// The changes to the desired routes, if each change is permitted.
     pub(super) fn route_records(
         &self,
         changes: &[RouteChange],
@@ -60,7 +60,7 @@ impl Fe {
         records.map_err(|lines| Refusal::Refused(lines.into_iter().map(named).collect()))
     }
 
-    /// A port that is mistyped is no port that comes later, unless the FE has not associated yet.
+    /// Refuses an unknown port as a mistyped name, unless the FE has not associated yet.
     fn check_port(&self, port: &str) -> Result<(), String> {
         let known = self.directory.of_kind(Named::Port).map(|(_, name)| name);
         let known: Vec<&str> = known.collect();
@@ -71,7 +71,7 @@ impl Fe {
         Err(format!("there is no port `{port}`{near}"))
     }
 
-    /// The change of the rows that follows from these changes of the desired routes; none if the rows are not known.
+    /// The row changes that follow from these changes to the desired routes; `None` if the CE does not know the rows.
     pub(super) fn route_updates(
         &self,
         records: &[RouteRecord],
@@ -98,7 +98,7 @@ impl Fe {
         update(rows, wanted, false).map(Some)
     }
 
-    /// The best hop of a prefix after a change.
+    /// The best next hop of a prefix after a change.
     fn best_after<'a>(
         &'a self,
         prefix: IpNet,
@@ -119,7 +119,7 @@ impl Fe {
         Gates(ports.map(|(number, name)| (name, number)).collect())
     }
 
-    /// A line for each changed route, or one for all.
+    /// A line for each changed route, or one line for all if there are too many.
     pub(super) fn route_lines(&self, records: &[RouteRecord]) -> Vec<String> {
         if records.len() > LINES_MAX {
             return vec![format!("{} routes changed", records.len())];
@@ -136,7 +136,7 @@ impl Fe {
     }
 }
 
-/// The instances of ports by their names.
+/// Instances of ports, by name.
 struct Gates<'a>(HashMap<&'a str, u32>);
 
 impl Gates<'_> {
@@ -160,7 +160,7 @@ fn update(rows: &[Rows; 2], wanted: Wanted, clean: bool) -> Result<(Updates, Vec
     Ok(([v4, v6], edits))
 }
 
-/// An operator may not set rows that the service has.
+/// Refuses to let an operator set rows that belong to the route service.
 pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
     let of_service = rows::is_of_service(&resolved.way.ids);
     if !rows::is_table(resolved.block) || !of_service.unwrap_or(!fe.routes.is_empty()) {
@@ -171,7 +171,7 @@ pub(super) fn check_rows(fe: &Fe, resolved: &Resolved) -> Result<(), Refusal> {
 }
 
 impl Control {
-    /// The paths that show which rows an FE has.
+    /// The paths to read for the rows of an FE.
     pub(super) fn route_reads(fe: &Fe) -> Result<Paths, String> {
         let mut paths = Paths::new();
         for family in Family::ALL {
@@ -182,7 +182,7 @@ impl Control {
         Ok(paths)
     }
 
-    /// Takes over the rows that an FE has.
+    /// Stores the rows that were read from an FE.
     pub(super) fn read_rows(&mut self, id: Id, leaves: &[Leaf]) -> Result<(), String> {
         let parse = |family| Rows::parse(family, &self.codec, leaves);
         let rows = [parse(Family::V4)?, parse(Family::V6)?];
@@ -192,7 +192,7 @@ impl Control {
         Ok(())
     }
 
-    /// Restores the routes of an FE whose other state is the desired one; `count` components were restored before.
+    /// Restores the routes of an FE whose other state is as desired; `count` components were restored before.
     pub(super) fn sync_routes(&mut self, now: Instant, id: Id, count: usize) {
         let Some(fe) = self.fes.get(&id).filter(|fe| fe.is_associated()) else {
             return;
@@ -202,7 +202,7 @@ impl Control {
             Ok((_, edits)) if edits.is_empty() => self.routes_in_force(now, id, count),
             Ok((updates, mut edits)) => {
                 let count = count + edits.len();
-                // Next hops come first: a prefix that is refused then keeps back no next hop of others.
+                // Next hops come first, so that a refused prefix does not hold up next hops of other prefixes.
                 let is_prefix = |edit: &Edit| {
                     edit.operation == OperationKind::Set && rows::is_prefix(edit.block)
                 };
@@ -214,7 +214,7 @@ impl Control {
         }
     }
 
-    /// An FE has answered to the routes that it lacked.
+    /// Handles an FE's answer to the routes that it lacked.
     pub(super) fn routed(
         &mut self,
         now: Instant,
@@ -237,7 +237,7 @@ impl Control {
             fe.unroutable.extend(refused);
             fe.rounds += 1;
             return match is_known && fe.rounds < ROUNDS_MAX {
-                true => self.describe(now, id), // which of the others it has taken
+                true => self.describe(now, id), // learns which other routes the FE accepted
                 false => self.refuse(now, id, &refusal.to_string()),
             };
         }
@@ -245,7 +245,7 @@ impl Control {
         self.routes_in_force(now, id, count);
     }
 
-    /// The FE has all routes that it can have.
+    /// The FE has all routes that it can have; reports any that it cannot have.
     fn routes_in_force(&mut self, now: Instant, id: Id, count: usize) {
         let Some(fe) = self.fes.get(&id) else {
             return;
@@ -256,7 +256,7 @@ impl Control {
         }
     }
 
-    /// The routes that FEs shall have.
+    /// Lists the desired routes of one FE or of all FEs.
     pub(super) fn list_routes(&mut self, ticket: Ticket, fe: Option<&str>) {
         let listed = match fe {
             Some(name) => self.named(name).map(|fe| reports(fe).collect()),
@@ -267,7 +267,7 @@ impl Control {
 }
 
 impl Fe {
-    /// The FE has confirmed a change of its rows.
+    /// Applies a change of rows that the FE has confirmed.
     pub(super) fn apply_routes(&mut self, updates: Updates) {
         if let Some(rows) = &mut self.rows {
             for (rows, update) in rows.iter_mut().zip(updates) {
@@ -277,7 +277,7 @@ impl Fe {
     }
 }
 
-/// The change that gives an FE the routes that it lacks, and takes those away that it must not have.
+/// The change that adds missing routes to an FE and deletes undesired ones.
 fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
     let Some(rows) = &fe.rows else {
         return Ok(Default::default());
@@ -295,7 +295,7 @@ fn difference(fe: &Fe) -> Result<(Updates, Vec<Edit>), String> {
     update(rows, wanted, true)
 }
 
-/// The routes that an FE cannot have, in a sentence.
+/// The routes that an FE cannot have, as a sentence.
 fn missing(fe: &Fe) -> Option<String> {
     let gates = fe.gates();
     let bests = fe.routes.bests();
@@ -318,7 +318,7 @@ fn reports(fe: &Fe) -> impl Iterator<Item = RouteReport> {
         let has = |rows: &[Rows; 2]| rows.iter().any(|rows| rows.has(prefix));
         let state = match (is_best, fe.rows.as_ref().is_some_and(has)) {
             (false, _) => "standby",
-            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this one or others
+            (true, true) if fe.lacks.is_some() => "written", // its kernel lacks this or other routes
             (true, true) => "installed",
             (true, false) => "waits",
         };

@@ -1,6 +1,6 @@
-//! Changes of controllers: sent at once, and not kept.
+//! Changes by controllers: sent at once, not stored.
 //!
-//! The desired state does not know them. A controller says again what it wants when an FE has come again.
+//! They are not part of the desired state. A controller repeats its commands when an FE has associated again.
 
 use weir_base::Instant;
 use weir_model::Change;
@@ -19,8 +19,8 @@ impl Control {
         }
     }
 
-    /// The FE of this name, and the changes as it takes them. Each is sent, even if the CE believes that it is in
-    /// force: some values last for a time only.
+    /// The FE with this name, and the edits for it. Sends each change even if the CE believes that the FE already has
+    /// the value, because some values expire.
     fn steps(&self, name: &str, changes: &[Change]) -> Result<(Id, Vec<Edit>), Refusal> {
         let fe = self.named(name)?;
         let in_force = fe.in_force.as_ref().filter(|_| fe.is_associated());

@@ -1,13 +1,13 @@
 //! Restoring the desired state of an FE after each association.
 //!
 //! ```text
-//!  associated -> blocks (LFBSelectors) -> configuration in force -> difference, one Config -> routes -> in sync
+//!  associated --> LFBs (LFBSelectors) --> running configuration --> difference, one Config -> routes -> in sync
 //!                       ^                                             |            '-> refused, with the reason
-//!                       '---- blocks came or went: compare again -----'
+//!                       '---- LFBs added or removed: compare again ---'
 //! ```
 //!
-//! *Decision*: a component that somebody else changes at the FE, while it is associated, stays so until the next
-//! association. The CE then restores the desired value.
+//! *Decision*: if something else changes a component at the FE during an association, the CE leaves it changed until
+//! the next association. The CE then restores the desired value.
 
 use std::collections::HashMap;
 
@@ -26,31 +26,30 @@ use crate::directory::{Directory, FE_OBJECT, FE_PROTOCOL, SELECTORS};
 use crate::leaf::{Leaf, failure_in_words};
 use crate::settings::{self, BlockId, Edit};
 
-/// How often blocks may come or go before the CE gives up an FE that never has what it confirmed.
+/// Maximum rounds of restoration, after which the CE gives up an FE that never has the LFBs that it confirmed.
 pub(super) const ROUNDS_MAX: u32 = 4;
 
 /// Components of the FE protocol object: CEHBPolicy, CEHDI, FEHBPolicy, FEHI (RFC 5810, appendix B).
 const HEARTBEATS: [u32; 4] = [4, 5, 6, 7];
 
-/// A restoration that is under way.
+/// A restoration in progress.
 #[derive(Debug)]
 pub(super) struct Restoring {
-    /// The configuration that the FE has afterwards; none if it has none that is known.
+    /// The configuration of the FE afterwards; `None` if it has no known configuration.
     target: Option<Plan>,
     count: usize,
-    /// Whether blocks come or go.
+    /// Whether the restoration adds or removes LFBs.
     renews: bool,
 }
 
-/// Components to read: a block, an operation, a path.
-/// The values that were read, by block and path: there may be a hundred thousand rows.
+/// Values that were read, by LFB and path. A map, since there may be a hundred thousand rows.
 type Read<'a> = HashMap<(BlockId, &'a [u32]), &'a Leaf>;
 
-/// Components to read.
+/// Components to read: LFB, operation and path.
 pub(super) type Paths = Vec<(BlockId, OperationKind, PathData)>;
 
 impl Control {
-    /// Asks an FE for its blocks and its heartbeats.
+    /// Asks an FE for its LFBs and its heartbeats.
     pub(super) fn describe(&mut self, now: Instant, id: Id) {
         let heartbeats = HEARTBEATS.map(|component| (FE_PROTOCOL, component));
         let wanted = [(FE_OBJECT, SELECTORS)].into_iter().chain(heartbeats);
@@ -64,7 +63,7 @@ impl Control {
         }
     }
 
-    /// Sends heartbeats as the FE expects them. An FE that does not say how has the default ones.
+    /// Sends heartbeats as the FE expects them. Uses the default intervals if the FE does not report its own.
     fn follow_heartbeats(&mut self, now: Instant, id: Id, leaves: &[Leaf]) {
         let number = |component: u32| {
             let is_it = |leaf: &&Leaf| leaf.block == FE_PROTOCOL && leaf.ids == [component];
@@ -90,7 +89,7 @@ impl Control {
                 fe_sends: fe_policy == 1,
                 fe_interval: Span::from_millis(fe_interval),
             };
-            // An FE that asks for times of zero gets the default ones.
+            // An FE that asks for intervals of zero gets the default intervals.
             let _ = self.ce.set_heartbeats(now, id, heartbeats);
         }
     }
@@ -107,7 +106,7 @@ impl Control {
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.is_associated()) else {
             return;
         };
-        directory.keep_names(&fe.directory); // who asks for a port now need not wait
+        directory.keep_names(&fe.directory); // keeps names, so that requests for ports need not wait
         fe.directory = directory;
         let Some(fe) = self.fes.get(&id) else {
             return;
@@ -142,7 +141,7 @@ impl Control {
         directory.ok_or_else(|| Refusal::Silent("LFBSelectors is no table of blocks".to_owned()))
     }
 
-    /// The components that show whether an FE has its desired state.
+    /// The components to read to find out whether an FE has its desired state.
     pub(super) fn reads(&self, fe: &Fe) -> Result<Paths, String> {
         let mut paths = Paths::new();
         if settings::is_router(&fe.directory) {
@@ -154,7 +153,7 @@ impl Control {
             }
         }
         for at in fe.components.keys() {
-            // The names of instances are not known before the first answer: such a component is set without comparison.
+            // Instance names are unknown before the first answer; the CE then sets such a component without comparison.
             if let Ok(resolved) = self.resolve(fe, &place(at))
                 && let Ok(path) = resolved.way.path_data(Content::Empty)
             {
@@ -164,7 +163,7 @@ impl Control {
         Ok(paths)
     }
 
-    /// The configuration in force is known.
+    /// Compares the running configuration with the desired state.
     pub(super) fn compare(&mut self, now: Instant, id: Id, answers: Answers) {
         let difference = answers
             .map_err(|refusal| refusal.to_string())
@@ -226,7 +225,7 @@ impl Control {
         Ok((edits, restoring))
     }
 
-    /// Whether a component that was read has the value of an edit already.
+    /// Whether a component that was read already has the value of an edit.
     fn has(&self, leaves: &Read<'_>, edit: &Edit, value: Option<&Value>) -> bool {
         let leaf = leaves.get(&(edit.block, edit.path.ids()));
         let read = leaf.and_then(|leaf| {
@@ -253,13 +252,13 @@ impl Control {
         }
     }
 
-    /// Whether an FE has executed everything; the failures, if not.
+    /// Checks that an FE has executed everything; the error lists the failures.
     pub(super) fn all_done(&self, id: Id, leaves: &[Leaf]) -> Result<(), Refusal> {
         let name = self.shown(id);
         let failures = leaves
             .iter()
             .filter_map(|leaf| Some((leaf, leaf.failure()?)));
-        // A path that was undone because another one failed has no reason of its own.
+        // A path that the FE undid because another path failed has no reason of its own.
         let mut all: Vec<_> = failures.collect();
         let has_reason = |(_, outcome): &(_, &Outcome)| outcome.code() != ResultCode::Unspecified;
         if all.iter().any(has_reason) {
@@ -294,7 +293,7 @@ impl Control {
     }
 }
 
-/// A place that was kept as a path.
+/// Converts a stored path to the address of a component.
 pub(super) fn place(path: &ComponentPath) -> Place {
     let mut words = path.segments().into_iter().map(str::to_owned);
     Place {

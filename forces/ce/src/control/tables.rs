@@ -1,4 +1,4 @@
-//! The rows of the tables that the CE has itself.
+//! Rows of the CE's own tables.
 
 use weir_base::Instant;
 use weir_lfb::named::Named;
@@ -11,8 +11,8 @@ use super::member::{Fe, State};
 use crate::tables::{ASSOCIATIONS, FES, LFBS};
 
 impl Control {
-    /// The rows of a table of the CE ([`TABLES`](crate::tables::TABLES)); no rows of any other class,
-    /// nor of those whose rows are outside: channels, controllers, exceptions and faults.
+    /// The rows of a table of the CE ([`TABLES`](crate::tables::TABLES)). Returns no rows for other classes, nor for
+    /// tables whose rows exist outside `Control`: channels, controllers, exceptions and faults.
     pub fn table(&self, now: Instant, class: &Class) -> Value {
         Value::List(match class.name {
             "fes" => self.fes.values().map(fe).collect(),

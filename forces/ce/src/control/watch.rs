@@ -1,7 +1,7 @@
-//! Watches: events of FEs that are subscribed, and components that are read at intervals.
+//! Watches: subscriptions to events of FEs, and periodic reads of components.
 //!
-//! A watch belongs to an operator, not to an association: after a loss the CE subscribes again. A reader that is too
-//! slow loses the oldest notices, which are counted. A watch that nobody fetches from ends.
+//! A watch belongs to an operator, not to an association: the CE subscribes again after a loss. A slow reader loses the
+//! oldest notices, and the CE counts them. A watch ends if nobody fetches from it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,11 +22,11 @@ use crate::contract::{
 use crate::leaf::{Leaf, leaves};
 use crate::settings::Edit;
 
-/// Time between samples, if the operator names none.
+/// Default interval between samples.
 const INTERVAL: Span = Span::from_secs(1);
-/// The shortest time between samples.
+/// Minimum interval between samples.
 const INTERVAL_MIN: Span = Span::from_millis(10);
-/// A watch that nobody fetches from for this time ends.
+/// Lifetime of a watch without a fetch.
 const IDLE_MAX: Span = Span::from_secs(60);
 /// Properties of an event (RFC 5812, 4.8.5).
 const REGISTRATION: u32 = 2;
@@ -51,7 +51,7 @@ struct Watching {
     fe: Id,
     watch: Watch,
     resolved: Resolved,
-    /// For a component: when it is read next. None for an event, and while an answer is awaited.
+    /// Time of the next sample of a component; `None` for an event.
     next: Option<Instant>,
     is_event: bool,
     fetched: Instant,
@@ -62,7 +62,7 @@ struct Watching {
 /// A subscription that an FE has not confirmed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registration {
-    /// The request that waits for it.
+    /// The request to answer after the confirmation.
     ticket: Option<Ticket>,
     watch: WatchId,
 }
@@ -84,7 +84,7 @@ impl Watching {
         self.queue.push_back(notice);
     }
 
-    /// Whether an event is what is watched: the path of the watch may stand for all rows.
+    /// Whether this watch covers an event; the path of the watch may cover all rows.
     fn concerns(&self, fe: Id, leaf: &Leaf) -> bool {
         let ids = &self.resolved.way.ids;
         self.is_event
@@ -154,7 +154,7 @@ impl Control {
         })
     }
 
-    /// Subscribes again what an FE has forgotten with its last association. Ports may have other instances than before.
+    /// Renews the subscriptions that an FE lost with its last association. Instances of ports may have changed.
     pub(super) fn subscribe_again(&mut self, now: Instant, id: Id) {
         let Some(fe) = self.fes.get(&id) else {
             return;
@@ -200,7 +200,7 @@ impl Control {
         }
     }
 
-    /// An FE has reported events.
+    /// Handles events reported by an FE.
     pub(super) fn notified(&mut self, fe: Id, event: &EventNotification) {
         for leaf in leaves(event.selects()) {
             self.note_kernel(fe, &leaf);
@@ -216,7 +216,7 @@ impl Control {
         }
     }
 
-    /// An event as a value.
+    /// Converts an event to a value.
     fn notice(&self, fe: Id, leaf: &Leaf) -> Value {
         let class = self.codec.class(leaf.block.0);
         let reports = class.and_then(|class| reports(class, leaf));
@@ -247,7 +247,7 @@ impl Control {
         }
     }
 
-    /// Reads the components that are due, and ends the watches that nobody fetches from.
+    /// Reads the components that are due, and ends watches from which nobody fetches.
     pub(super) fn sample(&mut self, now: Instant) {
         let is_idle = |watching: &Watching| watching.fetched + IDLE_MAX <= now;
         let idle = self
@@ -277,7 +277,7 @@ impl Control {
         watching.next = Some(now + interval);
         let (fe, resolved) = (watching.fe, watching.resolved.clone());
         if !self.fes.get(&fe).is_some_and(Fe::is_associated) {
-            return; // a sample is missing
+            return; // skips this sample
         }
         if let Ok(path) = resolved.path() {
             let paths = vec![(resolved.block, OperationKind::Get, path)];
@@ -320,7 +320,7 @@ impl Control {
         self.answer(ticket, answer);
     }
 
-    /// Ends a watch; the last one of an event ends its subscription.
+    /// Ends a watch. Ending the last watch of an event also ends its subscription.
     fn end_watch(&mut self, now: Instant, id: WatchId) -> bool {
         let Some(ended) = self.watches.0.remove(&id) else {
             return false;
@@ -349,7 +349,7 @@ fn no_watch(id: WatchId) -> Refusal {
     Refusal::NotFound(why)
 }
 
-/// Subscribes to an event with a filter, or ends the subscription: properties of the event, as nested paths.
+/// Builds the edit that subscribes to an event with a filter, or unsubscribes: event properties, as nested paths.
 pub(super) fn subscription(
     resolved: &Resolved,
     filter: Option<&Filter>,
@@ -378,7 +378,7 @@ pub(super) fn subscription(
     })
 }
 
-/// The components that an event reports, by name.
+/// The components in an event report, by name.
 pub(super) fn reports(class: &Class, leaf: &Leaf) -> Option<Value> {
     let (event, rows) = class.event(&leaf.ids)?;
     let member = |steps: &Vec<Step>| -> Option<Component> {

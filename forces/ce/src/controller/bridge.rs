@@ -1,4 +1,4 @@
-//! Carries commands of controllers to a [`Control`], and its answers to them.
+//! Carries commands from controllers to a [`Control`], and the outcomes back.
 //!
 //! ```text
 //!   Controllers --command--> Bridge --request--> Control --> FEs
@@ -19,17 +19,17 @@ use crate::Control;
 use crate::contract::{Answer, Journal, Output, Place, Refusal, Request, Ticket, Watch, WatchId};
 use crate::tables::CONTROLLERS;
 
-/// Tickets of the bridge have this bit; those of the driver must not.
+/// Tickets of the bridge have this bit set; tickets of the driver must not.
 const OWN: u64 = 1 << 63;
-/// A watch is fetched at least so often: one that nobody fetches from ends.
+/// Maximum interval between fetches from a watch: a watch from which nobody fetches ends.
 const FETCH_INTERVAL: Span = Span::from_secs(20);
 
-/// A command for a device that is not weir.
+/// A command for a device that is not a weir FE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceRequest {
-    /// For the outcome.
+    /// ID for the outcome.
     pub id: CommandId,
-    /// The device.
+    /// Name of the device.
     pub device: Arc<str>,
     /// The ports to sample.
     pub ports: Vec<Arc<str>>,
@@ -39,13 +39,13 @@ pub struct DeviceRequest {
 /// [`handle_output`](Self::handle_output) first, and calls [`settle`](Self::settle) after every input of either.
 pub struct Bridge {
     controllers: Controllers,
-    /// FEs that the controllers know.
+    /// FEs that the controllers treat as associated.
     there: BTreeSet<String>,
     open: BTreeMap<Ticket, Asked>,
     watches: BTreeMap<WatchId, Watched>,
-    /// The watches by the time at which they are fetched from.
+    /// The watches, by the time of the next fetch.
     due: BTreeSet<(Instant, WatchId)>,
-    /// Watches that have notices.
+    /// Watches with notices to fetch.
     noticed: BTreeSet<WatchId>,
     devices: VecDeque<DeviceRequest>,
     last_ticket: u64,
@@ -61,12 +61,12 @@ enum Asked {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     command: CommandId,
-    /// When it is fetched from without a notice.
+    /// Time of the next fetch if no notice comes first.
     due: Instant,
 }
 
 impl Bridge {
-    /// These controllers, which begin at `now`.
+    /// Creates the controllers, which start at `now`.
     pub fn new(now: Instant, plans: &[ControllerPlan]) -> Self {
         Self {
             controllers: Controllers::new(now, plans),
@@ -80,7 +80,7 @@ impl Bridge {
         }
     }
 
-    /// Takes an output of the control element, and returns it if the driver has to do with it.
+    /// Handles an output of the control element, and returns the output if it is for the driver.
     pub fn handle_output(&mut self, now: Instant, output: Output) -> Option<Output> {
         match &output {
             Output::Answer(ticket, _) => match self.open.remove(ticket) {
@@ -96,7 +96,7 @@ impl Bridge {
                 self.noticed.insert(*watch);
                 return None;
             }
-            // An FE that refuses a part of its desired state can be steered all the same.
+            // Controllers can steer an FE even if it refuses a part of its desired state.
             Output::Journal(Journal::InSync(fe, _) | Journal::Refused(fe, _)) => {
                 self.comes(now, fe);
             }
@@ -118,7 +118,7 @@ impl Bridge {
         }
     }
 
-    /// The outcome of a request to a device.
+    /// Handles the outcome of a request to a device.
     pub fn handle_device(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl Bridge {
         self.controllers.handle_done(now, id, done);
     }
 
-    /// Does everything that is due at `now`, and asks the control element what the controllers want.
+    /// Does everything that is due at `now`, and passes the controllers' commands to the control element.
     pub fn settle(&mut self, now: Instant, control: &mut Control) {
         self.controllers.handle_timeout(now);
         while let Some((at, watch)) = self.due.first().copied()
@@ -150,7 +150,7 @@ impl Bridge {
         }
     }
 
-    /// When to call [`settle`](Self::settle), if not earlier.
+    /// Latest time for the next call of [`settle`](Self::settle).
     pub fn poll_timeout(&self) -> Option<Instant> {
         let fetch = self.due.first().map(|(at, _)| *at);
         self.controllers
@@ -226,7 +226,7 @@ impl Bridge {
         self.controllers.handle_done(now, id, done);
     }
 
-    /// The next fetch from a watch is due at `due`.
+    /// Schedules the next fetch from a watch for `due`.
     fn fetch_by(&mut self, watch: WatchId, due: Instant) {
         if let Some(watched) = self.watches.get_mut(&watch) {
             self.due.remove(&(watched.due, watch));
@@ -241,7 +241,7 @@ impl Bridge {
         };
         let is_over = match answer {
             Ok(Answer::Notices(notices)) => {
-                // Each report replaces the one before.
+                // Each report replaces the previous one.
                 let mut reports = notices
                     .notices
                     .iter()
@@ -270,7 +270,7 @@ impl fmt::Debug for Bridge {
     }
 }
 
-/// The request that a command is; the error is a device with its ports.
+/// Converts a command to a request; a command for a device yields the device and its ports as the error.
 fn request(command: Command) -> Result<Request, (Arc<str>, Vec<Arc<str>>)> {
     Ok(match command {
         Command::Watch {

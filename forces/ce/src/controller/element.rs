@@ -1,4 +1,4 @@
-//! A controller's knowledge of one FE or device: samples of its queues, and requests that are under way.
+//! A controller's view of one FE or device: samples of its queues, and requests in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use super::section::QueueKind;
 use super::{REFRESH, redirect};
 use crate::contract::Filter;
 
-/// An FE reports its control rate when it has moved by this, in bit/s. Reports are control messages, too: at 25 a second
-/// they make about 50 kbit/s.
+/// Minimum change of an FE's control rate before the FE reports the rate, in bit/s. Reports are themselves control
+/// messages: 25 reports a second make about 50 kbit/s.
 const CONTROL_STEP_BPS: u32 = 100_000;
-/// Requests of the runner that one change answers at most. Older ones have passed their deadlines.
+/// Maximum number of runner requests that one change answers. Older requests have exceeded their deadlines.
 const ANSWERED_MAX: usize = 64;
 
 /// An FE or a device.
 #[derive(Debug, Default)]
 pub(super) struct Element {
-    /// The kind of its queues.
+    /// The kind of the element's queues.
     pub(super) kind: QueueKind,
-    /// Whether it is among the runner's elements.
+    /// Whether the element has joined the runner.
     pub(super) is_there: bool,
     pub(super) ports: BTreeMap<Arc<str>, Port>,
-    /// The command that reads its queues.
+    /// The command that is reading the queues.
     pub(super) reading: Option<u64>,
-    /// The poll that waits for it.
+    /// The poll that waits for the read.
     pub(super) waits: Option<RequestId>,
-    /// The command that changes it, with the runner's requests that it answers.
+    /// The command that is changing the FE, with the runner's requests that it answers.
     pub(super) changing: Option<(u64, Vec<RequestId>)>,
-    /// Changes that wait for that.
+    /// Changes that wait for the end of `changing`.
     next: Changes,
-    /// The latest trouble, and when it was last put into the log.
+    /// The latest error, and its time. `noted` is the time of the last log entry.
     pub(super) trouble: Option<(Instant, String)>,
     pub(super) noted: Option<Instant>,
 }
@@ -44,11 +44,11 @@ pub(super) struct Element {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) role: &'static Role,
-    /// The subscription to each of its events.
+    /// The subscription to each event of the queue.
     pub(super) watches: Vec<(Event, Watch)>,
-    /// The fault if it has no sample.
+    /// The error to report if the port has no sample.
     absent: &'static str,
-    /// The latest sample with its time; the sample is none if the FE has no such queue.
+    /// The latest sample with its time; the sample is `None` if the FE has no such queue.
     latest: Option<(Instant, Option<Sample>)>,
 }
 
@@ -62,15 +62,15 @@ pub(super) struct Event {
 /// The subscription to an event of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
-    /// There is none: the FE is asked every round.
+    /// Not subscribed: the controller polls the FE every round.
     No,
-    /// The command is under way.
+    /// The subscription is in progress.
     Begins,
     /// The FE reports changes.
     Holds,
 }
 
-/// Changes that one command can make.
+/// Changes to send in one command.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) requests: Vec<RequestId>,
@@ -91,7 +91,7 @@ impl Port {
         }
     }
 
-    /// Takes a sample. The error says what it lacks.
+    /// Stores a sample. The error names missing data.
     pub(super) fn take(&mut self, now: Instant, sample: Option<Sample>) -> Result<(), String> {
         let lacks = |sample: &Sample| {
             self.role
@@ -110,7 +110,7 @@ impl Port {
         result
     }
 
-    /// The sample that counts now; none if the FE must be asked.
+    /// The currently valid sample; the outer `None` means that the controller must poll the FE.
     fn held(&self, now: Instant) -> Option<Option<Sample>> {
         let (at, sample) = self.latest?;
         let mut watches = self.watches.iter();
@@ -124,7 +124,7 @@ impl Port {
 }
 
 impl Element {
-    /// Forgets everything but its subscriptions, which go on when it comes again.
+    /// Forgets everything except the subscriptions, which continue when the FE associates again.
     pub(super) fn forget(&mut self) {
         self.is_there = false;
         (self.reading, self.waits, self.changing) = (None, None, None);
@@ -134,7 +134,7 @@ impl Element {
         }
     }
 
-    /// The samples that count now; none if the element must be asked.
+    /// The currently valid samples; `None` if the controller must poll the element.
     pub(super) fn held(&self, now: Instant) -> Option<Vec<(Arc<str>, Sample)>> {
         let mut samples = Vec::new();
         for (name, port) in &self.ports {
@@ -143,7 +143,7 @@ impl Element {
         Some(samples)
     }
 
-    /// The samples that are not too old, whether or not the element was to be asked again.
+    /// The samples younger than [`REFRESH`], even if the controller polls the element for new ones.
     pub(super) fn fresh(&self, now: Instant) -> Vec<(Arc<str>, Sample)> {
         let fresh = |(name, port): (&Arc<str>, &Port)| {
             let (at, sample) = port.latest?;
@@ -153,7 +153,7 @@ impl Element {
         self.ports.iter().filter_map(fresh).collect()
     }
 
-    /// Adds a request's orders to those that wait. A newer value replaces an older one in its place.
+    /// Queues a request's orders. A newer value replaces an older value at its position.
     pub(super) fn order(&mut self, request: RequestId, orders: Vec<Order>) {
         let next = &mut self.next;
         if next.requests.len() == ANSWERED_MAX {
@@ -172,7 +172,7 @@ impl Element {
         }
     }
 
-    /// The changes that can begin now.
+    /// Takes the queued changes, if a change can start now.
     pub(super) fn next(&mut self) -> Option<Changes> {
         let can = self.is_there && self.changing.is_none() && !self.next.orders.is_empty();
         can.then(|| std::mem::take(&mut self.next))
@@ -180,7 +180,7 @@ impl Element {
 }
 
 impl Changes {
-    /// As components of the configuration of an FE with queues of this kind.
+    /// The changes as configuration components of an FE with queues of this kind.
     pub(super) fn components(&self, kind: QueueKind) -> Vec<Change> {
         let component = |order: &Order| {
             let path = ["port", &*order.port, "discipline", order.parameter];
@@ -203,7 +203,7 @@ impl Changes {
     }
 }
 
-/// The events that move the samples of a queue.
+/// The events on which the FE reports new samples of a queue.
 fn events(role: &Role, kind: QueueKind, period: Span) -> Vec<Event> {
     let every = Filter {
         interval: Some(period),
@@ -222,7 +222,7 @@ fn events(role: &Role, kind: QueueKind, period: Span) -> Vec<Event> {
                 event("control_rate_changed", step),
             ]
         }
-        // Gauges count arrivals, and the others need the backlog.
+        // Gauges count arrivals; a role that reads no gauges needs the backlog.
         (QueueKind::Port, []) => vec![event("backlog_changed", every)],
         (QueueKind::Port, _) => vec![event("received_changed", every)],
     }

@@ -8,29 +8,30 @@
 //!                  └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Each controller is a [`Runner`](weir_controller::Runner), as in simulation and in the lab. What it asks of an FE
-//! is served from a *subscription*: the FE reports the queue's event at most once a period (RFC 5812, 4.8.5), and the
-//! latest report is the sample of every round until the next one, because an FE reports every change. A table is read
-//! only before the first report, when there was none for [`REFRESH`] (a report may be lost), and at FEs that have no
-//! such event. So a controller whose queues rest asks for a table now and then, and one whose queues work asks for none.
+//! Each controller is a [`Runner`](weir_controller::Runner), as in simulation and in the lab. Its polls of an FE are
+//! served from a *subscription*: the FE reports the queue's event at most once a period (RFC 5812, 4.8.5), and the
+//! latest report is the sample of every round until the next report, because an FE reports every change. The controller
+//! reads a table only before the first report, when no report came for [`REFRESH`] (a report may be lost), and at FEs
+//! without such an event. So a controller reads tables occasionally while its queues are idle, and never while they are
+//! busy.
 //!
-//! The token buckets of what an FE hands over to the CE are a queue, too: `redirect` has its block in the words of a
-//! controller, and the events of its two rates.
+//! The token buckets for packets that an FE redirects to the CE are a queue too: `redirect` translates between its LFB
+//! and the parameters of a controller, and uses the events of the LFB's two rates.
 //!
-//! Orders become one change for each FE, all of it or nothing, in the order in which the controller gives them. They
-//! are not kept as desired state: an FE that associates anew receives all of them again. While a change is under way at an FE, newer
-//! ones for it replace each other; a slow FE gets the newest values, and never a queue of old ones.
+//! Orders become one change for each FE, all or none, in the order in which the controller gives them. The CE does not
+//! keep them as desired state: an FE that associates again receives all of them again. While an FE works on a change,
+//! newer changes for that FE replace each other; a slow FE gets the newest values, and never a queue of old values.
 //!
-//! An FE is there from its association (with its desired state restored) until it is lost. Devices that are not weir
-//! are always there: they are sampled once a period, and nothing is set there.
+//! An FE has joined from its association (with its desired state restored) until its loss. Devices that are not weir
+//! have always joined: the controller samples them once a period, and sets nothing there.
 //!
-//! The driver carries out each [`poll_command`](Controllers::poll_command), and hands its outcome to
-//! [`handle_done`](Controllers::handle_done), with the command's ID; reports of a watch come by
-//! [`handle_report`](Controllers::handle_report) with the ID of its [`Command::Watch`]. It calls
-//! [`handle_timeout`](Controllers::handle_timeout) when [`poll_timeout`](Controllers::poll_timeout) says.
+//! The driver executes each [`poll_command`](Controllers::poll_command), and passes the outcome to
+//! [`handle_done`](Controllers::handle_done), with the command's ID. It passes reports of a watch to
+//! [`handle_report`](Controllers::handle_report) with the ID of the watch's [`Command::Watch`]. It calls
+//! [`handle_timeout`](Controllers::handle_timeout) at the time of [`poll_timeout`](Controllers::poll_timeout).
 //!
-//! Bounds: for each FE and controller one table, one change and the change that waits for it; for each device one
-//! request.
+//! Bounds: for each FE and controller one table read, one change in progress and one queued change; for each device
+//! one request.
 
 mod bridge;
 mod element;
@@ -53,18 +54,18 @@ pub use self::section::{
 };
 use self::steering::Steering;
 
-/// A sample of a subscription counts for this long. An FE whose transport does not notice its end is missed after this
-/// time; with the `timeout` of `flow_control` that is less than a second.
+/// Validity of a sample from a subscription. If an FE's transport does not notice the end of the FE, the controller
+/// notices after this time; with the `timeout` of `flow_control` that is less than a second.
 pub const REFRESH: Span = Span::from_millis(400);
-/// Time for an FE to carry out a change.
+/// Time for an FE to execute a change.
 const RESPONSE_MAX: Span = Span::from_secs(1);
-/// An element in trouble is reported at most so often.
+/// Minimum interval between log entries about one element's errors.
 const NOTE_INTERVAL: Span = Span::from_secs(10);
 
-/// Tells commands apart.
+/// Identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId {
-    /// The place of the controller among all of them.
+    /// Index of the controller.
     controller: usize,
     number: u64,
 }
@@ -72,38 +73,38 @@ pub struct CommandId {
 /// Work for the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Subscribe to an event of a block, and stay subscribed when the FE associates anew. Done once.
+    /// Subscribe once to an event of an LFB, and stay subscribed when the FE associates again.
     Watch {
-        /// The FE.
+        /// Name of the FE.
         fe: Arc<str>,
-        /// The class whose event it is.
+        /// The class that defines the event.
         class: &'static str,
-        /// The instance: its number, or the port whose instance it is.
+        /// The instance: its number, or the name of its port.
         instance: Arc<str>,
-        /// The event.
+        /// Name of the event.
         event: &'static str,
-        /// How often, or after which change, it is reported.
+        /// Interval of the reports, or the change that triggers a report.
         filter: Filter,
     },
     /// Read all rows of a class.
     Read {
-        /// The FE.
+        /// Name of the FE.
         fe: Arc<str>,
-        /// The class.
+        /// Name of the class.
         class: &'static str,
     },
-    /// Set components of the configuration in force, all of them or none, in this order, and without keeping them.
+    /// Set components of the running configuration, all or none, in this order, without storing them.
     Steer {
-        /// The FE.
+        /// Name of the FE.
         fe: Arc<str>,
         /// The components.
         changes: Vec<Change>,
     },
     /// Sample ports of a device that is not weir.
     Sample {
-        /// The device.
+        /// Name of the device.
         device: Arc<str>,
-        /// Its ports.
+        /// Names of the ports.
         ports: Vec<Arc<str>>,
     },
 }
@@ -111,13 +112,13 @@ pub enum Command {
 /// The outcome of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
-    /// The subscription is in force.
+    /// The subscription is active.
     Watching,
-    /// The rows.
+    /// The rows that were read.
     Rows(Value),
-    /// The changes are in force.
+    /// The FE has applied the changes.
     Changed,
-    /// The samples of a device, by port. One that is missing has none.
+    /// Samples of a device, by port. A missing port has no entry.
     Samples(Vec<(Arc<str>, Sample)>),
     /// The FE refuses, with the reason.
     Refused(String),
@@ -125,29 +126,29 @@ pub enum Done {
     Silent(String),
 }
 
-/// Something for the log.
+/// An error of an FE or device, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The controller.
+    /// Name of the controller.
     pub controller: String,
-    /// The FE or device.
+    /// Name of the FE or device.
     pub element: Arc<str>,
-    /// The trouble.
+    /// The error.
     pub why: String,
 }
 
-/// A controller's state, for showing.
+/// A controller's state, for display.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Its name.
+    /// Name of the controller.
     pub name: String,
-    /// Its kind.
+    /// Kind of the controller.
     pub kind: &'static str,
-    /// FEs and devices that are there, and all of them.
+    /// Number of FEs and devices that have joined, and number of all.
     pub elements: [usize; 2],
-    /// Its gauges by name.
+    /// Gauges by name.
     pub gauges: Vec<(&'static str, f64)>,
-    /// Recent troubles, by element.
+    /// Recent errors, by element.
     pub troubles: Vec<(Arc<str>, String)>,
 }
 
@@ -155,41 +156,41 @@ pub struct Report {
 pub struct Controllers(Vec<Steering>);
 
 impl Controllers {
-    /// These controllers, which begin at `now`.
+    /// Creates the controllers, which start at `now`.
     pub fn new(now: Instant, plans: &[ControllerPlan]) -> Self {
         let steering = |(place, plan)| Steering::new(now, place, plan);
         Self(plans.iter().enumerate().map(steering).collect())
     }
 
-    /// An FE has associated, and its desired state is in force.
+    /// Handles an FE that has associated and has its desired state.
     pub fn handle_associated(&mut self, now: Instant, fe: &str) {
         for steering in &mut self.0 {
             steering.handle_associated(now, fe);
         }
     }
 
-    /// An FE is lost.
+    /// Handles the loss of an FE.
     pub fn handle_lost(&mut self, now: Instant, fe: &str) {
         for steering in &mut self.0 {
             steering.handle_lost(now, fe);
         }
     }
 
-    /// The outcome of a command. It is ignored if nobody waits for it any more.
+    /// Handles the outcome of a command. Ignores the outcome if no controller waits for it any longer.
     pub fn handle_done(&mut self, now: Instant, id: CommandId, done: Done) {
         if let Some(steering) = self.0.get_mut(id.controller) {
             steering.handle_done(now, id.number, done);
         }
     }
 
-    /// A report of the watch that this command began.
+    /// Handles a report of the watch that this command started.
     pub fn handle_report(&mut self, now: Instant, watch: CommandId, report: &Value) {
         if let Some(steering) = self.0.get_mut(watch.controller) {
             steering.handle_report(now, watch.number, report);
         }
     }
 
-    /// The watch that this command began has ended. It begins again.
+    /// Handles the end of the watch that this command started, and restarts the watch.
     pub fn handle_unwatched(&mut self, now: Instant, watch: CommandId) {
         if let Some(steering) = self.0.get_mut(watch.controller) {
             steering.handle_unwatched(now, watch.number);
@@ -203,17 +204,17 @@ impl Controllers {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), if not earlier; none without controllers.
+    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout); `None` without controllers.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.0.iter().map(Steering::poll_timeout).min()
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn poll_command(&mut self) -> Option<(CommandId, Command)> {
         self.0.iter_mut().find_map(Steering::poll_command)
     }
 
-    /// The next note for the log.
+    /// Returns the next log entry.
     pub fn poll_note(&mut self) -> Option<Note> {
         self.0.iter_mut().find_map(Steering::poll_note)
     }

@@ -1,4 +1,4 @@
-//! Flow control of the packets that an FE hands over: the block `redirect` as a queue of a controller.
+//! Flow control of the packets that an FE redirects: the LFB `redirect` as a queue of a controller.
 //!
 //! ```text
 //!   controller                     class redirect, instance 1
@@ -9,17 +9,17 @@
 //!   received                 <---  stats + control
 //! ```
 //!
-//! The controller thinks in rates, and the block in bits for each T_s, as Zhuge et al. have it. T_s goes along with
-//! both, so that the rates are right whatever the FE had before.
+//! The controller uses rates; the LFB uses bits per T_s, as Zhuge et al. define them. Each change also sets T_s, so the
+//! rates are right regardless of the FE's previous T_s.
 
 use weir_base::setting::{Scalar, Setting};
 use weir_base::{Rate, Span, Tally};
 use weir_controller::{Role, Sample};
 use weir_model::{Change, ComponentPath, Value};
 
-/// The class.
+/// Name of the class.
 pub(super) const REDIRECT: &str = "redirect";
-/// The block's name among the queues of an FE.
+/// Name of the LFB among the queues of an FE.
 pub(super) const NAME: &str = "redirect";
 /// T_s of the paper.
 const INTERVAL: Span = Span::from_millis(1500);
@@ -28,13 +28,13 @@ const EXCESS: &str = "excess";
 const FLAG: &str = "flow_control";
 const BYTES: &str = "redirect_bytes";
 
-/// Whether the block can have a role: whether it has all that the role sets and reads.
+/// Whether the LFB can have a role: whether it supports every parameter and gauge of the role.
 pub(super) fn can_be(role: &Role) -> bool {
     let sets = |name: &&str| [COMMITTED, EXCESS, FLAG].contains(name);
     !role.sets.is_empty() && role.sets.iter().all(sets) && role.reads.iter().all(|n| *n == BYTES)
 }
 
-/// A parameter of a controller as components of the block.
+/// Converts a controller parameter to components of the LFB.
 pub(super) fn components(parameter: &str, value: &Setting) -> Vec<Change> {
     let component = |name: &str, value: String| {
         Change::new(ComponentPath::new([REDIRECT, name]), Scalar::Text(value))
@@ -51,7 +51,7 @@ pub(super) fn components(parameter: &str, value: &Setting) -> Vec<Change> {
     }
 }
 
-/// The sample that the block's value or a report of it has.
+/// Builds a sample from the LFB's value, or from a report of it.
 pub(super) fn sample(value: &Value) -> Option<Sample> {
     let tally = |name: &str, packets: &str| {
         Some(Tally {

@@ -1,4 +1,4 @@
-//! Samples of queues from the values of the class `queues`: rows of a whole table, and reports of an event.
+//! Builds queue samples from values of the class `queues`: rows of a whole table, and event reports.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn by_port(rows: &Value) -> BTreeMap<&str, &Value> {
         .collect()
 }
 
-/// The sample that a row or a report has, with those of the gauges that it has; none without a backlog.
+/// Builds a sample from a row or a report, with those `gauges` that it contains; `None` if a counter is missing.
 pub(super) fn sample(row: &Value, gauges: &[&'static str]) -> Option<Sample> {
     let tally = |name: &str| {
         Some(Tally {
@@ -34,7 +34,7 @@ pub(super) fn sample(row: &Value, gauges: &[&'static str]) -> Option<Sample> {
     }))
 }
 
-/// A gauge by its name: of a map, or of the table that a map is on the wire.
+/// Finds a gauge by name, in a map or in the table that encodes a map on the wire.
 fn gauge(gauges: &Value, name: &str) -> Option<u64> {
     let of_table = |row: &Value| {
         row.whole("value")

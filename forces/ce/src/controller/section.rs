@@ -43,7 +43,7 @@ const PERIOD: Parameter = Parameter::new(
 )
 .id(50);
 
-/// The ID of the first role; the others follow in their order.
+/// ID of the first role; the other roles follow in their order.
 const ROLES: u32 = 51;
 
 /// The classes of controllers, with all keys of their sections.
@@ -127,37 +127,37 @@ pub static DEVICE: Section = Section {
 /// A device that is not weir.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePlan {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Address of its SNMP agent.
+    /// Address of the device's SNMP agent.
     pub address: SocketAddr,
-    /// File with the secrets.
+    /// File with the SNMP secrets.
     pub secrets: String,
-    /// Longest time for an answer.
+    /// Timeout for an answer.
     pub timeout: Span,
 }
 
 /// A controller with its queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerPlan {
-    /// Its name.
+    /// Name of the controller.
     pub name: String,
-    /// Its kind and parameters.
+    /// Kind and parameters of the controller.
     pub spec: Spec,
     /// Time between two decisions.
     pub period: Span,
-    /// Its queues, in the order of its roles.
+    /// Queues, in the order of the roles.
     pub queues: Vec<QueuePlan>,
 }
 
 /// A queue of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuePlan {
-    /// The FE or device.
+    /// Name of the FE or device.
     pub element: Arc<str>,
-    /// The kind of queue; an element has those of one kind.
+    /// The kind of queue; all queues of an element have the same kind.
     pub kind: QueueKind,
-    /// Its port; the name of the block for [`QueueKind::Redirect`].
+    /// Name of the port, or of the LFB for [`QueueKind::Redirect`].
     pub port: Arc<str>,
     /// The role of the queue.
     pub role: &'static Role,
@@ -169,13 +169,13 @@ pub enum QueueKind {
     /// The queue of a port of an FE.
     #[default]
     Port,
-    /// The packets that an FE hands over to the CE: its block `redirect`.
+    /// Packets that an FE redirects to the CE: its LFB `redirect`.
     Redirect,
     /// A port of a device that is not weir.
     Device,
 }
 
-/// The settings that are given for one block: names and values.
+/// Settings given for one section instance: names and values.
 type Given<'a> = [(&'a str, &'a Scalar)];
 
 impl DevicePlan {
@@ -204,7 +204,7 @@ impl DevicePlan {
 }
 
 impl ControllerPlan {
-    /// Checks the section of a controller; its queues are those of these FEs and devices.
+    /// Checks the section of a controller; its queues must belong to these FEs and devices.
     pub fn check(
         name: &str,
         given: &Given<'_>,
@@ -292,7 +292,7 @@ impl ControllerPlan {
 }
 
 impl QueuePlan {
-    /// As it stands in a list.
+    /// The queue in the notation of a list.
     fn item(&self) -> String {
         match self.kind {
             QueueKind::Redirect => self.element.to_string(),
@@ -301,7 +301,7 @@ impl QueuePlan {
     }
 }
 
-/// Queues that are there twice, and FEs of which there are queues of two kinds: each with the reason.
+/// Queues that occur twice, and queues of FEs with two kinds of queues: each with the reason.
 fn repeated(queues: &[QueuePlan]) -> impl Iterator<Item = (&QueuePlan, String)> {
     let mut seen = BTreeSet::new();
     let mut kinds: BTreeMap<&str, &QueuePlan> = BTreeMap::new();

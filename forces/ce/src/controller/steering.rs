@@ -16,15 +16,15 @@ use super::{Command, CommandId, Done, NOTE_INTERVAL, Note, RESPONSE_MAX, Report}
 
 /// One controller.
 pub(super) struct Steering {
-    /// Its place among all controllers.
+    /// Index among all controllers.
     place: usize,
     name: String,
     kind: &'static str,
     runner: Runner,
     elements: BTreeMap<Arc<str>, Element>,
-    /// The element of each command that is under way.
+    /// The element of each command in progress.
     open: BTreeMap<u64, Arc<str>>,
-    /// Element and port of each watch, and the place of its event.
+    /// For each watch, its element, its port and the index of its event.
     watches: BTreeMap<u64, (Arc<str>, Arc<str>, usize)>,
     last_number: u64,
     commands: VecDeque<(CommandId, Command)>,
@@ -32,7 +32,7 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// A controller without FEs, whose first round begins at `now`.
+    /// Creates a controller without FEs, whose first round starts at `now`.
     pub(super) fn new(now: Instant, place: usize, plan: &ControllerPlan) -> Self {
         let timing = Timing {
             period: plan.period,
@@ -79,7 +79,7 @@ impl Steering {
             return;
         }
         let name = Arc::clone(name);
-        self.handle_lost(now, fe); // it may have associated anew without having been lost before
+        self.handle_lost(now, fe); // the FE may associate again without a reported loss
         self.join(now, &name);
         self.watch(&name);
         self.pump(now);
@@ -172,7 +172,7 @@ impl Steering {
         let Some(queue) = element.ports.get_mut(&port) else {
             return;
         };
-        // A report without a sample says nothing: the table is read soon.
+        // A report without a sample has no information; the controller soon reads the table instead.
         if let Some(sample) = taken(kind, report, queue.role)
             && let Err(why) = queue.take(now, Some(sample))
         {
@@ -197,7 +197,7 @@ impl Steering {
         }
     }
 
-    /// The queues of an element join the runner.
+    /// Adds the queues of an element to the runner.
     fn join(&mut self, now: Instant, name: &Arc<str>) {
         let Some(element) = self.elements.get_mut(name) else {
             return;
@@ -214,7 +214,7 @@ impl Steering {
         }
     }
 
-    /// Subscribes to the queues of an FE that are not watched.
+    /// Subscribes to the queues of an FE that have no subscription.
     fn watch(&mut self, name: &Arc<str>) {
         let Some(element) = self.elements.get_mut(name) else {
             return;
@@ -271,7 +271,7 @@ impl Steering {
         );
     }
 
-    /// The queues of an element were read, or not.
+    /// Handles the result of reading an element's queues.
     fn read(&mut self, now: Instant, name: &Arc<str>, done: Done) {
         let Some(element) = self.elements.get_mut(name) else {
             return;
@@ -283,7 +283,7 @@ impl Steering {
             Done::Silent(why) => (Some(Response::Failed(why.clone())), vec![why]),
             done => (None, take(now, element, &done)),
         };
-        // Recent reports count, whether or not the table can be read.
+        // Recent reports count even if the table could not be read.
         let fresh = element.fresh(now);
         let response = match refused {
             Some(refused) if fresh.is_empty() => refused,
@@ -297,7 +297,7 @@ impl Steering {
         }
     }
 
-    /// The requests of a change are answered.
+    /// Answers the runner's requests that belong to a change.
     fn changed(&mut self, now: Instant, requests: &[RequestId], done: Done) {
         let response = match done {
             Done::Refused(why) => Response::Refused(why),
@@ -309,7 +309,7 @@ impl Steering {
         }
     }
 
-    /// Begins the changes of an FE that wait, if none is under way.
+    /// Starts the queued changes of an FE if no change is in progress.
     fn change(&mut self, name: &Arc<str>) {
         let Some(element) = self.elements.get_mut(name) else {
             return;
@@ -327,7 +327,7 @@ impl Steering {
         }
     }
 
-    /// Carries out what the runner wants, and notes its events.
+    /// Executes the runner's requests, and logs its events.
     fn pump(&mut self, now: Instant) {
         while let Some(request) = self.runner.poll_request() {
             self.carry_out(now, request);
@@ -383,7 +383,7 @@ impl Steering {
         }
     }
 
-    /// Gives a command out; returns its number.
+    /// Queues a command for the driver; returns its number.
     fn command(&mut self, element: &Arc<str>, command: Command) -> u64 {
         self.last_number += 1;
         let number = self.last_number;
@@ -396,7 +396,7 @@ impl Steering {
         number
     }
 
-    /// Notes a trouble; the log has one of each element now and then.
+    /// Records an error; the log gets at most one entry per element and [`NOTE_INTERVAL`].
     fn note(&mut self, now: Instant, name: &Arc<str>, why: String) {
         let Some(element) = self.elements.get_mut(name) else {
             return;
@@ -416,7 +416,7 @@ impl Steering {
     }
 }
 
-/// The sample that a row or a report of a queue has.
+/// Builds a sample from a row or a report of a queue.
 fn taken(kind: QueueKind, value: &Value, role: &Role) -> Option<Sample> {
     match kind {
         QueueKind::Redirect => redirect::sample(value),
@@ -424,7 +424,7 @@ fn taken(kind: QueueKind, value: &Value, role: &Role) -> Option<Sample> {
     }
 }
 
-/// Takes the samples that were read into the ports of an element; returns what is wrong with them.
+/// Stores the samples that were read for the ports of an element; returns the errors.
 fn take(now: Instant, element: &mut Element, done: &Done) -> Vec<String> {
     let rows = match done {
         Done::Rows(rows) => by_port(rows),

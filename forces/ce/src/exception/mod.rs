@@ -1,4 +1,4 @@
-//! The packets that forwarding elements (FEs) redirect to their control element (CE), and its answers.
+//! Packets that forwarding elements (FEs) redirect to their control element (CE), and the CE's answers.
 //!
 //! ```text
 //!  REDIRECT --> frame --+-- TTL, no route, next hop, too big --> ICMP error, back by the FE's routes
@@ -11,18 +11,18 @@
 //!  the CE's own kernel --> frame from the TAP --> REDIRECT to the port
 //! ```
 //!
-//! Source: RFC 1812, section 4.3.2, and RFC 4443, section 2.4 (which errors are sent, and how many); RFC 826; RFC 4861,
-//! section 7.2.4.
+//! Source: RFC 1812, section 4.3.2, and RFC 4443, section 2.4 (which errors to send, and their rate limits); RFC 826;
+//! RFC 4861, section 7.2.4.
 //!
-//! The kernel behind a TAP has the remote port's addresses, so it answers ARP, pings and TCP as if the port were its own,
-//! and routing daemons run there. ICMP errors are the CE's in any case: its kernel does not forward these packets.
+//! The kernel behind a TAP has the remote port's addresses, so it answers ARP, pings and TCP as if the port were its
+//! own, and routing daemons run there. ICMP errors always come from the CE: its kernel does not forward these packets.
 //!
-//! A forwarding element may lie. A port that it does not have, metadata that cannot be read and packets that are
-//! not what their metadata says are dropped. What it makes the CE send goes back to itself only.
+//! A forwarding element may lie. The CE drops packets with unknown ports, with invalid metadata, or that do not match
+//! their metadata. Packets that an FE makes the CE send go back to that FE only.
 //!
 //! - [`received`]: a REDIRECT as a frame
 //! - [`neighbour`]: answers to ARP and neighbour discovery
-//! - [`remote`]: the ports that the CE acts for, in its file
+//! - [`remote`]: the ports for which the CE acts, in its file
 //! - [`remotes`]: these ports at a running CE
 
 pub mod neighbour;
@@ -48,81 +48,81 @@ use weir_wire::ethernet::{self, Mac};
 use self::received::Received;
 use crate::tables::EXCEPTIONS;
 
-/// The longest frame that a REDIRECT carries.
+/// Longest frame in a REDIRECT, in bytes.
 const FRAME_LEN_MAX: usize = 65_535 + ethernet::HEADER_LEN;
 
-/// A port of a forwarding element, as the CE needs to know it.
+/// The CE's view of a port of a forwarding element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemotePort {
-    /// Its instance.
+    /// Instance of the port.
     pub instance: u32,
-    /// Its MAC address.
+    /// MAC address of the port.
     pub mac: Mac,
-    /// Its addresses, which are the CE's.
+    /// Addresses of the port; the CE owns them.
     pub addresses: Vec<IpAddr>,
-    /// Whether it has a TAP: the CE's own kernel gets what is addressed to it.
+    /// Whether the port has a TAP: the CE's own kernel gets the packets for the port's addresses.
     pub tap: bool,
 }
 
 /// The fate of a packet from a forwarding element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The TAP of this port takes the frame.
+    /// Send the frame to the TAP of this port.
     Kernel {
-        /// The instance of the port.
+        /// Instance of the port.
         port: u32,
         /// The frame.
         frame: Vec<u8>,
     },
-    /// The forwarding element gets an answer to send.
+    /// Send this answer to the forwarding element.
     Answer(Redirect),
-    /// Nothing.
+    /// Drop the packet.
     Dropped(Why),
 }
 
-/// Why a packet from a forwarding element is dropped.
+/// Why the CE drops a packet from a forwarding element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its metadata cannot be read or is missing, or it has no packet.
+    /// Metadata is invalid or missing, or the REDIRECT has no packet.
     Malformed(Malformed),
     /// The forwarding element has no such port.
     UnknownPort(u32),
-    /// It must not be answered, or answers are beyond their rate limits.
+    /// The packet must not be answered, or the answer would exceed a rate limit.
     NotAnswered,
-    /// It is for nobody here: no TAP, and nothing that the CE answers itself.
+    /// The packet is not for the CE: it has no TAP, and the CE answers no such packet itself.
     NotForUs,
 }
 
 /// The fault of a REDIRECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It has metadata only.
+    /// The REDIRECT has metadata only.
     #[error("the redirect has no packet")]
     NoPacket,
     /// Metadata is missing.
     #[error("the redirect has no {0}")]
     Missing(MetadataId),
-    /// Metadata cannot be read.
+    /// Metadata is invalid.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
 }
 
-/// The counters: packets.
+/// Counters, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// For the kernel.
+    /// Sent to the kernel.
     pub kernel: u64,
-    /// Answered by an ICMP error.
+    /// Answered with an ICMP error.
     pub icmp: u64,
     /// Answered by ARP or neighbour discovery.
     pub neighbours: u64,
-    /// Dropped: cannot be read.
+    /// Dropped: invalid metadata.
     pub malformed: u64,
     /// Dropped: no such port.
     pub unknown_port: u64,
-    /// Dropped: must not be answered, or beyond the rate limits.
+    /// Dropped: must not be answered, or the answer exceeds the rate limits.
     pub not_answered: u64,
-    /// Dropped: for nobody here.
+    /// Dropped: not for the CE.
     pub not_for_us: u64,
 }
 
@@ -174,17 +174,17 @@ impl Stats {
     }
 }
 
-/// The answers of a CE to all its forwarding elements: they share the rate limits of ICMP errors.
+/// Answers of a CE to all its forwarding elements, which share the rate limits of ICMP errors.
 #[derive(Debug)]
 pub struct Answers {
     budget: ErrorBudget,
-    /// A packet and the error about it.
+    /// Buffers for a packet and the ICMP error about it.
     pool: Pool,
     stats: Stats,
 }
 
 impl Answers {
-    /// `secret` is for the hashes over addresses, which senders must not be able to guess.
+    /// Creates the answers. `secret` keys the hashes over addresses, which senders must not be able to guess.
     pub fn new(secret: (u64, u64)) -> Self {
         Self {
             budget: ErrorBudget::default(),
@@ -247,7 +247,7 @@ impl Answers {
         }
     }
 
-    /// The ICMP error about a packet, as an IP packet; none if no error may be sent.
+    /// The ICMP error about a packet, as an IP packet; `None` if no error may be sent.
     fn icmp_error(
         &mut self,
         received: &Received<'_>,
@@ -272,8 +272,8 @@ impl Answers {
     }
 }
 
-/// A frame that the CE's own kernel sent to the TAP of this port, for its forwarding element. It fails only if the
-/// frame is longer than a message can carry.
+/// A frame that the CE's own kernel sent to the TAP of this port, as a REDIRECT for the forwarding element. Fails only
+/// if the frame is longer than a message can carry.
 pub fn to_port(instance: u32, frame: Vec<u8>) -> Result<Redirect, WireError> {
     let index = u32::from(RedirectPort::Frame).to_be_bytes();
     let metadata = vec![
@@ -283,14 +283,14 @@ pub fn to_port(instance: u32, frame: Vec<u8>) -> Result<Redirect, WireError> {
     Redirect::new(metadata, frame)
 }
 
-/// An IP packet that a forwarding element sends by its routes.
+/// An IP packet for a forwarding element to send according to its routes.
 pub fn to_routes(packet: Vec<u8>) -> Result<Redirect, WireError> {
     let index = u32::from(RedirectPort::Routes).to_be_bytes();
     Redirect::new(vec![MetadataId::RedirectIndex.with(&index)], packet)
 }
 
-/// The source address of an ICMP error: one of the port where the packet arrived (RFC 1812, section 4.3.2.4), or of any
-/// other port of the forwarding element if that one has none of the family; a link-local one last.
+/// Source address of an ICMP error: an address of the input port of the packet (RFC 1812, section 4.3.2.4), or of any
+/// other port of the forwarding element if that port has no address of the family. Link-local addresses come last.
 fn source_of_errors(port: &RemotePort, ports: &[RemotePort], to: IpAddr) -> Option<IpAddr> {
     let link_local = |a: &IpAddr| matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
     let all = || {

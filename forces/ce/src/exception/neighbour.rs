@@ -1,7 +1,7 @@
 //! Answers to ARP requests and neighbour solicitations for the addresses of a remote port that has no TAP.
 //!
-//! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations count) and 7.2.4 (the answer); RFC 5227 and RFC 4862,
-//! section 5.4 (probes: somebody else wants the address, and learns that it is taken).
+//! Source: RFC 826; RFC 4861, sections 7.1.1 (which solicitations are valid) and 7.2.4 (the answer); RFC 5227 and
+//! RFC 4862, section 5.4 (probes: another host wants the address, and learns that it is taken).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -23,7 +23,7 @@ pub(super) fn answer(port: &RemotePort, frame: &[u8]) -> Outcome {
     }
 }
 
-/// The frame that answers; none if the frame asks for none of the port's addresses.
+/// Builds the answer frame; `None` if the frame requests none of the port's addresses.
 fn frame_of_answer(port: &RemotePort, frame: &[u8]) -> Option<Vec<u8>> {
     let view = ethernet::View::new_checked(frame).ok()?;
     let body = frame.get(ethernet::HEADER_LEN..)?;
@@ -54,7 +54,7 @@ fn answer_arp(port: &RemotePort, body: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// A solicitation that counts.
+/// A valid solicitation.
 struct Solicitation {
     source: Ipv6Addr,
     target: Ipv6Addr,
@@ -82,7 +82,7 @@ fn answer_discovery(port: &RemotePort, from: Mac, packet: &[u8]) -> Option<Vec<u
     Some(advertisement(port.mac, asked.target, (to, mac), flags))
 }
 
-/// Reads a neighbour solicitation; none if it is not one, or does not count (RFC 4861, section 7.1.1).
+/// Parses a neighbour solicitation; `None` if the packet is not a valid one (RFC 4861, section 7.1.1).
 fn solicitation(packet: &[u8]) -> Option<Solicitation> {
     let header = ipv6::Repr::parse(&ipv6::View::new_checked(packet).ok()?).ok()?;
     let end = ipv6::HEADER_LEN + usize::from(header.payload_len);
@@ -117,7 +117,7 @@ fn solicitation(packet: &[u8]) -> Option<Solicitation> {
     })
 }
 
-/// The frame of an advertisement of `target`, which is at `own`.
+/// The frame of an advertisement that `target` is at MAC address `own`.
 fn advertisement(
     own: Mac,
     target: Ipv6Addr,
@@ -154,7 +154,7 @@ fn advertisement(
     frame
 }
 
-/// A frame with this header and room for `len` bytes.
+/// A frame with this header and `len` zero bytes of payload.
 fn link(destination: Mac, source: Mac, ethertype: EtherType, len: usize) -> Vec<u8> {
     let mut frame = vec![0; ethernet::HEADER_LEN + len];
     let repr = ethernet::Repr {

@@ -1,7 +1,7 @@
 //! A REDIRECT of a forwarding element as the frame that arrived at its port.
 //!
-//! The Ethernet header comes as metadata (`SrcMAC`, `DstMAC`, `EtherType`). A forwarding element of another maker may
-//! leave it out; then the frame is taken to be an IP packet for the port's own MAC address.
+//! The Ethernet header comes as metadata (`SrcMAC`, `DstMAC`, `EtherType`). FEs of other vendors may omit it; the
+//! CE then assumes an IP packet for the port's own MAC address.
 
 use weir_protocol::wire::redirect::{ExceptionId, MetadataId, Redirect};
 use weir_wire::{EtherType, ethernet};
@@ -11,13 +11,13 @@ use super::{Malformed, RemotePort, Why};
 /// A packet that a forwarding element redirected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received<'p> {
-    /// Why.
+    /// The reason of the redirection.
     pub id: ExceptionId,
-    /// The port where it arrived.
+    /// The input port.
     pub port: &'p RemotePort,
-    /// The MTU that it exceeds.
+    /// The MTU that the packet exceeds.
     pub mtu: Option<u32>,
-    /// The frame.
+    /// The whole frame.
     pub frame: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ impl<'p> Received<'p> {
     }
 }
 
-/// The metadata as it is.
+/// The metadata before any checks against the ports.
 struct Read<'r> {
     id: u32,
     port: u32,

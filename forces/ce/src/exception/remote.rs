@@ -1,4 +1,4 @@
-//! The section `[remote.NAME]` of a control element's file: a port of an FE that the CE acts for.
+//! The section `[remote.NAME]` of a control element's file: a port of an FE for which the CE acts.
 //!
 //! ```toml
 //! [remote.wan]
@@ -8,9 +8,9 @@
 //! tap = true                          # the CE's own kernel acts for the port, by the interface `edge1.wan`
 //! ```
 //!
-//! The FE gets the addresses as `redirect.addresses`, and `redirect.neighbours = true`, so that packets to them, ARP and
-//! neighbour discovery come to the CE. `[fe.edge1.redirect]` overrides both, and says what else comes. The FE's
-//! own machine must not have these addresses.
+//! The FE gets the addresses as `redirect.addresses`, and `redirect.neighbours = true`, so that packets to them, ARP
+//! and neighbour discovery reach the CE. `[fe.edge1.redirect]` overrides both, and can redirect more. The FE's own
+//! machine must not have these addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use weir_base::setting::{Kind, Parameter, Scalar, Settings, did_you_mean, neares
 use weir_model::fault::ResultCode;
 use weir_model::{Change, Class, ComponentPath, Fault, Section};
 
-/// Longest name of an interface, in bytes (IFNAMSIZ of Linux, less the closing zero).
+/// Longest name of an interface, in bytes (IFNAMSIZ of Linux, less the terminating zero).
 const INTERFACE_LEN_MAX: usize = 15;
 /// Maximum addresses of one port.
 const ADDRESSES_MAX: usize = 64;
 
-/// The class of a port that the CE acts for.
+/// Class of a port for which the CE acts.
 pub const REMOTE_CLASS: Class = Class {
     name: "remote",
     id: 0x00F7_0320,
@@ -57,7 +57,7 @@ pub const REMOTE_CLASS: Class = Class {
     ..Class::PLAIN
 };
 
-/// The section of a port that the CE acts for.
+/// Section of a port for which the CE acts.
 pub static REMOTE: Section = Section {
     key: "remote",
     has_instances: true,
@@ -72,7 +72,7 @@ pub static REMOTE: Section = Section {
     sections: &[],
 };
 
-/// A port that the CE acts for.
+/// A port for which the CE acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemotePlan {
     /// Name of the section.
@@ -81,14 +81,14 @@ pub struct RemotePlan {
     pub fe: String,
     /// Name of the port.
     pub port: String,
-    /// Its addresses that are the CE's, with the networks of their links.
+    /// The port's addresses that the CE owns, with the networks of their links.
     pub addresses: Vec<IpNet>,
     /// Name of the TAP device, if the CE's own kernel acts for the port.
     pub interface: Option<String>,
 }
 
 impl RemotePlan {
-    /// Checks a section; the FE must be one of these.
+    /// Checks a section; its FE must be one of `fes`.
     pub fn check(name: &str, given: &[(&str, &Scalar)], fes: &[&str]) -> Result<Self, Vec<Fault>> {
         let path = ComponentPath::new([REMOTE.key, name]);
         let of_setting = |error| vec![Fault::of_setting(&path, &REMOTE_CLASS, &error)];
@@ -133,7 +133,7 @@ impl RemotePlan {
         })
     }
 
-    /// Checks that no two sections are about the same port, interface or, at one FE, address.
+    /// Checks that no two sections use the same port, the same interface or, at one FE, the same address.
     pub fn check_all(all: &[Self]) -> Result<(), Vec<Fault>> {
         let mut taken: BTreeMap<(&str, String), &str> = BTreeMap::new();
         let mut faults = Vec::new();
@@ -160,8 +160,8 @@ impl RemotePlan {
     }
 }
 
-/// Adds to the desired configuration of an FE what brings packets for its remote ports to the CE, as far as it says
-/// nothing about it.
+/// Adds settings to the desired configuration of an FE that redirect packets for its remote ports to the CE, unless the
+/// configuration already has these settings.
 pub(crate) fn wish(all: &[RemotePlan], fe: &str, desired: &mut Vec<Change>) {
     let own = all.iter().filter(|remote| remote.fe == fe);
     let addresses: BTreeSet<_> = own

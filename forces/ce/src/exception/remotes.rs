@@ -1,12 +1,12 @@
-//! The ports that a CE acts for, at a [`Control`]: learns them from the FEs, and takes their packets.
+//! The ports for which a CE acts, attached to a [`Control`]: learns the ports from the FEs, and handles their packets.
 //!
 //! ```text
 //!  Control --packets--> [Remotes] --> frames, TAPs to make --> driver
 //!          <--answers--            <-- frames of the CE's own kernel
 //! ```
 //!
-//! The FE says what MAC address, MTU and instance a port has. It is asked after each association, and again from time
-//! to time, because an interface may come later, or be another one.
+//! The FE reports a port's MAC address, MTU and instance. The CE reads them after each association and then every
+//! ten seconds, because an interface may appear later, or be replaced.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -25,38 +25,38 @@ use super::{Answers, Outcome, RemotePort, Stats, to_port};
 use crate::Control;
 use crate::contract::{Answer, Journal, Output, Request, Ticket};
 
-/// Tickets of the requests here have this bit; those of the driver must not.
+/// Tickets of these requests have this bit set; tickets of the driver must not.
 const OWN: u64 = 1 << 62;
-/// Time between two questions about the ports of an FE.
+/// Interval between reads of an FE's ports.
 const READ_INTERVAL: Span = Span::from_secs(10);
-/// MTUs that a TAP can have: IPv4 needs 68 bytes (RFC 791).
+/// MTUs that a TAP can have, in bytes: IPv4 needs 68 bytes (RFC 791).
 const MTUS: std::ops::RangeInclusive<u64> = 68..=65_521;
 
-/// A TAP device that the driver keeps.
+/// A TAP device to be maintained by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapPlan {
-    /// Its name.
+    /// Name of the TAP device.
     pub interface: String,
-    /// Its MAC address, that of the remote port.
+    /// MAC address of the remote port.
     pub mac: Mac,
-    /// Its MTU, that of the remote port, in bytes.
+    /// MTU of the remote port, in bytes.
     pub mtu: u32,
-    /// Its addresses, with the networks of their links.
+    /// Addresses of the TAP device, with the networks of their links.
     pub addresses: Vec<IpNet>,
 }
 
 /// Work for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// There shall be this TAP device, from now until the CE ends. Repeated, also when nothing has changed.
+    /// Create this TAP device, and keep it until the CE ends. Repeated even if nothing has changed.
     Tap(TapPlan),
     /// Hand this frame to the kernel, at the TAP device of this name.
     Frame(String, Vec<u8>),
-    /// Tell the operator.
+    /// Report this error to the operator.
     Trouble(String),
 }
 
-/// The ports that a CE acts for. The driver hands every output of the [`Control`] to
+/// The ports for which a CE acts. The driver passes every output of the [`Control`] to
 /// [`handle_output`](Self::handle_output), and calls [`settle`](Self::settle) after every input.
 #[derive(Debug)]
 pub struct Remotes {
@@ -71,16 +71,16 @@ pub struct Remotes {
 struct Fe {
     name: String,
     plans: Vec<RemotePlan>,
-    /// All its ports, once they are known.
+    /// All ports of the FE, once known.
     ports: Vec<RemotePort>,
-    /// When to ask for them again; none while it is away.
+    /// Time of the next read of the ports; `None` while the FE is disconnected.
     due: Option<Instant>,
-    /// The trouble that the operator knows already.
+    /// The last error reported to the operator.
     trouble: Option<String>,
 }
 
 impl Remotes {
-    /// For these ports of these FEs. `secret` is for the hashes over addresses, which senders must not be able to guess.
+    /// For these ports of these FEs. `secret` keys the hashes over addresses, which senders must not be able to guess.
     pub fn new<'a>(
         plans: &[RemotePlan],
         fes: impl IntoIterator<Item = (Id, &'a str)>,
@@ -112,7 +112,7 @@ impl Remotes {
         self.answers.stats()
     }
 
-    /// Takes an output of the control element, and returns it if it is for others.
+    /// Handles an output of the control element, and returns the output if it is for others.
     pub fn handle_output(
         &mut self,
         now: Instant,
@@ -129,11 +129,11 @@ impl Remotes {
                     if let Ok(Answer::Value(rows)) = answer {
                         self.learn(control, fe, &rows);
                     }
-                    return None; // without an answer the ports stay as they are known
+                    return None; // without an answer, the known ports stay as they are
                 }
                 None => return Some(Output::Answer(ticket, answer)),
             },
-            // An FE that refuses a part of its desired state has ports all the same.
+            // An FE that refuses a part of its desired state still has ports.
             Output::Journal(Journal::InSync(ref fe, _) | Journal::Refused(ref fe, _)) => {
                 if let Some(fe) = self.named(fe) {
                     fe.due = Some(now);
@@ -150,7 +150,7 @@ impl Remotes {
         Some(output)
     }
 
-    /// The CE's own kernel sends a frame at the TAP device of this name.
+    /// Handles a frame that the CE's own kernel sent at the TAP device of this name.
     pub fn handle_frame(
         &mut self,
         now: Instant,
@@ -164,7 +164,7 @@ impl Remotes {
         let Some((fe, port)) = place else {
             return;
         };
-        // Frames for an FE that is away are lost, as on a cable that is not plugged in.
+        // The CE drops frames for a disconnected FE, as an unplugged cable would.
         if let Some(port) = control.port(fe, port)
             && let Ok(packet) = to_port(port, frame)
         {
@@ -172,7 +172,7 @@ impl Remotes {
         }
     }
 
-    /// Asks for everything that is due at `now`.
+    /// Sends the reads that are due at `now`.
     pub fn settle(&mut self, now: Instant, control: &mut Control) {
         for (id, fe) in &mut self.fes {
             if fe.due.is_some_and(|at| at <= now) {
@@ -189,12 +189,12 @@ impl Remotes {
         }
     }
 
-    /// When to call [`settle`](Self::settle), if not earlier.
+    /// Latest time for the next call of [`settle`](Self::settle).
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.fes.values().filter_map(|fe| fe.due).min()
     }
 
-    /// The next work.
+    /// Returns the next work for the driver.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
@@ -213,7 +213,7 @@ impl Remotes {
         let fe = self.fes.get(&id);
         let (ports, plans) = match fe {
             Some(fe) => (&fe.ports[..], &fe.plans[..]),
-            None => (&[][..], &[][..]), // nobody wants packets of this FE: they are counted
+            None => (&[][..], &[][..]), // no configured ports: the packets are counted
         };
         for packet in packets.redirects() {
             match self.answers.handle(packet, ports, now) {
@@ -230,10 +230,10 @@ impl Remotes {
         }
     }
 
-    /// Takes the rows of the class `ports`.
+    /// Learns the ports from rows of the class `ports`.
     fn learn(&mut self, control: &Control, id: Id, rows: &Value) {
         let Some(fe) = self.fes.get_mut(&id).filter(|fe| fe.due.is_some()) else {
-            return; // it has left meanwhile
+            return; // the FE disconnected meanwhile
         };
         let found: Vec<_> = rows.rows().iter().filter_map(Found::read).collect();
         let port = |found: &Found<'_>| {
@@ -273,7 +273,7 @@ impl Remotes {
     }
 }
 
-/// A port that has an interface.
+/// A port with an interface.
 struct Found<'v> {
     name: &'v str,
     mac: Mac,
@@ -292,7 +292,7 @@ impl<'v> Found<'v> {
     }
 }
 
-/// Sends a packet to an FE. What there is no room for is lost, as any packet may be.
+/// Sends a packet to an FE. Drops the packet if the queue has no room; any packet may be lost.
 fn send(now: Instant, control: &mut Control, fe: Id, packet: Redirect) {
     if let Ok(packets) = PacketRedirect::new(vec![packet]) {
         let _ = control.redirect(now, fe, packets);

@@ -81,7 +81,7 @@ fn solicitation(from: &str, target: &str, mac: Option<Mac>, hops: u8) -> Vec<u8>
     frame
 }
 
-/// A REDIRECT as our forwarding elements send it.
+/// A REDIRECT in the form in which weir FEs send it.
 fn redirect(id: ExceptionId, port: u32, frame: &[u8], more: &[Ilv]) -> Redirect {
     let mut metadata = vec![
         MetadataId::PhyPortId.with(&port.to_be_bytes()),
@@ -102,7 +102,7 @@ fn handle(id: ExceptionId, port: u32, frame: &[u8], tap: bool) -> Outcome {
     answers().handle(&redirect(id, port, frame, &[]), &ports(tap), NOW)
 }
 
-/// The bytes of an answer that leaves by this output port of RedirectIn.
+/// The bytes of an answer for this output port of RedirectIn.
 fn answer(outcome: Outcome, by: RedirectPort) -> Vec<u8> {
     let Outcome::Answer(answer) = outcome else {
         panic!("{outcome:?}")
@@ -180,7 +180,7 @@ fn errors_are_limited_for_each_sender() {
         let outcome = answers.handle(&redirect, &ports(false), now);
         sent += u64::from(matches!(outcome, Outcome::Answer(_)));
     }
-    // 100 a second after a burst of 20, as RFC 4443, section 2.4 f, suggests.
+    // 100 per second after a burst of 20, as suggested by RFC 4443, section 2.4 (f).
     assert!((119..=120).contains(&sent), "{sent}");
     let stats = answers.stats();
     assert_eq!((stats.icmp, stats.not_answered), (sent, 100_000 - sent));

@@ -1,16 +1,18 @@
-//! Requests of operators for paths: their answers, their ends, and the store.
+//! Operators' path requests: answers, ends, and storage.
 //!
 //! ```text
 //!   request ──▶ path found ──┬──▶ store ─────────────────────────┬──▶ answer: the path
 //!                            └──▶ encapsulation at the edge ─────┘
 //! ```
 //!
-//! The application is answered when the edge has the encapsulation, and so before its first packet (section III.B.1 of the
-//! paper), and when the request is kept. If the edge refuses it, the request is taken back.
+//! The service answers the application once the edge has the encapsulation, and so before the first packet (section
+//! III.B.1 of the paper), and once the request is stored. If the edge refuses the encapsulation, the service withdraws
+//! the request.
 //!
-//! The same request again is answered with the same path, and begins its lifetime anew. Packets that another request has at the
-//! same element with the same priority are refused: one of both would never have any. Packets that overlap follow the request
-//! with the lower priority number, and among equal ones the older request; paths of the file come by their names.
+//! Repeating a request returns the same path and restarts the request's lifetime. The service refuses packets that
+//! another request already has at the same element with the same priority, because one of the two would never match.
+//! Overlapping packets follow the request with the lower priority number, and among equal priorities the older request;
+//! paths of the file are ordered by name.
 
 use weir_base::Instant;
 use weir_base::setting::Scalar;
@@ -22,23 +24,23 @@ use super::state::{Keys, Network};
 use super::{Note, PathService, report};
 use crate::contract::{Answer, PathCommand, Refusal, StoreTicket, Ticket};
 
-/// The most operators that wait at once.
+/// Maximum number of waiting operators.
 const WAITING_MAX: usize = 256;
 
-/// An operator who waits.
+/// A waiting operator.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     ticket: Ticket,
     number: u64,
-    /// Where the encapsulation is.
+    /// Location of the encapsulation.
     place: Place,
     is_release: bool,
-    /// The change of the store that is under way.
+    /// The pending change of the store.
     store: Option<StoreTicket>,
 }
 
 impl PathService {
-    /// An operator asks for something; the answer comes with the same ticket.
+    /// Handles an operator's command; the answer comes with the same ticket.
     pub fn request(&mut self, now: Instant, ticket: Ticket, command: PathCommand) {
         let answer = match command {
             PathCommand::Request(request) => self.request_path(now, ticket, request),
@@ -53,13 +55,13 @@ impl PathService {
             }),
         };
         match answer {
-            Ok(None) => {} // later
+            Ok(None) => {} // answered later
             Ok(Some(answer)) => self.answers.push_back((ticket, Ok(answer))),
             Err(refusal) => self.answers.push_back((ticket, Err(refusal))),
         }
     }
 
-    /// The network of a report, and its state.
+    /// The network and its state, for a report.
     fn state(&self) -> Result<(&Network, &Rollout, &Health), Refusal> {
         let network = self.network.as_ref().ok_or_else(Refusal::no_network)?;
         Ok((network, &self.rollout, &self.health))
@@ -134,14 +136,14 @@ impl PathService {
         Ok(None)
     }
 
-    /// Has the store keep a request, or forget it.
+    /// Asks the store to write a request, or to delete it.
     pub(super) fn keep(&mut self, number: u64, keys: Option<Keys>) -> StoreTicket {
         let ticket = StoreTicket(self.ticket());
         self.stores.push_back((ticket, (number, keys)));
         ticket
     }
 
-    /// A change of the store is durable, or failed for this reason. Returns whether it was one of the path service.
+    /// Handles the store's confirmation, or its error. Returns whether the ticket belongs to the path service.
     pub fn handle_stored(&mut self, ticket: StoreTicket, done: &Result<(), String>) -> bool {
         if ticket.0 & super::OWN != super::OWN {
             return false;
@@ -166,7 +168,7 @@ impl PathService {
         true
     }
 
-    /// Requests whose time has come end.
+    /// Ends requests whose lifetime has expired.
     pub(super) fn end_requests(&mut self, now: Instant) {
         let Some(network) = &mut self.network else {
             return;
@@ -183,13 +185,13 @@ impl PathService {
         }
     }
 
-    /// When requests end.
+    /// The earliest end of a request.
     pub(super) fn ends(&self) -> Option<Instant> {
         let requests = self.network.iter().flat_map(|network| network.requests());
         requests.filter_map(|(_, asked)| asked.ends).min()
     }
 
-    /// An element has answered a delivery.
+    /// Handles an element's answer to a delivery.
     pub(super) fn delivered(&mut self, delivery: DeliveryId, answer: Result<Answer, Refusal>) {
         let refusal = match answer {
             Ok(_) => return drop(self.rollout.handle_done(delivery)),
@@ -208,7 +210,7 @@ impl PathService {
         }
     }
 
-    /// Ends the requests of operators who wait, and refuses them. Returns whether there were any.
+    /// Withdraws and refuses the requests of waiting operators. Returns whether there were any.
     fn take_back(&mut self, concerns: impl Fn(&Waiting) -> bool, refusal: &Refusal) -> bool {
         let (ended, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -245,7 +247,7 @@ impl PathService {
                             path.why.unwrap_or_default()
                         ))),
                         Some(path) => Ok(Answer::Paths(vec![path])),
-                        None => Err(not_found(one.number)), // somebody has released it
+                        None => Err(not_found(one.number)), // released meanwhile
                     }
                 }
             };
@@ -260,7 +262,7 @@ fn not_found(number: u64) -> Refusal {
     ))
 }
 
-/// The keys of a request as texts.
+/// The keys of a request as strings.
 fn texts(request: PathRequest) -> Keys {
     let lifetime = request
         .lifetime
@@ -273,7 +275,7 @@ fn texts(request: PathRequest) -> Keys {
     all.map(|(key, value)| (key, text(value))).collect()
 }
 
-/// Faults of a request in sentences; they need no place in a file.
+/// Faults of a request as sentences, without paths in a file.
 pub(super) fn sentences(faults: &[Fault]) -> Vec<String> {
     let sentence = |fault: &Fault| match fault.path.segments()[..] {
         ["path", _, key] if !fault.names_place => format!("{key}: {}", fault.message),

@@ -1,7 +1,8 @@
-//! Which links and elements work, as the ports of the elements and their associations tell.
+//! Health of links and elements, derived from the elements' ports and associations.
 //!
-//! The CE subscribes to the loss and the return of the carrier of every port of a link. A lost carrier counts at once; after any
-//! of these events, and every [`READ_INTERVAL`], it reads all ports of the element, so that no lost event is a lost failure.
+//! The CE subscribes to carrier loss and recovery at every port of a link. A lost carrier counts at once; after any of
+//! these events, and every [`READ_INTERVAL`], the CE reads all ports of the element, so that it notices a failure even
+//! if the event is lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,20 +18,20 @@ use super::state::Network;
 use crate::contract::{Answer, Filter, Place, Refusal, Request, Watch, WatchId};
 use crate::path::{NetworkPlan, wrong};
 
-/// Time between two readings of all ports without an event. A watch that nobody fetches from ends after three of them.
+/// Interval between reads of all ports without an event. A watch ends after three intervals without a fetch.
 const READ_INTERVAL: Span = Span::from_secs(20);
-/// The same while a port does not work, or could not be read: a port that comes back has its carrier before it can send, and there
-/// is no event for that.
+/// Read interval while a port is down, or could not be read: a recovering port has a carrier before it can send, and no
+/// event reports that it can.
 const RETRY: Span = Span::from_secs(1);
 /// The class with the ports of an FE, and its events.
 const PORTS: &str = "ports";
 const LOST: &str = "carrier_lost";
 const FOUND: &str = "carrier_found";
 
-/// A port of an FE, by their names.
+/// An FE and its port, by name.
 type Port = (String, String);
 
-/// A question to an FE.
+/// A request to an FE.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
     /// Subscribe to an event of a port.
@@ -41,7 +42,7 @@ pub(super) enum Wish {
     Fetch(WatchId),
 }
 
-/// Something is used from now on, or is not any more.
+/// A link or element entered or left service.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Link(LinkId, bool, Note),
@@ -52,45 +53,45 @@ pub(super) enum Event {
 struct Element {
     fe: FeId,
     hold_down: HoldDown,
-    /// The ports of its links, and whether each works; unknown before the first reading.
+    /// Ports of the element's links, and whether each port works; empty before the first read.
     ports: BTreeMap<String, bool>,
-    /// Whether the ports were read since it came.
+    /// Whether the ports were read since the element associated.
     is_read: bool,
     is_reading: bool,
-    /// Whether something has happened while they were read.
+    /// Whether a new read was requested during the current read.
     is_old: bool,
-    /// When they are read again without an event.
+    /// Time of the next read without an event.
     read_at: Instant,
 }
 
 #[derive(Debug)]
 struct Link {
     id: LinkId,
-    /// The ports at its ends; a tunnel has none.
+    /// Ports at both ends of the link; a tunnel has none.
     ports: Vec<Port>,
     hold_down: HoldDown,
 }
 
-/// The links and elements of a network.
+/// Health of the links and elements of a network.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// FEs that are in sync, those outside the network included.
+    /// FEs in sync, including FEs outside the network.
     there: BTreeSet<String>,
     elements: BTreeMap<String, Element>,
     links: BTreeMap<String, Link>,
-    /// Whether failures count: the network has begun.
+    /// Whether failures count: the network has started.
     has_begun: bool,
     watches: BTreeMap<WatchId, (Port, &'static str)>,
-    /// Subscriptions, also those that are under way.
+    /// Subscriptions, including those in progress.
     watched: BTreeSet<(Port, &'static str)>,
     noticed: BTreeSet<WatchId>,
-    /// When notices are fetched again without a notice.
+    /// Time of the next fetch from all watches without a notice.
     fetch_at: Instant,
     wishes: VecDeque<Wish>,
     events: VecDeque<Event>,
 }
 
-/// Elements that are no FE of the CE, and links whose ends have no addresses.
+/// Reports elements that are not FEs of the CE, and links whose ends have no addresses.
 pub(super) fn check_elements(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>) -> Vec<Fault> {
     let topology = &plan.topology;
     let names = topology.fes().map(|fe| &topology.fe(fe).name);
@@ -118,12 +119,13 @@ pub(super) fn check_elements(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>
 }
 
 impl Health {
-    /// Follows another network. What is known of elements and links with the same names stays, and counts for it.
+    /// Switches to another network. Keeps the state of elements and links with the same names, and applies it to
+    /// `network`.
     pub(super) fn replace(&mut self, now: Instant, network: &mut Network) {
         let (mut elements, mut links) = (BTreeMap::new(), BTreeMap::new());
         let plan = network.plan.clone();
         let topology = &plan.topology;
-        let mut unseen = Rollout::default(); // everything is wanted afterwards
+        let mut unseen = Rollout::default(); // discarded: the caller then wants all sections
         for fe in topology.fes() {
             let name = topology.fe(fe).name.clone();
             let known = self.elements.remove(&name);
@@ -162,7 +164,7 @@ impl Health {
         self.decide(now);
     }
 
-    /// Failures count from now on. Elements that are not there have failed.
+    /// Starts to count failures. Elements that are not associated have failed.
     pub(super) fn begin(&mut self, now: Instant) {
         self.has_begun = true;
         for (name, element) in &mut self.elements {
@@ -179,13 +181,13 @@ impl Health {
         self.decide(now);
     }
 
-    /// Whether every element is there, and its ports are known.
+    /// Whether all elements are in sync, and their ports are known.
     pub(super) fn is_complete(&self) -> bool {
         let mut elements = self.elements.iter();
         elements.all(|(name, element)| element.is_read && self.there.contains(name))
     }
 
-    /// An FE is in sync.
+    /// Handles an FE that is in sync.
     pub(super) fn comes(&mut self, fe: &str) {
         if self.there.insert(fe.to_owned()) && self.elements.contains_key(fe) {
             self.wishes.push_back(Wish::Ports(fe.to_owned()));
@@ -193,7 +195,7 @@ impl Health {
         self.watch();
     }
 
-    /// An FE is away, or has not what it shall have.
+    /// Handles an FE that is disconnected, or that refused its desired state.
     pub(super) fn goes(&mut self, now: Instant, fe: &str, why: &str) {
         self.there.remove(fe);
         let Some(element) = self.elements.get_mut(fe) else {
@@ -207,7 +209,7 @@ impl Health {
         }
     }
 
-    /// Subscribes to the events of ports of FEs that are there, once.
+    /// Subscribes to the port events of FEs in sync, once per port and event.
     fn watch(&mut self) {
         let links = self.links.values();
         let ports = links
@@ -222,17 +224,17 @@ impl Health {
         }
     }
 
-    /// Whether a watch is one of ours.
+    /// Whether a watch belongs to this module.
     pub(super) fn watches(&self, watch: WatchId) -> bool {
         self.watches.contains_key(&watch)
     }
 
-    /// A watch has notices.
+    /// Records that a watch has notices.
     pub(super) fn noticed(&mut self, watch: WatchId) {
         self.noticed.insert(watch);
     }
 
-    /// The questions that are due.
+    /// The requests that are due.
     pub(super) fn poll_wishes(&mut self, now: Instant) -> Vec<(Wish, Request)> {
         if self.fetch_at <= now {
             self.fetch_at = now + READ_INTERVAL;
@@ -267,7 +269,7 @@ impl Health {
                     };
                     element.is_old |= element.is_reading;
                     if std::mem::replace(&mut element.is_reading, true) {
-                        continue; // once more when it is answered
+                        continue; // repeated after the answer
                     }
                     let class = PORTS.to_owned();
                     Request::Read {
@@ -281,7 +283,7 @@ impl Health {
         requests
     }
 
-    /// The answer to a question.
+    /// Handles the answer to a request.
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
@@ -293,7 +295,7 @@ impl Health {
                 self.watches.insert(watch, (port, event));
             }
             (Wish::Watch(port, event), _) => {
-                self.watched.remove(&(port, event)); // again when the FE is in sync next time
+                self.watched.remove(&(port, event)); // repeated when the FE is next in sync
             }
             (Wish::Fetch(_), Ok(Answer::Notices(notices))) => {
                 for notice in &notices.notices {
@@ -316,7 +318,7 @@ impl Health {
         }
     }
 
-    /// An event of a port.
+    /// Handles a port event.
     fn notice(&mut self, now: Instant, notice: &Value) {
         let [fe, port, event] = ["fe", "instance", "event"].map(|name| notice.text(name));
         let (Some(fe), Some(port)) = (fe, port) else {
@@ -331,7 +333,7 @@ impl Health {
         self.decide(now);
     }
 
-    /// The ports of an FE as they are.
+    /// Stores the state of an FE's ports.
     fn read(&mut self, now: Instant, fe: &str, rows: &Value) {
         let Some(element) = self.elements.get_mut(fe) else {
             return;
@@ -364,7 +366,7 @@ impl Health {
         self.decide(now);
     }
 
-    /// Compares each link with the ports at its ends. Those of an FE that is away are as they were read last.
+    /// Compares each link with the ports at its ends. A disconnected FE's ports have their last known state.
     fn decide(&mut self, now: Instant) {
         if !self.has_begun {
             return;
@@ -388,7 +390,7 @@ impl Health {
         }
     }
 
-    /// Uses what has been back for long enough.
+    /// Returns links and elements to service whose hold-down has ended.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         for (name, element) in &mut self.elements {
             if element.hold_down.handle_timeout(now) {
@@ -405,12 +407,12 @@ impl Health {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When something is due.
+    /// Time at which the next work is due.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let elements = self.elements.values().map(|element| &element.hold_down);
         let all = elements.chain(self.links.values().map(|link| &link.hold_down));
@@ -422,19 +424,19 @@ impl Health {
         holds.chain(reads).chain([self.fetch_at]).min()
     }
 
-    /// Whether this is an element that is not used now.
+    /// Whether `name` is an element that is out of service.
     pub(super) fn is_away(&self, name: &str) -> bool {
         let element = self.elements.get(name);
         element.is_some_and(|element| !matches!(element.hold_down.state(), State::Used(_)))
     }
 
-    /// The state of an element in a word.
+    /// The state of an element as one word.
     pub(super) fn state_of_element(&self, name: &str) -> &'static str {
         let element = self.elements.get(name);
         element.map_or("failed", |element| word(&element.hold_down))
     }
 
-    /// The state of a link in a word, and how often it has failed.
+    /// The state of a link as one word, and its number of failures.
     pub(super) fn state_of_link(&self, name: &str) -> (&'static str, u64) {
         let hold_down = self.links.get(name).map(|link| &link.hold_down);
         hold_down.map_or(("failed", 0), |hold| (word(hold), hold.failures()))

@@ -1,4 +1,4 @@
-//! Hold-down of links and elements that come back: a failure counts at once, and a return only when it lasts.
+//! Hold-down of recovering links and elements: a failure counts at once, a recovery only if it lasts.
 //!
 //! ```text
 //!   works   ────┐        ┌──┐  ┌───────────────────
@@ -8,27 +8,28 @@
 //!                              <1 s>                 the hold-down, which is longer after each failure
 //! ```
 //!
-//! Without it, a link that flaps would move its paths with every flap. The hold-down is one second at first. It doubles, up to
-//! a minute, with every failure of something that was not used for a minute and twice its hold-down before. So a link that
-//! flaps for an hour moves paths 7 times in the first two minutes, and about once a minute then.
+//! Without hold-down, a flapping link would move its paths with every flap. The first hold-down is one second. It
+//! doubles, up to 64 seconds, with every failure, unless the link was in use for a minute plus twice its hold-down
+//! before the failure. So a link that flaps for an hour moves paths 7 times in the first two minutes, and then about
+//! once a minute.
 
 use weir_base::{Instant, Span};
 
-/// The shortest hold-down.
+/// Shortest hold-down.
 pub(super) const HOLD_MIN: Span = Span::from_secs(1);
-/// The longest.
+/// Longest hold-down.
 const HOLD_MAX: Span = Span::from_secs(64);
-/// Use without a failure after which the hold-down begins anew, beside twice the last one.
+/// The hold-down resets after this time in use without a failure, plus twice the last hold-down.
 const CALM: Span = Span::from_secs(60);
 
 /// The state of a link, or of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is used since then.
+    /// In use since this time.
     Used(Instant),
-    /// It has failed.
+    /// Failed.
     Failed,
-    /// It is back, and is used from then on.
+    /// Working again; in use from this time.
     Held(Instant),
 }
 
@@ -41,7 +42,7 @@ pub(super) struct HoldDown {
 }
 
 impl HoldDown {
-    /// It is used from now on.
+    /// A link or element that is in use from `now`.
     pub(super) fn used(now: Instant) -> Self {
         Self {
             state: State::Used(now),
@@ -50,7 +51,7 @@ impl HoldDown {
         }
     }
 
-    /// It has not been there yet: it is used as soon as it comes.
+    /// A link or element that has never worked: in use as soon as it works.
     pub(super) fn away() -> Self {
         Self {
             state: State::Failed,
@@ -59,17 +60,17 @@ impl HoldDown {
         }
     }
 
-    /// Its state.
+    /// Current state.
     pub(super) fn state(&self) -> State {
         self.state
     }
 
-    /// How often it has failed.
+    /// Number of failures.
     pub(super) fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// It fails. Returns whether it was used.
+    /// Handles a failure. Returns whether the link or element was in use.
     pub(super) fn fail(&mut self, now: Instant) -> bool {
         let State::Used(since) = self.state else {
             self.state = State::Failed;
@@ -85,14 +86,14 @@ impl HoldDown {
         true
     }
 
-    /// It works again.
+    /// Handles a recovery.
     pub(super) fn come_back(&mut self, now: Instant) {
         if self.state == State::Failed {
             self.state = State::Held(now + self.hold);
         }
     }
 
-    /// Whether it is used from now on, and was not before.
+    /// Returns whether the link or element enters service now.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.state, State::Held(until) if until <= now);
         if is_due {
@@ -101,7 +102,7 @@ impl HoldDown {
         is_due
     }
 
-    /// When its hold-down ends.
+    /// End of the hold-down.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Held(until) => Some(until),
@@ -126,7 +127,7 @@ mod tests {
         assert!(!link.handle_timeout(at(101)));
         assert!(!link.fail(at(101)), "it was not used");
         link.come_back(at(103));
-        link.come_back(at(104)); // no news
+        link.come_back(at(104)); // no change
         assert_eq!(link.poll_timeout(), Some(at(104)));
         assert!(link.handle_timeout(at(104)) && !link.handle_timeout(at(105)));
         assert!(link.fail(at(105)));
@@ -149,7 +150,7 @@ mod tests {
         for millis in (0..3_600_000).step_by(50) {
             let now = Instant::ZERO + Span::from_millis(millis);
             moved.extend(link.handle_timeout(now).then_some(now));
-            // It fails as soon as it is used, and for a moment every five minutes.
+            // The link fails as soon as it is in use, and for a moment every five minutes.
             match matches!(link.state(), State::Used(_)) || millis % 300_000 == 0 {
                 true => drop(link.fail(now)),
                 false => link.come_back(now),

@@ -1,4 +1,4 @@
-//! The path service: a network that runs. It gives the FEs their sections, moves paths away from what fails, and answers
+//! The path service: runs a network. It sends the FEs their sections, moves paths away from failures, and answers
 //! requests for paths.
 //!
 //! ```text
@@ -9,19 +9,20 @@
 //!                          └──────────────┘
 //! ```
 //!
-//! - `state`: the controller's paths, and the sections that follow
-//! - `health`: which links and elements work, as their ports and associations tell
-//! - `hold_down`: when something that comes back is used again
+//! - `state`: the controller's paths, and the resulting sections
+//! - `health`: health of links and elements, derived from ports and associations
+//! - `hold_down`: delay before a recovered link or element is used again
 //! - `rollout`: the steps in which sections go to the elements
-//! - `answer`: operators that wait, and the store
-//! - `report`: the network as it is now
+//! - `answer`: waiting operators, and the store
+//! - `report`: the current network
 //!
-//! **Start.** A CE that starts knows neither which elements are there nor which links work. It waits until every element is
-//! associated, five seconds at most, and changes nothing before: packets of paths that stand go on. Then every element that is
-//! not there counts as failed.
+//! **Start.** A starting CE knows neither which elements are connected nor which links work. It waits until every
+//! element has associated, five seconds at most, and changes nothing before: existing paths keep forwarding. Then every
+//! element that has not associated counts as failed.
 //!
-//! **Failure.** A link fails when a port at either end has no carrier. An element fails when its association ends: the CE cannot
-//! know whether it still forwards, and cannot change it any more. Its packets go another way, or by IP.
+//! **Failure.** A link fails when a port at either end has no carrier. An element fails when its association ends: the
+//! CE cannot know whether the element still forwards, and can no longer change it. The element's packets take another
+//! path, or IP.
 
 mod answer;
 mod health;
@@ -44,9 +45,9 @@ use crate::Control;
 use crate::contract::{Answer, Journal, Output, PathRecord, Refusal, Request, StoreTicket, Ticket};
 use crate::path::NetworkPlan;
 
-/// Tickets of the path service have these bits; those of the driver and of the bridge must not.
+/// Tickets of the path service have these bits set; tickets of the driver and of the bridge must not.
 const OWN: u64 = 3 << 62;
-/// The longest time that a CE waits for the elements when it starts.
+/// Maximum time that a starting CE waits for the elements.
 const START_MAX: Span = Span::from_secs(5);
 
 /// The purpose of a request to the control element.
@@ -56,29 +57,29 @@ enum Purpose {
     Health(Wish),
 }
 
-/// Something for the log.
+/// A log event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A link or an element is not used any more: `link c-b`, and why.
+    /// A link or an element is out of service: `link c-b`, and why.
     Failed(String, String),
-    /// It is used again.
+    /// A link or an element is in service again.
     Used(String),
-    /// A kept request has no place in the network any more, and is gone.
+    /// A stored request no longer fits the network, and was deleted.
     Dropped(u64, String),
-    /// A request has reached the end of its lifetime.
+    /// The lifetime of a request has expired.
     Ended(u64),
     /// An element has refused sections.
     Refused(String),
 }
 
-/// The path service of a control element. The driver hands every output of the [`Control`] to
+/// The path service of a control element. The driver passes every output of the [`Control`] to
 /// [`handle_output`](Self::handle_output), and calls [`settle`](Self::settle) after every input of either.
 #[derive(Debug, Default)]
 pub struct PathService {
     network: Option<Network>,
     health: Health,
     rollout: Rollout,
-    /// When the network begins at the latest; none since then.
+    /// Latest time at which the network starts; `None` once started.
     starts: Option<Instant>,
     open: BTreeMap<Ticket, Purpose>,
     waiting: Vec<Waiting>,
@@ -90,7 +91,7 @@ pub struct PathService {
 }
 
 impl PathService {
-    /// Checks that a network can run with these FEs, of which a configuration wants this much already.
+    /// Checks that a network can run with these FEs, given the configuration that each FE already has.
     pub fn check(plan: &NetworkPlan, fes: &BTreeMap<&str, &[Change]>) -> Result<(), Vec<Fault>> {
         let mut faults = health::check_elements(plan, fes);
         faults.extend(state::check_names(plan));
@@ -103,8 +104,8 @@ impl PathService {
         }
     }
 
-    /// Begins with a network, or with another one, or ends it. `kept` are the requests that the store has; they count for the
-    /// first network.
+    /// Starts a network, replaces it, or ends it. `kept` contains the stored requests; it applies to the first network
+    /// only.
     pub fn replace(
         &mut self,
         now: Instant,
@@ -167,7 +168,7 @@ impl PathService {
         Ok(())
     }
 
-    /// Elements that are in the network no more lose its sections.
+    /// Removes the network's sections from elements that have left the network.
     fn leave(&mut self, now: Instant, before: Option<Network>, control: &mut Control) {
         let stays = |name: &str| {
             let network = self.network.as_ref();
@@ -184,7 +185,7 @@ impl PathService {
         }
     }
 
-    /// Takes an output of the control element, and returns it if others have to do with it.
+    /// Handles an output of the control element, and returns the output if others may need it too.
     pub fn handle_output(&mut self, now: Instant, output: Output) -> Option<Output> {
         match output {
             Output::Answer(ticket, answer) => match self.open.remove(&ticket) {
@@ -218,7 +219,7 @@ impl PathService {
         }
     }
 
-    /// Moves paths as far as links and elements have failed, or are used again.
+    /// Moves paths when links or elements have failed, or are in service again.
     fn follow(&mut self, now: Instant) {
         let Some(network) = self.network.as_mut().filter(|_| self.starts.is_none()) else {
             return;
@@ -238,7 +239,7 @@ impl PathService {
         }
     }
 
-    /// Begins when every element is there, or when that has taken too long.
+    /// Starts the network when all elements are in sync, or when the wait has expired.
     fn start(&mut self, now: Instant) {
         let Some(until) = self.starts else {
             return;
@@ -254,7 +255,7 @@ impl PathService {
         }
     }
 
-    /// Does everything that is due at `now`, and asks the control element for it.
+    /// Does everything that is due at `now`, and sends requests to the control element.
     pub fn settle(&mut self, now: Instant, control: &mut Control) {
         if self.network.is_none() && self.waiting.is_empty() {
             return;
@@ -272,7 +273,7 @@ impl PathService {
         self.answer_all(now);
     }
 
-    /// When to call [`settle`](Self::settle), if not earlier.
+    /// Latest time for the next call of [`settle`](Self::settle).
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.network.as_ref()?;
         let ends = self.ends();
@@ -284,17 +285,17 @@ impl PathService {
         others.into_iter().flatten().chain(ends).min()
     }
 
-    /// The next change of the store; report it with [`handle_stored`](Self::handle_stored).
+    /// Returns the next change of the store; report its result with [`handle_stored`](Self::handle_stored).
     pub fn poll_store(&mut self) -> Option<(StoreTicket, PathRecord)> {
         self.stores.pop_front()
     }
 
-    /// The next answer for an operator.
+    /// Returns the next answer for an operator.
     pub fn poll_answer(&mut self) -> Option<(Ticket, Result<Answer, Refusal>)> {
         self.answers.pop_front()
     }
 
-    /// The next note for the log.
+    /// Returns the next log event.
     pub fn poll_note(&mut self) -> Option<Note> {
         self.notes.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The network as it is now, for operators.
+//! Reports the current network to operators.
 
 use weir_base::Instant;
 use weir_model::{NetworkReport, PathReport};
@@ -9,7 +9,7 @@ use super::state::{Flow, Network};
 use crate::path::flows::to;
 use crate::path::report;
 
-/// Every flow.
+/// Reports all flows.
 pub(super) fn paths(
     now: Instant,
     network: &Network,
@@ -50,7 +50,7 @@ pub(super) fn paths(
     network.flows.iter().map(flow).collect()
 }
 
-/// Domains, links and flows.
+/// Reports domains, links and flows.
 pub(super) fn network(
     now: Instant,
     network: &Network,

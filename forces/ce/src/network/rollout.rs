@@ -1,4 +1,4 @@
-//! The way of changes to the elements: new rules first, then the vectors that use them, then the rules that nobody needs.
+//! Order of changes to the elements: first new rules, then the vectors that use them, then deletion of unused rules.
 //!
 //! ```text
 //!   want ──▶ wanted ─┐                     ┌── 1. interfaces and rules that come or change ──▶ all elements
@@ -6,8 +6,8 @@
 //!            given ──┘                     └── 3. rules and interfaces that go                 (when 2 is)
 //! ```
 //!
-//! Changes that come meanwhile join those that wait, so the end is the state that is wanted last, however many came. An element
-//! that does not answer does not hold up the others: the next step begins after [`STEP_MAX`].
+//! New changes merge with waiting changes, so the final state is the last desired state, however many changes there
+//! were. An element that does not answer does not hold up the others: the next step starts after [`STEP_MAX`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,42 +17,42 @@ use weir_model::{Change, ComponentPath};
 
 use crate::contract::GivenSection;
 
-/// The longest time that a step waits for the one before it. Every change follows a failure or a request, and for both it is
-/// better to go on: a path that has failed drops packets, and a new one has had its rules for long.
+/// Maximum time for which a step waits for the previous step. Every change follows a failure or a request, and in both
+/// cases it is better to proceed: a failed path drops packets, and the elements of a new path have long had its rules.
 const STEP_MAX: Span = Span::from_millis(250);
 
-/// A section at an element.
+/// Path of a section at an element: the element's name, and the path.
 pub(super) type Place = (String, ComponentPath);
 
 /// Sections for one element, sent together.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Delivery {
-    /// The element.
+    /// Name of the element.
     pub(super) fe: String,
     /// The sections.
     pub(super) sections: Vec<GivenSection>,
 }
 
-/// The number of a delivery that is under way.
+/// ID of a delivery in progress.
 pub(super) type DeliveryId = u64;
 
-/// The sections that are wanted of elements, and those that they were given.
+/// The sections wanted at the elements, and those already sent.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
     wanted: BTreeMap<Place, Vec<Change>>,
     given: BTreeMap<Place, Vec<Change>>,
-    /// Where both differ.
+    /// Locations where `wanted` and `given` differ.
     different: BTreeSet<Place>,
     open: BTreeMap<DeliveryId, Delivery>,
-    /// When the step that is under way is not waited for any more.
+    /// Time until which the next step waits for the current step.
     until: Instant,
     next: DeliveryId,
-    /// The next step is the whole difference: a network that is replaced has no steps.
+    /// If set, the next step sends the whole difference at once: replacing a network has no steps.
     is_whole: bool,
 }
 
 impl Rollout {
-    /// An element shall have this section, or none at this place.
+    /// Sets the section that an element must have at a path; `None` deletes the section.
     pub(super) fn want(&mut self, fe: &str, path: ComponentPath, section: Option<Vec<Change>>) {
         let place = (fe.to_owned(), path);
         match self.given.get(&place) == section.as_ref() {
@@ -65,26 +65,26 @@ impl Rollout {
         };
     }
 
-    /// The sections that are wanted of an element.
+    /// Paths of the sections wanted at an element.
     pub(super) fn wanted(&self, fe: &str) -> impl Iterator<Item = &ComponentPath> {
         let of_fe = self.wanted.keys().filter(move |(of, _)| of == fe);
         of_fe.map(|(_, path)| path)
     }
 
-    /// Nothing is wanted any more, and what comes now is given in one step.
+    /// Clears the wanted sections, and sends the next wanted sections in one step.
     pub(super) fn replace(&mut self) {
         self.wanted.clear();
         self.different = self.given.keys().cloned().collect();
         self.is_whole = true;
     }
 
-    /// Forgets an element that is in the network no more.
+    /// Forgets an element that has left the network.
     pub(super) fn forget(&mut self, fe: &str) {
         self.given.retain(|(of, _), _| of != fe);
         self.different.retain(|(of, _)| of != fe);
     }
 
-    /// Whether a section has been given as it is wanted, and the element has answered.
+    /// Whether a section was sent as wanted, and the element has answered.
     pub(super) fn is_done(&self, place: &Place) -> bool {
         let is_open = |order: &Delivery| {
             order.fe == place.0 && order.sections.iter().any(|(path, _)| *path == place.1)
@@ -92,7 +92,7 @@ impl Rollout {
         !self.different.contains(place) && !self.open.values().any(is_open)
     }
 
-    /// The next step, if it can begin: a delivery for each element that it concerns.
+    /// Returns the next step if it can start: a delivery for each affected element.
     pub(super) fn poll(&mut self, now: Instant) -> Vec<(DeliveryId, Delivery)> {
         if self.different.is_empty() || (!self.open.is_empty() && now < self.until) {
             return Vec::new();
@@ -126,12 +126,12 @@ impl Rollout {
         orders.collect()
     }
 
-    /// An element has answered, or will not. Returns its delivery.
+    /// Handles an answer, or the certainty that none will come. Returns the delivery.
     pub(super) fn handle_done(&mut self, delivery: DeliveryId) -> Option<Delivery> {
         self.open.remove(&delivery)
     }
 
-    /// A delivery did not reach its element: it is sent again with the next step.
+    /// Handles a delivery that did not reach its element; the next step sends it again.
     pub(super) fn handle_unsent(&mut self, delivery: DeliveryId) {
         let Some(delivery) = self.open.remove(&delivery) else {
             return;
@@ -143,7 +143,7 @@ impl Rollout {
         }
     }
 
-    /// When to call [`Self::poll`], if no answer comes before.
+    /// Time for the next call of [`Self::poll`], if no answer comes first.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         (!self.different.is_empty()).then_some(self.until)
     }
@@ -170,7 +170,7 @@ mod tests {
         )]
     }
 
-    /// The orders of a step, as `element: sections`.
+    /// The deliveries of a step, as `element: sections`.
     fn shown(orders: &[(DeliveryId, Delivery)]) -> Vec<String> {
         let one = |(_, order): &(DeliveryId, Delivery)| {
             let section = |(path, section): &GivenSection| match section {

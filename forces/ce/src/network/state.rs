@@ -1,4 +1,4 @@
-//! A network with its paths: failures and requests become sections that are wanted of elements.
+//! A network with its paths: turns failures and requests into sections wanted at elements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,60 +16,61 @@ use crate::path::flows::{blamed, request};
 use crate::path::section::{LIFETIME_OF, PATH_CLASS};
 use crate::path::{refused, wrong};
 
-/// The most requests at once.
+/// Maximum number of requests.
 pub const REQUESTS_MAX: usize = 1024;
-/// Names of requests begin with this.
+/// Prefix of request names.
 const REQUEST: &str = "request-";
-/// The key of a request that paths of a file do not have.
+/// A key that only requests have, not paths of a file.
 const LIFETIME_KEY: &str = LIFETIME_OF[0].name;
 
 /// A flow with a path.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// Name of its encapsulation.
+    /// Name of the flow's encapsulation.
     pub(super) name: String,
-    /// Its section.
+    /// Settings of the flow's section.
     pub(super) settings: Settings,
-    /// Its packets, and their priority.
+    /// The packets of the flow, and their priority.
     packets: (Filter, u64),
-    /// The element where it enters.
+    /// The ingress element.
     pub(super) source: FeId,
-    /// Its request; none if it is in the file.
+    /// The request of the flow; `None` if the flow is in the file.
     pub(super) asked: Option<Asked>,
 }
 
 /// The request of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
-    /// Its number.
+    /// Number of the request.
     pub(super) number: u64,
-    /// The keys as they were given.
+    /// The keys as given by the operator.
     pub(super) keys: Keys,
-    /// When it ends.
+    /// Expiry time.
     pub(super) ends: Option<Instant>,
 }
 
 impl Asked {
-    /// Its number, its keys, and when it ends.
+    /// Number, keys and expiry time.
     pub(super) fn copy(&self) -> (u64, Keys, Option<Instant>) {
         (self.number, self.keys.clone(), self.ends)
     }
 }
 
-/// The keys of a request with their values as texts, the lifetime among them.
+/// The keys of a request, including the lifetime, with their values as strings.
 pub type Keys = BTreeMap<String, String>;
 
-/// A network that runs.
+/// A running network.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) plan: NetworkPlan,
     pub(super) paths: Paths,
-    /// Flows by their numbers at [`Paths`].
+    /// Flows, by their numbers in [`Paths`].
     pub(super) flows: BTreeMap<u64, Flow>,
 }
 
 impl Network {
-    /// A network with the paths of its file, for which each element has everything that it needs. Nothing has failed yet.
+    /// Creates a network with the paths of its file, and checks every element's configuration. No link or element has
+    /// failed.
     pub(super) fn new(plan: NetworkPlan) -> Result<Self, Vec<Fault>> {
         let root = |error: PathError| vec![Fault::new(ComponentPath::default(), error)];
         let mut paths = Paths::new(plan.topology.clone()).map_err(root)?;
@@ -104,7 +105,7 @@ impl Network {
         })
     }
 
-    /// The sections of the network that a configuration wants to be otherwise: one of both would have no effect.
+    /// Reports sections of the network that an FE's configuration also sets: one of the two would have no effect.
     pub(super) fn check_desired(&self, fes: &BTreeMap<&str, &[weir_model::Change]>) -> Vec<Fault> {
         let mut faults = Vec::new();
         for fe in self.plan.topology.fes() {
@@ -112,7 +113,8 @@ impl Network {
             let desired = fes.get(name).copied().unwrap_or_default();
             let mut given = BTreeSet::new();
             for (path, section) in self.sections(fe) {
-                // The section of the domain has one component of the network. The others are nobody else's.
+                // The network sets one component of the domain's section. Other components may come from the
+                // configuration.
                 match path.segments().len() {
                     1 => given.extend(section.into_iter().map(|change| change.path)),
                     _ => drop(given.insert(path)),
@@ -132,7 +134,7 @@ impl Network {
         faults
     }
 
-    /// The sections of an element, as they are now.
+    /// The current sections of an element.
     fn sections(&self, fe: FeId) -> Vec<Section> {
         let mut sections = self.plan.inner(&self.paths, fe).unwrap_or_default(); // the file was checked
         for (id, flow) in self.flows.iter().filter(|(_, flow)| flow.source == fe) {
@@ -145,12 +147,12 @@ impl Network {
         sections
     }
 
-    /// The name of an element.
+    /// Name of an element.
     pub(super) fn name(&self, fe: FeId) -> &str {
         &self.plan.topology.fe(fe).name
     }
 
-    /// Carries changes out. An element that has failed keeps what it had until it is back.
+    /// Passes changes to the rollout. A failed element keeps its sections until it recovers.
     fn apply(&self, changes: Vec<Change>, rollout: &mut Rollout) {
         for change in changes {
             let (fe, path, section) = match change {
@@ -165,7 +167,7 @@ impl Network {
                         .map(|rule| self.plan.rule(&self.paths, fe, (&input, lid), &rule))
                     {
                         Some(Ok((_, section))) => Some(section),
-                        Some(Err(_)) => continue, // the check of the file has found none
+                        Some(Err(_)) => continue, // ruled out by the check of the file
                         None => None,
                     };
                     (fe, path, section)
@@ -186,21 +188,21 @@ impl Network {
         }
     }
 
-    /// A link is used, or is not.
+    /// Handles a link that entered or left service.
     pub(super) fn handle_link(&mut self, link: LinkId, works: bool, rollout: &mut Rollout) {
         let changes = self.paths.handle_link(link, works);
         self.apply(changes, rollout);
         self.go_back(works, rollout);
     }
 
-    /// An element is used, or is not.
+    /// Handles an element that entered or left service.
     pub(super) fn handle_fe(&mut self, fe: FeId, works: bool, rollout: &mut Rollout) {
         let changes = self.paths.handle_fe(fe, works);
         self.apply(changes, rollout);
         self.go_back(works, rollout);
         match works {
             true => self.want_all(fe, rollout),
-            // When it comes back, its packets go by IP until it is known which paths work.
+            // When the element recovers, its packets use IP until the CE knows which paths work.
             false => {
                 for flow in self.flows.values().filter(|flow| flow.source == fe) {
                     let path = Part::Encapsulation.path(&flow.name);
@@ -210,7 +212,7 @@ impl Network {
         }
     }
 
-    /// Paths return to the best ones when something works again.
+    /// Returns paths to the best routes after a recovery.
     fn go_back(&mut self, works: bool, rollout: &mut Rollout) {
         if works {
             let changes = self.paths.reselect_all();
@@ -218,7 +220,7 @@ impl Network {
         }
     }
 
-    /// Wants everything of an element as it is now.
+    /// Wants all current sections of an element.
     pub(super) fn want_all(&self, fe: FeId, rollout: &mut Rollout) {
         let name = self.name(fe);
         let sections = self.sections(fe);
@@ -232,13 +234,13 @@ impl Network {
         }
     }
 
-    /// Where the encapsulation of a flow is.
+    /// Location of a flow's encapsulation.
     pub(super) fn place(&self, flow: &Flow) -> Place {
         let path = Part::Encapsulation.path(&flow.name);
         (self.name(flow.source).to_owned(), path)
     }
 
-    /// The flow of a request, with its number at [`Paths`].
+    /// The flow of a request, with its number in [`Paths`].
     pub(super) fn asked(&self, number: u64) -> Option<(u64, &Flow)> {
         let is_it = |flow: &Flow| {
             flow.asked
@@ -249,13 +251,13 @@ impl Network {
         found.map(|(id, flow)| (*id, flow))
     }
 
-    /// Every request.
+    /// All requests.
     pub(super) fn requests(&self) -> impl Iterator<Item = (&Flow, &Asked)> {
         let flows = self.flows.values();
         flows.filter_map(|flow| Some((flow, flow.asked.as_ref()?)))
     }
 
-    /// The number of the request that is the same as this one, apart from its lifetime.
+    /// The number of an existing request that equals this one, apart from its lifetime.
     pub(super) fn same(&self, keys: &Keys) -> Option<u64> {
         fn rest(keys: &Keys) -> impl Iterator<Item = (&String, &String)> {
             keys.iter().filter(|(key, _)| *key != LIFETIME_KEY)
@@ -264,7 +266,7 @@ impl Network {
         self.requests().find(is_same).map(|(_, asked)| asked.number)
     }
 
-    /// The request begins its lifetime anew, which may be another one.
+    /// Restarts the lifetime of a request; `keys` may contain a new lifetime.
     pub(super) fn renew(&mut self, now: Instant, number: u64, keys: Keys) -> Result<(), Fault> {
         let ends = ends(now, &keys)?;
         for flow in self.flows.values_mut() {
@@ -275,7 +277,7 @@ impl Network {
         Ok(())
     }
 
-    /// Finds a path for a request, and wants its encapsulation.
+    /// Finds a path for a request, and wants the encapsulation of the path.
     pub(super) fn request(
         &mut self,
         now: Instant,
@@ -308,7 +310,7 @@ impl Network {
             asked,
         };
         if let Err(faults) = self.check_whole(id, &flow) {
-            let _ = self.paths.release(id); // it was made above
+            let _ = self.paths.release(id); // requested above
             return Err(faults);
         }
         self.flows.insert(id, flow);
@@ -316,8 +318,8 @@ impl Network {
         Ok(())
     }
 
-    /// Finds a path for a request that was there before, and still ends then; without a time its lifetime begins anew. Its
-    /// encapsulation is wanted with everything else.
+    /// Finds a path for a request that existed before, and keeps its expiry time; without a time, the lifetime
+    /// restarts. The caller wants the encapsulation together with all other sections.
     pub(super) fn request_again(
         &mut self,
         now: Instant,
@@ -333,7 +335,8 @@ impl Network {
         Ok(())
     }
 
-    /// Refuses packets that another flow has at the same element with the same priority: one of them would never have any.
+    /// Refuses packets that another flow has at the same element with the same priority: one of the two would never
+    /// match.
     fn check_packets(&self, name: &str, own: &(Filter, u64), source: FeId) -> Result<(), Fault> {
         let mut flows = self.flows.values();
         let other = flows.find(|flow| flow.source == source && flow.packets == *own);
@@ -349,7 +352,7 @@ impl Network {
         Err(wrong("path", name, "", why))
     }
 
-    /// Checks all sections of the element where a flow enters as the element itself will.
+    /// Checks all sections of the flow's ingress element with the element's own checks.
     fn check_whole(&self, id: u64, flow: &Flow) -> Result<(), Vec<Fault>> {
         let inner = self.plan.inner(&self.paths, flow.source);
         let mut sections = inner.map_err(|fault| vec![fault])?;
@@ -363,19 +366,19 @@ impl Network {
         self.plan.check_at(&self.paths, flow.source, &changes)
     }
 
-    /// Ends a request. Returns where its encapsulation was.
+    /// Ends a request. Returns the location of its encapsulation.
     pub(super) fn release(&mut self, number: u64, rollout: &mut Rollout) -> Option<Place> {
         let (id, flow) = self.asked(number)?;
         let place = self.place(flow);
-        let changes = self.paths.release(id).unwrap_or_default(); // it is there
+        let changes = self.paths.release(id).unwrap_or_default(); // `id` exists
         self.apply(changes, rollout);
         self.flows.remove(&id);
-        rollout.want(&place.0, place.1.clone(), None); // also while the element is away
+        rollout.want(&place.0, place.1.clone(), None); // even if the element is disconnected
         Some(place)
     }
 }
 
-/// A flow in a sentence.
+/// Names a flow in an error text.
 fn described(flow: &Flow) -> String {
     match &flow.asked {
         Some(asked) => format!("request {}", asked.number),
@@ -388,7 +391,7 @@ fn packets(at: &ComponentPath, settings: &Settings) -> Result<(Filter, u64), Fau
     Ok((fpf::filter(at, settings)?, settings.count("priority")))
 }
 
-/// The settings of a request, and when it ends.
+/// The settings of a request, and its expiry time.
 fn settings(now: Instant, name: &str, keys: &Keys) -> Result<(Settings, Option<Instant>), Fault> {
     let at = ComponentPath::new(["path", name]);
     let given: Vec<(&str, Scalar)> = keys
@@ -406,7 +409,7 @@ fn settings(now: Instant, name: &str, keys: &Keys) -> Result<(Settings, Option<I
     Ok((settings, ends(now, keys)?))
 }
 
-/// When a request ends.
+/// Expiry time of a request.
 fn ends(now: Instant, keys: &Keys) -> Result<Option<Instant>, Fault> {
     let text = keys
         .get(LIFETIME_KEY)
@@ -418,7 +421,7 @@ fn ends(now: Instant, keys: &Keys) -> Result<Option<Instant>, Fault> {
     Ok((lifetime > Span::ZERO).then(|| now + lifetime))
 }
 
-/// The paths of a file whose names are those of requests.
+/// Reports paths of a file with names reserved for requests.
 pub(super) fn check_names(plan: &NetworkPlan) -> Vec<Fault> {
     let names = plan.flows.keys().filter(|name| name.starts_with(REQUEST));
     let why =

@@ -1,4 +1,4 @@
-//! The configuration of each FE: its interfaces, the rules of its domain, and the packets that enter there.
+//! Configuration of each FE: its interfaces, the rules of its domain, and encapsulations for packets that enter there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -30,8 +30,8 @@ pub struct Encapsulation {
 }
 
 impl Encapsulation {
-    /// A section with this name: these vectors with their weights, spread like this (`flow`, `packet` or `copies`), for
-    /// all packets.
+    /// Creates a section with this name, for all packets: these vectors with their weights, and this spread (`flow`,
+    /// `packet` or `copies`).
     pub fn new<'v>(
         name: &str,
         spread: &str,
@@ -51,13 +51,13 @@ impl Encapsulation {
         }
     }
 
-    /// The same with another component of its section.
+    /// Adds another component to the section.
     pub fn with(mut self, component: &'static str, value: impl ToString) -> Self {
         self.components.push((component, value.to_string()));
         self
     }
 
-    /// Its section.
+    /// The section.
     pub fn section(&self) -> Vec<Change> {
         let mut section = Components::new(Part::Encapsulation, &self.name);
         for (name, value) in &self.components {
@@ -66,50 +66,50 @@ impl Encapsulation {
         section.changes
     }
 
-    /// The path of its section.
+    /// The path of the section.
     pub fn path(&self) -> ComponentPath {
         Part::Encapsulation.path(&self.name)
     }
 }
 
-/// A processor of packets, as a rule names it.
+/// A packet processor, as referenced by a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// Its function.
+    /// Function of the processor.
     pub function: Function,
-    /// The vectors of the packets that it gives.
+    /// Vectors of the packets that the processor emits.
     pub leaves: Arc<[Vector]>,
 }
 
-/// The processors of a network by the numbers that its rules have.
+/// The processors of a network, by their numbers in rules.
 pub type Processors = BTreeMap<u32, Processor>;
 
-/// The processors of a network's file, which has no words for any.
+/// The processors of a network's file, whose syntax has none.
 const NONE: Processors = Processors::new();
 
 /// Why an FE has no configuration.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ExportError {
-    /// Frames would go to an end of a link without an address.
+    /// An end of a link has no address for the frames.
     #[error("the interface `{interface}` has no address, to which frames would go")]
     NoAddress {
         /// The link.
         link: LinkId,
         /// The FE at that end.
         to: FeId,
-        /// Its interface.
+        /// Interface of that FE.
         interface: String,
     },
-    /// A rule has a processor that nobody describes.
+    /// A rule uses an undescribed processor.
     #[error("it would process packets, and processor {0} is unknown")]
     Processor(u32),
-    /// The FE would refuse it.
+    /// The FE would refuse the configuration.
     #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Fault>),
 }
 
 /// The FPF sections of an FE's configuration: its interfaces, the rules of its domain with their processors, and these
-/// encapsulations. They have been checked as the FE itself will check them.
+/// encapsulations. Already checked with the FE's own checks.
 pub fn sections(
     paths: &Paths,
     fe: FeId,
@@ -120,7 +120,7 @@ pub fn sections(
     whole(paths, fe, processors, entering)
 }
 
-/// The sections of an FE, with these of packets that enter there, which it would accept.
+/// The sections of an FE, with these ingress encapsulations; checked with the FE's own checks.
 fn whole(
     paths: &Paths,
     fe: FeId,
@@ -134,8 +134,7 @@ fn whole(
     Ok(changes)
 }
 
-/// The sections of an FE without those of the packets that enter there: of its domain, of its interfaces, and of its
-/// rules.
+/// The sections of an FE without its ingress encapsulations: the sections of its domain, interfaces and rules.
 fn inner(paths: &Paths, fe: FeId, processors: &Processors) -> Result<Vec<Section>, ExportError> {
     let topology = paths.topology();
     let bytes = Scalar::Integer(paths.lid_bytes(topology.domain_of(fe)).into());
@@ -149,7 +148,7 @@ fn inner(paths: &Paths, fe: FeId, processors: &Processors) -> Result<Vec<Section
     Ok(sections)
 }
 
-/// Checks sections of an FE that has the ports that its links name.
+/// Checks sections for an FE with the ports that its links name.
 fn check(paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> {
     let topology = paths.topology();
     let links = topology.links_of(fe);
@@ -168,7 +167,7 @@ fn check(paths: &Paths, fe: FeId, changes: &[Change]) -> Result<(), Vec<Fault>> 
     Plan::check(&whole).map(|_| ())
 }
 
-/// A port of the FE, of which only this is known: it has the queues that the rules name.
+/// A minimal port of the FE, with only the queues that the rules name.
 fn with_queues(port: &str, queues: &BTreeSet<&String>) -> Vec<Change> {
     let set = |path: ComponentPath, text: &str| Change::new(path, Scalar::Text(text.to_owned()));
     let port_path = Named::Port.path(port);
@@ -186,8 +185,8 @@ fn with_queues(port: &str, queues: &BTreeSet<&String>) -> Vec<Change> {
 }
 
 impl NetworkPlan {
-    /// The FPF sections of an FE's configuration: for these paths, and for those of others through its domain. They
-    /// have been checked as the FE itself will check them.
+    /// The FPF sections of an FE's configuration: for these paths, and for other paths through its domain. Already
+    /// checked with the FE's own checks.
     pub fn configuration(
         &self,
         paths: &Paths,
@@ -202,7 +201,7 @@ impl NetworkPlan {
         whole(paths, fe, &NONE, entering).map_err(|error| self.faults(fe, error))
     }
 
-    /// The sections of an FE without those of the packets that enter there.
+    /// The sections of an FE without its ingress encapsulations.
     pub(crate) fn inner(&self, paths: &Paths, fe: FeId) -> Result<Vec<Section>, Fault> {
         inner(paths, fe, &NONE).map_err(|error| self.fault(fe, error))
     }
@@ -218,12 +217,12 @@ impl NetworkPlan {
         rule_section(paths, fe, &NONE, place, rule).map_err(|error| self.fault(fe, error))
     }
 
-    /// The port at an end of a link; none for a tunnel.
+    /// The port at an end of a link; `None` for a tunnel.
     pub(crate) fn port(&self, link: LinkId, fe: FeId) -> Option<&str> {
         port(self.topology.ends(link, fe))
     }
 
-    /// Checks sections of an FE that has the ports that the links name.
+    /// Checks sections for an FE with the ports that the links name.
     pub(crate) fn check_at(
         &self,
         paths: &Paths,
@@ -234,7 +233,7 @@ impl NetworkPlan {
         checked.map_err(|faults| self.faults(fe, ExportError::Refused(faults)))
     }
 
-    /// An error as faults of the file; those that the FE would find are named after it.
+    /// Converts an error to faults of the file; faults that the FE would report get the FE's name.
     fn faults(&self, fe: FeId, error: ExportError) -> Vec<Fault> {
         let ExportError::Refused(faults) = error else {
             return vec![self.fault(fe, error)];
@@ -247,7 +246,7 @@ impl NetworkPlan {
         named.collect()
     }
 
-    /// An error as a fault of the file.
+    /// Converts an error to a fault of the file.
     fn fault(&self, fe: FeId, error: ExportError) -> Fault {
         match error {
             ExportError::NoAddress { link, to, .. } => {
@@ -262,7 +261,7 @@ impl NetworkPlan {
     }
 }
 
-/// Changes as a configuration file has them: a table for each section.
+/// Formats changes as a configuration file, with a table for each section.
 pub fn toml(changes: &[Change]) -> String {
     let mut text = String::new();
     let mut section = String::new();
@@ -285,7 +284,7 @@ pub fn toml(changes: &[Change]) -> String {
     text
 }
 
-/// A vector as configurations write it.
+/// A vector in the notation of configurations.
 pub fn hex(vector: &[u8]) -> String {
     vector.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -319,7 +318,7 @@ impl Components {
     }
 }
 
-/// The port at the first of these ends; none for a tunnel.
+/// The port at the first end; `None` for a tunnel.
 fn port(ends: [&End; 2]) -> Option<&str> {
     let near = ends[0];
     match tunnel(ends) {
@@ -328,7 +327,7 @@ fn port(ends: [&End; 2]) -> Option<&str> {
     }
 }
 
-/// The addresses of a tunnel: at the first of these ends, and at the other one.
+/// The addresses of a tunnel, at the first end and at the second.
 fn tunnel(ends: [&End; 2]) -> Option<[IpAddr; 2]> {
     match ends.map(|end| end.address) {
         [Some(Address::Tunnel(local)), Some(Address::Tunnel(remote))] => Some([local, remote]),
@@ -336,7 +335,7 @@ fn tunnel(ends: [&End; 2]) -> Option<[IpAddr; 2]> {
     }
 }
 
-/// The interface at the first of these ends.
+/// The interface at the first end.
 fn interface(ends: [&End; 2]) -> Section {
     let near = ends[0];
     let mut section = Components::new(Part::Interface, &near.interface);
@@ -435,7 +434,7 @@ fn set_action(
     Ok(())
 }
 
-/// Vectors as a rule has them.
+/// Vectors in the notation of a rule.
 fn leaves<'v>(vectors: impl Iterator<Item = &'v [u8]>) -> String {
     let vectors: Vec<String> = vectors.map(hex).collect();
     vectors.join(" ")
@@ -449,7 +448,7 @@ fn port_and_vlan(interface: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Where the rule for a LID is, and the LID's digits.
+/// Path of the rule for a LID, and the LID's digits.
 pub(crate) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
     let width = 2 * usize::from(lid.bytes);
     let digits = format!("{:0width$x}", lid.value);
@@ -460,7 +459,7 @@ pub(crate) fn rule_path(input: &Input, lid: Lid) -> (ComponentPath, String) {
     (Part::Rule.path(&name), digits)
 }
 
-/// The packets of a path's section, which get these vectors.
+/// The encapsulation of a path's packets, with these vectors.
 pub(crate) fn encapsulation<'v>(
     name: &str,
     settings: &Settings,

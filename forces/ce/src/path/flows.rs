@@ -1,4 +1,4 @@
-//! The paths that a file asks for.
+//! The paths that a file requests.
 
 use weir_base::setting::Settings;
 use weir_model::Fault;
@@ -21,7 +21,7 @@ pub(crate) fn flow(name: &str, settings: &Settings, paths: &mut Paths) -> Result
     })
 }
 
-/// The key that is wrong if a request has no path.
+/// The key to blame if a request has no path.
 pub(crate) fn blamed(request: &Request) -> &'static str {
     match request.through.is_empty() {
         true => "",
@@ -29,7 +29,7 @@ pub(crate) fn blamed(request: &Request) -> &'static str {
     }
 }
 
-/// The request that a section is.
+/// Converts a section to a request.
 pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<Request, Fault> {
     let topology = paths.topology();
     let source = topology.fe_named(settings.text("from"));
@@ -63,7 +63,7 @@ pub(crate) fn request(name: &str, settings: &Settings, paths: &Paths) -> Result<
     })
 }
 
-/// The target of a section: the last part of a named path, if it names no other.
+/// The target of a section: the last element of a named path, if the section has no `to`.
 pub(crate) fn to(settings: &Settings) -> &str {
     match settings.text("to") {
         "" => settings
@@ -75,7 +75,7 @@ pub(crate) fn to(settings: &Settings) -> &str {
     }
 }
 
-/// The target of this name: a domain, or an edge element.
+/// The target with this name: a domain, or an edge element.
 pub fn target(paths: &Paths, name: &str) -> Result<Target, PathError> {
     let topology = paths.topology();
     match topology.domain_named(name) {

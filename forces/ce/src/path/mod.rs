@@ -23,7 +23,7 @@
 //!
 //! - `section`: the sections and their keys
 //! - `topology`: domains, elements and links as the controller's [`Topology`]
-//! - `flows`: the paths that are asked for
+//! - `flows`: the requested paths
 //! - `export`: the configuration of each FE
 
 pub(crate) mod export;
@@ -48,25 +48,25 @@ use section::NETWORK;
 pub struct NetworkPlan {
     /// Domains, elements and links.
     pub topology: Topology,
-    /// The number of each link by its name.
+    /// Numbers of the links, by name.
     pub links: BTreeMap<String, LinkId>,
-    /// The names of the links, by number.
+    /// Names of the links, by number.
     of_links: BTreeMap<LinkId, String>,
     pub(crate) flows: BTreeMap<String, Settings>,
 }
 
-/// A path that was asked for, and what was found.
+/// A requested path, and the routes found for it.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Its name.
+    /// Name of the path.
     pub name: String,
-    /// Its number at [`Paths`].
+    /// Number in [`Paths`].
     pub id: u64,
-    /// The FE where its packets enter.
+    /// The ingress FE.
     pub source: FeId,
-    /// Its paths.
+    /// Routes found.
     pub routes: Vec<Route>,
-    /// Its section.
+    /// Settings of the path's section.
     pub(crate) settings: Settings,
 }
 
@@ -74,7 +74,7 @@ pub struct Flow {
 type Named = BTreeMap<String, Settings>;
 
 impl NetworkPlan {
-    /// Checks a whole file. All faults of its sections are reported, not only the first.
+    /// Checks a whole file. Reports all faults of its sections, not only the first.
     pub fn check(changes: &[Change]) -> Result<Self, Vec<Fault>> {
         let (blocks, mut faults) = NETWORK.sorted(changes);
         let mut named: BTreeMap<&str, Named> = BTreeMap::new();
@@ -108,8 +108,8 @@ impl NetworkPlan {
         })
     }
 
-    /// The paths that the file asks for; `paths` knows the links that have failed, and reserves rates. Every path that
-    /// does not exist is a fault.
+    /// The paths requested by the file; `paths` knows the failed links, and reserves rates. Returns a fault for every
+    /// path that does not exist.
     pub fn flows(&self, paths: &mut Paths) -> Result<Vec<Flow>, Vec<Fault>> {
         let (mut flows, mut faults) = (Vec::new(), Vec::new());
         for (name, settings) in &self.flows {
@@ -125,7 +125,7 @@ impl NetworkPlan {
     }
 }
 
-/// A network of a file with its paths.
+/// Reports a file's network with its paths.
 pub fn report(plan: &NetworkPlan, paths: &Paths, flows: &[Flow]) -> NetworkReport {
     let state = |works: bool| if works { "works" } else { "failed" };
     let flow = |flow: &Flow| PathReport {
@@ -146,7 +146,7 @@ pub fn report(plan: &NetworkPlan, paths: &Paths, flows: &[Flow]) -> NetworkRepor
     }
 }
 
-/// The fault of a component of a section with a name.
+/// The fault of a component of a named section.
 pub(crate) fn wrong(section: &str, name: &str, component: &str, why: impl ToString) -> Fault {
     let path = ComponentPath::new([section, name]);
     let path = if component.is_empty() {
@@ -157,7 +157,7 @@ pub(crate) fn wrong(section: &str, name: &str, component: &str, why: impl ToStri
     Fault::new(path, why.to_string()).code(ResultCode::ValueOutOfRange)
 }
 
-/// The same for the error of the controller.
+/// Converts an error of the controller to the fault of a component.
 pub(crate) fn refused<'a>(
     section: &'a str,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Parts of reports about networks: of a file, and of a network that runs.
+//! Report parts for networks, both from a file and running.
 
 use weir_base::setting::Settings;
 use weir_model::path_service::{DomainReport, ElementReport, LinkReport, RouteOfPath};
@@ -6,7 +6,7 @@ use weir_paths::{FeId, LinkId, Meaning, Paths, Route, Topology};
 
 use super::{NetworkPlan, hex};
 
-/// Keys of the packets of a flow.
+/// Keys that select the packets of a flow.
 const PACKETS: [&str; 7] = [
     "source",
     "destination",
@@ -17,7 +17,7 @@ const PACKETS: [&str; 7] = [
     "ether_type",
 ];
 
-/// The packets of a flow, as a configuration writes them.
+/// The packets of a flow in the notation of a configuration.
 pub(crate) fn packets(settings: &Settings) -> String {
     let given = PACKETS.map(|key| (key, settings.text(key)));
     let given = given.iter().filter(|(_, text)| !text.is_empty());
@@ -25,7 +25,7 @@ pub(crate) fn packets(settings: &Settings) -> String {
     given.join(" ")
 }
 
-/// Paths by names.
+/// Routes, with names.
 pub(crate) fn routes(paths: &Paths, routes: &[Route]) -> Vec<RouteOfPath> {
     let element = |fe: &FeId| paths.topology().fe(*fe).name.clone();
     let route = |route: &Route| RouteOfPath {
@@ -74,7 +74,7 @@ pub(crate) fn links(
     plan.links.iter().map(link).collect()
 }
 
-/// The identifier that leads over a link from one of its ends; empty inside a domain.
+/// The LID that selects a link at one of its ends; empty inside a domain.
 fn lid(paths: &Paths, fe: FeId, link: LinkId) -> String {
     let domain = paths.topology().domain_of(fe);
     let exit = Meaning::Exit { link, behaviour: 0 };

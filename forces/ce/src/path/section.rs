@@ -104,7 +104,7 @@ const LINK_CLASS: Class = Class {
     ..Class::PLAIN
 };
 
-/// Keys that a path shares with an encapsulation, which it becomes.
+/// Keys that a path shares with the encapsulation that it produces.
 pub(crate) const OF_ENCAPSULATION: [&str; 14] = [
     "priority",
     "source",
@@ -122,7 +122,7 @@ pub(crate) const OF_ENCAPSULATION: [&str; 14] = [
     "shape_limit",
 ];
 
-/// Keys of a path beside them, with IDs that encapsulations do not have.
+/// Other keys of a path, with IDs that encapsulations do not use.
 const OWN: [Parameter; 8] = [
     text(
         30,
@@ -196,7 +196,7 @@ const PATH_PARAMETERS: [Parameter; OF_ENCAPSULATION.len() + OWN.len()] = {
     parameters
 };
 
-/// The parameter of this name; without one, the program does not compile.
+/// The parameter with this name; if there is none, the program does not compile.
 const fn named(all: &[Parameter], name: &str) -> Parameter {
     let mut n = 0;
     while !is_same(all[n].name, name) {
@@ -223,7 +223,7 @@ pub(crate) const PATH_CLASS: Class = Class {
     ..Class::PLAIN
 };
 
-/// The lifetime of a request, which has the keys of a path beside it.
+/// The lifetime of a request. A request has this key in addition to the keys of a path.
 pub(crate) const LIFETIME_OF: &[Parameter] = &[Parameter::new(
     "lifetime",
     Kind::Span(Span::ZERO, Span::from_secs(31_536_000)),

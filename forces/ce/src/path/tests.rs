@@ -4,7 +4,7 @@ use weir_config::Document;
 use weir_path::fpf::process::Function;
 use weir_wire::fpf::Vector;
 
-/// The paper's Figure 1: IP would lead from C by D to A.
+/// Figure 1 of the paper: IP would route from C via D to A.
 const FIGURE_1: &str = r#"
 [domain.c]
 [domain.b]
@@ -130,7 +130,7 @@ fn a_file_becomes_the_configuration_of_each_element() {
     is(&b2, "fpf.interface.a.remote", "192.0.2.2");
     is(&b2, "fpf.interface.\"in.7\".vlan", "7");
 
-    // Without a tunnel, an IP address is that of a port.
+    // Without a tunnel, an IP address belongs to a port.
     let d1 = of("d1");
     let to_a = d1
         .iter()

@@ -1,4 +1,4 @@
-//! Domains, elements and links as the controller's topology.
+//! Converts domains, elements and links to the controller's topology.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use weir_paths::{Address, Behaviour, Domain, End, Fe, FeId, Link, LinkId, Payloa
 
 use super::{Named, refused, wrong};
 
-/// The key of the address at an end.
+/// Key of the address at an end.
 pub(super) fn address_of(place: &str) -> &'static str {
     match place {
         "from" => "from_address",
@@ -30,7 +30,7 @@ pub(crate) fn topology(
         let domain = Domain {
             name: name.clone(),
             behaviours: behaviours(settings.text("behaviours")),
-            lid_bytes: some("lid_bytes").map(|n| n as u8), // its range is checked
+            lid_bytes: some("lid_bytes").map(|n| n as u8), // range already checked
             special: some("special").map(|n| n as u32),
         };
         topology
@@ -57,7 +57,7 @@ pub(crate) fn topology(
         let end = |place: &'static str| end(&topology, name, settings, place);
         let link = Link {
             ends: [end("from")?, end("to")?],
-            cost: settings.count("cost") as u32, // its range is checked
+            cost: settings.count("cost") as u32, // range already checked
             rate: Some(settings.rate("rate")).filter(|rate| rate.as_bps() > 0),
         };
         let number = topology.add_link(link).map_err(refused("link", name, ""))?;

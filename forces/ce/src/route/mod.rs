@@ -1,4 +1,4 @@
-//! Routes that FEs shall have, and the rows of forwarding tables that they become (RFC 6956, classes 10 to 13).
+//! Desired routes of FEs, and the rows of forwarding tables that they compile to (RFC 6956, classes 10 to 13).
 //!
 //! ```text
 //!   10.0.0.0/8 via 192.0.2.1, wan, metric 0   --best--> prefix row 65536 --> next-hop row 65540
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - this file: the desired routes of one FE
-//! - [`rows`]: rows of one family at an FE, and the edits that lead to the desired ones
+//! - [`rows`]: rows of one family at an FE, and the edits that produce the desired rows
 
 pub(crate) mod rows;
 
@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// The most routes of one FE.
+/// Maximum routes of one FE.
 pub const ROUTES_MAX: usize = 1 << 20;
 
-/// The most errors of a request that are listed, and the most changes that an answer lists.
+/// Maximum errors listed for a request, and maximum changes listed in an answer.
 pub(crate) const LINES_MAX: usize = 20;
 
-/// The errors of a request, which may have one for each of many routes: the first ones, and how many more there are.
+/// Limits a list of errors, which may contain an error for each of many routes, to `max`, and adds the number of the
+/// rest.
 pub(crate) fn cut(mut errors: Vec<String>, max: usize) -> Vec<String> {
     let more = errors.len().saturating_sub(max);
     errors.truncate(max);
@@ -33,13 +34,13 @@ pub(crate) fn cut(mut errors: Vec<String>, max: usize) -> Vec<String> {
     errors
 }
 
-/// The name of a route: its destinations and its metric.
+/// Identifies a route: its prefix and its metric.
 pub type RouteKey = (IpNet, u32);
 
-/// Where packets go.
+/// The next hop of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
-    /// The next router; none for destinations on the link.
+    /// The next router; `None` for destinations on the link.
     pub gateway: Option<IpAddr>,
     /// Name of the port.
     pub port: Arc<str>,
@@ -54,28 +55,28 @@ impl fmt::Display for Hop {
     }
 }
 
-/// A change of one route: its new hop, or none.
+/// A change of one route: its new next hop, or `None` to delete it.
 pub type RouteRecord = (RouteKey, Option<Hop>);
 
-/// A change that an operator wants.
+/// A route change requested by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChange {
     /// The route.
     pub key: RouteKey,
-    /// Whether it comes or goes.
+    /// The kind of change.
     pub verb: Verb,
-    /// Its line in a file, for errors.
+    /// Line number in a file, for errors.
     pub line: Option<u32>,
 }
 
-/// A route that comes, or goes.
+/// The kind of a route change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// It is new.
+    /// Add a new route.
     Add(Hop),
-    /// It is new, or goes this way now.
+    /// Add a new route, or change the next hop of an existing route.
     Replace(Hop),
-    /// It goes. If members are given, it must have them.
+    /// Delete a route. If a gateway or port is given, the route must have it.
     Delete(Option<IpAddr>, Option<Arc<str>>),
 }
 
@@ -91,27 +92,27 @@ impl RouteChange {
     }
 }
 
-/// The routes that one FE shall have.
+/// The desired routes of one FE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes(BTreeMap<RouteKey, Hop>);
 
 impl Routes {
-    /// How many there are.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no routes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every route, by prefix and metric.
+    /// All routes, by prefix and metric.
     pub fn iter(&self) -> impl Iterator<Item = (&RouteKey, &Hop)> {
         self.0.iter()
     }
 
-    /// The hop of a route.
+    /// The next hop of a route.
     pub fn get(&self, key: RouteKey) -> Option<&Hop> {
         self.0.get(&key)
     }
@@ -124,7 +125,7 @@ impl Routes {
         self.0.range(keys)
     }
 
-    /// Makes a change.
+    /// Applies a record.
     pub fn put(&mut self, key: RouteKey, hop: Option<Hop>) {
         match hop {
             Some(hop) => self.0.insert(key, hop),
@@ -138,7 +139,7 @@ impl Routes {
         of_prefix.next().map(|((_, metric), hop)| (*metric, hop))
     }
 
-    /// The prefixes with their best hops.
+    /// The prefixes with their best next hops.
     pub(crate) fn bests(&self) -> impl Iterator<Item = (IpNet, &Hop)> {
         let mut last = None;
         let best = move |(key, hop): (&RouteKey, _)| {
@@ -147,7 +148,7 @@ impl Routes {
         self.0.iter().filter_map(best)
     }
 
-    /// The changes of the routes, or what is wrong with each; at most `errors_max` of those.
+    /// The records for these changes, or an error for each invalid change, at most `errors_max` errors.
     pub(crate) fn records(
         &self,
         changes: &[RouteChange],

@@ -1,13 +1,13 @@
-//! The rows of forwarding tables at one FE that belong to the service, and the edits that change its routes.
+//! Forwarding table rows at one FE that belong to the route service, and the edits that change its routes.
 //!
 //! ```text
 //!   IPv4UcastLPM.1.IPv4PrefixTable   row 65536: 10.0.0.0/8 --> 65536      [`ROW_FIRST`] and behind: of the service
 //!   IPv4NextHop.1.IPv4NextHopTable   row 65536: 192.0.2.1, port 2         below: of operators
 //! ```
 //!
-//! The numbers of rows are no desired state: after each association the CE reads which rows the FE has, and keeps those.
-//! A row of a next hop never changes; routes that go another way name another row. So a change of one route touches no
-//! other one.
+//! Row numbers are not part of the desired state: after each association the CE reads which rows the FE has, and keeps
+//! them. The CE never changes a next-hop row; a route with a new next hop refers to another row. So a change of one
+//! route affects no other route.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ use crate::codec::Codec;
 use crate::leaf::{self, Leaf};
 use crate::settings::{BlockId, Edit};
 
-/// The first row of the service. Those below it are left to operators (`weir set`).
+/// First row of the service. Lower rows belong to operators (`weir set`).
 pub(crate) const ROW_FIRST: u32 = 1 << 16;
-/// The component that has the rows, in all four classes.
+/// The component that contains the rows, in all four classes.
 const TABLE: u32 = 1;
-/// The MTU of a next hop, which weir's FEs do not use: that of the port counts.
+/// MTU of a next hop, in bytes. weir FEs ignore it: they use the MTU of the port.
 const MTU: u32 = 1500;
 
 /// The version of the internet protocol.
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// The block with the prefixes, and that with the next hops.
+    /// The LFB with the prefixes, and the LFB with the next hops.
     pub(crate) const fn blocks(self) -> [BlockId; 2] {
         match self {
             Self::V4 => [(10, 1), (12, 1)],
@@ -53,7 +53,7 @@ impl Family {
     }
 }
 
-/// Where packets go, as an FE knows it: the next router, and the instance of the port.
+/// A next hop as an FE represents it: the next router, and the instance of the port.
 pub(crate) type Gate = (Option<IpAddr>, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,18 +68,18 @@ struct Row {
 pub(crate) struct Rows {
     family: Family,
     prefixes: BTreeMap<IpNet, Row>,
-    /// The numbers of the prefix rows.
+    /// Row numbers of the prefixes.
     used: HashSet<u32>,
     hops: BTreeMap<Gate, u32>,
-    /// How many prefixes name each next hop. A hop that is there has an entry.
+    /// Number of prefixes that use each next hop. Every existing next-hop row has an entry.
     users: BTreeMap<u32, usize>,
-    /// Prefix rows that say nothing that the service would say.
+    /// Prefix rows with contents that the service would not write.
     strays: Vec<u32>,
-    /// Where the search for a free row goes on, for prefixes and next hops.
+    /// Where to continue the search for a free row, for prefixes and next hops.
     cursors: [u32; 2],
 }
 
-/// A change of the rows that an FE has not confirmed yet.
+/// A change of rows that an FE has not confirmed yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Update {
     prefixes: Vec<(IpNet, Option<Row>)>,
@@ -90,7 +90,7 @@ pub(crate) struct Update {
 }
 
 impl Rows {
-    /// No rows.
+    /// An empty set of rows.
     pub(crate) fn new(family: Family) -> Self {
         Self {
             family,
@@ -103,7 +103,7 @@ impl Rows {
         }
     }
 
-    /// The paths that read the rows of the service.
+    /// The paths to read for the rows of the service.
     pub(crate) fn reads(family: Family) -> Result<[(BlockId, OperationKind, PathData); 2], String> {
         let range = Selector::Range {
             first: ROW_FIRST,
@@ -116,7 +116,7 @@ impl Rows {
         Ok([read(prefixes, path.clone()), read(hops, path)])
     }
 
-    /// The rows that an FE has, from its answers to [`Self::reads`].
+    /// Parses the rows of an FE from its answers to [`Self::reads`].
     pub(crate) fn parse(family: Family, codec: &Codec, leaves: &[Leaf]) -> Result<Self, String> {
         let mut rows = Self::new(family);
         let [prefixes, hops] = family.blocks();
@@ -146,18 +146,19 @@ impl Rows {
         Ok(rows)
     }
 
-    /// The prefixes that are there.
+    /// The prefixes in the table.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = &IpNet> {
         self.prefixes.keys()
     }
 
-    /// Whether a prefix is there.
+    /// Whether the table contains a prefix.
     pub(crate) fn has(&self, prefix: &IpNet) -> bool {
         self.prefixes.contains_key(prefix)
     }
 
-    /// The change after which these prefixes go these ways, or are gone; with its edits: what goes, next hops, what
-    /// comes, next hops that nobody names any more. If `clean`, also what was there before and nobody needs.
+    /// The change that gives these prefixes these next hops, or deletes them, with its edits in order: deleted
+    /// prefixes, new next hops, new or changed prefixes, deleted unused next hops. If `clean`, also deletes unneeded
+    /// existing rows.
     pub(crate) fn update(
         &self,
         wanted: impl IntoIterator<Item = (IpNet, Option<Gate>)>,
@@ -215,7 +216,7 @@ impl Rows {
         Ok((update, edits))
     }
 
-    /// The FE has made a change.
+    /// Applies a change that the FE has made.
     pub(crate) fn apply(&mut self, update: Update) {
         for (prefix, row) in update.prefixes {
             match row {
@@ -245,7 +246,7 @@ impl Rows {
         self.cursors = update.cursors.unwrap_or(self.cursors);
     }
 
-    /// The row of a next hop, which may be a new one.
+    /// The row of a next hop, which may be a new row.
     fn hop(&self, update: &mut Update, gate: Gate) -> Result<u32, String> {
         if let Some(row) = self.hops.get(&gate).or_else(|| update.made.get(&gate)) {
             return Ok(*row);
@@ -272,28 +273,28 @@ impl Rows {
         Ok(row)
     }
 
-    /// Counts who names a next hop of the service.
+    /// Changes the number of prefixes that use a next hop of the service.
     fn count(&self, update: &mut Update, hop: u32, change: impl Fn(usize) -> usize) {
         let before = update.users.get(&hop).or_else(|| self.users.get(&hop));
         if let Some(users) = before.copied() {
-            update.users.insert(hop, change(users)); // else it is no hop of the service
+            update.users.insert(hop, change(users)); // other hops are not counted
         }
     }
 }
 
-/// Whether a block has one of the four tables.
+/// Whether an LFB has one of the four tables.
 pub(crate) fn is_table(block: BlockId) -> bool {
     Family::ALL
         .iter()
         .any(|family| family.blocks().contains(&block))
 }
 
-/// Whether a block has a table of prefixes.
+/// Whether an LFB has a table of prefixes.
 pub(crate) fn is_prefix(block: BlockId) -> bool {
     Family::ALL.iter().any(|family| family.blocks()[0] == block)
 }
 
-/// Whether the row of a path belongs to the service; none if the path names no row.
+/// Whether the row of a path belongs to the service; `None` if the path has no row.
 pub(crate) fn is_of_service(ids: &[u32]) -> Option<bool> {
     match ids {
         [TABLE, row, ..] => Some(*row >= ROW_FIRST),
@@ -301,7 +302,7 @@ pub(crate) fn is_of_service(ids: &[u32]) -> Option<bool> {
     }
 }
 
-/// The prefixes that an FE has refused, with its reasons.
+/// The prefixes that an FE has refused, with the reasons.
 pub(crate) fn refused(updates: &[Update], leaves: &[Leaf]) -> Vec<(IpNet, String)> {
     let mut reasons = HashMap::new();
     for leaf in leaves.iter().filter(|leaf| is_prefix(leaf.block)) {
@@ -320,8 +321,8 @@ pub(crate) fn refused(updates: &[Update], leaves: &[Leaf]) -> Vec<(IpNet, String
     refused.collect()
 }
 
-/// Calls `take` with each row of a leaf that belongs to the service. A table that is empty, or that the FE has not, has
-/// none.
+/// Calls `take` with each row of a leaf that belongs to the service. A table that is empty, or that the FE does not
+/// have, has no rows.
 fn each(codec: &Codec, leaf: &Leaf, mut take: impl FnMut(u32, &Value)) -> Result<(), String> {
     if matches!(leaf.content, Content::Outcome(_)) {
         return Ok(());
@@ -361,7 +362,7 @@ fn gate(row: &Value) -> Option<Gate> {
     Some((gateway, u32::try_from(row.whole("L3PortID")?).ok()?))
 }
 
-/// An address as the codec has octets: hexadecimal pairs with colons.
+/// Parses an address in the codec's notation for octets: hexadecimal pairs with colons.
 fn address_of(text: &str) -> Option<IpAddr> {
     let octets = text
         .split(':')

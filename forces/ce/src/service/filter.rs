@@ -1,7 +1,7 @@
 //! The service `filter`: which exceptions of an FE go to the CE, for which addresses, and at which rate.
 //!
-//! The list of kinds says all of them: a kind that is not in it does not go to the CE. The rate becomes the token
-//! bucket's B_c in T_s of one second, without excess. Packet filters and paths are blocks that do not exist yet.
+//! The list of kinds is complete: the FE does not redirect kinds that are not in the list. The rate becomes the token
+//! bucket's B_c in T_s of one second, without excess. LFBs for packet filters and paths do not exist yet.
 
 use weir_base::Rate;
 use weir_base::setting::{Kind, Parameter, Scalar, Setting, did_you_mean, nearest};
@@ -10,9 +10,9 @@ use weir_model::{Change, ComponentPath, FilterRequest, Operation};
 
 use super::OfFe;
 
-/// The block with the settings of exceptions.
+/// The LFB with the settings of exceptions.
 const REDIRECT: &str = "redirect";
-/// The flag of it that is no kind of exception.
+/// The LFB's flag that is not a kind of exception.
 const FLOW_CONTROL: &str = "flow_control";
 
 const RATE: Parameter = Parameter::new(
@@ -60,7 +60,7 @@ pub(super) fn operations(filter: &FilterRequest) -> Result<OfFe, String> {
     Ok((filter.fe.clone(), operations))
 }
 
-/// The kinds of exceptions: the flags of the class, except the one of its token bucket.
+/// The kinds of exceptions: the flags of the class, except the flag of its token bucket.
 fn kinds() -> Vec<&'static str> {
     let parameters = Block::find(REDIRECT).map_or(&[][..], |block| block.class.parameters);
     let flags = parameters.iter().filter(|p| p.kind == Kind::Flag);

@@ -1,13 +1,13 @@
-//! Services: wishes of operators in words of a network, as sequences of operations on blocks of FEs.
+//! Services: operators' requests in terms of a network, as sequences of operations on LFBs of FEs.
 //!
 //! ```text
-//!   queue   edge1, wan, 50 Mbit, sfq, limit 100   ->  settings of the port and of its discipline; other parameters: default
-//!   filter  edge1, no_route, hop_limit, 1 Mbit    ->  flags of the block `redirect`, and its token bucket
+//!   queue   edge1, wan, 50 Mbit, sfq, limit 100   ->  settings of the port and its discipline; others: defaults
+//!   filter  edge1, no_route, hop_limit, 1 Mbit    ->  flags of the LFB `redirect`, and its token bucket
 //!   route   edge1, 10.0.0.0/8 via 192.0.2.1, wan  ->  rows of the tables of prefixes and of next hops
 //! ```
 //!
-//! Here is the conversion only, without a look at the FEs: [`Control`](crate::Control) checks and executes the request
-//! that it results in, all or nothing. Source: the services of the control element (SAPI) in Zhuge et al., "Research on
+//! This module only converts requests, without access to the FEs: [`Control`](crate::Control) checks and executes the
+//! resulting request, all or none. Source: the services of the control element (SAPI) in Zhuge et al., "Research on
 //! Internal Flow Control Mechanism of ForCES Routers".
 
 mod filter;
@@ -21,7 +21,7 @@ use crate::contract::Request;
 /// The name of an FE, and operations on its configuration.
 type OfFe = (String, Vec<Operation>);
 
-/// The operations of a service, or what is wrong with it, each error with the FE that it is about.
+/// Converts a service request; each error names the FE that it concerns.
 pub fn operations(service: &ServiceRequest) -> Result<Request, Vec<String>> {
     let operations = match service {
         ServiceRequest::Queue(queues) => each(queues, queue::operations),

@@ -1,7 +1,7 @@
 //! The service `queue`: rate and discipline of a port.
 //!
-//! The rate becomes one setting of the port. The kind of discipline is set first; then its parameters, those that are
-//! not named to their defaults, so that the request says all of the queue.
+//! The rate becomes one setting of the port. The operations set the kind of discipline first, then all its parameters;
+//! parameters that are not named get their defaults, so that the request defines the whole queue.
 
 use weir_base::setting::{Scalar, SettingError, did_you_mean, nearest, unknown};
 use weir_lfb::class::disciplines;
@@ -31,7 +31,7 @@ pub(super) fn operations(queue: &QueueRequest) -> Result<OfFe, String> {
     }
 }
 
-/// The kind, then every parameter of it.
+/// Sets the kind, then every parameter of that kind.
 fn discipline(
     queue: &QueueRequest,
     kind: &str,

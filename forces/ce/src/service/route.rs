@@ -4,9 +4,9 @@
 //!   edge1, edge2: 10.0.0.0/8 via 192.0.2.1, wan   ->  a row of the prefix table, and one of the next-hop table
 //! ```
 //!
-//! Here each route is checked by itself. [`Control`](crate::Control) knows the rows, and finds or makes them.
+//! This module checks each route by itself. [`Control`](crate::Control) knows the rows, and finds or creates them.
 //!
-//! *Decision*: a prefix has one next hop at an FE, because RFC 6956 has no table for several (ECMPFlag leads to a block
+//! *Decision*: a prefix has one next hop at an FE, because RFC 6956 has no table for several (ECMPFlag leads to an LFB
 //! that it does not define). Several routes of a prefix differ in their metrics, and the FE gets the lowest.
 
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ pub(super) fn request(verb: RouteVerb, requests: &[RouteRequest]) -> Result<Requ
     }
 }
 
-/// Names of ports, each kept once: a hundred thousand routes go by a few.
+/// Interned port names: a hundred thousand routes use only a few ports.
 #[derive(Default)]
 struct Ports(HashMap<String, Arc<str>>);
 

@@ -27,15 +27,15 @@ pub(crate) const CE: Id = Id(0x4000_0001);
 
 type BlockId = (u32, u32);
 
-/// The components of an FE, and how it misbehaves.
+/// The components of an FE, and its faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Box {
     pub(crate) values: BTreeMap<(BlockId, Vec<u32>), Content>,
-    /// Components that it refuses to set.
+    /// Components that the FE refuses to set.
     pub(crate) refuses: BTreeSet<(BlockId, Vec<u32>)>,
-    /// Events that were subscribed: path and number of properties.
+    /// Subscribed events: path and number of properties.
     pub(crate) subscribed: Vec<(BlockId, Vec<u32>)>,
-    /// Changes that it has executed.
+    /// Number of changes executed.
     pub(crate) changes: usize,
     before: Option<BTreeMap<(BlockId, Vec<u32>), Content>>,
 }
@@ -114,7 +114,7 @@ impl Box {
             .insert(((class.id, instance), vec![id]), content);
     }
 
-    /// The components of a router with a configuration.
+    /// The components of a router with this configuration.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut all = Self::default();
         let class = |name: &str| Block::find(name).unwrap().class;
@@ -144,7 +144,7 @@ impl Box {
                     (class, instance(port), name)
                 }
                 ["port", port, name] => (ports, instance(port), name),
-                _ => continue, // of blocks that this FE does not have
+                _ => continue, // belongs to an LFB that this FE does not have
             };
             let parameter = class.parameters.iter().find(|p| p.name == name).unwrap();
             let setting = parameter.check(&change.value.unwrap()).unwrap();
@@ -164,7 +164,7 @@ impl Box {
     }
 }
 
-/// The classes that the CE knows: ours, and as much of the FE object as it needs.
+/// The classes that the CE knows: weir's own, and the required part of the FE object.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     let blocks = weir_lfb::class::all();
@@ -210,7 +210,7 @@ fn fe_object() -> Class {
     }
 }
 
-/// An FE of the world.
+/// A simulated FE.
 pub(crate) struct Element {
     pub(crate) fe: Fe,
     pub(crate) state: Box,
@@ -221,14 +221,14 @@ pub(crate) struct Element {
     )>,
 }
 
-/// A CE, its FEs, and everything between them.
+/// A CE, its FEs, and the network between them.
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) control: Control,
     pub(crate) fes: BTreeMap<Id, Element>,
     pub(crate) answers: BTreeMap<u64, Result<Answer, Refusal>>,
     pub(crate) journal: Vec<Journal>,
-    /// The changes that the store has kept; it keeps them at once, unless it is broken.
+    /// Changes written to the store. It writes at once, unless it is broken.
     pub(crate) stored: Vec<String>,
     pub(crate) store_is_broken: bool,
     /// The controllers of the CE.
@@ -238,7 +238,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A CE that wants something of each of these FEs.
+    /// Creates a CE with a desired state for each of these FEs.
     pub(crate) fn new(fes: Vec<(&str, Desired, Box)>) -> Self {
         let session = ce::Params {
             id: CE,
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen that is due within a time.
+    /// Runs everything that is due within `span`.
     pub(crate) fn run(&mut self, span: Span) {
         let end = self.now + span;
         loop {
@@ -311,7 +311,7 @@ impl World {
         self.now = end;
     }
 
-    /// The answer to a request.
+    /// Sends a request, and returns the answer.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer, Refusal> {
         let ticket = self.begin(request);
         self.run(Span::from_millis(100));
@@ -325,7 +325,7 @@ impl World {
         self.tickets
     }
 
-    /// The link of an FE breaks.
+    /// The link of an FE fails.
     pub(crate) fn cut(&mut self, fe: Id) {
         let element = self.fes.get_mut(&fe).unwrap();
         if let Some(link) = element.link.take() {

@@ -102,13 +102,13 @@ fn the_difference_is_restored_after_each_association() {
     assert_eq!(state(&world), "away");
     world.run(Span::from_secs(1));
     assert_eq!(state(&world), "in sync");
-    // The double has no block of the new kind; it has what was set.
+    // The double has no LFB of the new kind; the component has the value that was set.
     assert_eq!(
         world.fes[&Id(1)].state.changes,
         changes,
         "nothing differed the second time"
     );
-    // Somebody changes the FE while it is away.
+    // Somebody changes the FE while it is disconnected.
     world.cut(Id(1));
     world.fes.get_mut(&Id(1)).unwrap().state = Box::of(&plan());
     world.run(Span::from_secs(1));

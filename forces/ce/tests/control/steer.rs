@@ -15,7 +15,8 @@ use weir_protocol::wire::{Id, PathData};
 use super::double::{Box, World};
 use super::{SOON, change, get};
 
-/// A controller that sets the probability at `wan` from the backlog of `lan`, of the same FE: 1 from 10 packets on.
+/// A controller that sets the probability at `wan` from the backlog of `lan` at the same FE, and reaches 1 at 10
+/// packets.
 fn backpressure() -> ControllerPlan {
     let given = [
         ("kind", "backpressure"),
@@ -44,7 +45,7 @@ fn world() -> World {
     world
 }
 
-/// The report of an event of a queue that holds this many packets.
+/// An event report of a queue that holds this number of packets.
 fn report(event: u32, backlog: u64) -> PathData {
     let class = Class::of(&Block::find("queues").unwrap().class);
     let declared = class.events.iter().find(|e| e.id == event).unwrap();
@@ -87,7 +88,7 @@ fn probability(world: &mut World) -> Value {
 fn reports_of_backlogs_become_probabilities() {
     let mut world = world();
     world.run(SOON);
-    // Both queues are subscribed, with the period as interval.
+    // The CE has subscribed to both queues, with the period as interval.
     let subscribed = &world.fes[&Id(1)].state.subscribed;
     let events: Vec<_> = subscribed
         .iter()
@@ -100,9 +101,9 @@ fn reports_of_backlogs_become_probabilities() {
         world.run(Span::from_millis(50));
         assert_eq!(probability(&mut world), Value::Real(expected), "{backlog}");
     }
-    // Nothing of this is kept.
+    // The store has none of this.
     assert!(world.stored.is_empty(), "{:?}", world.stored);
-    // After a loss the FE is subscribed, and steered, again.
+    // After a loss the CE subscribes again, and the controller steers again.
     let before = world.fes[&Id(1)].state.subscribed.len();
     world.cut(Id(1));
     world.run(Span::from_secs(1));

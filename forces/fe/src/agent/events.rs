@@ -1,4 +1,4 @@
-//! Samples what subscribers watch, and reports it.
+//! Samples the watched components, and reports their events.
 
 use weir_base::Instant;
 
@@ -8,7 +8,7 @@ use crate::contract::{Effect, ReadTicket};
 use crate::view::View;
 
 impl Agent {
-    /// Reads what is watched, if it is time.
+    /// Starts to read the watched tables, if a sampling is due.
     pub(super) fn sample(&mut self, now: Instant) {
         if !self.watches.begin(now) {
             return;
@@ -22,7 +22,7 @@ impl Agent {
         }
     }
 
-    /// Reports what the sample shows.
+    /// Reports the events of a complete sample.
     pub(super) fn report_events(&mut self, now: Instant) {
         let Some((at, tables)) = self.watches.end() else {
             return;
@@ -30,7 +30,7 @@ impl Agent {
         self.report(now, at, &tables, false);
     }
 
-    /// Reports what has changed in the objects of the FE itself.
+    /// Reports changes of the FE's own objects.
     pub(super) fn sample_own(&mut self, now: Instant) {
         self.report(now, now, &Tables::default(), true);
     }
@@ -39,7 +39,7 @@ impl Agent {
         let view = View::new(&self.own, &self.plan, &self.fe, &self.fib, tables);
         let notifications = self.watches.evaluate(sampled, &self.own, &view, is_own);
         for notification in notifications {
-            let _ = self.fe.notify(now, &notification); // it fits a message, as the values did
+            let _ = self.fe.notify(now, &notification); // it fits a message, as its values did
         }
     }
 }

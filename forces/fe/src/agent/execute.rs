@@ -2,10 +2,10 @@
 //!
 //! | execution mode | operations on the router |
 //! |---|---|
-//! | all or none, prepare | all of the message are one change |
-//! | until failure, continue on failure | those of each path are a change of their own |
+//! | all or none, prepare | all operations of the message form one change |
+//! | until failure, continue on failure | the operations of each path form a change |
 //!
-//! So it is with rows of forwarding tables ([`route`](super::route)).
+//! The same applies to rows of forwarding tables ([`route`](super::route)).
 
 use weir_base::Instant;
 use weir_model::{Fault, Operation};
@@ -21,7 +21,7 @@ use crate::contract::{ChangeTicket, Effect, Notice, RouteFailure, RouteTicket};
 use crate::own::Own;
 use crate::request::{Failure, Item, Recorded};
 
-/// A Config under way.
+/// A Config in progress.
 #[derive(Debug)]
 pub(super) struct Execution {
     ticket: Ticket,
@@ -29,19 +29,19 @@ pub(super) struct Execution {
     flags: Flags,
     config: Config,
     items: Vec<Item>,
-    /// For the paths so far.
+    /// Answers to the paths so far.
     pub(super) answers: Vec<Answer>,
-    /// The FE after the paths so far.
+    /// State of the FE after the paths so far.
     pub(super) draft: Own,
-    /// Operations on the router that are not carried out yet, each with the number of its path.
+    /// Operations on the router that are not executed yet, each with the index of its path.
     operations: Vec<(usize, Operation)>,
-    /// The draft before the path under way, if paths are executed one by one.
+    /// The draft before the current path, if paths are executed one by one.
     before: Option<Own>,
     waits: Option<ChangeTicket>,
-    /// Rows of forwarding tables that are not in force yet.
+    /// Changed rows of forwarding tables whose routes are not active yet.
     pub(super) rows: Rows,
     routed: Option<RouteTicket>,
-    /// The configuration before operations that a refused route undoes.
+    /// The configuration before the operations, which are undone if a route is refused.
     plan: Option<weir_lfb::Plan>,
 }
 
@@ -77,7 +77,7 @@ impl Agent {
             let response = execute::refuse_at_first(&config, code).ok();
             let _ = self
                 .fe
-                .respond(now, ticket, response.map(Body::ConfigResponse)); // it fits
+                .respond(now, ticket, response.map(Body::ConfigResponse)); // it fits a message
             return;
         }
         let draft = match (&self.transaction, stage) {
@@ -94,7 +94,7 @@ impl Agent {
             stage,
             items: match is_executable(&flags, &config) {
                 true => Item::all(config.selects()),
-                false => Vec::new(), // refused when it is answered
+                false => Vec::new(), // refused when answered
             },
             answers: Vec::new(),
             draft,
@@ -110,7 +110,7 @@ impl Agent {
         self.execute(now, Box::new(execution));
     }
 
-    /// Goes on until the router is needed, or to the end.
+    /// Executes paths until the router is needed, or to the end.
     fn execute(&mut self, now: Instant, mut execution: Box<Execution>) {
         while execution.answers.len() < execution.items.len() {
             let number = execution.answers.len();
@@ -168,7 +168,8 @@ impl Agent {
         result
     }
 
-    /// Asks the router to carry the operations out, or to check them with those that the transaction has prepared.
+    /// Requests that the router execute the operations, or check them together with the prepared operations of the
+    /// transaction.
     fn ask(&mut self, now: Instant, mut execution: Box<Execution>) {
         if execution.operations.is_empty() {
             return self.ask_for_routes(now, execution);
@@ -190,7 +191,7 @@ impl Agent {
         self.job = Some(Job::Executing(execution));
     }
 
-    /// The router has answered.
+    /// Handles the router's answer.
     pub(super) fn executed(
         &mut self,
         now: Instant,
@@ -210,7 +211,7 @@ impl Agent {
         }
     }
 
-    /// Hands routes to the machine, if there are any.
+    /// Passes the changed routes to the machine, if there are any.
     fn ask_for_routes(&mut self, now: Instant, mut execution: Box<Execution>) {
         let has_routes = !execution.rows.changed.routes.is_empty();
         if execution.stage == Stage::Prepare || !has_routes {
@@ -220,7 +221,7 @@ impl Agent {
         self.job = Some(Job::Executing(execution));
     }
 
-    /// The machine has the routes, but for those that have failed: then everything is undone.
+    /// The machine has changed the routes. If some have failed, undoes all changes.
     pub(super) fn routed(
         &mut self,
         now: Instant,
@@ -235,7 +236,7 @@ impl Agent {
         self.failed(now, execution, failures, true);
     }
 
-    /// These paths have failed: undoes what they belong to, whose routes `were_sent` or not.
+    /// Handles failed paths: undoes their changes, including the routes if `were_sent`.
     fn failed(
         &mut self,
         now: Instant,
@@ -264,7 +265,7 @@ impl Agent {
         }
     }
 
-    /// Answers, or goes on with the next path.
+    /// Sends the answer, or continues with the next path.
     fn go_on(&mut self, now: Instant, mut execution: Box<Execution>) {
         match execution.is_whole() {
             true => self.finish(now, *execution),
@@ -276,7 +277,7 @@ impl Agent {
         }
     }
 
-    /// Puts an earlier configuration of the router in force again, without waiting for it.
+    /// Restores an earlier configuration of the router, without waiting for the result.
     pub(super) fn change_back(&mut self, before: &weir_lfb::Plan) {
         let operations = self.plan.operations_to(before);
         if !operations.is_empty() {
@@ -293,7 +294,7 @@ impl Agent {
         }));
     }
 
-    /// Answers, and takes over what was executed.
+    /// Sends the answer, and applies the executed changes.
     fn finish(&mut self, now: Instant, execution: Execution) {
         let Execution {
             ticket,
@@ -325,7 +326,7 @@ impl Agent {
             }
         }
         if !sent {
-            let _ = self.fe.respond(now, ticket, None); // no form of it fits a message
+            let _ = self.fe.respond(now, ticket, None); // no form of the answer fits a message
         }
         match (stage, flags.execution) {
             _ if is_refused => {}
@@ -348,7 +349,7 @@ fn success() -> Answer {
     Answer::new(Content::Outcome(Outcome::SUCCESS))
 }
 
-/// The same answers without their causes.
+/// The same answers, without their causes.
 fn short(answers: &[Answer]) -> Vec<Answer> {
     let answers = answers.iter().map(|answer| match &answer.content {
         Content::Outcome(outcome) => Answer::code(outcome.code()),
@@ -357,7 +358,8 @@ fn short(answers: &[Answer]) -> Vec<Answer> {
     answers.collect()
 }
 
-/// Whether a Config has a mode, and operations that change something; otherwise it is refused as a whole.
+/// Whether a Config has an execution mode and only operations that change components. Any other Config is refused as a
+/// whole.
 fn is_executable(flags: &Flags, config: &Config) -> bool {
     let mut operations = config.selects().iter().flat_map(LfbSelect::operations);
     flags.execution != Mode::Unset
@@ -369,7 +371,8 @@ fn is_executable(flags: &Flags, config: &Config) -> bool {
         })
 }
 
-/// The numbers of the paths that the faults are about. A fault that is about none of them is that of the last one.
+/// Maps faults to the indices of the paths that caused them; a fault that matches no path is attributed to the last
+/// path.
 fn blame(operations: &[(usize, Operation)], faults: &[Fault]) -> Vec<(usize, Failure)> {
     let mut blamed = Vec::new();
     for fault in faults {

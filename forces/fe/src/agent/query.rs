@@ -1,9 +1,9 @@
-//! Answers a Query: reads the tables of the router that it needs, each once, and then all paths at one time.
+//! Answers a Query: first reads each required table of the router once, then answers all paths from this snapshot.
 //!
-//! An answer that does not fit one message is sent in parts (RFC 7391, 3.3): each part has one path, and tables are cut
-//! between rows. Parts wait for room in the queue to the CE. A forwarding table with a million rows takes seconds, in
-//! which the FE must do other things too: it is read in slices, and whoever drives the agent has a turn between two of
-//! them. No other request is executed meanwhile, so all parts show the same table.
+//! An answer that does not fit one message is sent in parts (RFC 7391, 3.3): each part has one path, and tables are
+//! split between rows. Parts wait for room in the queue to the CE. Reading a forwarding table with a million rows takes
+//! seconds, and must not block the FE: the table is read in slices, and the driver of the agent can do other work
+//! between two slices. The agent executes no other request in the meantime, so all parts show the same table.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,10 +22,10 @@ use crate::contract::{Effect, ReadTicket};
 use crate::request::{Item, Recorded, Step};
 use crate::view::View;
 
-/// The longest answer that is sent whole. With the longest causes it still fits a message.
+/// Maximum length in bytes of an answer in one message. It fits a message even with causes of maximum length.
 const WHOLE_BYTES_MAX: usize = 128_000;
 
-/// Forwarding tables with more rows are read in slices of this length.
+/// Forwarding tables with more rows than this are read in slices of this number of rows.
 const SLICE_ROWS: usize = 4000;
 
 /// A Query that waits for tables.
@@ -38,23 +38,23 @@ pub(super) struct Reading {
     waits: BTreeMap<ReadTicket, &'static str>,
 }
 
-/// A long answer under way.
+/// A long answer in progress.
 #[derive(Debug)]
 pub(super) struct Parts {
     ticket: Ticket,
     tables: Tables,
-    /// Paths whose parts are not made yet.
+    /// Paths whose parts are not built yet.
     items: VecDeque<Item>,
     made: VecDeque<QueryResponse>,
-    /// The place of the last part made.
+    /// Position of the last part built.
     end: PartPlace,
-    /// The last part of all, which has a result and no data, is made.
+    /// Whether the final part, which has a result and no data, is built.
     is_complete: bool,
-    /// The next path waits for [`Agent::handle_turn`].
+    /// Whether the next path waits for [`Agent::handle_turn`].
     is_paused: bool,
 }
 
-/// The block and the path whose data a part has.
+/// The LFB and the path of the data in a part.
 #[derive(Clone, Debug)]
 struct PartPlace {
     class: u32,
@@ -95,7 +95,7 @@ impl Parts {
         self.is_paused = false;
     }
 
-    /// Makes the parts of the next path.
+    /// Builds the parts of the next path.
     fn make(&mut self, view: &View<'_>, item: &Item) {
         let kind = item.operation.response();
         for (ids, content) in view.pieces(item) {
@@ -147,7 +147,7 @@ impl Agent {
         }));
     }
 
-    /// Answers once all tables are there; returns whether it waits.
+    /// Answers as soon as all tables have arrived; returns whether the Query still waits.
     pub(super) fn read(&mut self, now: Instant, reading: Reading) -> bool {
         if !reading.waits.is_empty() {
             self.job = Some(Job::Reading(reading));
@@ -181,7 +181,8 @@ impl Agent {
         false
     }
 
-    /// A path that reads many rows of a forwarding table as paths that read a slice each; otherwise the path itself.
+    /// Splits a path that reads many rows of a forwarding table into paths that read one slice each; returns any other
+    /// path unchanged.
     fn slices(&self, item: Item) -> Vec<Item> {
         let (first, last) = match item.steps[..] {
             [] | [Step::Id(TABLE)] => (0, u32::MAX),
@@ -213,7 +214,7 @@ impl Agent {
         starts.iter().zip(ends).map(slice).collect()
     }
 
-    /// Makes and sends as many parts as there is room for, of one path in a turn; returns whether it waits for more.
+    /// Builds and sends parts while the queue has room, for one path per turn; returns whether the answer must wait.
     pub(super) fn send_parts(&mut self, now: Instant, mut parts: Parts) -> bool {
         while self.fe.awaits(parts.ticket) {
             let Some(part) = parts.made.front().cloned() else {

@@ -1,4 +1,4 @@
-//! Rows of forwarding tables that a Config changes, and their routes.
+//! Changes of rows of forwarding tables by a Config, and the resulting routes.
 //!
 //! ```text
 //!  path of a Config --> tables --- all paths done ---> Effect::Change --> Effect::Routes --> answer
@@ -6,12 +6,12 @@
 //!                          +<------- undone, last first -----+----------------+
 //! ```
 //!
-//! The tables change with each path, and a journal undoes that. Routes come after the changes of the router, because a
-//! Config may make the port of its routes. What is prepared (two-phase commit) is in the tables at once, and its routes
-//! come with the commit.
+//! The tables change with each path; a journal allows to undo the changes. Routes follow the changes of the router,
+//! because a Config may create the port of its routes. Prepared changes (two-phase commit) are in the tables at once;
+//! their routes follow with the commit.
 //!
-//! *Decision*: no message says that a CE has restored all rows after a restart of the FE. So routes that an earlier
-//! process left behind go when a CE is associated and has written no row for [`RESTORED`].
+//! *Decision*: no message announces that a CE has restored all rows after a restart of the FE. Therefore the FE removes
+//! routes of an earlier process when a CE is associated and has written no rows for [`RESTORED`].
 
 use std::collections::BTreeMap;
 
@@ -28,19 +28,19 @@ use crate::fib::{Before, RouteChange};
 use crate::request::{Failure, Item};
 use crate::tables::{Changed, Write};
 
-/// How long a CE that restores its rows may pause at most.
+/// Maximum pause of a CE that restores its rows.
 const RESTORED: Span = Span::from_secs(10);
 
-/// Rows that a request has changed.
+/// Rows changed by a request.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) changed: Changed,
-    /// For each path that has changed rows: its number, and where its routes begin.
+    /// For each path that has changed rows: its index, and the index of its first route.
     paths: Vec<(usize, usize)>,
 }
 
 impl Rows {
-    /// Adds those of a later request, without their paths.
+    /// Adds the rows of a later request, without their paths.
     pub(super) fn extend(&mut self, later: Self) {
         self.changed.journal.extend(later.changed.journal);
         self.changed.routes.extend(later.changed.routes);
@@ -50,7 +50,7 @@ impl Rows {
         self.changed.journal.is_empty()
     }
 
-    /// The paths that are to blame, with the reasons.
+    /// The paths whose routes have failed, with the reasons.
     pub(super) fn blame(&self, failures: &[RouteFailure]) -> Vec<(usize, Failure)> {
         let path = |failure: &RouteFailure| {
             let after = self
@@ -64,14 +64,14 @@ impl Rows {
     }
 }
 
-/// Routes that an earlier process left behind.
+/// State of the routes of an earlier process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leftover {
-    /// There may be some, and no CE has been associated that knows them.
+    /// There may be such routes, and no CE has been associated yet.
     Unknown,
-    /// A CE may restore rows until then.
+    /// A CE may restore rows until this time.
     Until(Instant),
-    /// They have gone.
+    /// The routes were removed.
     Gone,
 }
 
@@ -82,7 +82,7 @@ impl Leftover {
         }
     }
 
-    /// A CE has written rows.
+    /// A CE has written rows, which extends its time.
     pub(super) fn written(&mut self, now: Instant) {
         if let Self::Until(until) = self {
             *until = now + RESTORED;
@@ -98,7 +98,7 @@ impl Leftover {
 }
 
 impl Agent {
-    /// Executes a path that is one of a forwarding table; none if it is not.
+    /// Executes a path of a forwarding table; `None` if it is another path.
     pub(super) fn execute_rows(
         &mut self,
         execution: &mut Execution,
@@ -123,7 +123,7 @@ impl Agent {
         Some(write.execute(block, item))
     }
 
-    /// Hands routes to the machine.
+    /// Passes changes of routes to the machine.
     pub(super) fn send_routes(
         &mut self,
         routes: Vec<RouteChange>,
@@ -135,14 +135,14 @@ impl Agent {
         ticket
     }
 
-    /// Hands the routes of an execution to the machine.
+    /// Passes the routes of an execution to the machine.
     pub(super) fn ask_routes(&mut self, now: Instant, execution: &mut Execution) -> RouteTicket {
         self.leftover.written(now);
         let routes = std::mem::take(&mut execution.rows.changed.routes);
         self.send_routes(routes, execution.draft.ports().clone())
     }
 
-    /// Undoes changes of rows, and of their routes if those were handed to the machine.
+    /// Undoes changes of rows, and of their routes if `was_sent` to the machine.
     pub(super) fn undo_rows(&mut self, journal: Vec<Before>, was_sent: bool) {
         let undone = self.fib.undo(journal);
         if was_sent && !undone.is_empty() {
@@ -151,7 +151,8 @@ impl Agent {
         }
     }
 
-    /// Routes go with their ports, and follow a port to another interface. `before` has the ports of the plan `old`.
+    /// Removes the routes of deleted ports, and moves the routes of a port to its new interface. `before` has the ports
+    /// of the plan `old`.
     pub(super) fn routes_follow(&mut self, before: &BTreeMap<u32, String>, old: &Plan) {
         let interface = |plan: &Plan, name: &str| {
             let port = plan.ports.iter().find(|port| port.name == name);
@@ -185,10 +186,10 @@ impl Agent {
         }
     }
 
-    /// No CE any more, and CEFTI has passed: its routes go.
+    /// Removes all routes of the CEs: there is no CE, and CEFTI has passed.
     pub(super) fn drop_routes(&mut self) {
         if self.job.is_some() {
-            return; // its changes are undone, or done, first
+            return; // the job completes or undoes its changes first
         }
         let gone = self.fib.clear();
         if !gone.is_empty() {
@@ -201,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// Removes routes that no CE has restored, if it is time.
+    /// Removes routes that no CE has restored, if their time has passed.
     pub(super) fn sweep(&mut self, now: Instant) {
         if self.leftover.due().is_none_or(|due| due > now) {
             return;

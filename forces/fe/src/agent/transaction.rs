@@ -1,4 +1,4 @@
-//! The FE's part in a two-phase commit (RFC 5810, 4.3.1.2): the session decides what is permitted when.
+//! The FE's part in a two-phase commit (RFC 5810, 4.3.1.2); the session decides which steps are permitted.
 
 use weir_base::Instant;
 use weir_model::{Fault, Operation};
@@ -11,20 +11,20 @@ use crate::contract::{ChangeTicket, Effect, RouteFailure, RouteTicket};
 use crate::fib::Before;
 use crate::own::Own;
 
-/// Prepared changes, and how it is undone once it is committed.
+/// Prepared changes, and after a commit the changes that undo it.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    /// The FE after everything that was prepared.
+    /// State of the FE after all prepared changes.
     pub(super) draft: Option<Own>,
-    /// Operations on the router that were prepared.
+    /// Prepared operations on the router.
     pub(super) operations: Vec<Operation>,
-    /// Rows of forwarding tables that were prepared. They are in the tables already; their routes come with the commit.
+    /// Prepared rows of forwarding tables. They are in the tables already; their routes follow with the commit.
     pub(super) rows: Rows,
-    /// Once it is committed.
+    /// Set after the commit.
     undo: Option<Undo>,
 }
 
-/// The operations that undo a commit.
+/// The changes that undo a commit.
 #[derive(Debug)]
 struct Undo {
     own: Own,
@@ -37,11 +37,11 @@ struct Undo {
 pub(super) struct Ending {
     ticket: Option<Ticket>,
     pub(super) change: ChangeTicket,
-    /// The FE afterwards.
+    /// State of the FE after the commit or abort.
     draft: Own,
     is_commit: bool,
     before: weir_lfb::Plan,
-    /// The routes that a commit changes, until they are handed over.
+    /// The changed rows of a commit; their routes leave this field when they are passed to the machine.
     rows: Rows,
     pub(super) routed: Option<RouteTicket>,
 }
@@ -56,7 +56,7 @@ impl Agent {
         self.change(now, Some(ticket), draft, (operations, rows), true);
     }
 
-    /// Forgets what was prepared, and undoes what was committed.
+    /// Discards prepared changes, and undoes committed changes.
     pub(super) fn begin_abort(&mut self, now: Instant, ticket: Option<Ticket>) {
         let transaction = self.transaction.take().unwrap_or_default();
         self.undo_rows(transaction.rows.changed.journal, false);
@@ -95,7 +95,7 @@ impl Agent {
         self.job = Some(Job::Ending(Box::new(ending)));
     }
 
-    /// The router has answered.
+    /// Handles the router's answer.
     pub(super) fn ended(
         &mut self,
         now: Instant,
@@ -117,7 +117,7 @@ impl Agent {
         }
     }
 
-    /// Hands the routes of a commit to the machine, if there are any.
+    /// Passes the routes of a commit to the machine, if there are any.
     fn end_with_routes(&mut self, now: Instant, mut ending: Ending) {
         let routes = std::mem::take(&mut ending.rows.changed.routes);
         if routes.is_empty() {
@@ -128,7 +128,7 @@ impl Agent {
         self.job = Some(Job::Ending(Box::new(ending)));
     }
 
-    /// The machine has the routes, but for those that have failed: then the commit is undone.
+    /// The machine has changed the routes. If some have failed, undoes the commit.
     pub(super) fn ended_routes(&mut self, now: Instant, ending: Ending, failures: &[RouteFailure]) {
         if failures.is_empty() {
             return self.end(now, ending);
@@ -154,13 +154,13 @@ impl Agent {
 
     fn refuse_end(&mut self, now: Instant, ticket: Option<Ticket>, code: ResultCode, why: &str) {
         if let Some(ticket) = ticket {
-            let _ = self.fe.refuse_commit(now, ticket, code, why); // it always fits a message
+            let _ = self.fe.refuse_commit(now, ticket, code, why); // always fits a message
         }
     }
 
     fn answer_end(&mut self, now: Instant, ticket: Option<Ticket>, code: ResultCode) {
         if let Some(ticket) = ticket {
-            let _ = self.fe.respond_commit(now, ticket, code); // it always fits a message
+            let _ = self.fe.respond_commit(now, ticket, code); // always fits a message
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The changes that a Config makes in a draft.
+//! Changes of a draft by a Config.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{settings, tree};
 
 /// Changes of a draft.
 impl Own {
-    /// Executes one path of a Config. Returns the operations on the router that belong to it.
+    /// Executes one path of a Config. Returns the resulting operations on the router.
     pub(crate) fn execute(
         &mut self,
         item: &Item,
@@ -82,7 +82,8 @@ impl Own {
         self.write_selectors(&rows, is_whole)
     }
 
-    /// SET or DEL on one row of LFBSelectors. There may be thousands in a message, so the other rows are not walked.
+    /// SET or DEL of one row of LFBSelectors. A message may have thousands of these, so this function does not iterate
+    /// over the other rows.
     fn execute_selector(
         &mut self,
         block: &Block,
@@ -113,7 +114,7 @@ impl Own {
         Ok(Vec::new())
     }
 
-    /// Makes and deletes ports and other named sections, so that LFBSelectors has these rows.
+    /// Creates and deletes ports and other named sections, so that LFBSelectors has these rows.
     fn write_selectors(
         &mut self,
         rows: &BTreeMap<u32, (u32, u32)>,
@@ -144,7 +145,7 @@ impl Own {
         Ok(operations)
     }
 
-    /// Drops the rows of all blocks that belong to sections that are gone.
+    /// Removes the rows of all LFBs that belong to deleted sections.
     fn forget(&mut self, gone: &[(u32, u32)]) {
         let is_of = |block: (u32, u32), (class, instance): (u32, u32)| {
             block.1 == instance && owner(block.0) == Named::of_class(class)
@@ -153,7 +154,7 @@ impl Own {
             .retain(|_, block| !gone.iter().any(|gone| is_of(*block, *gone)));
     }
 
-    /// Makes a port, or another section with a name. The name is to follow.
+    /// Creates a port, or another named section. Its name must follow.
     fn make(&mut self, (class, instance): (u32, u32), is_whole: bool) -> Result<(), Failure> {
         self.blocks.get(class)?;
         let Some(kind) = Named::of_class(class) else {
@@ -176,7 +177,7 @@ impl Own {
         Ok(())
     }
 
-    /// Deletes a port, or another section with a name; returns the operation, unless it was never made.
+    /// Deletes a port, or another named section; returns the operation, unless the section had no name yet.
     fn remove(&mut self, (class, instance): (u32, u32)) -> Result<Option<Operation>, Failure> {
         let Some(kind) = Named::of_class(class) else {
             let why = format!("only {} can be deleted; other blocks go with them", made());
@@ -187,7 +188,7 @@ impl Own {
         Ok(name.map(|name| Operation::Delete(kind.path(&name))))
     }
 
-    /// SET or DEL on a block of the router.
+    /// SET or DEL on an LFB of the router.
     fn execute_on_router(
         &mut self,
         block: &Block,
@@ -228,7 +229,7 @@ impl Own {
         }
     }
 
-    /// Sets a component, or gives it its default again.
+    /// Sets a component, or resets it to its default.
     fn set(
         &mut self,
         block: &Block,
@@ -251,7 +252,7 @@ impl Own {
         settings::operation(block, of, parameter, value)
     }
 
-    /// Whether everything that was made has a name; else the class whose path is wrong, and why.
+    /// Checks that every created instance has a name; the error has the class of the path to blame, and the reason.
     pub(crate) fn complete(&self) -> Result<(), (u32, Failure)> {
         match self.unnamed.first() {
             None => Ok(()),
@@ -266,7 +267,7 @@ impl Own {
         }
     }
 
-    /// Puts what was written in force in the session.
+    /// Applies the written state to the session.
     pub(crate) fn apply(&self, now: Instant, before: &Self, fe: &mut Fe) {
         let (new, old) = (&self.protocol, &before.protocol);
         let heartbeats = fe.set_heartbeats(new.heartbeats);
@@ -287,13 +288,13 @@ impl Own {
     }
 }
 
-/// The classes whose instances a CE makes and deletes, in words.
+/// Names the classes whose instances a CE can create and delete.
 fn made() -> String {
     let classes = Named::ALL.map(|kind| kind.class().name);
     format!("instances of {}", classes.join(", "))
 }
 
-/// The value of an object with one path of a Config carried out.
+/// The value of an object after one path of a Config.
 fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure> {
     let first = match item.steps.first() {
         Some(Step::Id(id)) => Some(*id),
@@ -323,13 +324,13 @@ fn changed(block: &Block, before: &Value, item: &Item) -> Result<Value, Failure>
     Ok(after)
 }
 
-/// The rows of LFBSelectors.
+/// Parses the rows of LFBSelectors.
 fn selectors(object: &Value) -> Result<BTreeMap<u32, (u32, u32)>, Failure> {
     let table = object.get("LFBSelectors").unwrap_or(&Value::Absent);
     tree::rows(table).into_iter().map(selector).collect()
 }
 
-/// A row of LFBSelectors: its index, and the block.
+/// Parses a row of LFBSelectors to its index and LFB.
 fn selector((index, row): (u32, &Value)) -> Result<(u32, (u32, u32)), Failure> {
     let number = |name| u32::try_from(row.whole(name)?).ok();
     let block = number("LFBClassID").zip(number("LFBInstanceID"));

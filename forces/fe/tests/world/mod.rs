@@ -1,6 +1,6 @@
-//! An agent with a router that has no packets, and a CE: no sockets, no clock.
+//! An agent, a router without packets, and a CE: without sockets and without a clock.
 
-#![allow(dead_code)] // each test uses its part of it
+#![allow(dead_code)] // each test uses a part of it
 
 use std::collections::BTreeMap;
 
@@ -34,21 +34,21 @@ pub(crate) struct World {
     links: u64,
     by_link: BTreeMap<LinkId, Id>,
     pub(crate) plan: Plan,
-    /// Rows of `ports` and `queues` are made from the plan; these replace or add members: port, member, value.
+    /// Rows of `ports` and `queues` are made from the plan; these entries replace or add members: port, member, value.
     pub(crate) gauges: Vec<(&'static str, &'static str, Value)>,
     /// Rows of other classes.
     pub(crate) rows: BTreeMap<&'static str, Value>,
-    /// The next changes are refused by the machine.
+    /// Whether the machine refuses the next changes.
     pub(crate) is_broken: bool,
-    /// New links cannot be opened.
+    /// Whether new links cannot be opened.
     pub(crate) is_cut: bool,
     pub(crate) reads: Vec<&'static str>,
     pub(crate) changes: Vec<Vec<Change>>,
     pub(crate) routes: Vec<Vec<RouteChange>>,
-    /// The machine refuses the changes of routes at these places.
+    /// Indices of the changes of routes that the machine refuses.
     pub(crate) refused_routes: Vec<usize>,
     pub(crate) sweeps: usize,
-    /// How often others had their turn.
+    /// Number of turns.
     pub(crate) turns: usize,
     pub(crate) forwards: Vec<bool>,
     pub(crate) notices: Vec<Notice>,
@@ -101,7 +101,7 @@ impl World {
         Self::of(&[])
     }
 
-    /// The same, with more settings of the FE.
+    /// An FE like that of `new`, with more settings.
     pub(crate) fn of(settings: &[&str]) -> Self {
         let ports = ["port.lan.interface=eth0", "port.wan.rate=10 Mbit"];
         let session = session(Some(Span::from_secs(60)), &[CE]);
@@ -156,7 +156,7 @@ impl World {
         self.ces.get_mut(&CE).unwrap()
     }
 
-    /// Time passes, and everything that becomes due in it is done when it is due.
+    /// Runs for this time, and handles each timer when it is due.
     pub(crate) fn run(&mut self, span: Span) {
         let until = self.now + span;
         loop {
@@ -175,7 +175,7 @@ impl World {
         self.now = until;
     }
 
-    /// Carries everything until nobody has anything to say.
+    /// Delivers messages until there are none left.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.step() {
@@ -185,7 +185,7 @@ impl World {
         panic!("they never stop");
     }
 
-    /// Carries what everybody has to say now; returns whether that is nothing.
+    /// Delivers the current messages; returns whether there were none.
     pub(crate) fn step(&mut self) -> bool {
         let mut quiet = true;
         {
@@ -342,13 +342,13 @@ impl World {
     }
 }
 
-/// The schema of a class of ours.
+/// The schema of our class with this name.
 pub(crate) fn schema(name: &str) -> Class {
     let class = class::all().find(|class| class.name == name).unwrap();
     Class::of(&class)
 }
 
-/// A path of a class of ours, by names.
+/// A path of our class, by names.
 pub(crate) fn path(name: &str, words: &str) -> (Vec<u32>, Kind) {
     let class = schema(name);
     let words: Vec<&str> = words.split('.').filter(|word| !word.is_empty()).collect();
@@ -366,7 +366,7 @@ pub(crate) fn on(class: u32, instance: u32, kind: OperationKind, path: PathData)
     .unwrap()
 }
 
-/// A SET of a component of ours, by names.
+/// A SET of a component of our class, by names.
 pub(crate) fn set(name: &str, instance: u32, words: &str, text: &str) -> LfbSelect {
     let (ids, kind) = path(name, words);
     let content = value::encode(&kind, &value::parse(&kind, text).unwrap()).unwrap();
@@ -389,7 +389,7 @@ pub(crate) fn delete(class: u32, instance: u32, ids: &[u32]) -> LfbSelect {
     )
 }
 
-/// The row of LFBSelectors for an instance of a class of ours.
+/// The row of LFBSelectors for an instance of our class.
 pub(crate) fn selector(name: &str, instance: u32) -> Vec<u8> {
     [schema(name).id.to_be_bytes(), instance.to_be_bytes()].concat()
 }
@@ -415,12 +415,12 @@ impl World {
         outcomes(response.selects())
     }
 
-    /// Sends an all-or-none Config: the result of each path, with its cause.
+    /// Sends an all-or-none Config; returns the result of each path, with its cause.
     pub(crate) fn config(&mut self, selects: Vec<LfbSelect>) -> Vec<(ResultCode, String)> {
         self.config_as(Execution::AllOrNone, selects)
     }
 
-    /// All answers that have come, the last part of a long one last.
+    /// All answers received; the last part of a long answer comes last.
     pub(crate) fn responses(&mut self) -> Vec<(Body, bool)> {
         let responses = self
             .events
@@ -454,7 +454,7 @@ impl World {
         only(&response)
     }
 
-    /// The value of a component of ours, by names.
+    /// The value of a component of our class, by names.
     pub(crate) fn value(&mut self, name: &str, instance: u32, words: &str) -> Value {
         let (ids, kind) = path(name, words);
         let answer = self.get(schema(name).id, instance, PathData::bare(ids).unwrap());
@@ -470,7 +470,7 @@ impl World {
         }
     }
 
-    /// The result of a GET that fails.
+    /// The result code of a GET that fails.
     pub(crate) fn code(&mut self, class: u32, instance: u32, ids: &[u32]) -> ResultCode {
         let answer = self.get(class, instance, PathData::bare(ids.to_vec()).unwrap());
         match answer.content() {
@@ -479,7 +479,7 @@ impl World {
         }
     }
 
-    /// The notifications that have come.
+    /// The notifications received.
     pub(crate) fn notified(&mut self) -> Vec<EventNotification> {
         let notified = self
             .events
@@ -492,7 +492,7 @@ impl World {
     }
 }
 
-/// The one path of an answer.
+/// The only path of an answer.
 pub(crate) fn only(response: &QueryResponse) -> PathData {
     let [select] = response.selects() else {
         panic!("{response:?}");

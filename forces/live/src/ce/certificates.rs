@@ -1,4 +1,4 @@
-//! The table of certificates.
+//! The table `certificates`.
 
 use weir_ce::tables::CERTIFICATES;
 use weir_model::{Component, Value};
@@ -7,7 +7,7 @@ use weir_protocol::wire::Id;
 use crate::tml::Pinned;
 use crate::tml::identity::validities;
 
-/// A row for the CE's own certificate, and for each of an FE that has a name.
+/// A row for the CE's own certificate, and for the certificate of each FE that has a name.
 pub(super) fn rows(pinned: Option<&Pinned>, name: impl Fn(Id) -> Option<String>) -> Value {
     let all = pinned.into_iter().flat_map(validities);
     let rows = all.filter_map(|validity| {

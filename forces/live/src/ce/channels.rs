@@ -1,4 +1,4 @@
-//! The rows of the table `channels`: what the link of an association carries.
+//! Rows of the table `channels`: the traffic of an association's link.
 
 use weir_base::Tally;
 use weir_ce::tables::CHANNELS;

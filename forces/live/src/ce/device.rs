@@ -1,4 +1,4 @@
-//! Devices that are not weir: a task for each, with one request under way.
+//! Devices that are not weir: one task per device, with one request in progress.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use weir_ce::controller::{DeviceRequest, Sample};
 use super::driver::Input;
 use crate::snmp::{self, Client, Target};
 
-/// Samples by port, or why there are none.
+/// Samples by port, or the reason for their absence.
 pub(super) type Samples = Result<Vec<(Arc<str>, Sample)>, String>;
 
-/// Samples a device as often as somebody wants it.
+/// Samples a device on request.
 pub(super) async fn serve(
     target: Target,
     mut wanted: mpsc::Receiver<DeviceRequest>,

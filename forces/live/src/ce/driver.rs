@@ -8,7 +8,8 @@
 //!                  <---------------------------- changes -----------------+
 //! ```
 //!
-//! Every queue is bounded. A link whose messages are not handled yet is not read, so the peer sees missing credit.
+//! Every queue is bounded. While the driver has not handled a link's messages, it does not read the link, and the peer
+//! runs out of credit.
 
 mod tables;
 
@@ -40,18 +41,18 @@ use crate::snmp::Target;
 use crate::tml::{Faults, Incoming, Link, Listener, Outgoing, Pinned};
 use weir_live::clock;
 
-/// Inputs that wait for the control element.
+/// Input queue capacity of the control element.
 const INPUTS_MAX: usize = 256;
-/// An answer that has not come by then is not waited for; every request ends sooner.
+/// Timeout for an answer; every request ends sooner.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Longest time for the links to carry the last messages when the control element ends.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
-/// A place where the CE listens, with the word for its transport.
+/// A listener of the CE, with its transport keyword.
 pub type Listening = (String, Listener);
 
-/// Asks a running control element.
+/// Sends requests to a running control element.
 #[derive(Clone, Debug)]
 pub struct Handle {
     inputs: mpsc::Sender<Input>,
@@ -68,13 +69,13 @@ pub(super) enum Input {
     Writable(LinkId),
     Stored(StoreTicket, Result<(), String>),
     Sampled(CommandId, device::Samples),
-    /// The kernel sends a frame at the TAP device of this name.
+    /// A frame from the kernel at the TAP device of this name.
     Frame(String, Vec<u8>),
     Deaf(String),
 }
 
 impl Handle {
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub async fn ask(&self, request: Request) -> Result<Answer, Refusal> {
         let (answer, answered) = oneshot::channel();
         let sent = self.inputs.send(Input::Request(request, answer)).await;
@@ -83,8 +84,8 @@ impl Handle {
         answer.map_err(|_| ended())?.map_err(|_| ended())?
     }
 
-    /// Replaces the FEs that may associate, ends the associations of `ended`, and replaces the network, which must have been
-    /// checked.
+    /// Replaces the FEs that may associate, ends the associations of `ended`, and replaces the network. The network
+    /// must have been checked.
     pub async fn replace_members(
         &self,
         members: Vec<Member>,
@@ -119,15 +120,15 @@ pub struct Driver {
     bridge: Bridge,
     /// Devices that are not weir, each with a task that samples it.
     devices: BTreeMap<Arc<str>, mpsc::Sender<DeviceRequest>>,
-    /// Ports of FEs that the CE acts for.
+    /// Ports of FEs for which the CE acts.
     remotes: Remotes,
     /// The network and its paths.
     paths: PathService,
     taps: Taps,
     links: BTreeMap<LinkId, Arc<Outgoing>>,
-    /// Counters of faults, of the links of all listeners.
+    /// Fault counters for the links of all listeners.
     faults: Arc<Faults>,
-    /// Its certificate and those of its FEs.
+    /// Certificates of the CE and of its FEs.
     pinned: Option<Pinned>,
     answers: BTreeMap<Ticket, oneshot::Sender<Result<Answer, Refusal>>>,
     store: Arc<Store>,
@@ -138,8 +139,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A control element with its store, and the handle to ask it; `faults` are the counters of its listeners. Call it
-    /// within a runtime.
+    /// Creates a control element with its store, and the handle for requests; `faults` are the counters of its
+    /// listeners. Must be called within a runtime.
     pub fn new(
         control: Control,
         store: Arc<Store>,
@@ -170,7 +171,7 @@ impl Driver {
         Ok((driver, handle))
     }
 
-    /// The same with controllers, and with the devices that they sample. Call it within a runtime.
+    /// Adds controllers, and the devices that they sample. Must be called within a runtime.
     pub fn with_controllers(
         mut self,
         controllers: &[ControllerPlan],
@@ -178,7 +179,7 @@ impl Driver {
     ) -> Self {
         self.bridge = Bridge::new(clock::now(), controllers);
         for (name, target) in devices {
-            let (requests, wanted) = mpsc::channel(1); // a controller has one under way
+            let (requests, wanted) = mpsc::channel(1); // a controller has one request in progress
             self.tasks
                 .spawn(device::serve(target, wanted, self.sender.clone()));
             self.devices.insert(name.into(), requests);
@@ -186,13 +187,13 @@ impl Driver {
         self
     }
 
-    /// The same, which shows how long its certificates are valid.
+    /// Adds the certificates, to report their validity.
     pub fn with_certificates(mut self, pinned: Option<Pinned>) -> Self {
         self.pinned = pinned;
         self
     }
 
-    /// The same, which acts for ports of FEs with these IDs and names.
+    /// Adds ports for which the CE acts, at FEs with these IDs and names.
     pub fn with_remotes<'a>(
         mut self,
         remotes: &[RemotePlan],
@@ -203,7 +204,7 @@ impl Driver {
         self
     }
 
-    /// The same with a network that has been checked, and the requests for its paths that the store has.
+    /// Adds a checked network, and the path requests from the store.
     pub fn with_network(mut self, plan: NetworkPlan, kept: BTreeMap<u64, Keys>) -> Self {
         self.replace_network(clock::now(), Some(plan), kept);
         self
@@ -219,8 +220,8 @@ impl Driver {
         journal::network(replaced);
     }
 
-    /// Runs until `end` completes, or until a listener fails; then it returns the reason. At its end it sends each FE
-    /// a teardown, so that none takes it for dead.
+    /// Runs until `end` completes, or until a listener fails; then it returns the reason. At the end it sends each FE a
+    /// teardown, so that no FE considers the CE dead.
     pub async fn run(
         mut self,
         listeners: Vec<Listening>,
@@ -262,7 +263,7 @@ impl Driver {
         }
     }
 
-    /// Ends all associations, and waits until the links have carried the last messages.
+    /// Ends all associations, and waits until the links have sent their last messages.
     async fn leave(&mut self) {
         let links: Vec<_> = self.links.values().map(|link| link.ending()).collect();
         let now = clock::now();
@@ -270,13 +271,13 @@ impl Driver {
         while let Some(transmit) = self.control.poll_transmit(now) {
             self.send(transmit.link, transmit.message);
         }
-        self.links.clear(); // also those without an association
+        self.links.clear(); // including links without an association
         let ended = async {
             for link in links {
                 link.await;
             }
         };
-        let _ = tokio::time::timeout(LEAVE_MAX, ended).await; // a peer that does not read loses its teardown
+        let _ = tokio::time::timeout(LEAVE_MAX, ended).await; // a peer that does not read misses its teardown
     }
 
     fn handle(&mut self, input: Input) {
@@ -291,7 +292,7 @@ impl Driver {
                 }
             }
             Input::Table(class, answer) => {
-                let _ = answer.send(self.table(now, class)); // the asker may be gone
+                let _ = answer.send(self.table(now, class)); // the requester may have given up
             }
             Input::Members(members, ended, network) => {
                 self.control.replace_members(now, members, &ended);
@@ -336,14 +337,14 @@ impl Driver {
             .spawn(read(id, link.incoming, self.sender.clone()));
     }
 
-    /// Carries out everything that the control element and its controllers want.
+    /// Executes everything that the control element, its controllers and its services have to do.
     fn settle(&mut self) {
         let now = clock::now();
         loop {
             self.bridge.settle(now, &mut self.control);
             self.remotes.settle(now, &mut self.control);
             self.paths.settle(now, &mut self.control);
-            // The last message of a link goes before the output that closes it.
+            // The last message of a link must be sent before the output that closes the link.
             if let Some(transmit) = self.control.poll_transmit(now) {
                 self.send(transmit.link, transmit.message);
             } else if let Some(output) = self.control.poll_output() {
@@ -375,7 +376,7 @@ impl Driver {
         }
     }
 
-    /// Hands a request to the task of its device.
+    /// Passes a request to the task of its device.
     fn sample(&mut self, now: Instant, request: DeviceRequest) {
         let id = request.id;
         let sent = match self.devices.get(&request.device) {
@@ -390,23 +391,23 @@ impl Driver {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Close(link) => drop(self.links.remove(&link)), // closes after its queue was sent
+            Output::Close(link) => drop(self.links.remove(&link)), // closes after sending its queue
             Output::Answer(ticket, answer) => {
                 if let Some(waits) = self.answers.remove(&ticket) {
-                    let _ = waits.send(answer); // the asker may be gone
+                    let _ = waits.send(answer); // the requester may have given up
                 }
             }
             Output::Store(ticket, changes) => {
-                // A thread that has ended answers no more; its end is in the log.
+                // A store thread that has ended sends no answers; the log contains its end.
                 let _ = self.changes.send(ToKeep::Records(ticket, changes));
             }
             Output::Noticed(_) => {}     // readers fetch
-            Output::Redirected(..) => {} // `remotes` has taken it
+            Output::Redirected(..) => {} // already handled by `remotes`
             Output::Journal(journal) => journal::element(&journal),
         }
     }
 
-    /// Does what acting for a port needs.
+    /// Executes an effect of acting for a port.
     fn act(&mut self, effect: Effect) {
         match effect {
             Effect::Tap(plan) => {

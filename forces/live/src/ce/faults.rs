@@ -1,11 +1,11 @@
-//! The table of what went wrong with links to the control element.
+//! The table `faults`, of faults on links to the control element.
 
 use weir_ce::tables::FAULTS;
 use weir_model::{Component, Value};
 
 use crate::tml::{Fault, Faults};
 
-/// The rows of the table of faults: those that happened.
+/// Rows of faults that have occurred.
 pub(super) fn rows(faults: &Faults) -> Value {
     let kinds = Fault::ALL.into_iter();
     let counted = kinds.map(|fault| (fault, faults.count(fault)));

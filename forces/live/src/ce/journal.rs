@@ -1,17 +1,17 @@
-//! The log of a control element.
+//! Log of a control element.
 
 use weir_ce::contract::Journal;
 use weir_ce::network::Note;
 use weir_model::Fault;
 
-/// Of a network that begins or changes.
+/// Logs the start or replacement of a network.
 pub(super) fn network(replaced: Result<(), Vec<Fault>>) {
     for fault in replaced.err().into_iter().flatten() {
         tracing::error!(%fault, "the network stays as it was");
     }
 }
 
-/// Of the path service.
+/// Logs events of the path service.
 pub(super) fn path(note: &Note) {
     match note {
         Note::Failed(what, why) => tracing::warn!(what, why, "failed: its paths go another way"),
@@ -28,7 +28,7 @@ pub(super) fn path(note: &Note) {
     }
 }
 
-/// Of an FE.
+/// Logs events of an FE.
 pub(super) fn element(journal: &Journal) {
     match journal {
         Journal::Associated(fe) => tracing::info!(fe, "associated"),

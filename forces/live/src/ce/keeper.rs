@@ -1,4 +1,4 @@
-//! The thread that writes the store, and the table about it.
+//! The thread that writes the store, and the table `store`.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,14 +12,14 @@ use weir_model::{Component, Value};
 use super::driver::Input;
 use super::store::{Health, Store};
 
-/// Time between two attempts to write a store that has failed, while no operator makes a change.
+/// Interval between attempts to write a failed store while operators make no changes.
 const ATTEMPT_STEP: Duration = Duration::from_secs(2);
 
 /// A change for the store.
 pub(super) enum ToKeep {
-    /// For each FE, by name.
+    /// Records by FE name.
     Records(StoreTicket, Vec<(String, Records)>),
-    /// A request for a path.
+    /// A path request.
     Path(StoreTicket, PathRecord),
 }
 
@@ -51,7 +51,7 @@ pub(super) fn start(
     Ok(sender)
 }
 
-/// The row of the table of the store.
+/// The row of the table `store`.
 pub(super) fn rows(health: &Health) -> Value {
     let row = Component::values(STORE.components, |component| match component.name {
         "file" => health.path.display().to_string().into(),

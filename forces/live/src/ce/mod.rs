@@ -1,8 +1,8 @@
 //! A running control element: [`weir_ce::Control`] with links, a clock and a store.
 //!
 //! - [`driver`]: the task that owns the control element
-//! - [`store`]: what survives a restart
-//! - [`taps`]: TAP devices for ports that the control element acts for
+//! - [`store`]: state that survives a restart
+//! - [`taps`]: TAP devices for ports for which the control element acts
 
 mod certificates;
 mod channels;

@@ -1,4 +1,4 @@
-//! The store of a control element: what operators want of each FE.
+//! The store of a control element: the changes by operators for each FE.
 //!
 //! | file | content |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | `route`, FE, prefix, metric | next router (or nothing), tab, port |
 //! | `request`, number of a request for a path | its keys and values as JSON |
 //!
-//! A change is confirmed when both files have it on disk, so it survives `kill -9` and a loss of power. Only the last
-//! line of `STORE` can be torn, and only while the copy does not have it; anything else that is wrong is damage: it is
-//! reported, never repaired by guessing. A change that cannot be written is taken back, and the next one is tried with
-//! files that are opened again. The files are rewritten when the changes outgrow the state.
+//! The store confirms a change when both files have it on disk, so the change survives `kill -9` and a loss of power.
+//! Only the last line of `STORE` can be torn, and only while the copy does not have that line. Anything else is damage:
+//! the store reports damage, and never repairs it by guessing. The store rolls back a change that it cannot write, and
+//! reopens the files for the next change. It rewrites the files when the changes outgrow the state.
 
 mod files;
 mod log;
@@ -37,10 +37,10 @@ use self::files::Files;
 use self::log::Entry;
 use weir_live::mutex::lock;
 
-/// Between the parts of a key or value. Names are printable.
+/// Separates the parts of a key or value. Names are printable, so they never contain it.
 const SEPARATOR: char = '\t';
 
-/// The event of a store that has failed.
+/// Log event for a store that has failed.
 const UNWRITABLE: &str =
     "the store cannot be written: changes of operators are refused until it can";
 
@@ -51,72 +51,72 @@ pub struct Store {
     health: Mutex<Health>,
 }
 
-/// How a store is.
+/// State of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// Changes that could not be written.
+    /// Number of changes that could not be written.
     pub failures: u64,
-    /// Why changes cannot be written now; `None` if they can.
+    /// Why the store cannot write changes now; `None` if it can.
     pub error: Option<String>,
 }
 
-/// Everything that is kept for one FE.
+/// Everything stored for one FE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
-    /// Wishes for its configuration.
+    /// Desired values of the configuration.
     pub desired: BTreeMap<ComponentPath, Wish>,
     /// Components of any class.
     pub components: BTreeMap<ComponentPath, String>,
-    /// Its routes.
+    /// Routes.
     pub routes: weir_ce::route::Routes,
 }
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process has it.
+    /// Another process uses the store.
     #[error("another `weir ce` uses the store {}; give each its own `store`", .0.display())]
     InUse(PathBuf),
-    /// It does not exist, and another file shows that it did.
+    /// The store does not exist, but another file shows that it did.
     #[error("the store {} does not exist, but {} does; {remedy}", path.display(), other.display())]
     Missing {
-        /// The file.
+        /// Path of the store.
         path: PathBuf,
-        /// The other file.
+        /// Path of the other file.
         other: PathBuf,
-        /// How to go on.
+        /// How the operator can proceed.
         remedy: String,
     },
-    /// It cannot be read as a whole.
+    /// A part of the store cannot be read.
     #[error("the store {} cannot be used: {why}; {remedy}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the store.
         path: PathBuf,
         /// The reason.
         why: String,
-        /// How to go on.
+        /// How the operator can proceed.
         remedy: String,
     },
     /// A file cannot be opened, read or written.
     #[error("`store` {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
 impl Store {
-    /// Opens a store. A store that does not exist is created with mode 0600, and its folder if necessary; a file that is
-    /// empty or damaged is an error.
+    /// Opens a store. Creates a missing store with mode 0600, and its directory if necessary; an empty or damaged file
+    /// is an error.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let mut files = Files::open(path)?;
-        // A full disk must not keep a control element from starting.
+        // A full disk must not prevent a control element from starting.
         let error = files.settle().err().map(|error| error.to_string());
         if let Some(error) = &error {
             tracing::error!(error, "{UNWRITABLE}");
@@ -133,7 +133,7 @@ impl Store {
         })
     }
 
-    /// Everything that is kept, by the names of the FEs.
+    /// Everything in the store, by FE name.
     pub fn read(&self) -> Result<BTreeMap<String, Kept>, String> {
         let mut all: BTreeMap<String, Kept> = BTreeMap::new();
         for (key, text) in lock(&self.files).state()? {
@@ -149,7 +149,7 @@ impl Store {
                 )
             };
             if table == "request" {
-                continue; // it belongs to the network
+                continue; // belongs to the network
             }
             let kept = all.entry(fe.to_owned()).or_default();
             match table {
@@ -170,7 +170,7 @@ impl Store {
         Ok(all)
     }
 
-    /// The requests for paths, by number.
+    /// The path requests, by number.
     pub fn read_requests(&self) -> Result<BTreeMap<u64, Keys>, String> {
         let state = lock(&self.files).state()?;
         let requests = state.into_iter().filter_map(|(key, text)| {
@@ -187,14 +187,14 @@ impl Store {
         requests.collect()
     }
 
-    /// Makes a request for a path durable, or its end.
+    /// Durably stores a path request, or its end.
     pub fn keep_request(&self, (number, keys): &PathRecord) -> Result<(), String> {
         let text = keys.as_ref().map(serde_json::to_string).transpose();
         let text = text.map_err(|e| e.to_string())?;
         self.change(&[(key("request", &number.to_string(), [])?, text)])
     }
 
-    /// Makes changes durable: all of them or none.
+    /// Durably stores changes, all or none.
     pub fn keep(&self, changes: &[(String, Records)]) -> Result<(), String> {
         let mut entries = Vec::new();
         for (fe, records) in changes {
@@ -219,15 +219,15 @@ impl Store {
         self.change(&entries)
     }
 
-    /// How the store is.
+    /// State of the store.
     pub fn health(&self) -> Health {
         lock(&self.health).clone()
     }
 
-    /// If changes could not be written: whether they can again.
+    /// Retries writing if the last change could not be written.
     pub fn try_again(&self) {
         if lock(&self.health).error.is_some() {
-            let _ = self.change(&[]); // the result is logged and shown
+            let _ = self.change(&[]); // logged, and shown in the table
         }
     }
 
@@ -297,7 +297,7 @@ fn text(wish: &Wish) -> String {
     }
 }
 
-/// A wish from its text.
+/// Parses a desired value.
 pub fn wish(text: &str) -> Option<Wish> {
     let mut letters = text.chars();
     let kind = letters.next()?;
@@ -321,7 +321,7 @@ mod tests {
     use super::files::{CHANGES_BYTES_MIN, with_suffix};
     use super::*;
 
-    /// A folder of this test, which goes with it.
+    /// A directory for one test, deleted with this value.
     struct Folder(PathBuf);
 
     impl Folder {

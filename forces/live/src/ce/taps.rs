@@ -13,7 +13,7 @@ use weir_live::device::made::MakeError;
 use weir_live::device::tap::Tap;
 use weir_live::kernel::addresses;
 
-/// Why a TAP device is not as it shall be.
+/// Why a TAP device does not match its plan.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error(transparent)]
@@ -22,7 +22,7 @@ pub(super) enum Trouble {
     Address(String, ipnet::IpNet, io::Error),
 }
 
-/// Longest frame: an Ethernet header, and the longest packet of an interface.
+/// Longest frame, in bytes: an Ethernet header, and the longest packet of an interface.
 const FRAME_BYTES_MAX: usize = 14 + 65_535;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Drop for Open {
 pub(super) struct Taps(BTreeMap<String, Open>);
 
 impl Taps {
-    /// Makes a device, or changes it to what it shall be. One that somebody has removed is made anew.
+    /// Creates a device, or changes it to match its plan. Recreates a device that somebody has removed.
     pub(super) fn put(
         &mut self,
         plan: TapPlan,
@@ -72,7 +72,7 @@ impl Taps {
         Ok(())
     }
 
-    /// Hands a frame to the kernel; what it does not take is lost, and counted by the device.
+    /// Passes a frame to the kernel; the device counts frames that the kernel does not accept.
     pub(super) fn send(&self, interface: &str, frame: &[u8]) {
         if let Some(open) = self.0.get(interface)
             && let Err(error) = open.tap.send(frame)
@@ -82,7 +82,8 @@ impl Taps {
     }
 }
 
-/// Hands in frames, each when there is room for it: meanwhile others wait in the device's queue, which is bounded.
+/// Forwards frames from the kernel, each when the input queue has room; meanwhile frames wait in the device's bounded
+/// queue.
 async fn read(tap: Arc<Tap>, inputs: mpsc::Sender<Input>) {
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {

@@ -1,4 +1,4 @@
-//! The log of an FE.
+//! Log of an FE.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use weir_protocol::wire::Id;
 
 use weir_live::router::journal::{Sparse, listed};
 
-/// The log of an FE. A controller can change a router many times a second, and a router can refuse as often.
+/// Log of an FE, rate-limited: a controller can change a router many times a second, and a router can refuse as often.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     changed: Sparse,
     refused: Sparse,
     inattentive: Sparse,
-    /// Why the last link to a CE ended, until its loss is logged.
+    /// Why the last link to a CE ended; kept until the loss is logged.
     ended: BTreeMap<Id, String>,
     /// CEs without an association.
     absent: BTreeMap<Id, Absence>,
 }
 
-/// A CE that an FE tries to associate with, again and again.
+/// A CE that an FE repeatedly tries to associate with.
 #[derive(Debug)]
 struct Absence {
     why: String,
     logged: Instant,
-    /// Attempts that have failed since, for the same reason.
+    /// Attempts that have failed since then for the same reason.
     unlogged: u64,
 }
 
-/// While a CE is absent for one and the same reason, this is logged once in this time.
+/// Log interval while a CE is absent for an unchanged reason.
 const ABSENCE_GAP: Span = Span::from_secs(60);
 
 impl Journal {
@@ -70,13 +70,13 @@ impl Journal {
         }
     }
 
-    /// A link has ended, or could not be opened; a notice says what that means.
+    /// A link has ended, or could not be opened. A later notice reports the consequence.
     pub(super) fn link_ended(&mut self, ce: Id, why: String) {
         tracing::debug!(%ce, why, "no link to the CE");
         self.ended.insert(ce, why);
     }
 
-    /// The master takes exceptions again, or does not answer.
+    /// The master accepts exceptions again, or does not answer.
     pub(super) fn attention(&mut self, ce: Id, is_attentive: bool) {
         match is_attentive {
             true => tracing::debug!(%ce, "the master takes exceptions"),
@@ -89,8 +89,8 @@ impl Journal {
         }
     }
 
-    /// An association has ended, or an attempt at it has failed. Returns whether to log it, with the number of attempts
-    /// since the last entry.
+    /// An association has ended, or an attempt has failed. Returns `None` if this must not be logged, otherwise the
+    /// number of attempts since the last entry.
     fn lost(&mut self, now: Instant, ce: Id, why: &str) -> Option<u64> {
         let last = self.absent.get_mut(&ce);
         if let Some(last) = last

@@ -1,9 +1,9 @@
-//! The routes of this FE among the kernel's: changes, and the comparison with those that it must have.
+//! The FE's routes in the kernel: changes, and comparison with the desired routes.
 //!
-//! **A route belongs to the router that has claimed its interface.** Other FEs in this network namespace have routes with
-//! the same protocol and metric. Those by interfaces that others have claimed are theirs: they are never replaced or removed,
-//! and a route of the same prefix is refused here. Those by interfaces that nobody has claimed were left behind by a process
-//! that is dead.
+//! **A route belongs to the router that has claimed its interface.** Other FEs in this network namespace have routes
+//! with the same protocol and metric. Routes via interfaces that other FEs have claimed belong to those FEs: this FE
+//! never replaces or removes them, and refuses a route of the same prefix. Routes via unclaimed interfaces were left
+//! behind by a dead process.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,23 +20,24 @@ use weir_live::device::interface;
 use weir_live::kernel::claim;
 use weir_live::kernel::install::{InstalledRoute, Installer, METRIC, RouteChange};
 
-/// Time after which routes are compared without an announcement.
+/// Maximum interval between comparisons without an announcement.
 const COMPARE_INTERVAL: Span = Span::from_secs(60);
-/// The same after one that failed, and after a change that the kernel refused.
+/// Interval after a failed comparison, and after a change that the kernel refused.
 const COMPARE_RETRY: Span = Span::from_secs(1);
-/// Shortest time between two comparisons; they use at most a tenth of the thread's time.
+/// Minimum interval between comparisons; they use at most a tenth of the thread's time.
 const COMPARE_GAP: Span = Span::from_millis(100);
 const COMPARE_SHARE: u64 = 10;
 
-/// The kernel's routes, opened.
+/// The open connection to the kernel's routes.
 pub(super) struct Open {
     installer: Installer,
     pub(super) upkeep: Upkeep,
-    /// The interfaces of ports, by the numbers that routes have.
+    /// Interfaces of ports, by the port numbers in routes.
     pub(super) interfaces: BTreeMap<u32, String>,
-    /// The interface of each route of this protocol that is none of ours: those of an earlier process, and of other FEs.
+    /// The interface of each route of this protocol that does not belong to this FE, but to an earlier process or to
+    /// another FE.
     others: HashMap<IpNet, u32>,
-    /// When the routes are compared next, and not before when.
+    /// Time of the next comparison, and the earliest time for it.
     pub(super) due: Instant,
     pub(super) earliest: Instant,
     /// Whether interfaces have changed since the last comparison.
@@ -44,7 +45,8 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// In the calling thread's network namespace, and the netlink port by which the kernel announces its changes.
+    /// Opens the routes of the calling thread's network namespace. Also returns the netlink port in the kernel's
+    /// announcements of these changes.
     pub(super) fn new() -> io::Result<(Self, u32)> {
         let mut installer = Installer::new()?;
         let port = installer.port()?;
@@ -65,7 +67,7 @@ impl Open {
         if self.upkeep.is_empty()
             && let Err(error) = self.compare()
         {
-            return vec![failure(0, error)]; // routes of others are known only while there are some of ours
+            return vec![failure(0, error)]; // `others` is current only while this FE has routes
         }
         let indices = indices(&self.interfaces);
         let owners = Owners::new(&indices);
@@ -84,7 +86,7 @@ impl Open {
         match self.installer.change(&wanted) {
             Ok(refused) => {
                 if !refused.is_empty() {
-                    // The agent takes them back first, unless it must keep them.
+                    // The agent withdraws the refused routes first, unless it must keep them.
                     self.earliest = self.earliest.max(clock::now() + COMPARE_RETRY);
                     self.due = self.earliest;
                 }
@@ -93,7 +95,7 @@ impl Open {
                         continue;
                     };
                     match refused.source.raw_os_error() {
-                        Some(libc::ENETDOWN | libc::ENODEV) => {} // it waits, as the next comparison finds
+                        Some(libc::ENETDOWN | libc::ENODEV) => {} // the next comparison finds that it waits
                         Some(libc::EEXIST) => failures.push(failure(
                             *place,
                             format!(
@@ -110,7 +112,7 @@ impl Open {
         failures
     }
 
-    /// A change as the kernel takes it; none if it has to wait, or if there is nothing to do.
+    /// Converts a change for the kernel; `None` if the change has to wait, or if there is nothing to do.
     fn of_kernel(
         &mut self,
         change: &fib::RouteChange,
@@ -155,7 +157,7 @@ impl Open {
         }
     }
 
-    /// Compares the routes that the kernel has with those that it must have, and installs those that are due.
+    /// Compares the kernel's routes with the desired routes, and installs those that are due.
     pub(super) fn compare(&mut self) -> io::Result<()> {
         let now = clock::now();
         self.due = now + COMPARE_RETRY; // unless it succeeds
@@ -238,7 +240,7 @@ impl Open {
     }
 }
 
-/// The interface of each port, and its index.
+/// The interface of each port, and the interface's index.
 type Indices = BTreeMap<u32, (String, io::Result<u32>)>;
 
 fn indices(interfaces: &BTreeMap<u32, String>) -> Indices {
@@ -248,9 +250,9 @@ fn indices(interfaces: &BTreeMap<u32, String>) -> Indices {
     indices.collect()
 }
 
-/// Who has claimed interfaces. Each is asked for once.
+/// The owners of claimed interfaces, each looked up once.
 struct Owners {
-    /// The interfaces of this FE's own ports.
+    /// Interfaces of this FE's own ports.
     own: BTreeSet<u32>,
     known: RefCell<HashMap<u32, Option<String>>>,
 }
@@ -266,8 +268,8 @@ impl Owners {
         }
     }
 
-    /// The other router that has an interface; none if this one has it, or nobody. Where the kernel does not say, there is
-    /// another one: its routes must stay.
+    /// The other router that has claimed an interface; `None` if this router has claimed it, or nobody. If the lookup
+    /// fails, assumes another owner, whose routes must stay.
     fn of(&self, interface: u32) -> Option<String> {
         if self.own.contains(&interface) {
             return None;
@@ -287,7 +289,8 @@ fn belongs(owner: &str) -> String {
     )
 }
 
-/// The index of an interface. Without its networks, the kernel would call the next routers of one that is down unreachable.
+/// Index of an interface, if it is up. A down interface has no connected routes, so the kernel would call its next
+/// routers unreachable.
 fn index_if_up(interface: &str) -> io::Result<u32> {
     match interface::is_up(interface)? {
         true => interface::index(interface),
@@ -295,7 +298,7 @@ fn index_if_up(interface: &str) -> io::Result<u32> {
     }
 }
 
-/// Whether an interface is down or absent.
+/// Whether an error means that an interface is down or absent.
 fn is_away(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
 }
@@ -305,7 +308,7 @@ fn net((address, len): fib::Prefix) -> Result<IpNet, String> {
     Ok(prefix.trunc())
 }
 
-/// A route as the kernel has it, or that its interface is down or absent.
+/// A route in the kernel's form; the inner error says that its interface is down or absent.
 fn installed(
     prefix: IpNet,
     route: &Route,

@@ -13,7 +13,7 @@ use super::Input;
 use crate::tml::{Channel, Incoming, Link, Outgoing, Remote, Sent, Transport};
 use weir_live::router::Running;
 
-/// Something that happens to a link. The number tells the links of one CE apart: what comes from an earlier one means nothing.
+/// An event of a link. The number distinguishes the links of one CE: events of an earlier link are ignored.
 pub(super) struct LinkEvent {
     ce: Id,
     number: u64,
@@ -31,9 +31,9 @@ enum What {
 struct State {
     number: u64,
     outgoing: Option<Arc<Outgoing>>,
-    /// Lets the reading task give its next message.
+    /// Lets the reading task pass its next message.
     credit: Arc<Notify>,
-    /// A message was taken, and the next one may not come yet.
+    /// A message was taken, and the next message may not come yet.
     owes_credit: bool,
     tasks: Vec<AbortHandle>,
     /// Waits until the transport has room again.
@@ -42,7 +42,7 @@ struct State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // The reading task ends by itself when the link does; it must not hold a link that is closed here.
+        // The reading task ends with the link; it must not keep a link alive that is closed here.
         for task in self.tasks.drain(..).chain(self.writable.take()) {
             task.abort();
         }
@@ -93,12 +93,12 @@ impl Links {
         self.open.insert(ce, state);
     }
 
-    /// Closes the link to a CE after sending the messages that wait.
+    /// Closes the link to a CE after sending the queued messages.
     pub(super) fn close(&mut self, ce: Id) {
         self.open.remove(&ce);
     }
 
-    /// Takes over certificates, and returns what has changed. The link to a CE that has kept none ends.
+    /// Replaces certificates, and returns the changes. Ends the link to a CE that has kept none of its certificates.
     pub(super) fn replace_certificates(
         &mut self,
         now: Instant,
@@ -130,7 +130,7 @@ impl Links {
         lines.into_iter().collect()
     }
 
-    /// Closes all links after waiting messages were sent, and waits until they have ended.
+    /// Closes all links after sending their queued messages, and waits until the links have ended.
     pub(super) async fn leave(&mut self) {
         let open = self.open.values();
         let links: Vec<_> = open
@@ -142,7 +142,7 @@ impl Links {
         }
     }
 
-    /// Hands an event to the agent. If a link has ended, or could not be opened, the CE and the reason are returned.
+    /// Passes an event to the agent. Returns the CE and the reason if a link has ended, or could not be opened.
     pub(super) fn handle(
         &mut self,
         now: Instant,
@@ -188,7 +188,7 @@ impl Links {
         None
     }
 
-    /// Sends what the agent has, as far as the links take it.
+    /// Sends the agent's messages, as far as the links have room.
     pub(super) fn send(&mut self, now: Instant, agent: &mut Agent, running: &Running) {
         for (ce, state) in &mut self.open {
             let has_room = state.outgoing.as_ref().is_some_and(|out| takes(out));
@@ -199,7 +199,7 @@ impl Links {
         }
         while let Some(transmit) = agent.poll_transmit(now) {
             let Some(state) = self.open.get_mut(&transmit.ce) else {
-                continue; // its link is lost, which the session hears next
+                continue; // its link is lost; the session gets that event next
             };
             let Some(outgoing) = &state.outgoing else {
                 continue;
@@ -219,7 +219,7 @@ impl Links {
         }
     }
 
-    /// Lets links give their next message, if the agent has room for it.
+    /// Lets links pass their next message, if the agent has room for it.
     pub(super) fn grant(&mut self, agent: &Agent) {
         for (ce, state) in &mut self.open {
             if state.owes_credit && agent.wants(*ce) {
@@ -230,8 +230,8 @@ impl Links {
     }
 }
 
-/// Whether a link takes messages. One that has ended takes them too, and loses them: the agent must read on, or it would
-/// never hear of the end.
+/// Whether a link accepts messages. An ended link accepts them too, and drops them: the agent must continue to read, or
+/// it would never learn of the end.
 fn takes(outgoing: &Outgoing) -> bool {
     outgoing.has_room() || outgoing.has_ended()
 }

@@ -1,4 +1,4 @@
-//! A running router as a forwarding element (FE): one task joins the agent, the links to control elements (CEs) and
+//! A running router as a forwarding element (FE): one task connects the agent, the links to control elements (CEs) and
 //! the router.
 //!
 //! ```text
@@ -7,17 +7,17 @@
 //!  router: exceptions ----------------> +---------+ --- injected packets, forwarding on or off ------->
 //! ```
 //!
-//! The forwarding thread never waits for a CE: what asks it runs on other threads, and answers it between two turns.
-//! A link gives its next message when the agent has taken the last one and has room for more, so a CE that floods is
-//! slowed down by its own transport. Injected packets wait in a bounded queue; more are dropped.
+//! The forwarding thread never waits for a CE: requests to it run on other threads, and it answers them between two
+//! poll iterations. A link passes its next message when the agent has taken the last message and has room for more, so
+//! a flooding CE is slowed down by its own transport. Injected packets wait in a bounded queue, which drops the excess.
 //!
-//! Exceptions are taken only while there is a master that gives signs of life: without one the router must treat these
-//! packets itself, and it does so when nobody takes them. They are handed in when nothing else waits, so that a flood of
-//! them delays no control message.
+//! The FE takes exceptions only while a master answers its probes: without a master the router must handle these
+//! packets itself, and it does so when nobody takes them. The FE passes exceptions on when nothing else waits, so that
+//! a flood of exceptions delays no control message.
 //!
 //! - [`links`]: opens, reads and closes links
-//! - [`routes`]: routes of the CE in the kernel, by a thread; [`kept`]: changes of them, and which the kernel lacks;
-//!   [`upkeep`]: when those are installed again
+//! - [`routes`]: a thread that writes the CE's routes to the kernel; [`kept`]: changes of these routes, and comparison
+//!   with the kernel; [`upkeep`]: when to reinstall missing routes
 //! - [`journal`]: the log
 
 mod journal;
@@ -49,9 +49,9 @@ use weir_live::clock;
 use weir_live::router::reader::Reader;
 use weir_live::router::{INJECTIONS_MAX, Running};
 
-/// Inputs that wait. Whoever gives one waits for room.
+/// Input queue capacity; senders block when it is full.
 const INPUTS_MAX: usize = 256;
-/// Packets of the CE that wait for the router.
+/// Maximum packets of the CE that wait for the router.
 const INJECTIONS_WAITING_MAX: usize = 16 * INJECTIONS_MAX;
 
 /// Longest time for the links to carry the last messages when the FE ends.
@@ -63,32 +63,32 @@ enum Input {
     Read(ReadTicket, Result<Value, String>),
     Changed(ChangeTicket, Answer),
     Routed(RouteTicket, Vec<RouteFailure>),
-    /// Certificates of this FE and of its CEs. The answer is the changes, a line each.
+    /// Certificates of this FE and of its CEs. The answer lists the changes, one line each.
     Certificates(
         BTreeMap<Id, (Transport, Remote)>,
         oneshot::Sender<Vec<String>>,
     ),
-    /// An operator wants the router to forward. The answer is why it did not.
+    /// Enables forwarding, for an operator. The answer is the reason why the router did not forward.
     Enable(oneshot::Sender<Option<Forwarding>>),
-    /// Other inputs and tasks have had their turn.
+    /// The inputs queued before the request for this turn have been handled.
     Turn,
-    /// The packets that are left of those that were handed to the router.
+    /// The injected packets that the router has not accepted yet.
     Injected(Vec<Injection>),
 }
 
-/// Asks a running FE.
+/// Sends requests to a running FE.
 #[derive(Clone)]
 pub struct Handle(mpsc::Sender<Input>);
 
 impl Handle {
-    /// The router forwards, whatever a CE has written and without any CE. Returns why it did not; `None` if it did.
-    /// Blocks.
+    /// Makes the router forward, whatever a CE has written, and even without any CE. Returns why the router did not
+    /// forward; `None` if it did. Blocks.
     pub fn enable(&self) -> Result<Option<Forwarding>, String> {
         self.ask(Input::Enable)
     }
 
-    /// Takes over the certificates of these CEs, and ours, for links that open from now on. A link ends if its CE has kept
-    /// no certificate. Returns the changes, a line each. Blocks.
+    /// Replaces the certificates of these CEs, and our own, for new links. Ends a link if its CE has kept none of its
+    /// certificates. Returns the changes, one line each. Blocks.
     pub fn replace_certificates(
         &self,
         ces: BTreeMap<Id, (Transport, Remote)>,
@@ -108,7 +108,7 @@ impl Handle {
 /// The inputs of an FE that is not running yet.
 pub struct Inputs(mpsc::Sender<Input>, mpsc::Receiver<Input>);
 
-/// A handle, and the inputs behind it for [`run`].
+/// A handle, and its inputs for [`run`].
 pub fn inputs() -> (Handle, Inputs) {
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     (Handle(sender.clone()), Inputs(sender, inputs))
@@ -116,14 +116,14 @@ pub fn inputs() -> (Handle, Inputs) {
 
 /// The parameters of an FE.
 pub struct Params {
-    /// The agent's.
+    /// Parameters of the agent.
     pub agent: weir_fe::Params,
-    /// Where each CE is.
+    /// Transport and remote address of each CE.
     pub ces: BTreeMap<Id, (Transport, Remote)>,
 }
 
 impl Params {
-    /// The certificates of this FE and of its CEs, for each CE that proves who it is.
+    /// The certificates of this FE and of its CEs, for each CE that authenticates itself.
     pub fn pinned(&self) -> Vec<Pinned> {
         let remotes = self.ces.values();
         let pinned = remotes.filter_map(|(_, remote)| remote.common.security.pinned.clone());
@@ -131,8 +131,8 @@ impl Params {
     }
 }
 
-/// Runs the FE until the router must stop, and returns why; or until `end` changes. Then it first sends each CE a
-/// teardown, so that none takes it for dead.
+/// Runs the FE until the router must stop, and returns the reason; or until `end` changes. In that case it first sends
+/// each CE a teardown, so that no CE considers the FE dead.
 pub async fn run(
     running: Arc<Running>,
     reader: Arc<Reader>,
@@ -175,7 +175,7 @@ pub async fn run(
         let now = clock::now();
         let due = driver.agent.poll_timeout();
         if due.is_some_and(|at| at <= now) {
-            driver.agent.handle_timeout(now); // inputs that never end must not hold it up
+            driver.agent.handle_timeout(now); // endless inputs must not delay timeouts
             continue;
         }
         let wait = due.map(|at| Duration::from_nanos(at.since(now).as_nanos()));
@@ -201,8 +201,8 @@ pub async fn run(
     }
 }
 
-/// Passes on what the router has for the CE, while there is a master that takes it. What has waited for longer than [`LEASE`] is of no
-/// use to it.
+/// Passes on the router's exceptions while there is a master that takes them. Drops exceptions older than [`LEASE`],
+/// which are useless to the master.
 async fn take_exceptions(
     running: Arc<Running>,
     mut takes: watch::Receiver<bool>,
@@ -230,7 +230,7 @@ struct Driver {
     agent: Agent,
     running: Arc<Running>,
     reader: Arc<Reader>,
-    /// The state in force that the agent knows.
+    /// The running state that the agent knows.
     in_force: Arc<InForce>,
     links: Links,
     routes: Routes,
@@ -241,15 +241,15 @@ struct Driver {
 }
 
 impl Driver {
-    /// Ends all associations, and waits until the links have carried the last messages.
+    /// Ends all associations, and waits until the links have sent their last messages.
     async fn leave(&mut self) {
         let now = clock::now();
         self.agent.release(now);
         self.links.send(now, &mut self.agent, &self.running);
-        let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE that does not read loses its teardown
+        let _ = tokio::time::timeout(LEAVE_MAX, self.links.leave()).await; // a CE must read to get its teardown
     }
 
-    /// Lets exceptions be taken while the master takes them.
+    /// Allows exceptions to be taken only while the master answers probes.
     fn attend(&mut self, takes: &watch::Sender<bool>) {
         let session = self.agent.session();
         let (master, is_attentive) = (session.master(), session.has_attentive_master());
@@ -277,11 +277,11 @@ impl Driver {
             Input::Routed(ticket, failures) => self.agent.handle_routed(now, ticket, &failures),
             Input::Certificates(ces, answer) => {
                 let lines = self.links.replace_certificates(now, &ces, &mut self.agent);
-                let _ = answer.send(lines); // the asker may be gone
+                let _ = answer.send(lines); // the requester may have given up
             }
             Input::Enable(answer) => {
                 let before = self.agent.enable(now);
-                let _ = answer.send(before); // the asker may be gone
+                let _ = answer.send(before); // the requester may have given up
             }
             Input::Turn => self.agent.handle_turn(now),
             Input::Injected(left) => {
@@ -292,7 +292,7 @@ impl Driver {
         }
     }
 
-    /// Tells the agent of a configuration that anybody has changed.
+    /// Reports a changed configuration to the agent, whoever changed it.
     fn follow_plan(&mut self) {
         let in_force = self.running.in_force();
         if !Arc::ptr_eq(&in_force, &self.in_force) {
@@ -303,7 +303,7 @@ impl Driver {
         }
     }
 
-    /// Sends and does everything that the agent wants now.
+    /// Sends the agent's messages, and executes its effects.
     fn carry_on(&mut self) {
         loop {
             self.links
@@ -344,7 +344,7 @@ impl Driver {
             }
             Effect::Turn => {
                 let sender = self.sender.clone();
-                tokio::spawn(async move { sender.send(Input::Turn).await }); // behind the inputs that wait
+                tokio::spawn(async move { sender.send(Input::Turn).await }); // queued behind the waiting inputs
             }
             Effect::Notice(notice) => {
                 if let Notice::Forwarding(why) = &notice {
@@ -356,7 +356,7 @@ impl Driver {
         }
     }
 
-    /// The interfaces of ports.
+    /// The interface of each port.
     fn interfaces(&self, ports: BTreeMap<u32, String>) -> BTreeMap<u32, String> {
         let plans = &self.running.in_force().plan.ports;
         let interface = |name: String| {
@@ -367,7 +367,7 @@ impl Driver {
         ports.into_iter().filter_map(of_port).collect()
     }
 
-    /// Does work that may block, on another thread.
+    /// Executes blocking work on another thread.
     fn work(&self, work: impl FnOnce() -> Input + Send + 'static) {
         let sender = self.sender.clone();
         tokio::task::spawn_blocking(move || drop(sender.blocking_send(work())));
@@ -382,7 +382,7 @@ impl Driver {
         });
     }
 
-    /// Hands packets of the CE to the router, one burst at a time.
+    /// Passes the CE's packets to the router, one burst at a time.
     fn inject(&mut self) {
         if self.is_injecting || self.injections.is_empty() {
             return;
@@ -391,7 +391,7 @@ impl Driver {
         let running = Arc::clone(&self.running);
         let mut packets = std::mem::take(&mut self.injections);
         self.work(move || {
-            let _ = running.inject(&mut packets); // counted by the plane
+            let _ = running.inject(&mut packets); // the plane counts failures
             Input::Injected(packets)
         });
     }

@@ -1,5 +1,5 @@
-//! Routes of the CE in the kernel, by a thread of their own: a change of a hundred thousand routes blocks for a part of
-//! a second.
+//! A thread that writes the CE's routes to the kernel: a change of a hundred thousand routes blocks for a fraction of a
+//! second.
 //!
 //! ```text
 //!  agent --- changes ---> thread --- Installer ---> kernel --- announcements ---> forwarding thread
@@ -7,12 +7,13 @@
 //!                            '------------ Losses: time to compare ---------------+
 //! ```
 //!
-//! **The routes stay.** What the kernel loses, because an interface goes down or another program removes it, is found by
-//! comparing its routes with those that it must have ([`kept`](super::kept)), and installed again as
-//! [`upkeep`](super::upkeep) says. A route by an
-//! interface that is down or absent is no failure: it waits.
+//! **The routes stay.** The kernel loses routes when an interface goes down or another program removes them. The thread
+//! finds lost routes by comparing the kernel's routes with the desired routes ([`kept`](super::kept)), and reinstalls
+//! them as scheduled by [`upkeep`](super::upkeep). A route via an interface that is down or absent is not a failure: it
+//! waits.
 //!
-//! Changes are made in the order in which they come. The agent bounds how many wait: it has one request under way.
+//! The thread makes changes in the order in which they arrive. The agent bounds their number: it has one request in
+//! progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,13 +40,14 @@ enum Work {
     Hint(Hint),
 }
 
-/// The thread, which ends when this value is dropped.
+/// Handle of the thread. Dropping it ends the thread.
 pub(super) struct Routes {
     work: mpsc::Sender<Work>,
 }
 
 impl Routes {
-    /// Starts it, in the calling thread's network namespace. It answers to `answers`, and reports to `running`.
+    /// Starts the thread in the calling thread's network namespace. It sends answers to `answers`, and reports to
+    /// `running`.
     pub(super) fn start(
         answers: tokio::sync::mpsc::Sender<Input>,
         running: Arc<Running>,
@@ -92,16 +94,16 @@ impl Routes {
         changes: Vec<fib::RouteChange>,
         interfaces: BTreeMap<u32, String>,
     ) {
-        let _ = self.work.send(Work::Change(ticket, changes, interfaces)); // the thread ends after this value
+        let _ = self.work.send(Work::Change(ticket, changes, interfaces)); // the thread outlives this value
     }
 
-    /// Removes what an earlier process left behind and no change has named since.
+    /// Removes routes that an earlier process left behind and that no change has named since.
     pub(super) fn sweep(&self) {
         let _ = self.work.send(Work::Sweep);
     }
 }
 
-/// Passes on that routes may be missing. A comparison at intervals finds what is announced to nobody.
+/// Passes on hints that routes may be missing. Periodic comparison finds losses without an announcement.
 async fn pass_on(mut losses: Losses, work: mpsc::Sender<Work>) {
     loop {
         match losses.next().await {
@@ -120,7 +122,7 @@ async fn pass_on(mut losses: Losses, work: mpsc::Sender<Work>) {
 
 /// The kernel's routes of this protocol.
 struct Kernel {
-    /// Opened when it is first needed: an FE whose CE writes no routes needs none of it.
+    /// Opened on first use: an FE whose CE writes no routes does not need it.
     open: Option<Open>,
     port: Arc<AtomicU32>,
     running: Arc<Running>,
@@ -128,7 +130,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// The next work; none until routes are to be compared.
+    /// The next work; a timeout when a comparison is due.
     fn next(&self, works: &mpsc::Receiver<Work>) -> Result<Work, RecvTimeoutError> {
         let Some(open) = self.open.as_ref().filter(|open| !open.upkeep.is_empty()) else {
             return works.recv().map_err(|_| RecvTimeoutError::Disconnected);
@@ -177,7 +179,7 @@ impl Kernel {
     fn hint(&mut self, hint: Hint) {
         if let Some(open) = &mut self.open {
             open.links |= hint == Hint::Links;
-            open.due = open.earliest; // which may have passed
+            open.due = open.earliest; // may be in the past
         }
     }
 
@@ -191,7 +193,7 @@ impl Kernel {
         self.report();
     }
 
-    /// Reports what the kernel lacks, and logs it if that has changed.
+    /// Reports the routes that the kernel lacks, and logs them if they have changed.
     fn report(&mut self) {
         let Some(open) = &self.open else {
             return;

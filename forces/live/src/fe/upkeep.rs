@@ -1,4 +1,4 @@
-//! Which routes the kernel must have, which of them it has lost, and when each is installed again.
+//! Which routes the kernel must have, which of them it has lost, and when to reinstall each.
 //!
 //! ```text
 //!  wanted --compare--> installed
@@ -7,8 +7,9 @@
 //!              '-----> absent: due at once; soon again: after a gap, which doubles
 //! ```
 //!
-//! Another program that removes a route again and again gets its way most of the time: two programs that fight would use up
-//! the machine. So the gap doubles from [`GAP_MIN`] to [`GAP_MAX`], for each route by itself, and the report says so.
+//! Another program that repeatedly removes a route gets its way most of the time, because two fighting programs would
+//! exhaust the machine. So the gap doubles from [`GAP_MIN`] to [`GAP_MAX`], separately for each route, and the report
+//! names the reason.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +18,17 @@ use weir_base::{Instant, Span};
 use weir_fe::fib::Route;
 use weir_lfb::class::ce_routes::CeRoutes;
 
-/// The first gap, and the longest one.
+/// Initial gap, and maximum gap.
 const GAP_MIN: Span = Span::from_millis(250);
 const GAP_MAX: Span = Span::from_secs(64);
-/// A route that stays for this time, and for twice its last gap, has no gap any more.
+/// The gap of a route resets after the route has stayed for this time plus twice its last gap.
 const CALM: Span = Span::from_secs(10);
 
 /// The routes of the CE.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     wanted: BTreeMap<IpNet, Route>,
-    /// Routes that are missing, or were until a short time ago.
+    /// Routes that are missing, or were missing recently.
     troubles: BTreeMap<IpNet, Trouble>,
     lost: u64,
     restored: u64,
@@ -43,18 +44,18 @@ struct Trouble {
 #[derive(Debug)]
 struct Missing {
     why: String,
-    /// When it is installed again; none if that must wait for something else.
+    /// Time of the reinstallation; `None` if the route must wait for something else.
     due: Option<Instant>,
-    /// Whether the kernel has refused it.
+    /// Whether the kernel has refused the route.
     is_refused: bool,
 }
 
-/// A route, as the machine has it.
+/// The state of a route on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Installed,
     Absent,
-    /// It cannot be installed now, for this reason.
+    /// The route cannot be installed now, for this reason.
     Impossible(String),
 }
 
@@ -67,13 +68,13 @@ impl Upkeep {
         self.wanted.get(prefix)
     }
 
-    /// The kernel gets this route.
+    /// Adds a route that the kernel gets.
     pub(super) fn put(&mut self, prefix: IpNet, route: Route) {
         self.wanted.insert(prefix, route);
         self.troubles.remove(&prefix);
     }
 
-    /// The kernel cannot get this route now.
+    /// Adds a route that the kernel cannot get now.
     pub(super) fn put_later(&mut self, prefix: IpNet, route: Route, why: String) {
         self.put(prefix, route);
         let missing = Some(Missing {
@@ -94,7 +95,8 @@ impl Upkeep {
         self.troubles.remove(prefix);
     }
 
-    /// Compares all routes with the machine's. `links`: whether interfaces or addresses have changed, which excuses a loss.
+    /// Compares all routes with the machine's. `links`: whether interfaces or addresses have changed, which explains a
+    /// loss.
     pub(super) fn compare(
         &mut self,
         now: Instant,
@@ -124,12 +126,12 @@ impl Upkeep {
         due.map(|(prefix, _)| *prefix).collect()
     }
 
-    /// When the next route is due.
+    /// Time at which the next route is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.troubles.values().filter_map(Trouble::due).min()
     }
 
-    /// A route that was due has been installed, or was refused.
+    /// Records that a due route was installed, or refused.
     pub(super) fn tried(&mut self, now: Instant, prefix: &IpNet, refused: Option<String>) {
         let Some(trouble) = self.troubles.get_mut(prefix) else {
             return;
@@ -151,7 +153,7 @@ impl Upkeep {
         }
     }
 
-    /// How the kernel has the routes.
+    /// Reports the state of the routes in the kernel.
     pub(super) fn report(&self) -> CeRoutes {
         let troubles = self.troubles.iter();
         let mut missing =
@@ -182,7 +184,7 @@ impl Trouble {
         self.gap = self.gap.times(2).clamp(GAP_MIN, GAP_MAX);
     }
 
-    /// Compares it with what the machine has. Returns whether it was lost since.
+    /// Compares the route with its state on the machine. Returns whether it was lost since the last comparison.
     fn compare(&mut self, now: Instant, links: bool, found: Found) -> bool {
         let was_missing = self.missing.is_some();
         match (found, &mut self.missing) {
@@ -269,7 +271,7 @@ mod tests {
             gaps.push(due.since(now).as_nanos() / 1_000_000);
             assert_eq!(upkeep.report().missing, 1);
             assert_eq!(upkeep.due(due), [net(1)]);
-            // A further loss of another program's making does not bring it forward.
+            // A further loss caused by another program does not bring the time forward.
             lose(&mut upkeep, now, false, Found::Absent);
             assert_eq!(upkeep.next(), Some(due));
             upkeep.tried(due, &net(1), None);
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(gaps, expected);
         let report = upkeep.report();
         assert_eq!((report.missing, report.lost, report.restored), (0, 11, 11));
-        // It stays: then the next loss counts as the first.
+        // The route stays; then the next loss counts as the first.
         now += Span::from_secs(129);
         lose(&mut upkeep, now, false, Found::Installed);
         lose(&mut upkeep, now, false, Found::Absent);
@@ -302,7 +304,7 @@ mod tests {
             lose(&mut upkeep, now, true, Found::Absent);
             assert_eq!(upkeep.due(now), [net(1)]);
             upkeep.tried(now, &net(1), None);
-            lose(&mut upkeep, now, true, Found::Absent); // down and up between two looks
+            lose(&mut upkeep, now, true, Found::Absent); // down and up between two comparisons
             assert_eq!(upkeep.due(now), [net(1)]);
             upkeep.tried(now, &net(1), None);
         }

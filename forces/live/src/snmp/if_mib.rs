@@ -1,14 +1,14 @@
-//! The objects of IF-MIB (RFC 2863) that tell of a queue, and sums of its counters.
+//! The objects of IF-MIB (RFC 2863) that describe a queue, and sums of their counters.
 
 use weir_base::Tally;
 
 use super::Datum;
 
-/// sysUpTime.0: hundredths of a second since the agent began.
+/// sysUpTime.0: hundredths of a second since the agent started.
 const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
-/// ifName, the column of the names.
+/// ifName, the column of the interface names.
 const IF_NAME: &[u64] = &[1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 1];
-/// The columns of ifXTable and ifTable that are read, in the order of [`Row::parse`].
+/// Columns of ifXTable and ifTable to read, in the order of [`Row::parse`].
 const COLUMNS: [&[u64]; 8] = [
     IF_NAME,
     &[1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 10], // ifHCOutOctets
@@ -28,7 +28,7 @@ pub(super) fn objects(index: u32) -> Vec<Vec<u64>> {
     [SYS_UP_TIME.to_vec()].into_iter().chain(of_row).collect()
 }
 
-/// The object after which the names of interfaces with greater indices come.
+/// The object that precedes the names of interfaces with greater indices.
 pub(super) fn name_after(index: u32) -> Vec<u64> {
     match index {
         0 => IF_NAME.to_vec(),
@@ -36,7 +36,7 @@ pub(super) fn name_after(index: u32) -> Vec<u64> {
     }
 }
 
-/// The index of the interface whose name this object is.
+/// Index of the interface whose name this object contains.
 pub(super) fn index_of_name(object: &[u64]) -> Option<u32> {
     match object.strip_prefix(IF_NAME)? {
         [index] => u32::try_from(*index).ok(),
@@ -44,7 +44,7 @@ pub(super) fn index_of_name(object: &[u64]) -> Option<u32> {
     }
 }
 
-/// An interface as an agent answers it.
+/// An interface in an agent's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) name: Vec<u8>,
@@ -54,9 +54,9 @@ pub(super) struct Row {
 /// The counters of an interface at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// When the agent began, in its hundredths of a second before now.
+    /// Time since the agent started, in hundredths of a second (sysUpTime).
     up_time: u64,
-    /// The agent's up time when its counters were last interrupted.
+    /// Up time of the agent at the last discontinuity of its counters (ifCounterDiscontinuityTime).
     discontinuity: u64,
     sent: Tally,
     discards: u32,
@@ -64,7 +64,7 @@ pub(super) struct Reading {
 }
 
 impl Row {
-    /// Reads the answer for [`objects`]; none if there is no such interface.
+    /// Parses the answer for [`objects`]; `None` if there is no such interface.
     pub(super) fn parse(
         wanted: &[Vec<u64>],
         answer: &[(Vec<u64>, Datum)],
@@ -100,18 +100,18 @@ impl Row {
     }
 }
 
-/// The state of a queue. Sums are since it was sampled first.
+/// The state of a queue. Sums start at the first sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Offered to it; the bytes of dropped and held packets are unknown, and do not count.
+    /// Offered to the queue; the bytes of dropped and held packets are unknown, and do not count.
     pub received: Tally,
-    /// Given out by it.
+    /// Sent by the queue.
     pub sent: Tally,
     /// Held now; the bytes are unknown, and are 0.
     pub backlog: Tally,
 }
 
-/// Sums of the counters of an interface over all interruptions.
+/// Sums of an interface's counters across all discontinuities.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     last: Option<Reading>,
@@ -120,8 +120,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Takes the next reading. What passed between two readings does not count if the counters were interrupted
-    /// between them: nobody knows it.
+    /// Adds the next reading. Ignores the traffic between two readings if the counters had a discontinuity between
+    /// them, because that traffic is unknown.
     pub(super) fn add(&mut self, now: Reading) -> Sample {
         if let Some(passed) = self.last.and_then(|last| passed(&last, &now)) {
             self.sent.packets = self.sent.packets.saturating_add(passed.sent.packets);
@@ -144,8 +144,8 @@ impl Sums {
     }
 }
 
-/// The traffic between two readings; none if the counters were interrupted: the agent says so, it began anew (its up
-/// time also wraps every 497 days), or a counter of 64 bits, which never wraps, went back.
+/// The traffic between two readings; `None` after a discontinuity: the agent reports one, the agent restarted (its up
+/// time also wraps every 497 days), or a 64-bit counter, which never wraps, went back.
 fn passed(last: &Reading, now: &Reading) -> Option<Reading> {
     if now.up_time < last.up_time || now.discontinuity != last.discontinuity {
         return None;
@@ -155,7 +155,7 @@ fn passed(last: &Reading, now: &Reading) -> Option<Reading> {
             packets: now.sent.packets.checked_sub(last.sent.packets)?,
             bytes: now.sent.bytes.checked_sub(last.sent.bytes)?,
         },
-        discards: now.discards.wrapping_sub(last.discards), // a counter of 32 bits wraps
+        discards: now.discards.wrapping_sub(last.discards), // a 32-bit counter wraps
         ..*now
     })
 }
@@ -184,7 +184,7 @@ mod tests {
         let packets =
             |sample: Sample| [sample.received, sample.sent, sample.backlog].map(|t| t.packets);
         assert_eq!(packets(first), [3, 0, 3]);
-        // 10 sent, 5 dropped over the end of 32 bits, 4 held.
+        // 10 sent, 5 dropped across the 32-bit wrap, 4 held.
         assert_eq!(packets(sums.add(reading(200, 5010, 3, 4))), [19, 10, 4]);
         assert_eq!(sums.sent.bytes, 1000);
     }
@@ -202,7 +202,7 @@ mod tests {
             sums.add(reading(100, 5000, 0, 0));
             assert_eq!(sums.add(reading(200, 5010, 2, 0)).received.packets, 12);
             assert_eq!(sums.add(next).received.packets, 12, "{next:?}");
-            // And it goes on from there.
+            // The sums continue from there.
             let more = Reading {
                 up_time: next.up_time + 1,
                 sent: next.sent
@@ -236,7 +236,7 @@ mod tests {
             queue: 16,
         };
         assert_eq!(row.reading, expected);
-        // An interface that is gone, and an agent without 64 bits.
+        // A deleted interface, and an agent without 64-bit counters.
         let without = |place: usize| {
             let mut answer = answer.clone();
             answer[place].1 = Datum::None;
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(without(1), Ok(None));
         assert!(without(2).unwrap_err().contains("no 64-bit counters"));
         assert!(without(5).is_ok_and(|row| row.is_some()));
-        // Other objects, fewer, none.
+        // Other objects, fewer objects, no objects.
         assert!(Row::parse(&objects(5), &answer).is_err());
         assert!(Row::parse(&wanted, &answer[..3]).is_err());
         assert!(Row::parse(&wanted, &[]).is_err());

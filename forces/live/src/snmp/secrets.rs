@@ -1,7 +1,7 @@
 //! Secrets for reading a device: a community, or a user with passwords, in a file of its own.
 //!
 //! ```text
-//!   community = "public"                    # SNMPv2c: whoever hears it knows it
+//!   community = "public"                    # SNMPv2c: sent in the clear
 //! ```
 //!
 //! ```text
@@ -46,9 +46,9 @@ pub enum Secrets {
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
     name: String,
-    /// How answers prove who they are from, with the password.
+    /// Authentication protocol and password.
     auth: (AuthProtocol, String),
-    /// How they are encrypted, with the password.
+    /// Privacy cipher and password, if answers are encrypted.
     privacy: Option<(Cipher, String)>,
 }
 
@@ -61,7 +61,7 @@ pub struct SecretsError {
 }
 
 impl Secrets {
-    /// Reads a file. Nobody but its owner and its group may read it.
+    /// Reads a file. Refuses a file that others than its owner and its group may read.
     pub fn read(path: &Path) -> Result<Self, SecretsError> {
         let error = |why: String| SecretsError {
             file: path.to_owned(),
@@ -79,7 +79,7 @@ impl Secrets {
         Self::parse(&text).map_err(error)
     }
 
-    /// Reads the lines of a file. The error names the line, but never a secret.
+    /// Parses the lines of a file. The error names the line, but never a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut values: [Option<&str>; KEYS.len()] = [None; KEYS.len()];
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -164,7 +164,7 @@ impl Secrets {
 }
 
 impl User {
-    /// As the library has it.
+    /// The user in the library's form.
     pub(super) fn security(&self) -> Security {
         let how = match &self.privacy {
             None => Auth::AuthNoPriv,

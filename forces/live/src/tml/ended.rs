@@ -10,15 +10,15 @@ use super::faults::Fault;
 /// Why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// [`Outgoing`] was closed or dropped.
+    /// This side closed or dropped [`Outgoing`].
     Here,
-    /// The peer closed it, between two messages.
+    /// The peer closed the link between two messages.
     ByPeer,
-    /// It broke.
+    /// The connection failed.
     Lost(String),
-    /// The peer sent something that is no message.
+    /// The peer sent bytes that are not a message.
     Malformed(WireError),
-    /// The peer began a message and did not complete it within this time.
+    /// The peer started a message and did not complete it within this time.
     Stalled(Duration),
     /// The peer does not accept our certificate.
     Refused(String),
@@ -41,7 +41,7 @@ impl fmt::Display for Ended {
 }
 
 impl Ended {
-    /// The fault that it is, if it is one.
+    /// The fault to count for this reason; `None` for a regular end.
     pub(super) fn fault(&self) -> Option<Fault> {
         match self {
             Self::Here | Self::ByPeer => None,

@@ -1,37 +1,37 @@
-//! Everything that goes wrong with transports, counted by kind and logged.
+//! Transport faults, counted by kind and logged.
 //!
-//! A stranger can cause most faults as often as it likes. So of each kind, one a second is logged at most; the next
-//! line says how many were not.
+//! A stranger can cause most faults at any rate. So the log gets at most one line per second for each kind; the next
+//! line gives the number of unlogged faults.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_live::clock;
 
-/// Nanoseconds between two lines in the log about one kind of fault.
+/// Minimum time between two log lines about one kind of fault, in nanoseconds.
 const QUIET_NANOS: u64 = 1_000_000_000;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Fault {
-    /// A peer showed no certificate.
+    /// A peer presented no certificate.
     NoCertificate,
-    /// A peer showed a certificate that belongs to no ID here.
+    /// A peer presented a certificate that belongs to no configured ID.
     UnknownCertificate,
-    /// A peer with a known certificate asked for an association under the ID of another element.
+    /// A peer with a known certificate requested an association under the ID of another element.
     OtherId,
     /// A handshake failed for another reason, or took too long.
     Handshake,
-    /// A connection came while as many as permitted were open, or being opened.
+    /// A connection arrived while the maximum number was open, or being opened.
     TooMany,
     /// A link was lost: an error, or an end in the middle of a message.
     Lost,
-    /// A peer sent something that is no message; the link was closed.
+    /// A peer sent bytes that are not a message; the link was closed.
     Malformed,
-    /// A peer began a message and did not complete it in time; the link was closed.
+    /// A peer started a message and did not complete it in time; the link was closed.
     Stalled,
-    /// A message came on the channel of another type of message, and was dropped.
+    /// A message arrived on the channel of another message type, and was dropped.
     WrongChannel,
     /// A redirect arrived while its reader was behind, and was dropped.
     Unread,
@@ -43,12 +43,12 @@ pub enum Fault {
     Unassociated,
     /// A datagram was not sealed by the peer, and was dropped.
     Forged,
-    /// A datagram came again, or far too late, and was dropped.
+    /// A datagram was a duplicate, or far too late, and was dropped.
     Replayed,
 }
 
 impl Fault {
-    /// All kinds, in the order of their numbers.
+    /// All kinds, in the order of their discriminants.
     pub const ALL: [Self; 15] = [
         Self::NoCertificate,
         Self::UnknownCertificate,
@@ -96,18 +96,18 @@ pub struct Faults([Counter; Fault::ALL.len()]);
 #[derive(Debug, Default)]
 struct Counter {
     count: AtomicU64,
-    /// The count at the last line in the log, and the time of that line.
+    /// Count at the last log line, and the time of that line in nanoseconds.
     logged: AtomicU64,
     logged_at: AtomicU64,
 }
 
 impl Faults {
-    /// How often this has happened.
+    /// Number of faults of this kind.
     pub fn count(&self, fault: Fault) -> u64 {
         self.0[fault as usize].count.load(Ordering::Relaxed)
     }
 
-    /// Counts a fault, and logs it unless another one of its kind was logged just now.
+    /// Counts a fault, and logs it unless a fault of its kind was logged within the last second.
     pub(super) fn report(&self, fault: Fault, what: fmt::Arguments<'_>) {
         if let Some(unlogged) = self.0[fault as usize].hit(clock::now().as_nanos()) {
             let fault = fault.name();
@@ -120,7 +120,7 @@ impl Faults {
 }
 
 impl Counter {
-    /// Counts; returns how many were not logged if this one should be.
+    /// Counts a fault. Returns the number of unlogged faults if this fault must be logged.
     fn hit(&self, now: u64) -> Option<u64> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let last = self.logged_at.load(Ordering::Relaxed);

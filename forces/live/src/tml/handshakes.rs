@@ -1,8 +1,8 @@
-//! The handshakes of a listener: a bounded number at once, each with a time limit.
+//! Handshakes of a listener: a bounded number in progress, each with a time limit.
 //!
-//! When one too many begins, the oldest handshake of the source with the most ends: a source is an IPv4 address or an
-//! IPv6 network of 64 bits. An honest handshake takes milliseconds, so it survives a stranger who opens connections and
-//! says nothing, at the same source too, and many strangers who share few sources.
+//! When a handshake exceeds the bound, the source with the most handshakes loses its oldest: a source is an IPv4
+//! address or an IPv6 /64. An honest handshake takes milliseconds, so it survives a stranger who opens connections and
+//! sends nothing, even from the same source, and many strangers who share few sources.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::faults::{Fault, Faults};
 
-/// The handshakes under way. They end when this is dropped.
+/// Handshakes in progress. Dropping this value ends them.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     max: usize,
@@ -20,7 +20,7 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// At most `max` at once.
+    /// Creates an empty set for at most `max` handshakes.
     pub(super) fn new(max: usize) -> Self {
         Self {
             max: max.max(1),
@@ -28,13 +28,13 @@ impl Handshakes {
         }
     }
 
-    /// Number of handshakes under way.
+    /// Number of handshakes in progress.
     pub(super) fn len(&mut self) -> usize {
         self.running.retain(|(_, task)| !task.is_finished());
         self.running.len()
     }
 
-    /// Begins a handshake with a peer at this address.
+    /// Starts a handshake with a peer at this address.
     pub(super) fn begin(
         &mut self,
         peer: IpAddr,
@@ -63,7 +63,7 @@ impl Drop for Handshakes {
     }
 }
 
-/// Where the oldest of the source with the most is; the oldest come first.
+/// Index of the oldest entry of the source with the most entries; `sources` is sorted oldest first.
 pub(super) fn victim(mut sources: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
     let mut counts = HashMap::new();
     for source in sources.clone() {
@@ -73,7 +73,7 @@ pub(super) fn victim(mut sources: impl Iterator<Item = IpAddr> + Clone) -> Optio
     sources.position(|source| counts.get(&source).copied() == most)
 }
 
-/// The source of a peer: neighbours in an IPv6 network of 64 bits are one.
+/// The source of a peer: all addresses in an IPv6 /64 are one source.
 pub(super) fn source(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -105,9 +105,9 @@ mod tests {
             let peer = peer.parse().unwrap();
             handshakes.begin(peer, &faults, std::future::pending());
         };
-        begin("192.0.2.1"); // honest, and older than all others
+        begin("192.0.2.1"); // honest, and the oldest of all
         (0..100).for_each(|n| begin(&format!("2001:db8:0:1::{n:x}"))); // one source
-        begin("::ffff:192.0.2.1"); // the same honest one
+        begin("::ffff:192.0.2.1"); // the same honest source
         begin("192.0.2.2");
         settle().await;
         assert_eq!(of(&mut handshakes, "192.0.2.1"), 2);

@@ -1,16 +1,16 @@
-//! Certificates, keys, and which certificate belongs to which ID.
+//! Certificates, keys, and the mapping of certificates to IDs.
 //!
-//! There is no certification authority, and no name in a certificate counts: a peer is who it says it is if it shows
-//! exactly a certificate that the configuration has for its ID, and proves that it has the key (TLS 1.3, RFC 8446,
-//! 4.4.3).
+//! There is no certification authority, and names in certificates do not count: a peer is authenticated if it presents
+//! a certificate that the configuration lists for its ID, and proves possession of the key (TLS 1.3, RFC 8446, 4.4.3).
 //!
-//! An ID may have two certificates, so that one can replace the other: first the peers take the new one in addition,
-//! then its owner shows it, then the peers forget the old one. Links that are open stay open meanwhile ([`Pins::replace`],
+//! An ID may have two certificates during a replacement: first the peers accept the new certificate in addition, then
+//! its owner presents it, then the peers remove the old one. Open links stay open meanwhile ([`Pins::replace`],
 //! [`Identity::replace`]).
 //!
-//! *Decision*: a pinned certificate that has expired is accepted, and warned of every day from [`WARN_DAYS`] before its
-//! end on. The pin is the authority, and its removal the revocation; a refusal would take the control element
-//! from all of its routers at the same instant, or by a clock that is wrong, and an FE without a CE stops after CEFTI.
+//! *Decision*: an expired pinned certificate is accepted, with a warning every day, starting [`WARN_DAYS`] before its
+//! expiry. The pin is the authority, and removing the pin is the revocation. A refusal would disconnect the control
+//! element from all of its routers at the same instant, or because of a wrong clock, and an FE without a CE stops after
+//! CEFTI.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,11 +30,11 @@ use super::Pinned;
 use weir_live::file::read_text;
 use weir_live::mutex::lock;
 
-/// The longest file with a certificate or a key, in bytes.
+/// Maximum size of a certificate or key file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Certificates that an ID may have, while one replaces the other.
+/// Maximum certificates of one ID; two during a replacement.
 const PINS_MAX: usize = 2;
-/// Days before the end of a certificate from which it is warned of.
+/// Days before the expiry of a certificate at which warnings start.
 pub const WARN_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
@@ -59,13 +59,13 @@ impl fmt::Debug for Fingerprint {
 pub struct Certificate(CertificateDer<'static>);
 
 impl Certificate {
-    /// Reads the only certificate of a PEM file.
+    /// Reads the single certificate of a PEM file.
     pub fn read(path: &Path) -> Result<Self, IdentityError> {
         let text = text(path)?;
         Self::from_pem(&text).map_err(|why| IdentityError::new(path, why))
     }
 
-    /// Reads the only certificate of a text in PEM.
+    /// Parses the single certificate of a PEM text.
     pub fn from_pem(text: &str) -> Result<Self, String> {
         let mut all = Self::all(text)?;
         match (all.pop(), all.is_empty()) {
@@ -74,7 +74,7 @@ impl Certificate {
         }
     }
 
-    /// Reads the certificates of a peer from a PEM file: one, or two while one replaces the other.
+    /// Reads the certificates of a peer from a PEM file: one, or two during a replacement.
     pub fn read_pins(path: &Path) -> Result<Vec<Self>, IdentityError> {
         let all = Self::all(&text(path)?).map_err(|why| IdentityError::new(path, why))?;
         match all.len() <= PINS_MAX {
@@ -89,7 +89,7 @@ impl Certificate {
         }
     }
 
-    /// The certificates of a text in PEM: at least one.
+    /// Parses the certificates of a PEM text, at least one.
     fn all(text: &str) -> Result<Vec<Self>, String> {
         let read = |certificate: Result<CertificateDer<'static>, _>| match certificate {
             Ok(der) => X509Certificate::from_der(&der)
@@ -106,7 +106,7 @@ impl Certificate {
         }
     }
 
-    /// The end of its validity, in seconds since 1970.
+    /// End of the certificate's validity, in seconds since 1970.
     fn ends(&self) -> i64 {
         let read = X509Certificate::from_der(&self.0);
         read.map_or(i64::MAX, |(_, certificate)| {
@@ -114,7 +114,7 @@ impl Certificate {
         })
     }
 
-    /// Its fingerprint.
+    /// Fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         fingerprint(&self.0)
     }
@@ -131,15 +131,15 @@ pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Fingerprint(bytes)
 }
 
-/// Our certificate and its key. They can be replaced while listeners and links use them: each handshake shows those of
-/// its time.
+/// Our certificate and its key. Both can be replaced while listeners and links use them: each handshake presents the
+/// certificate that is current at that time.
 pub struct Identity(Mutex<Arc<Pair>>);
 
 /// A certificate and its key.
 struct Pair {
     certificate: Certificate,
     key: PrivateKeyDer<'static>,
-    /// Both, ready to sign.
+    /// Certificate and key, ready to sign.
     certified: Arc<CertifiedKey>,
 }
 
@@ -150,7 +150,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Reads two PEM files. Nobody but the owner and the group of the key's file may read it.
+    /// Reads two PEM files. Refuses a key file that others than its owner and its group may access.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let mode = std::fs::metadata(key).map_err(|e| IdentityError::new(key, e))?;
         if mode.permissions().mode() & 0o007 != 0 {
@@ -161,11 +161,11 @@ impl Identity {
         Self::of(certificate, &text).map_err(|why| IdentityError::new(key, why))
     }
 
-    /// A certificate, and its key in PEM.
+    /// Creates an identity from a certificate and its key in PEM.
     pub fn of(certificate: Certificate, key: &str) -> Result<Self, String> {
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
             .map_err(|e| format!("it has no private key in PEM: {e}"))?;
-        // Finds a key that belongs to another certificate now, not at the first handshake.
+        // Detects the key of another certificate now rather than at the first handshake.
         let certified = super::tls::certified(&certificate, &key)
             .map_err(|e| format!("it is not the key of this certificate: {e}"))?;
         let pair = Pair {
@@ -176,7 +176,7 @@ impl Identity {
         Ok(Self(Mutex::new(Arc::new(pair))))
     }
 
-    /// Takes over another certificate and its key, for handshakes from now on. Returns whether the certificate differs.
+    /// Replaces certificate and key, for new handshakes. Returns whether the certificate differs.
     pub fn replace(&self, new: &Self) -> bool {
         let new = new.pair();
         let old = std::mem::replace(&mut *lock(&self.0), Arc::clone(&new));
@@ -187,7 +187,7 @@ impl Identity {
         Arc::clone(&lock(&self.0))
     }
 
-    /// The certificate to show now, and its key.
+    /// The current certificate, and its key.
     pub(super) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.pair().certified)
     }
@@ -197,7 +197,7 @@ impl Identity {
         self.pair().certificate.fingerprint()
     }
 
-    /// A secret for the use that the label names: the same whenever the key is.
+    /// Derives a secret for the use named by `label`; the same key always yields the same secret.
     pub(super) fn derived(&self, label: &[u8]) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.pair().key.secret_der());
         let mut secret = [0; 32];
@@ -227,7 +227,7 @@ fn text(path: &Path) -> Result<String, IdentityError> {
     read_text(path, FILE_BYTES_MAX).map_err(|e| IdentityError::new(path, e))
 }
 
-/// The certificates of the peers, each with the ID of its owner. They can be replaced while listeners use them.
+/// Certificates of the peers, each with the ID of its owner. They can be replaced while listeners use them.
 #[derive(Debug, Default)]
 pub struct Pins(Mutex<Owners>);
 
@@ -237,9 +237,9 @@ type Owners = BTreeMap<Fingerprint, (Id, i64)>;
 /// The peers whose certificates a replacement has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
-    /// All of them.
+    /// All affected peers.
     pub changed: BTreeSet<Id>,
-    /// Those that have kept no certificate: what they have proved does not count any more.
+    /// Peers that have kept none of their certificates: their earlier authentication no longer counts.
     pub ended: BTreeSet<Id>,
 }
 
@@ -249,14 +249,14 @@ pub struct Replaced {
     "{first} and {second} have the same certificate; each needs its own: `weir keys NAME` makes one"
 )]
 pub struct SharedCertificate {
-    /// A peer.
+    /// The first peer.
     pub first: Id,
-    /// Another one.
+    /// The second peer.
     pub second: Id,
 }
 
 impl Pins {
-    /// The certificates of these peers. A peer may have several.
+    /// Pins the certificates of these peers. A peer may have several.
     pub fn new(
         peers: impl IntoIterator<Item = (Id, Certificate)>,
     ) -> Result<Self, SharedCertificate> {
@@ -278,7 +278,7 @@ impl Pins {
         owners.get(&fingerprint(certificate)).map(|(id, _)| *id)
     }
 
-    /// Takes over other certificates, for links that open from now on.
+    /// Replaces the certificates, for new links.
     pub fn replace(&self, new: &Self) -> Replaced {
         let new = lock(&new.0).clone();
         let mut owners = lock(&self.0);
@@ -295,25 +295,25 @@ impl Pins {
     }
 }
 
-/// How long a certificate is valid still.
+/// Remaining validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The peer that it belongs to; `None` for our own.
+    /// The peer that owns the certificate; `None` for our own.
     pub owner: Option<Id>,
-    /// Which certificate it is.
+    /// Fingerprint of the certificate.
     pub fingerprint: Fingerprint,
-    /// Whole days that are left; negative after its end.
+    /// Whole days left; negative after expiry.
     pub days_left: i64,
 }
 
 impl Validity {
-    /// The same in seconds, for metrics.
+    /// The days left, in seconds for metrics.
     pub fn left_s(&self) -> f64 {
         self.days_left.saturating_mul(DAY_SECONDS) as f64
     }
 }
 
-/// The validity of our own certificate and of those of the peers.
+/// The validity of our own certificate and of the peers' certificates.
 pub fn validities(Pinned { identity, peers }: &Pinned) -> Vec<Validity> {
     let now = unix_seconds();
     let validity = |owner, fingerprint, ends: i64| Validity {
@@ -336,7 +336,7 @@ pub fn left_s(pinned: &[Pinned]) -> Option<f64> {
     all.map(|validity| validity.left_s()).reduce(f64::min)
 }
 
-/// Warns of certificates that expire within [`WARN_DAYS`], or have expired: now, and every day.
+/// Warns of certificates that expire within [`WARN_DAYS`], or have expired: at once, and then every day.
 pub async fn warn_daily(pinned: Vec<Pinned>) {
     let mut days = tokio::time::interval(Duration::from_secs(DAY_SECONDS.unsigned_abs()));
     loop {
@@ -347,7 +347,7 @@ pub async fn warn_daily(pinned: Vec<Pinned>) {
     }
 }
 
-/// The certificates that expire within [`WARN_DAYS`], or have expired, each with the remedy.
+/// Warnings for certificates that expire within [`WARN_DAYS`], or have expired, each with the remedy.
 pub fn warnings(pinned: &[Pinned]) -> BTreeSet<String> {
     let all = pinned.iter().flat_map(validities);
     let ending = all.filter(|validity| validity.days_left < WARN_DAYS);
@@ -376,16 +376,16 @@ fn unix_seconds() -> i64 {
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// A new certificate and its key, as texts in PEM.
+/// A new certificate and its key, as PEM texts.
 #[derive(Clone)]
 pub struct NewIdentity {
     /// The certificate. Peers need a copy.
     pub certificate: String,
-    /// The key, which stays where it is.
+    /// The key, which must not leave this machine.
     pub key: String,
     /// Fingerprint of the certificate.
     pub fingerprint: Fingerprint,
-    /// The last day of its validity: `2027-11-26`.
+    /// Last day of validity: `2027-11-26`.
     pub valid_until: String,
 }
 
@@ -395,8 +395,8 @@ impl fmt::Debug for NewIdentity {
     }
 }
 
-/// Makes a certificate that signs itself, and its key (ECDSA on the curve P-256). The name is for people only. It is valid
-/// for this number of days, and was a day ago: clocks differ.
+/// Generates a self-signed certificate, and its key (ECDSA on the curve P-256). The name is only for human readers. The
+/// certificate is valid for this number of days, and since yesterday, because clocks differ.
 pub fn generate(name: &str, days: u32) -> Result<NewIdentity, String> {
     let text = |e: rcgen::Error| e.to_string();
     let key = rcgen::KeyPair::generate().map_err(text)?;

@@ -1,4 +1,4 @@
-//! A link between two elements: whole messages both ways, whatever the transport.
+//! A link between two elements: whole messages in both directions, over any transport.
 //!
 //! ```text
 //!  element                              transport's task
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! Memory for each link is bounded, whatever the peer sends or does not read. Outgoing messages: see
-//! [`queue`](super::queue). Incoming control messages that the element has not read: up to [`CONTROL_BYTES_MAX`], and
-//! then the transport stops reading, which the peer sees as missing credit. Incoming redirects: up to
-//! [`REDIRECT_BYTES_MAX`], and more are dropped. A reader gets control messages first (RFC 5811, A.2).
+//! [`queue`](super::queue). Incoming control messages that the element has not read: up to [`CONTROL_BYTES_MAX`]; then
+//! the transport stops reading, and the peer runs out of credit. Incoming redirects: up to [`REDIRECT_BYTES_MAX`]; then
+//! the link drops redirects. A reader gets control messages first (RFC 5811, A.2).
 //!
 //! A link ends when the peer closes it, when something fails, or when [`Outgoing`] is closed or dropped. [`Incoming`]
-//! then gives out what has arrived, and nothing more.
+//! then delivers the messages that have arrived, and nothing more.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,17 +30,17 @@ use weir_channel::{Channel, ChannelSettings, Queue, Report, Sent, Taken};
 use weir_live::clock;
 use weir_live::mutex::lock;
 
-/// Bytes of incoming control messages that may wait for the reader. The longest message fits.
+/// Maximum bytes of incoming control messages that wait for the reader. The longest message fits.
 const CONTROL_BYTES_MAX: usize = 512 << 10;
-/// Bytes of incoming redirects that may wait for the reader.
+/// Maximum bytes of incoming redirects that wait for the reader.
 const REDIRECT_BYTES_MAX: usize = 512 << 10;
-/// Memory that a message counts in addition to its bytes.
+/// Memory overhead charged per message, in bytes.
 const OVERHEAD_BYTES: usize = 64;
 
 /// An open link.
 #[derive(Debug)]
 pub struct Link {
-    /// The ID that belongs to the peer's certificate; none if the transport does not authenticate.
+    /// ID that owns the peer's certificate; `None` if the transport does not authenticate.
     pub proved: Option<Id>,
     /// Address of the peer when the link was opened.
     pub peer: SocketAddr,
@@ -60,9 +60,9 @@ enum Closing {
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// The queue has something new for the transport.
+    /// Notified when the queue has something new for the transport.
     work: Notify,
-    /// The queue has credit again, or the link has ended.
+    /// Notified when the queue has credit again, or the link has ended.
     room: Notify,
     closing: watch::Sender<Closing>,
     ended: OnceLock<Ended>,
@@ -87,7 +87,7 @@ impl fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    /// Credit: whether a control message would be queued now. False on a link that has ended.
+    /// Credit: whether the queue would accept a control message now. False for a link that has ended.
     pub fn has_room(&self) -> bool {
         self.0.is_open() && lock(&self.0.queue).has_room()
     }
@@ -97,8 +97,8 @@ impl Outgoing {
         self.0.ended.get().is_some()
     }
 
-    /// Sends a whole message. A control message with credit is delivered, in order, or the link is lost. A redirect
-    /// may be dropped here or later.
+    /// Sends a whole message. A control message with credit is delivered, in order, or the link is lost. A redirect may
+    /// be dropped here or later.
     pub fn send(&self, message: Vec<u8>) -> Sent {
         if !self.0.is_open() {
             return Sent::Closed;
@@ -110,7 +110,7 @@ impl Outgoing {
         sent
     }
 
-    /// Waits until there is credit, or the link has ended: ask [`Self::has_room`].
+    /// Waits until there is credit, or the link has ended; then check [`Self::has_room`].
     pub async fn writable(&self) {
         loop {
             let room = self.0.room.notified();
@@ -123,7 +123,7 @@ impl Outgoing {
         }
     }
 
-    /// Puts other settings of the queue in force. Messages that wait stay, and counters go on.
+    /// Applies new queue settings. Keeps waiting messages and counters.
     pub fn set(&self, settings: ChannelSettings) {
         lock(&self.0.queue).set(settings, clock::now());
         self.0.work.notify_one();
@@ -135,12 +135,12 @@ impl Outgoing {
         lock(&self.0.queue).report()
     }
 
-    /// Completes when the link has ended. It does not keep the link open.
+    /// Completes when the link has ended. Does not keep the link open.
     pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = Arc::clone(&self.0);
         async move {
             loop {
-                let ended = shared.room.notified(); // misses no `notify_waiters` from here on
+                let ended = shared.room.notified(); // misses no later `notify_waiters`
                 if shared.ended.get().is_some() {
                     return;
                 }
@@ -149,7 +149,8 @@ impl Outgoing {
         }
     }
 
-    /// Closes the link: at once, or after the queue was sent, within a time limit. Dropping does the latter.
+    /// Closes the link, at once or after sending the queue, within a time limit. Dropping closes after sending the
+    /// queue.
     pub fn close(self, after_queue: bool) {
         if !after_queue {
             self.0.closing.send_replace(Closing::AtOnce);
@@ -187,8 +188,7 @@ impl fmt::Debug for Incoming {
 }
 
 impl Incoming {
-    /// The next message, control messages first; none when the link has ended and everything was read. It may be
-    /// cancelled without loss.
+    /// The next message, control messages first; `None` when the link has ended and everything was read. Cancel safe.
     pub async fn recv(&mut self) -> Option<Vec<u8>> {
         let (message, _) = tokio::select! {
             biased;
@@ -199,7 +199,7 @@ impl Incoming {
         Some(message)
     }
 
-    /// The next message, if one has arrived already.
+    /// Returns the next message if one has already arrived.
     pub fn try_recv(&mut self) -> Option<Vec<u8>> {
         let held = self
             .control
@@ -208,7 +208,7 @@ impl Incoming {
         held.ok().map(|(message, _)| message)
     }
 
-    /// Why the link has ended; none while it is open.
+    /// Why the link has ended; `None` while it is open.
     pub fn ended(&self) -> Option<&Ended> {
         self.shared.ended.get()
     }
@@ -221,13 +221,13 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// Sets how long a message of several redirects may be; without it, the channel's setting alone decides.
+    /// Sets the maximum length of a message of several redirects; without it, only the channel's setting applies.
     pub(super) fn set_piece(&mut self, bytes_max: usize) {
         self.piece = bytes_max;
     }
 
-    /// The next message to send, when it is due; none when the link is to be closed and nothing waits any more. The
-    /// transport asks when it can take a message. It may be cancelled without loss.
+    /// The next message to send, when it is due; `None` when the link is closing and the queue is empty. The transport
+    /// calls this when it can send a message. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<(Channel, Vec<u8>)> {
         loop {
             match self.take() {
@@ -245,7 +245,7 @@ impl Outlet {
         }
     }
 
-    /// The next message to send, if it is due now.
+    /// Returns the next message to send if it is due now.
     pub(super) fn try_next(&mut self) -> Option<(Channel, Vec<u8>)> {
         match self.take() {
             Taken::Message(channel, message) => Some((channel, message)),
@@ -274,19 +274,19 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Checks a message that arrived on a reliable channel, and waits until there is room for it.
+    /// Checks a message from a reliable channel, and waits until there is room for it.
     pub(super) async fn control(&self, message: Vec<u8>) -> Result<(), Ended> {
         if !self.admit(Channel::Control, &message)? {
             return Ok(());
         }
         let space = self.space[Channel::Control as usize].clone();
         if let Ok(permit) = space.acquire_many_owned(held_bytes(&message)).await {
-            let _ = self.control.send((message, permit)); // nobody reads any more: the link is being closed
+            let _ = self.control.send((message, permit)); // an error while the link is being closed: nobody reads
         }
         Ok(())
     }
 
-    /// Checks a message that arrived on a channel for redirects; drops it if there is no room.
+    /// Checks a message from a channel for redirects; drops the message if there is no room.
     pub(super) fn redirect(&self, message: Vec<u8>) -> Result<(), Ended> {
         if !self.admit(Channel::Redirect, &message)? {
             return Ok(());
@@ -348,8 +348,8 @@ fn held_bytes(message: &[u8]) -> u32 {
 pub(super) struct Closer(Arc<Shared>);
 
 impl Closer {
-    /// Runs both directions of a link until it ends. `sending` completes when the outlet has nothing more and the peer
-    /// knows; `receiving` never without a reason. After a close, the queue and the peer have the time `close_max`.
+    /// Runs both directions of a link until it ends. `sending` completes when the outlet is empty and the peer knows
+    /// that; `receiving` completes only with a reason. After a close, the queue and the peer have the time `close_max`.
     pub(super) async fn run(
         self,
         close_max: Duration,

@@ -5,24 +5,24 @@
 //!  session <--> Link <--> queue: DPPBRB, rate <--> quic | tcp_udp <--> network
 //! ```
 //!
-//! - [`link`]: an open link, with credit for control messages and losses for redirects
-//! - [`queue`]: what stands between control messages and redirects
-//! - [`identity`]: certificates, keys, and which certificate belongs to which ID
-//! - [`faults`]: everything that goes wrong, counted and logged
+//! - [`link`]: an open link, with credit for control messages and drops of redirects
+//! - [`queue`]: the queue that separates control messages from redirects
+//! - [`identity`]: certificates, keys, and the mapping of certificates to IDs
+//! - [`faults`]: transport faults, counted and logged
 //! - [`sctp`]: three associations of SCTP (RFC 5811)
 //! - [`quic`]: QUIC: a stream for control messages, datagrams for redirects; the default
 //! - [`tcp_udp`]: TLS on TCP for control messages, sealed UDP for redirects
 //!
-//! The CE listens, the FE connects. Each association has a link of its own, over the transport that its configuration
-//! names. All transports keep the same promises, which `tests/tml_conformance.rs` checks for each:
+//! The CE listens, the FE connects. Each association has its own link, over the transport named in its configuration.
+//! All transports make the same guarantees, which `tests/tml_conformance.rs` checks for each:
 //!
 //! - control messages arrive whole and in order, or the link ends;
 //! - redirects arrive whole, or not at all;
-//! - a peer that does not read takes credit from the other side, and never more memory than the limits;
+//! - a peer that does not read reduces the other side's credit, but never uses more memory than the limits;
 //! - a link ends with a reason ([`Incoming::ended`]).
 //!
-//! Peers are authenticated by certificates, which belong to IDs. Without them a transport works only if the
-//! configuration says `insecure`, on the loopback interface too: any local user may bind a port or connect to it.
+//! Certificates, which belong to IDs, authenticate the peers. Without certificates a transport works only if the
+//! configuration sets `insecure`, even on the loopback interface: any local user may bind a port or connect to it.
 
 pub mod ended;
 pub mod faults;
@@ -61,7 +61,7 @@ pub trait Tml: Send + Sync {
     fn listen<'a>(&'a self, local: &'a Local) -> Opening<'a, Listener>;
 }
 
-/// A link or a listener that is being opened.
+/// The future of a link or listener that is being opened.
 pub type Opening<'a, T> = Pin<Box<dyn Future<Output = Result<T, TmlError>> + Send + 'a>>;
 
 /// The transports.
@@ -80,25 +80,25 @@ pub enum Transport {
 
 impl Transport {
     const ALL: [Self; 4] = [Self::Quic, Self::TcpUdp, Self::Sctp, Self::SctpUdp];
-    /// The words of a configuration, in the order of the transports.
+    /// Transport keywords of a configuration, in the order of the transports.
     pub const WORDS: &'static [&'static str] = &["quic", "tcp_udp", "sctp", "sctp_udp"];
 
-    /// The transport that `word` names.
+    /// The transport with this keyword.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|t| t.word() == word)
     }
 
-    /// The word of a configuration.
+    /// Keyword of the transport in a configuration.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// Whether both sides of a link prove who they are.
+    /// Whether both sides of a link authenticate.
     pub fn proves(self, security: &Security) -> bool {
         matches!(self, Self::Quic | Self::TcpUdp) && security.pinned.is_some()
     }
 
-    /// The transport itself.
+    /// The implementation of the transport.
     pub fn tml(self) -> &'static dyn Tml {
         match self {
             Self::Quic => &quic::Quic,
@@ -109,52 +109,52 @@ impl Transport {
     }
 }
 
-/// A CE as an FE sees it.
+/// A CE from an FE's point of view.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// Its address and port.
+    /// Address and port of the CE.
     pub address: SocketAddr,
-    /// Its port for redirects, where a transport has a second one; two above the other one if not given, as the
-    /// ports 6704 and 6706 of RFC 5811.
+    /// Port for redirects, for a transport with a second port; by default the first port plus two, like the ports 6704
+    /// and 6706 of RFC 5811.
     pub redirect_port: Option<u16>,
-    /// Settings that both sides have.
+    /// Settings common to both sides.
     pub common: Common,
 }
 
 /// Where and how a CE listens.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// Address and port; port 0 for any free one.
+    /// Address and port; port 0 selects any free port.
     pub address: SocketAddr,
     /// Port for redirects, as in [`Remote::redirect_port`].
     pub redirect_port: Option<u16>,
-    /// Links that may be open at once.
+    /// Maximum number of open links.
     pub links_max: usize,
-    /// Handshakes that may be under way at once; each has a file descriptor over TCP.
+    /// Maximum number of handshakes in progress; over TCP, each has a file descriptor.
     pub handshakes_max: usize,
-    /// Settings that both sides have.
+    /// Settings common to both sides.
     pub common: Common,
 }
 
-/// Settings that both sides of a link have.
+/// Settings common to both sides of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Common {
-    /// Who may be at the other end.
+    /// Authentication of the peer.
     pub security: Security,
     /// The queue of each link.
     pub channel: ChannelSettings,
     /// Time limits.
     pub limits: Limits,
-    /// The counters of what goes wrong. All links of a process may share them.
+    /// Fault counters. All links of a process may share them.
     pub faults: Arc<Faults>,
 }
 
-/// Who may be at the other end of a link.
+/// Authentication of the peer of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
-    /// Our certificate, and those of the peers.
+    /// Our certificate, and the peers' certificates; `None` without certificates.
     pub pinned: Option<Pinned>,
-    /// A link without certificates is permitted.
+    /// Whether a link without certificates is permitted.
     pub insecure: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct Security {
 pub struct Pinned {
     /// Our certificate and key.
     pub identity: Arc<Identity>,
-    /// The certificates of the peers, each with its ID.
+    /// Certificates of the peers, each with its ID.
     pub peers: Arc<Pins>,
 }
 
@@ -174,12 +174,12 @@ pub struct Limits {
     pub handshake: Duration,
     /// From the first byte of a message to its last.
     pub message: Duration,
-    /// From the wish to close until the link is closed, with the queue sent and received.
+    /// From the request to close until the link is closed, with the queue sent and received.
     pub close: Duration,
-    /// Without any packet from the peer until a link is given up, where the transport does so. More than the interval
-    /// of heartbeats.
+    /// Longest silence of the peer before the transport gives up the link, if the transport does so. Must exceed the
+    /// heartbeat interval.
     pub idle: Duration,
-    /// A redirect that the transport has not sent by then is dropped.
+    /// Maximum delay of a redirect; the transport drops it afterwards.
     pub redirect: Duration,
 }
 
@@ -195,7 +195,7 @@ impl Default for Limits {
     }
 }
 
-/// A CE's listening socket. Links come from it until it is dropped; they outlive it.
+/// A CE's listening socket. It accepts links until it is dropped; the links outlive it.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
@@ -205,18 +205,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next link that an FE has opened. None if the socket has failed, which is logged. It may be cancelled without
-    /// loss.
+    /// Accepts the next link that an FE has opened; `None` if the socket has failed, which is logged. Cancel safe.
     pub async fn accept(&mut self) -> Option<Link> {
         self.links.recv().await
     }
 
-    /// Address and port.
+    /// Local address and port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Port for redirects; the same as that of the address where a transport has only one.
+    /// Port for redirects; equals the port of the address if the transport has only one port.
     pub fn redirect_port(&self) -> u16 {
         self.redirect_port
     }
@@ -228,23 +227,23 @@ impl Drop for Listener {
     }
 }
 
-/// Handshakes that may be under way at a listener, where descriptors do not limit them.
+/// Maximum handshakes in progress at a listener, where descriptors do not limit them.
 pub const HANDSHAKES_MAX: usize = 1024;
 
-/// Links that wait for [`Listener::accept`].
+/// Maximum links that wait for [`Listener::accept`].
 const ACCEPTED_MAX: usize = 64;
 
 /// Why a link or a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum TmlError {
-    /// A socket did not work.
+    /// A socket operation failed.
     #[error("cannot {what} {address}: {source}")]
     Io {
-        /// The attempt, as a verb.
+        /// The operation, as a verb.
         what: &'static str,
-        /// At which address.
+        /// The address.
         address: SocketAddr,
-        /// The reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A link without certificates is not permitted.
@@ -254,15 +253,15 @@ pub enum TmlError {
          them), or accept it with `insecure = true`"
     )]
     Insecure {
-        /// The transport.
+        /// Keyword of the transport.
         transport: &'static str,
-        /// The address.
+        /// Address of the listener or peer.
         address: SocketAddr,
     },
     /// The transport does not work without certificates.
     #[error("{transport} needs certificates: `weir keys NAME` makes one and its key")]
     NoCertificate {
-        /// The transport.
+        /// Keyword of the transport.
         transport: &'static str,
     },
     /// The peer did not complete the handshake.
@@ -278,7 +277,7 @@ pub enum TmlError {
         "the channel cannot have the discipline {kind}: only dppbrb and fifo never drop a control message"
     )]
     Discipline {
-        /// Its kind.
+        /// Kind of the discipline.
         kind: &'static str,
     },
     /// A certificate or key does not work.
@@ -305,7 +304,7 @@ impl TmlError {
 }
 
 impl Common {
-    /// Checks what is the same for all transports.
+    /// Checks the settings that are common to all transports.
     fn check(&self) -> Result<(), TmlError> {
         match self.channel.is_permitted() {
             true => Ok(()),
@@ -324,7 +323,7 @@ impl Common {
     }
 }
 
-/// A random number that nobody can know.
+/// An unpredictable random number.
 fn entropy() -> u64 {
     let mut bytes = [0; 8];
     match ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes) {

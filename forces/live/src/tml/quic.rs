@@ -7,18 +7,18 @@
 //!  unidirectional streams one message each        redirects that fit no datagram
 //! ```
 //!
-//! TLS 1.3 with pinned certificates on both sides, application protocol `forces/1`. The FE opens the one bidirectional
-//! stream, and the CE sees it when the FE's first message arrives: an FE speaks first in ForCES. A stream of
-//! a redirect is reset when its time is up. Heartbeats are the session's. An FE whose address changes stays connected
-//! (RFC 9000, 9).
+//! TLS 1.3 with pinned certificates on both sides, application protocol `forces/1`. The FE opens the only bidirectional
+//! stream, and the CE sees the stream when the FE's first message arrives: in ForCES the FE speaks first. The sender
+//! resets a redirect's stream at its deadline. Heartbeats are left to the session. An FE whose address changes stays
+//! connected (RFC 9000, 9).
 //!
-//! A CE that was killed and starts again knows nothing of its FEs' connections. It resets them (RFC 9000, 10.3) as soon
-//! as it hears from one: so an FE is never silent for long, and what a reset needs is derived from the CE's key, which
-//! outlives the process.
+//! A CE that was killed and restarts does not know its FEs' connections. It resets a connection (RFC 9000, 10.3) as
+//! soon as it receives a packet of it. Therefore an FE is never silent for long, and the reset tokens are derived from
+//! the CE's key, which outlives the process.
 //!
-//! A packet has room for datagrams first and for streams after them, so a flood of datagrams would keep control
-//! messages waiting within QUIC, behind the discipline's back. Therefore few bytes of datagrams may wait there, and a
-//! redirect is handed over only when the control messages before it are on their way.
+//! QUIC fills a packet with datagrams before streams, so a flood of datagrams would delay control messages within QUIC,
+//! where the discipline cannot prevent it. Therefore only a few bytes of datagrams may wait there, and the link passes
+//! on a redirect only when the control messages before it have left QUIC.
 
 mod reset;
 mod unsent;
@@ -53,36 +53,36 @@ use super::{
 };
 use weir_channel::Channel;
 
-/// Bytes of datagrams that may wait within QUIC.
+/// Maximum bytes of datagrams that wait within QUIC.
 const DATAGRAM_SEND_BYTES: usize = 4 << 10;
-/// Bytes of datagrams that may wait for us to read them.
+/// Maximum bytes of received datagrams that wait for the reader.
 const DATAGRAM_RECEIVE_BYTES: usize = 256 << 10;
-/// Bytes that are sent and not acknowledged, or wait within QUIC, on all streams.
+/// Maximum bytes on all streams that are unacknowledged, or wait within QUIC.
 const SEND_WINDOW_BYTES: u64 = 256 << 10;
-/// Bytes of redirects on streams of their own that are not acknowledged yet. The rest of the window is for control
-/// messages. The longest redirect fits.
+/// Maximum unacknowledged bytes of redirects on their own streams. The rest of the window is for control messages. The
+/// longest redirect fits.
 const REDIRECT_BYTES_MAX: usize = 128 << 10;
-/// Bytes that the peer may send on one stream, and on all, before we read them.
+/// Maximum unread bytes that the peer may send on one stream, and on all streams.
 const RECEIVE_WINDOW_BYTES: [u32; 2] = [256 << 10, 1 << 20];
-/// Redirects on streams of their own that a peer may have open.
+/// Maximum streams for redirects that a peer may have open.
 const REDIRECT_STREAMS_MAX: u32 = 32;
-/// How long control messages may wait behind a redirect that finds no room for its stream.
+/// Maximum time for which control messages wait behind a redirect that has no room on a stream.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Handshakes under way from which a new peer must show first that its address is its own (RFC 9000, 8.1.2).
+/// Number of handshakes in progress from which a new peer must first validate its address (RFC 9000, 8.1.2).
 const RETRY_FROM: usize = 64;
-/// Bytes that the kernel may hold for a listener.
+/// Socket buffer size of a listener, in bytes.
 const SOCKET_BYTES: usize = 2 << 20;
-/// Connections that QUIC holds before the listener takes them, and the bytes that each and all may bring.
+/// Maximum connections that QUIC holds before the listener accepts them, and the bytes per connection and in total.
 const INCOMING_MAX: (usize, u64, u64) = (256, 16 << 10, 4 << 20);
 
-/// The longest silence of an FE: a CE that has started again resets the connection when it hears from the FE.
+/// Maximum silence of an FE: a restarted CE resets the connection when it receives a packet from the FE.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// Code of a connection that one side has closed in order.
+/// Error code of a connection that one side has closed regularly.
 const CLOSED: VarInt = VarInt::from_u32(0);
-/// Code of a connection that ends because of what the peer did.
+/// Error code of a connection that ends because of the peer's behaviour.
 const FAULT: VarInt = VarInt::from_u32(1);
-/// Code of a redirect's stream whose time is up.
+/// Error code of a redirect's stream that has missed its deadline.
 const LATE: VarInt = VarInt::from_u32(2);
 
 /// The transport.
@@ -117,7 +117,7 @@ fn transport(limits: Limits, bidirectional: u32) -> TransportConfig {
         .send_window(SEND_WINDOW_BYTES)
         .datagram_receive_buffer_size(Some(DATAGRAM_RECEIVE_BYTES))
         .datagram_send_buffer_size(DATAGRAM_SEND_BYTES)
-        // A time that does not fit is so long that it is none.
+        // A time too long for QUIC means no idle timeout.
         .max_idle_timeout(limits.idle.try_into().ok());
     config
 }
@@ -200,7 +200,7 @@ async fn listen(local: &Local) -> Result<Listener, TmlError> {
     })
 }
 
-/// Everything that each new connection needs.
+/// State shared by all new connections.
 struct Entrance {
     pinned: Pinned,
     permits: Arc<Semaphore>,
@@ -250,7 +250,7 @@ impl Entrance {
             run(connection, control, ends, limits).await;
             drop(permit);
         });
-        let _ = self.links.send(link).await; // nobody listens any more: the link closes itself
+        let _ = self.links.send(link).await; // an error if nobody accepts links: the link closes itself
     }
 }
 
@@ -274,7 +274,7 @@ async fn run(
             ended = receive_datagrams(&connection, &inbox) => ended,
             ended = receive_streams(&connection, &inbox, limits) => ended,
         };
-        // The connection knows better than its streams why they ended.
+        // The connection knows the reason of the end better than its streams.
         match (&ended, connection.close_reason()) {
             (Ended::Lost(_), Some(reason)) => end(&reason),
             _ => ended,
@@ -303,7 +303,7 @@ async fn run(
     }
 }
 
-/// Sends what leaves the queue.
+/// Sends messages from the queue.
 async fn send(
     mut outlet: Outlet,
     mut writer: SendStream,
@@ -335,14 +335,14 @@ async fn send(
     writer.shutdown().await.map_err(|e| stream::lost(&e))
 }
 
-/// The ways of redirects.
+/// Sends redirects, as datagrams or on streams.
 struct Redirects<'a> {
     connection: &'a Connection,
     inbox: Arc<Inbox>,
     limits: Limits,
-    /// Bytes that may be put on streams.
+    /// Bytes still available for redirects on streams.
     space: Arc<Semaphore>,
-    /// The peer did not take the last redirect on a stream in time. Later ones do not wait, until it takes some.
+    /// The peer did not accept the last redirect on a stream in time. Later redirects do not wait until it accepts one.
     is_stalled: bool,
     streams: JoinSet<()>,
 }
@@ -384,7 +384,7 @@ impl Redirects<'_> {
         });
     }
 
-    /// Waits for the redirects that are under way.
+    /// Waits for the redirects in progress.
     async fn finish(&mut self) {
         while self.streams.join_next().await.is_some() {}
     }
@@ -394,7 +394,7 @@ impl Redirects<'_> {
     }
 }
 
-/// Sends a message on a stream of its own, and resets that at the deadline. Returns whether the peer has it.
+/// Sends a message on its own stream, and resets the stream at the deadline. Returns whether the peer has the message.
 async fn send_by(deadline: time::Instant, connection: &Connection, message: &[u8]) -> bool {
     let Ok(Ok(mut stream)) = time::timeout_at(deadline, connection.open_uni()).await else {
         return false;
@@ -407,7 +407,7 @@ async fn send_by(deadline: time::Instant, connection: &Connection, message: &[u8
     });
     let is_there = matches!(sent.await, Ok(Some(None)));
     if !is_there {
-        let _ = stream.reset(LATE); // an error if the connection is gone
+        let _ = stream.reset(LATE); // an error if the connection has ended
     }
     is_there
 }
@@ -440,7 +440,7 @@ async fn receive_streams(connection: &Connection, inbox: &Arc<Inbox>, limits: Li
     }
 }
 
-/// Reads a redirect from a stream of its own. The peer may give it up at any time.
+/// Reads a redirect from its own stream. The peer may reset the stream at any time.
 async fn receive_stream(
     mut stream: RecvStream,
     inbox: Arc<Inbox>,
@@ -456,7 +456,8 @@ async fn receive_stream(
     }
 }
 
-/// The control stream reads what has arrived before it says that the connection has ended. So this waits for it.
+/// The control stream delivers the bytes that have arrived before it reports the end of the connection. So this task
+/// waits for the control stream.
 async fn gone(error: ConnectionError) -> Ended {
     match error {
         ConnectionError::ApplicationClosed(_) => std::future::pending().await,
@@ -464,7 +465,7 @@ async fn gone(error: ConnectionError) -> Ended {
     }
 }
 
-/// Why the link has ended, if its connection has ended so.
+/// Why the link has ended, derived from the error of its connection.
 fn end(error: &ConnectionError) -> Ended {
     match error {
         ConnectionError::LocallyClosed => Ended::Here,
@@ -476,9 +477,9 @@ fn end(error: &ConnectionError) -> Ended {
     }
 }
 
-/// The fault that a failed handshake is.
+/// The fault of a failed handshake.
 fn fault(error: &ConnectionError) -> Fault {
-    /// TLS alerts (RFC 8446, 6): certificate_required, and those about a certificate.
+    /// TLS alerts (RFC 8446, 6): certificate_required, and the alerts about a certificate.
     const REQUIRED: u64 = 116;
     const ABOUT_CERTIFICATE: std::ops::RangeInclusive<u64> = 42..=48;
     let code = match error {
@@ -492,7 +493,7 @@ fn fault(error: &ConnectionError) -> Fault {
     }
 }
 
-/// The TLS alert in a code of QUIC (RFC 9001, 4.8).
+/// The TLS alert in a QUIC error code (RFC 9001, 4.8).
 fn alert(code: u64) -> Option<u64> {
     (0x100..0x200).contains(&code).then_some(code & 0xff)
 }

@@ -1,4 +1,4 @@
-//! Whole messages from a stream of bytes, cut by the lengths in their headers.
+//! Splits a byte stream into whole messages, by the lengths in their headers.
 
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::time;
@@ -8,7 +8,7 @@ use super::Limits;
 use super::ended::Ended;
 use super::link::Inbox;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 16 << 10;
 
 /// Delivers the messages of a stream until it ends, and returns the reason.
@@ -29,8 +29,8 @@ pub(super) async fn receive(
     }
 }
 
-/// The next message. Between two messages the peer may be silent; within one it may not. Memory is taken as bytes come,
-/// not as the header says.
+/// The next message. The peer may be silent between two messages, but not within a message. Memory is allocated as
+/// bytes arrive, not as the header announces.
 async fn message(stream: &mut (impl AsyncRead + Unpin), limits: Limits) -> Result<Vec<u8>, Ended> {
     let mut header = [0; HEADER_LEN];
     match stream.read(&mut header[..1]).await {
@@ -57,7 +57,7 @@ async fn message(stream: &mut (impl AsyncRead + Unpin), limits: Limits) -> Resul
     read.unwrap_or(Err(Ended::Stalled(limits.message)))
 }
 
-/// The end of a link by this error.
+/// Converts an error to the reason for the end of a link.
 pub(super) fn lost(error: &std::io::Error) -> Ended {
     let refused = error
         .get_ref()

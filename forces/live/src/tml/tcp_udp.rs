@@ -1,4 +1,4 @@
-//! Control messages on TCP, redirects on UDP: the transport of the papers' authors, with TLS around it.
+//! Control messages on TCP, redirects on UDP: the transport used in the papers, with TLS added.
 //!
 //! ```text
 //!  FE                                            CE
@@ -6,14 +6,14 @@
 //!  UDP  --- session | counter | sealed message > port 6706      keys exported from the TLS session
 //! ```
 //!
-//! On TCP messages follow each other, cut by the length in their headers. Each datagram has one PacketRedirect message;
-//! one that is longer than a datagram is dropped. With TLS, datagrams are sealed with keys exported from its session
-//! (RFC 8446, 7.5), see [`seal`]. The FE sends empty ones from time to time, so that the CE knows its address even
-//! behind a NAT.
+//! On TCP, messages follow each other, delimited by the lengths in their headers. Each datagram contains one
+//! PacketRedirect message; a message longer than a datagram is dropped. With TLS, datagrams are sealed with keys
+//! exported from the TLS session (RFC 8446, 7.5), see [`seal`]. The FE periodically sends empty datagrams, so that the
+//! CE knows its address even behind a NAT.
 //!
-//! Without TLS, which only `insecure` permits, there is nothing but the messages, as in the
-//! papers. The FE's ports on TCP and UDP then have the same number: a datagram belongs to the association
-//! whose TCP connection has the same addresses.
+//! Without TLS, which only `insecure` permits, the transport sends plain messages, as in the papers. The FE's TCP and
+//! UDP ports then have the same number: a datagram belongs to the association whose TCP connection has the same
+//! addresses.
 
 mod datagrams;
 mod seal;
@@ -44,15 +44,15 @@ use super::{
 };
 use weir_channel::Channel;
 
-/// Bytes that TCP may hold before they are on the way. More would wait behind the discipline's decisions.
+/// Maximum unsent bytes in TCP. More bytes would wait where the discipline no longer decides.
 const NOT_SENT_BYTES_MAX: u32 = 16 << 10;
-/// Bytes that are handed to TCP at once.
+/// Bytes per write to TCP.
 const WRITE_BYTES: usize = 16 << 10;
-/// From the port for control messages to the port for redirects (RFC 5811: 6704 and 6706).
+/// Offset of the redirect port from the control port (RFC 5811: 6704 and 6706).
 const REDIRECT_PORT_STEP: u16 = 2;
 /// Ports that an FE tries before it gives up.
 const PORT_TRIES_MAX: u32 = 16;
-/// Wait after a failed accept: there may be no memory or no descriptor.
+/// Pause after a failed accept, for lack of memory or descriptors.
 const ACCEPT_PAUSE: time::Duration = time::Duration::from_millis(100);
 
 /// The transport.
@@ -60,8 +60,8 @@ const ACCEPT_PAUSE: time::Duration = time::Duration::from_millis(100);
 pub struct TcpUdp;
 
 impl TcpUdp {
-    /// Listens as [`Tml::listen`](super::Tml::listen) does, but its links send on another runtime, which may be that of
-    /// another thread. They end when that runtime does.
+    /// Listens like [`Tml::listen`](super::Tml::listen), but its links send on another runtime, possibly on another
+    /// thread. The links end when that runtime ends.
     pub async fn listen_apart(self, local: &Local, sends: Handle) -> Result<Listener, TmlError> {
         listen(local, Some(sends)).await
     }
@@ -77,12 +77,12 @@ impl super::Tml for TcpUdp {
     }
 }
 
-/// The port for redirects beside `port`.
+/// The redirect port that belongs to `port`.
 fn redirect_port(port: u16, given: Option<u16>) -> u16 {
     given.unwrap_or(port.wrapping_add(REDIRECT_PORT_STEP))
 }
 
-/// Checks the settings; an error if there is no TLS where there should be.
+/// Checks the settings; fails if TLS is required but missing.
 fn check(common: &Common, address: SocketAddr) -> Result<(), TmlError> {
     common.check()?;
     match common.security.pinned {
@@ -138,7 +138,7 @@ async fn connect(ce: &Remote) -> Result<Link, TmlError> {
     Ok(link)
 }
 
-/// Runs the sending of a link on this runtime, or here. It ends with the link.
+/// Runs the sending side of a link on `runtime`, or in this task. It ends with the link.
 async fn on(
     runtime: Option<Handle>,
     sending: impl Future<Output = Result<(), Ended>> + Send + 'static,
@@ -146,7 +146,7 @@ async fn on(
     let Some(runtime) = runtime else {
         return sending.await;
     };
-    let mut task = JoinSet::new(); // it aborts its task when the link ends
+    let mut task = JoinSet::new(); // aborts its task when the link ends
     task.spawn_on(sending, &runtime);
     match task.join_next().await {
         Some(Ok(sent)) => sent,
@@ -156,7 +156,7 @@ async fn on(
 
 /// A connection, with TLS or without.
 trait Wire: Send {
-    /// Both directions, which different threads may use at once.
+    /// Both directions, usable by different threads at the same time.
     fn split(self: Box<Self>) -> (Reader, Writer);
 }
 
@@ -177,10 +177,10 @@ impl Wire for TlsStream<TcpStream> {
     }
 }
 
-/// A connection that is ready, the ID of the peer, and the secrets for datagrams.
+/// An established connection, the ID of the peer, and the secrets for datagrams.
 type Shaken = (Box<dyn Wire>, Option<Id>, Option<Secrets>);
 
-/// The FE's end: a connection, and the socket for its datagrams.
+/// Connects the FE: returns the connection, and the socket for its datagrams.
 async fn shake_hands(
     ce: &Remote,
 ) -> Result<(Box<dyn Wire>, Option<Id>, Option<Secrets>, UdpSocket), TmlError> {
@@ -209,8 +209,8 @@ async fn shake_hands(
     ))
 }
 
-/// A connection to this address, and a socket for datagrams with the same port. A port that is free for one protocol
-/// may be taken for the other: then the next one is tried.
+/// A connection to this address, and a socket for datagrams with the same port number. A port that is free for one
+/// protocol may be in use for the other; in that case the next port is tried.
 async fn sockets(address: SocketAddr) -> io::Result<(TcpStream, UdpSocket)> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -243,7 +243,7 @@ fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Small messages leave at once, and few bytes wait in the kernel.
+/// Makes small messages leave at once, and limits the unsent bytes in the kernel.
 fn prepare(tcp: &TcpStream) {
     let socket = SockRef::from(tcp);
     let set = tcp.set_nodelay(true);
@@ -293,13 +293,13 @@ async fn listen(local: &Local, sends: Option<Handle>) -> Result<Listener, TmlErr
     })
 }
 
-/// Everything that each new connection needs.
+/// State shared by all new connections.
 struct Entrance {
     acceptor: Option<TlsAcceptor>,
     hub: Arc<Hub>,
     permits: Arc<Semaphore>,
     links: mpsc::Sender<Link>,
-    /// The runtime that sends; none for the one that receives.
+    /// The runtime for sending; `None` to send on the receiving runtime.
     sends: Option<Handle>,
     common: Common,
 }
@@ -363,13 +363,13 @@ impl Entrance {
                 .await;
             drop((member, permit));
         });
-        let _ = self.links.send(link).await; // nobody listens any more: the link closes itself
+        let _ = self.links.send(link).await; // an error if nobody accepts links: the link closes itself
     }
 
     async fn shake_hands(&self, tcp: TcpStream) -> Result<Shaken, (Fault, String)> {
         prepare(&tcp);
         let (Some(acceptor), Some(pinned)) = (&self.acceptor, &self.common.security.pinned) else {
-            // An FE speaks first. Until then the connection is one of the handshakes, and no link.
+            // An FE speaks first. Until then the connection counts as a handshake, not as a link.
             let spoke = tcp.peek(&mut [0]).await;
             return match spoke {
                 Ok(0) => Err((Fault::Handshake, "closed without a message".to_owned())),
@@ -395,7 +395,7 @@ impl Entrance {
     }
 }
 
-/// Sends what leaves the queue. Control messages wait for TCP, and redirects behind them.
+/// Sends messages from the queue. Control messages wait for TCP, and redirects wait behind them.
 async fn send(
     mut outlet: Outlet,
     writer: impl AsyncWrite + Unpin,
@@ -412,7 +412,7 @@ async fn send(
                     .await
                     .map_err(|e| stream::lost(&e))?,
                 Channel::Redirect => {
-                    // Control messages that left the queue before must not wait behind a flood.
+                    // Control messages that left the queue earlier must not wait behind a flood.
                     writer.flush().await.map_err(|e| stream::lost(&e))?;
                     redirects.send(&message).await;
                 }
@@ -424,10 +424,10 @@ async fn send(
     writer.shutdown().await.map_err(|e| stream::lost(&e))
 }
 
-/// Where redirects go.
+/// Destination of redirects.
 trait Redirects {
-    /// The longest message.
+    /// Length of the longest message, in bytes.
     fn bytes_max(&self) -> usize;
-    /// Sends one, or drops and counts it.
+    /// Sends a redirect, or drops and counts it.
     fn send(&self, message: &[u8]) -> impl Future<Output = ()> + Send;
 }

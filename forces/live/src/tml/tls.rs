@@ -22,10 +22,10 @@ use super::{Pinned, TmlError};
 
 /// The application protocol (RFC 7301).
 const ALPN: &[u8] = b"forces/1";
-/// The name that a client asks for. Nobody checks it, and it is not sent.
+/// The server name in a client's configuration. It is neither checked nor sent.
 pub(super) const SERVER_NAME: &str = "forces";
 
-/// The certificate with its key, ready to sign.
+/// A certificate with its key, ready to sign.
 pub(super) fn certified(
     certificate: &Certificate,
     key: &PrivateKeyDer<'static>,
@@ -50,7 +50,7 @@ impl ResolvesClientCert for Identity {
     }
 }
 
-/// The configuration of an FE.
+/// TLS configuration of an FE.
 pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -64,7 +64,7 @@ pub(super) fn client(pinned: &Pinned) -> Result<ClientConfig, TmlError> {
     Ok(config)
 }
 
-/// The configuration of a CE.
+/// TLS configuration of a CE.
 pub(super) fn server(pinned: &Pinned) -> Result<ServerConfig, TmlError> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -72,16 +72,16 @@ pub(super) fn server(pinned: &Pinned) -> Result<ServerConfig, TmlError> {
         .with_client_cert_verifier(Arc::new(Verifier::new(pinned)))
         .with_cert_resolver(pinned.identity.clone());
     config.alpn_protocols = vec![ALPN.to_vec()];
-    config.send_tls13_tickets = 0; // each link proves itself anew
+    config.send_tls13_tickets = 0; // each link authenticates itself
     Ok(config)
 }
 
-/// The owner of the certificate that the peer has shown.
+/// The owner of the certificate that the peer has presented.
 pub(super) fn owner(pins: &Pins, shown: Option<&[CertificateDer<'_>]>) -> Option<Id> {
     pins.owner(shown?.first()?)
 }
 
-/// The fault that a failed handshake is.
+/// The fault of a failed handshake.
 pub(super) fn fault(error: &Error) -> Fault {
     match error {
         Error::NoCertificatesPresented
@@ -102,12 +102,12 @@ fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
-/// A certificate of nobody.
+/// A certificate that belongs to no configured ID.
 #[derive(Debug, thiserror::Error)]
 #[error("the configuration gives no ID to this certificate, with SHA-256 fingerprint {0}")]
 struct UnknownCertificate(Fingerprint);
 
-/// Accepts the certificates of the peers, and no other.
+/// Accepts only the certificates of the peers.
 struct Verifier {
     pins: Arc<Pins>,
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,4 +1,4 @@
-//! A flood of redirects beside control messages, on a channel of 10 Mbit/s.
+//! A flood of redirects alongside control messages, on a channel of 10 Mbit/s.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use super::tml::{Case, control, is_redirect, join, listen, redirect, settings};
 const CHANNEL: Rate = Rate::from_mbps(10);
 /// Bytes of each message.
 const BYTES: usize = 1000;
-/// Control messages a second: 4 Mbit/s.
+/// Control messages per second: 4 Mbit/s.
 const CONTROL_RATE: u64 = 500;
-/// Redirects a second: 100 Mbit/s.
+/// Redirects per second: 100 Mbit/s.
 const REDIRECT_RATE: u64 = 12_500;
 
 /// Fate of the control messages.
 pub(crate) struct Outcome {
-    /// Those that the FE wanted to send.
+    /// Control messages offered by the FE.
     pub(crate) offered: u64,
-    /// Those that arrived within the time of the run.
+    /// Control messages that arrived during the run.
     pub(crate) delivered: u64,
-    /// Their times from the wish to send to the arrival, in order of length.
+    /// Delays of the control messages from their due time to their arrival, sorted.
     pub(crate) delays: Vec<Duration>,
-    /// Redirects that arrived within the time of the run.
+    /// Redirects that arrived during the run.
     pub(crate) redirects: u64,
-    /// The queue at the end.
+    /// Report of the queue at the end.
     pub(crate) report: Report,
 }
 
@@ -77,12 +77,12 @@ pub(crate) async fn flood(case: Case, schedule: Schedule, time: Duration) -> Out
     }
 }
 
-/// The time at which control message `number` is wanted.
+/// Due time of control message `number`.
 fn due(start: Instant, number: u64) -> Instant {
     start + Duration::from_nanos(number * 1_000_000_000 / CONTROL_RATE)
 }
 
-/// Wants a message at its time, and sends it when there is credit.
+/// Offers each message at its due time, and sends it when there is credit.
 async fn send_control(fe: &Link, start: Instant, offered: &mut u64) {
     let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
     loop {

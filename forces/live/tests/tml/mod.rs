@@ -20,7 +20,7 @@ use weir_protocol::wire::{Id, MessageKind};
 pub(crate) const CE: Id = Id(0x4000_0001);
 /// The first FE.
 pub(crate) const FE: Id = Id(2);
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A transport, and whether it has certificates.
@@ -66,7 +66,7 @@ pub(crate) fn owner(name: &str) -> Owner {
     }
 }
 
-/// The CE's and the FEs' certificates, the same ones for all tests of a process.
+/// Certificates of the CE and the FEs, shared by all tests of a process.
 fn owners() -> &'static (Owner, Owner) {
     static OWNERS: OnceLock<(Owner, Owner)> = OnceLock::new();
     OWNERS.get_or_init(|| (owner("ce"), owner("fe")))
@@ -94,7 +94,7 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// Settings of a CE and an FE for this transport. They count faults apart.
+/// Settings of a CE and an FE for this transport, with separate fault counters.
 pub(crate) fn settings(case: Case) -> (Local, Remote) {
     let (ce, fe) = owners();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -118,7 +118,7 @@ pub(crate) fn settings(case: Case) -> (Local, Remote) {
     (local, remote)
 }
 
-/// A CE that listens, and what an FE needs to connect.
+/// A listening CE; completes `remote`, which an FE needs to connect.
 pub(crate) async fn listen(case: Case, local: &Local, remote: &mut Remote) -> Listener {
     let listener = case.transport.tml().listen(local).await.unwrap();
     remote.address = listener.address();
@@ -126,7 +126,7 @@ pub(crate) async fn listen(case: Case, local: &Local, remote: &mut Remote) -> Li
     listener
 }
 
-/// Opens a link; the FE's first message has been read.
+/// Opens a link, and reads the FE's first message.
 pub(crate) async fn join(case: Case, listener: &mut Listener, remote: &Remote) -> (Link, Link) {
     let fe = case.transport.tml().connect(remote).await.unwrap();
     assert_eq!(fe.outgoing.send(setup(FE)), Sent::Queued);
@@ -163,7 +163,7 @@ pub(crate) async fn send(link: &Link, message: Vec<u8>) {
     assert_eq!(link.outgoing.send(message), Sent::Queued);
 }
 
-/// Waits until a fault was counted this often.
+/// Waits until a fault was counted this number of times.
 pub(crate) async fn counted(common: &Common, fault: Fault, count: u64) {
     let counts = async {
         while common.faults.count(fault) < count {
@@ -186,7 +186,7 @@ fn message(kind: u8, source: Id, correlator: u64, body: &[u8]) -> Vec<u8> {
     message.extend(source.0.to_be_bytes());
     message.extend(CE.0.to_be_bytes());
     message.extend(correlator.to_be_bytes());
-    let priority = Priority::of(MessageKind::from(kind)).level(); // SCTP drops a message with another one
+    let priority = Priority::of(MessageKind::from(kind)).level(); // SCTP drops a message with another priority
     message.extend([priority << 3, 0, 0, 0]);
     message.extend(body);
     message

@@ -1,4 +1,4 @@
-//! Schemas of our own classes, from their one declaration.
+//! Schemas of our own classes, derived from their declarations in `weir_model`.
 
 use weir_base::setting::{Kind as SettingKind, Parameter, Scalar};
 use weir_model::Value;
@@ -10,9 +10,9 @@ use super::{
     Step,
 };
 
-/// The first ID of the paths of the events of our classes. No component of ours has it.
+/// First ID of the event paths of our classes. None of our components has this ID.
 pub const EVENTS_BASE: u32 = 60;
-/// The component that has the rows of a class whose rows are no instances.
+/// ID of the component that holds the rows of a class whose rows are not instances.
 const ROWS: u32 = 1;
 
 pub(super) fn class(class: &weir_model::Class) -> Class {
@@ -21,7 +21,7 @@ pub(super) fn class(class: &weir_model::Class) -> Class {
     let components = all.iter().map(|c| component(c, parameter(c.id)));
     let mut components: Vec<_> = components.collect();
     rename_gauges(class, &mut components);
-    // As in a library: capabilities follow the components.
+    // Capabilities follow the components, as in a library.
     components.sort_by_key(|component| component.is_capability);
     let is_table = !class.key.is_empty() && !class.has_instances;
     let event = |event: &class::Event| Event {
@@ -50,8 +50,7 @@ pub(super) fn class(class: &weir_model::Class) -> Class {
     }
 }
 
-/// A gauge that has the name of a parameter, which is its other side, has another one here: names of a class are
-/// unique for a peer.
+/// Renames a gauge that has the same name as its parameter, because a peer needs unique names within a class.
 fn rename_gauges(class: &weir_model::Class, components: &mut [Component]) {
     for gauge in class.gauges {
         let is_parameter = class.parameters.iter().any(|p| p.name == gauge.name);
@@ -64,7 +63,7 @@ fn rename_gauges(class: &weir_model::Class, components: &mut [Component]) {
     }
 }
 
-/// The rows of a class as one component.
+/// Makes one component of the rows of a class.
 fn table(class: &weir_model::Class, members: Vec<Component>) -> Component {
     let id_of = |name: &&str| {
         members
@@ -82,7 +81,7 @@ fn table(class: &weir_model::Class, members: Vec<Component>) -> Component {
     }
 }
 
-/// The path of names with dots between them.
+/// Resolves names with dots between them to the steps of a path.
 fn steps(members: &[class::Component], names: &str, is_table: bool) -> Vec<Step> {
     let mut steps = match is_table {
         true => vec![Step::Member(ROWS), Step::AnyRow],
@@ -99,7 +98,7 @@ fn steps(members: &[class::Component], names: &str, is_table: bool) -> Vec<Step>
     steps
 }
 
-/// A component; one that is a parameter has the parameter's type, which says more than text.
+/// Converts a component. A component that is a parameter gets the parameter's type, which is more precise than text.
 fn component(component: &class::Component, parameter: Option<&Parameter>) -> Component {
     let kind = parameter.map_or(component.kind, |parameter| {
         Type::Setting(Some(parameter.kind))
@@ -123,7 +122,7 @@ fn component(component: &class::Component, parameter: Option<&Parameter>) -> Com
     }
 }
 
-/// The unit of a number, and what a layout cannot say about a setting.
+/// The unit of a number, or the part of a setting's type that a layout cannot express.
 fn unit(kind: &Type) -> String {
     match kind {
         Type::Gauge(unit) | Type::Counter(unit) | Type::Real(unit) => {
@@ -203,7 +202,7 @@ fn array(element: Kind, keys: Vec<Key>) -> Kind {
     }))
 }
 
-/// Values by their names, as rows with the name as key.
+/// A map from names to values, as rows with the name as key.
 fn map(value: Kind) -> Kind {
     let member = |id, name, about: &str, kind| Component {
         about: about.to_owned(),
@@ -220,7 +219,7 @@ fn map(value: Kind) -> Kind {
     array(Kind::Struct(members), vec![key])
 }
 
-/// The default of a parameter, as a library writes it: a plain number in the unit of the component.
+/// Default value of a parameter, in the form that a library needs: a plain number in the unit of the component.
 fn default(parameter: &Parameter) -> Option<String> {
     let setting = parameter
         .check(&Scalar::Text(parameter.default.to_owned()))

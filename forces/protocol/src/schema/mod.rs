@@ -10,12 +10,11 @@
 //!     events            Event: target, condition, reports          path base.1, base.2, ..
 //! ```
 //!
-//! A class has the components and events of the classes that it is derived from, and a struct the members of the one
-//! that it is derived from. No type is left that must be looked up elsewhere. [`crate::value`] turns values into bytes
-//! by a [`Kind`], and back.
+//! A class includes the components and events of the classes that it is derived from, and a struct the members of the
+//! struct that it is derived from. No type refers to another one by name. [`crate::value`] converts values to bytes and
+//! back according to a [`Kind`].
 //!
-//! Names of classes of ours begin with `Ext-` here, as they do on the wire (RFC 5812, 9.2); wherever a person names
-//! a class, that part may be left out.
+//! Names of our classes begin with `Ext-` here, as they do on the wire (RFC 5812, 9.2); users may omit this prefix.
 
 mod declared;
 mod path;
@@ -28,102 +27,102 @@ pub use self::path::{PathError, Target};
 pub use self::registry::{Registry, RegistryError};
 pub use crate::xml::{Access, Condition, Size};
 
-/// The beginning of the names of classes that the IETF did not register (RFC 5812, 9.2).
+/// Prefix of the names of classes that are not registered with the IETF (RFC 5812, 9.2).
 pub const EXTENSION: &str = "Ext-";
-/// Components, members and rows' types of one class at most, those within others included. Without it, a library of
-/// types that contain each other could ask for any number.
+/// Maximum number of components, members and row types of a class, nested ones included. Without this limit, a library
+/// of types that contain each other could require any number of them.
 pub const PARTS_MAX: usize = 16_384;
 
-/// A class of blocks, resolved.
+/// An LFB class with all names resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its ID.
+    /// Class ID.
     pub id: u32,
-    /// Its name, as on the wire.
+    /// Name, as on the wire.
     pub name: String,
-    /// Its version, as "1.0".
+    /// Version, such as "1.0".
     pub version: String,
-    /// Its purpose, in a sentence.
+    /// Purpose, in one sentence.
     pub about: String,
-    /// Its components and capabilities, in their order.
+    /// Components and capabilities, in schema order.
     pub components: Vec<Component>,
-    /// The first ID of the paths of its events; none if it has no events.
+    /// First ID of the paths of its events; `None` if the class has no events.
     pub events_base: Option<u32>,
-    /// Its events.
+    /// Events of the class.
     pub events: Vec<Event>,
 }
 
 /// A component, a capability, or a member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// Its ID, which is its place in paths.
+    /// Component ID, used in paths.
     pub id: u32,
-    /// Its name.
+    /// Component name.
     pub name: String,
-    /// Its meaning, in a sentence.
+    /// Meaning, in one sentence.
     pub about: String,
-    /// The permitted access; that of a member is the access of the component around it if it has none of its own.
+    /// The permitted access; a member without an access of its own inherits that of its parent.
     pub access: Access,
-    /// Whether it is a capability: it says what an FE can do.
+    /// Whether this is a capability: it describes the abilities of an FE.
     pub is_capability: bool,
-    /// Whether an FE may lack it, or a row.
+    /// Whether an FE or a row may lack the component.
     pub optional: bool,
     /// The layout of its values.
     pub kind: Kind,
-    /// Its initial value, as a library writes it.
+    /// Initial value, in the form that a library uses.
     pub default: Option<String>,
 }
 
 /// The layout of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number.
+    /// An integer.
     Number(Number),
-    /// True or false, in one octet.
+    /// A boolean, in one octet.
     Flag,
-    /// A number with a fraction, in four octets.
+    /// A floating-point number, in four octets.
     Real32,
-    /// A number with a fraction, in eight octets.
+    /// A floating-point number, in eight octets.
     Real64,
-    /// This number of octets.
+    /// A fixed number of octets.
     Bytes(u32),
-    /// Text in UTF-8, with its maximum length in octets.
+    /// Text in UTF-8, with its maximum length in octets if there is one.
     Text(Option<u32>),
-    /// Octets, with their maximum number.
+    /// Octets, with their maximum number if there is one.
     Octets(Option<u32>),
-    /// Rows.
+    /// A table.
     Array(Box<Array>),
-    /// Members, in their order.
+    /// Members, in schema order.
     Struct(Vec<Component>),
-    /// One of these members.
+    /// Exactly one of these members.
     Union(Vec<Component>),
-    /// Another component, whose values have this layout.
+    /// A reference to another component, whose values have this layout.
     Alias(Box<Kind>),
 }
 
-/// A whole number.
+/// An integer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Its size and sign.
+    /// Size and sign.
     pub base: Integer,
-    /// The permitted ranges, both ends included; if there are none, every value of its size is permitted.
+    /// The permitted ranges, both ends included; if empty, every value of the size is permitted.
     pub ranges: Vec<(i128, i128)>,
-    /// Values that have a name.
+    /// Values with names.
     pub names: Vec<Named>,
 }
 
-/// A value that has a name.
+/// A value with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The value.
     pub value: i128,
-    /// Its name.
+    /// Name of the value.
     pub name: String,
-    /// Its meaning, in a sentence.
+    /// Meaning, in one sentence.
     pub about: String,
 }
 
-/// The whole numbers of the model (RFC 5812, 4.5.1).
+/// The integer types of the model (RFC 5812, 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Integer {
     /// `char`: 8 bits, signed.
@@ -144,10 +143,10 @@ pub enum Integer {
     Uint64,
 }
 
-/// Rows.
+/// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// How many rows there may be.
+    /// Number of rows.
     pub size: Size,
     /// The layout of a row.
     pub element: Kind,
@@ -158,55 +157,55 @@ pub struct Array {
 /// Fields whose values select a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its ID.
+    /// Key ID.
     pub id: u32,
-    /// The fields, as IDs of members from the outside in; an empty list is the row itself.
+    /// The fields, as paths of member IDs from the outermost member inwards; an empty path means the row itself.
     pub fields: Vec<Vec<u32>>,
 }
 
-/// Something that an FE reports when it happens.
+/// An event that an FE can report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its ID, which follows the base in its path.
+    /// Event ID, which follows the base in its path.
     pub id: u32,
-    /// Its name.
+    /// Event name.
     pub name: String,
-    /// When it happens, in a sentence.
+    /// When the event occurs, in one sentence.
     pub about: String,
-    /// The component that is watched.
+    /// Path of the watched component.
     pub target: Vec<Step>,
-    /// The condition.
+    /// The condition that triggers the event.
     pub condition: Condition,
-    /// The components that are reported, in this order.
+    /// Paths of the reported components, in report order.
     pub reports: Vec<Vec<Step>>,
 }
 
-/// A step of the path of an event to a component.
+/// A step of a path from an event to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// To a component or a member, by its ID.
     Member(u32),
     /// To the row with this subscript.
     Row(u32),
-    /// To any row, in the target; in a report to the row that the event is about.
+    /// To any row in a target; in a report, to the row that the event concerns.
     AnyRow,
 }
 
 impl Class {
-    /// Its name without what marks a class that the IETF did not register: `ports` for `Ext-ports`.
+    /// The name without the prefix for classes not registered with the IETF: `ports` for `Ext-ports`.
     pub fn short_name(&self) -> &str {
         self.name.strip_prefix(EXTENSION).unwrap_or(&self.name)
     }
 
-    /// The schema of a class of ours: of one instance of it. The rows of a class whose rows are configured blocks are
-    /// instances; those of another class are the one component `rows` of its one instance.
+    /// The schema of one instance of a class that we declare. If the rows of the class are configured LFBs, each row is
+    /// an instance; otherwise all rows are in the component `rows` of the only instance.
     pub fn of(class: &weir_model::Class) -> Self {
         declared::class(class)
     }
 }
 
 impl Component {
-    /// A component or member that can be read, and says nothing about itself.
+    /// A readable component or member without a description.
     pub fn read_only(id: u32, name: &str, kind: Kind) -> Self {
         Self {
             id,
@@ -220,7 +219,7 @@ impl Component {
         }
     }
 
-    /// Whether it can be read.
+    /// Whether the component can be read.
     pub fn can_be_read(&self) -> bool {
         matches!(
             self.access,
@@ -228,14 +227,14 @@ impl Component {
         )
     }
 
-    /// Whether it can be written; writing to what is read-reset resets it.
+    /// Whether the component can be written; a write to a read-reset component resets it.
     pub fn can_be_written(&self) -> bool {
         self.access != Access::ReadOnly
     }
 }
 
 impl Named {
-    /// A value whose name says what it means.
+    /// A value whose name explains it.
     pub fn new(value: i128, name: &str) -> Self {
         Self {
             value,
@@ -246,7 +245,7 @@ impl Named {
 }
 
 impl From<Integer> for Number {
-    /// Any number of this size.
+    /// An integer of this size, without further restrictions.
     fn from(base: Integer) -> Self {
         Self {
             base,
@@ -257,7 +256,7 @@ impl From<Integer> for Number {
 }
 
 impl Integer {
-    /// Its octets.
+    /// Number of octets.
     pub const fn octets(self) -> usize {
         match self {
             Self::Int8 | Self::Uint8 => 1,
@@ -267,12 +266,12 @@ impl Integer {
         }
     }
 
-    /// Whether it may be below zero.
+    /// Whether the type has negative values.
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
     }
 
-    /// Its least and its greatest value.
+    /// The minimum and the maximum value.
     pub const fn range(self) -> (i128, i128) {
         let bits = 8 * self.octets() as u32;
         match self.is_signed() {
@@ -283,7 +282,7 @@ impl Integer {
 }
 
 impl Kind {
-    /// The layout of the values; that of the component behind an alias.
+    /// This layout, with aliases replaced by the layout of their target.
     pub fn resolved(&self) -> &Self {
         match self {
             Self::Alias(kind) => kind.resolved(),
@@ -291,7 +290,7 @@ impl Kind {
         }
     }
 
-    /// The members of a struct, of a union, or of the rows of a table of them.
+    /// The members of a struct or union, or of the rows of a table of structs or unions.
     pub fn members(&self) -> &[Component] {
         match self.resolved() {
             Self::Struct(members) | Self::Union(members) => members,
@@ -300,7 +299,7 @@ impl Kind {
         }
     }
 
-    /// The table, if it is one.
+    /// The table, if the layout is a table.
     pub fn array(&self) -> Option<&Array> {
         match self.resolved() {
             Self::Array(array) => Some(array),
@@ -308,7 +307,7 @@ impl Kind {
         }
     }
 
-    /// Whether the number of octets depends on the value, so that a length goes with it (RFC 5810, 7.1.8).
+    /// Whether the number of octets depends on the value, so that the encoding needs a length (RFC 5810, 7.1.8).
     pub(crate) fn is_variable(&self) -> bool {
         match self.resolved() {
             Self::Text(_) | Self::Octets(_) => true,
@@ -319,8 +318,8 @@ impl Kind {
 }
 
 impl Array {
-    /// Whether its rows are values by names: member 1 is a text with the name `name` and the key, member 2 the
-    /// `value`. Such a table is a [`weir_model::Value::Struct`] of the values by their names.
+    /// Whether the rows are a map from names to values: member 1 is a text called `name` and the key, member 2 is
+    /// called `value`. Such a table is a [`weir_model::Value::Struct`] of the values by their names.
     pub fn is_map(&self) -> bool {
         let Kind::Struct(members) = self.element.resolved() else {
             return false;
@@ -335,7 +334,7 @@ impl Array {
             && matches!(&self.keys[..], [Key { id: 1, fields }] if fields[..] == [vec![1]])
     }
 
-    /// The layout of a field of a key, which is named by IDs of members from the outside in.
+    /// The layout of a field of a key, given as a path of member IDs from the outermost member inwards.
     pub fn field(&self, path: &[u32]) -> Option<&Kind> {
         path.iter()
             .try_fold(&self.element, |kind, id| match kind.resolved() {

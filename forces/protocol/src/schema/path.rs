@@ -1,4 +1,4 @@
-//! Paths of IDs, as messages have them: what is at their end, and their names.
+//! Paths of IDs, as in messages: their targets and their names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use super::{Access, Array, Class, Component, Event, Kind, Size, member};
 use crate::wire::ResultCode;
 
-/// A path that a class does not have.
+/// A path that does not exist in a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
     /// The result code for the answer.
     pub code: ResultCode,
-    /// The error in a sentence.
+    /// The error, in one sentence.
     pub message: String,
 }
 
@@ -35,17 +35,17 @@ impl std::error::Error for PathError {}
 /// The target of a path.
 #[derive(Clone, Debug)]
 pub struct Target<'c> {
-    /// The layout of its value; of an empty path that of the whole block.
+    /// Layout of the value; for an empty path, layout of the whole LFB.
     pub kind: Cow<'c, Kind>,
-    /// The permitted access. A block or a structure can be written if a part of it can.
+    /// The permitted access. An LFB or a structure can be written if one of its parts can.
     pub access: Access,
-    /// The component or member that the last name of the path is; none for an empty path.
+    /// The last component or member on the path; `None` for an empty path.
     pub component: Option<&'c Component>,
-    /// The table, if the path ends at a row of it.
+    /// The table, if the path ends at one of its rows.
     pub row_of: Option<&'c Array>,
 }
 
-/// Where the steps of a path have led.
+/// The schema level that a path has reached.
 #[derive(Clone, Copy)]
 pub(crate) enum Level<'c> {
     Members(&'c [Component]),
@@ -64,7 +64,7 @@ impl<'c> Level<'c> {
 }
 
 impl Class {
-    /// Finds the target of the path of these IDs.
+    /// Finds the target of a path of IDs.
     pub fn component(&self, ids: &[u32]) -> Result<Target<'_>, PathError> {
         let mut target = Target {
             kind: Cow::Owned(Kind::Struct(Vec::new())),
@@ -106,7 +106,7 @@ impl Class {
         Ok(target)
     }
 
-    /// The event that a path of IDs leads to, and the rows that the path is limited to; none if it is no event's.
+    /// The event at a path of IDs, and the rows that the path selects; `None` if it is not the path of an event.
     pub fn event<'p>(&self, ids: &'p [u32]) -> Option<(&Event, &'p [u32])> {
         let (base, rest) = ids.split_first()?;
         let (id, rows) = rest.split_first()?;
@@ -114,7 +114,7 @@ impl Class {
         (self.events_base == Some(*base)).then_some((event, rows))
     }
 
-    /// A path of IDs in names, with dots between them. What the class does not have stays a number.
+    /// A path of IDs as names, with dots between them. IDs that do not exist in the class stay numbers.
     pub fn names(&self, ids: &[u32]) -> String {
         if let Some((event, rows)) = self.event(ids) {
             let rows = rows.iter().map(u32::to_string);
@@ -138,7 +138,7 @@ impl Class {
         words.join(".")
     }
 
-    /// A path in an error: the class, and the names in it.
+    /// Formats a path for an error: the class, and the path as names.
     fn place(&self, ids: &[u32]) -> String {
         match ids {
             [] => self.short_name().to_owned(),

@@ -1,10 +1,10 @@
-//! The classes that an element knows, by ID and by name.
+//! The LFB classes that an element knows, by ID and by name.
 //!
-//! A class may be declared again, by a library that repeats what the standard declares, or by one of another version,
-//! which has more or fewer components. The greatest version counts, and of equal ones the first. It is a
-//! contradiction, and an error, if a component or event that both have differs in name or layout. Other words,
-//! ranges, defaults and access are no contradiction: an erratum of RFC 5812 changes an access, and libraries differ
-//! about it.
+//! A class may be declared twice: by a library that repeats a declaration of the standard, or in another version, with
+//! more or fewer components. The registry uses the highest version, and of equal versions the first. If a component or
+//! event that both declarations have differs in name or layout, the second declaration is refused as a contradiction.
+//! Differences in descriptions, ranges, defaults and access are permitted: an erratum of RFC 5812 changes an access,
+//! and libraries disagree about it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,12 +22,12 @@ pub struct Registry {
     libraries: Vec<Library>,
 }
 
-/// Why a class or a library was refused, or not found.
+/// Why a class or a library was refused, or was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryError {
-    /// The line of the library, if it is about one.
+    /// The line of the library; `None` if the error has no line.
     pub line: Option<u32>,
-    /// The error in a sentence.
+    /// The error, in one sentence.
     pub message: String,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for RegistryError {
 impl std::error::Error for RegistryError {}
 
 impl Registry {
-    /// The classes of the standards.
+    /// A registry with the classes of the standards.
     pub fn standard() -> Self {
         let mut registry = Self::default();
         for text in standard::LIBRARIES {
@@ -72,15 +72,16 @@ impl Registry {
         registry
     }
 
-    /// Adds a class. One that is known changes nothing; one that contradicts a known one is an error.
+    /// Adds a class. A class that is already registered changes nothing; a class that contradicts a registered one is
+    /// an error.
     pub fn add(&mut self, class: Class) -> Result<(), RegistryError> {
         self.check(&class)?;
         self.keep(class);
         Ok(())
     }
 
-    /// Adds the classes of a library in XML, all of them or none, and gives their IDs. The libraries that it loads
-    /// must have been loaded before.
+    /// Adds all classes of a library in XML, or none, and returns their IDs. The libraries that it loads must have been
+    /// loaded before.
     pub fn load(&mut self, text: &str) -> Result<Vec<u32>, RegistryError> {
         let library = Library::read(text)?;
         let loaded = self.loaded_by(&library);
@@ -99,7 +100,7 @@ impl Registry {
         Ok(ids)
     }
 
-    /// Keeps a class that was checked, unless it is known in this version or a greater one.
+    /// Registers a class that was checked, unless this or a higher version is already registered.
     fn keep(&mut self, class: Class) {
         let known = self.classes.get(&class.id);
         if known.is_none_or(|known| version(known) < version(&class)) {
@@ -107,7 +108,8 @@ impl Registry {
         }
     }
 
-    /// The libraries that a library loads, and those that they load; of several with one name the latest comes first.
+    /// The libraries that a library loads, directly or indirectly; of several with the same name, the latest comes
+    /// first.
     fn loaded_by(&self, library: &Library) -> Vec<&Library> {
         let mut found: Vec<&Library> = Vec::new();
         let mut names: Vec<&str> = library.loads.iter().map(|l| l.library.as_str()).collect();
@@ -123,7 +125,7 @@ impl Registry {
         found
     }
 
-    /// Checks that a class contradicts no known one.
+    /// Checks that a class does not contradict a registered class.
     fn check(&self, class: &Class) -> Result<(), RegistryError> {
         let Class { id, name, .. } = class;
         if let Some(known) = self.classes.get(id) {
@@ -152,12 +154,12 @@ impl Registry {
         self.classes.get(&id)
     }
 
-    /// Every class, by ID.
+    /// All classes, by ID.
     pub fn all(&self) -> impl Iterator<Item = &Class> {
         self.classes.values()
     }
 
-    /// The class that a word names: its name, with or without `Ext-`, or its ID in decimal or after `0x`.
+    /// The class that a word identifies: by its name, with or without `Ext-`, or by its ID in decimal or after `0x`.
     pub fn find(&self, word: &str) -> Result<&Class, RegistryError> {
         let short = word.strip_prefix(EXTENSION).unwrap_or(word);
         let named = self.all().find(|class| class.short_name() == short);
@@ -176,7 +178,7 @@ impl Registry {
     }
 }
 
-/// The two numbers of a version.
+/// The major and minor number of a version.
 fn version(class: &Class) -> (u32, u32) {
     let number = |text: &str| text.parse().unwrap_or(0);
     let (major, minor) = class
@@ -186,7 +188,7 @@ fn version(class: &Class) -> (u32, u32) {
     (number(major), number(minor))
 }
 
-/// The part in which two declarations of a class contradict each other; none if they agree about everything that both have.
+/// The first part in which two declarations of a class contradict each other; `None` if all their common parts agree.
 fn difference(known: &Class, other: &Class) -> Option<String> {
     if known.short_name() != other.short_name() {
         return Some("its name".to_owned());
@@ -213,7 +215,7 @@ fn difference(known: &Class, other: &Class) -> Option<String> {
     }
 }
 
-/// A class without what a peer cannot see: words, ranges, defaults, access.
+/// A class without the parts that a peer cannot see on the wire: descriptions, ranges, defaults and access.
 fn bare(class: &Class) -> Class {
     let mut class = class.clone();
     class.components.iter_mut().for_each(bare_component);

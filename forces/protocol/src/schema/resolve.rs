@@ -1,7 +1,7 @@
-//! Schemas of the classes of a library in XML: names become what they name.
+//! Builds schemas of the classes of a library in XML: replaces each name by its declaration.
 //!
-//! *Decision*: a derived class or struct may declare a part of its parent anew, with the same ID and name; its own
-//! declaration counts. Another part with that ID or that name is an error.
+//! *Decision*: a derived class or struct may redeclare a part of its parent, with the same ID and name; the new
+//! declaration replaces the inherited one. A part that shares only the ID or only the name is an error.
 
 use super::{
     Access, Array, Class, Component, Event, Integer, Key, Kind, Named, Number, PARTS_MAX, Size,
@@ -11,10 +11,10 @@ use crate::xml::{
     self, Atomic, Basic, Fault, Library, NESTING_MAX, Struct, Type, TypeRef, XmlError,
 };
 
-/// Maximum depth of a layout: types within types, by name or not.
+/// Maximum depth of a layout: nested types, inline or by name.
 const DEPTH_MAX: usize = 2 * NESTING_MAX;
 
-/// The classes of `library`, whose names are declared there or in `loaded`; both are checked.
+/// The classes of `library`, whose names are declared there or in `loaded`; the caller has checked both.
 pub(super) fn classes(library: &Library, loaded: &[&Library]) -> Result<Vec<Class>, XmlError> {
     let class = |class| {
         let mut resolver = Resolver {
@@ -27,13 +27,13 @@ pub(super) fn classes(library: &Library, loaded: &[&Library]) -> Result<Vec<Clas
 }
 
 struct Resolver<'a> {
-    /// The library, and those that it loads.
+    /// The library, and the libraries that it loads.
     libraries: Vec<&'a Library>,
-    /// Parts that the class has so far.
+    /// Number of parts of the class so far.
     parts: usize,
 }
 
-/// Where a part is declared, for errors, and what it inherits.
+/// The position of a part for errors, and the properties that it inherits.
 #[derive(Clone, Copy)]
 struct Scope {
     line: u32,
@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
                 add(&mut resolved.components, part, line)?;
             }
         }
-        // As in a library: capabilities follow the components.
+        // Capabilities follow the components, as in a library.
         resolved.components.sort_by_key(|part| part.is_capability);
         resolved.events_base = class.events_base.or(resolved.events_base);
         if let Some(base) = resolved.events_base
@@ -203,7 +203,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A restricted number. Restrictions of anything else have no effect on its layout.
+    /// A restricted number. Restrictions of other types do not affect the layout.
     fn atomic(&mut self, atomic: &'a Atomic, scope: Scope) -> Result<Kind, XmlError> {
         let scope = Scope {
             depth: scope.depth + 1,
@@ -353,7 +353,7 @@ fn empty(what: &'static str, line: u32) -> XmlError {
     error(line, fault)
 }
 
-/// Adds a part, in place of an inherited one with its ID and name.
+/// Adds a part, or replaces an inherited part with the same ID and name.
 fn add(parts: &mut Vec<Component>, part: Component, line: u32) -> Result<(), XmlError> {
     let known = |known: &&mut Component| known.id == part.id || known.name == part.name;
     match parts.iter_mut().find(known) {

@@ -1,6 +1,7 @@
-//! The shape of a response: that of its request, with a different end of each path.
+//! Builds a response in the shape of its request, with a different end of each path.
 //!
-//! A selector is not repeated: the index of the row that a key selected replaces it in the path (RFC 5810, 7.1.9).
+//! A response does not repeat a selector: the index of the row that a key selected replaces it in the path (RFC 5810,
+//! 7.1.9).
 
 use crate::wire::operation::Operands;
 use crate::wire::{
@@ -11,15 +12,15 @@ use crate::wire::{
 /// The answer to one path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The end of the path in the response: a result, or data.
+    /// The end of the path in the response: a result or data.
     pub content: Content,
-    /// For each key on the path, from the outside in: the index of the row that it selected, as far as rows were
-    /// found.
+    /// Indices of the rows that the keys on the path selected, from the outermost key inwards; the list ends before the
+    /// first key that selected no row.
     pub indices: Vec<u32>,
 }
 
 impl Answer {
-    /// An answer without rows that keys selected.
+    /// An answer to a path without keys.
     pub const fn new(content: Content) -> Self {
         Self {
             content,
@@ -32,7 +33,7 @@ impl Answer {
         Self::new(Content::Outcome(short(code)))
     }
 
-    /// Whether it reports a failure.
+    /// Whether the answer reports a failure.
     pub fn is_failure(&self) -> bool {
         matches!(&self.content, Content::Outcome(outcome) if !outcome.is_success())
     }
@@ -47,23 +48,23 @@ pub(super) fn short(code: ResultCode) -> Outcome {
     })
 }
 
-/// The end of one path of a request: the block, the operation, and the paths from the outside in.
+/// The end of one path of a request: the LFB, the operation, and the paths from the outermost inwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf<'a> {
-    /// The class of the block.
+    /// Class ID of the LFB.
     pub class: u32,
-    /// The instance ID of the block within its class.
+    /// Instance ID of the LFB within its class.
     pub instance: u32,
     /// The requested operation.
     pub operation: OperationKind,
-    /// The PATH-DATA from the outermost to the last, whose content is the data; empty for a COMMIT.
+    /// Nested PATH-DATA, from the outermost to the innermost, whose content is the data; empty for a COMMIT.
     pub trail: &'a [&'a PathData],
 }
 
-/// Gives the answer to each leaf of a request, in order; `None` omits the path from the response.
+/// Returns the answer to each leaf of a request, in order; `None` omits the path from the response.
 pub(super) type Answers<'a> = &'a mut dyn FnMut(&Leaf<'_>) -> Option<Answer>;
 
-/// The LFBselects of a response; those without any answer are omitted.
+/// The LFBselects of a response; LFBselects without an answer are omitted.
 pub(super) fn respond(
     selects: &[LfbSelect],
     answers: Answers<'_>,
@@ -108,7 +109,7 @@ struct Shape<'s, 'a> {
 }
 
 impl Shape<'_, '_> {
-    /// The answers to `paths`, which lie within `trail`; `found` collects the rows that keys selected.
+    /// The answers to `paths`, which are nested in `trail`; `found` collects the rows that keys selected.
     fn paths<'p>(
         &mut self,
         paths: &'p [PathData],
@@ -159,7 +160,7 @@ const fn at<'a>(
     }
 }
 
-/// The number of keys on a path, whose rows a response names.
+/// The number of keys on a path; the response names the row of each.
 pub(super) fn keys_of(trail: &[&PathData]) -> usize {
     trail.iter().filter(|path| has_key(path)).count()
 }
@@ -249,7 +250,7 @@ pub(super) fn has_failure(selects: &[LfbSelect]) -> bool {
 pub(super) fn first_failure(selects: &[LfbSelect]) -> Option<Outcome> {
     let mut failure: Option<Outcome> = None;
     each_outcome(selects, &mut |outcome| {
-        // A path that was undone because another one failed has no reason of its own.
+        // E_UNSPECIFIED_ERROR marks a path that was undone because another path failed; prefer the path that failed.
         let is_vague = |outcome: &Outcome| outcome.code() == ResultCode::Unspecified;
         let is_better = failure
             .as_ref()

@@ -1,5 +1,5 @@
-//! Many changes in few messages (RFC 5810, 4.3): paths of one operation on one block share its header, and messages
-//! are filled up to a chosen length.
+//! Packs many changes into few messages (RFC 5810, 4.3): paths of one operation on one LFB share its header, and
+//! messages are filled up to a chosen length.
 //!
 //! ```text
 //!  SET 10.1 row 1 ─┐
@@ -7,14 +7,14 @@
 //!  DEL 10.1 row 3 ─┘
 //! ```
 //!
-//! The order of changes is kept, within a message and from one to the next.
+//! Changes keep their order, within a message and across messages.
 
 use crate::wire::header::{HEADER_LEN, MESSAGE_LEN_MAX};
 use crate::wire::message::{Config, Selects};
 use crate::wire::tlv::{HEAD_LEN, LEN_MAX};
 use crate::wire::{LfbSelect, Operation, OperationKind, PathData, WireError};
 
-/// Collects changes, and hands them out as bodies of messages.
+/// Collects changes and packs them into bodies of messages.
 #[derive(Debug)]
 pub struct Batch {
     body_max: usize,
@@ -29,8 +29,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch whose messages have at most `message_max` bytes. A change that is longer by itself gets a message of
-    /// its own.
+    /// A batch whose messages have at most `message_max` bytes. A single change that exceeds this length gets its own
+    /// message.
     pub fn new(message_max: usize) -> Self {
         Self {
             body_max: message_max.min(MESSAGE_LEN_MAX).saturating_sub(HEADER_LEN),
@@ -45,7 +45,7 @@ impl Batch {
         }
     }
 
-    /// Adds a change of a block.
+    /// Adds a change of an LFB.
     pub fn push(
         &mut self,
         block: (u32, u32),
@@ -85,8 +85,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Ends the message unless the changes that follow fit into it, too: an FE checks each message of a transaction
-    /// with those before it, so what makes sense only together must not be cut in two.
+    /// Ends the message unless the following changes fit into it. An FE checks each message of a transaction together
+    /// with the earlier ones only, so changes that are valid only together must be in the same message.
     pub fn keep_together<'a>(
         &mut self,
         changes: impl IntoIterator<Item = (OperationKind, &'a PathData)>,
@@ -100,7 +100,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The messages with all changes.
+    /// Returns the messages with all changes.
     pub fn finish(mut self) -> Result<Vec<Config>, WireError> {
         self.end_block()?;
         self.end_message()?;
@@ -139,11 +139,11 @@ impl Batch {
     }
 }
 
-/// The length of a path, or of its answer if that is longer: both must fit an LFBselect.
+/// The length of a path, or of its answer if that is longer, because both must fit an LFBselect.
 fn path_len(kind: OperationKind, path: &PathData) -> usize {
     match kind {
         OperationKind::Delete => path.encoded_len() + RESULT_LEN,
-        _ => path.encoded_len(), // its data make room for the result
+        _ => path.encoded_len(), // the result replaces the data
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
         assert!(messages.len() < count as usize / 3, "{}", messages.len());
     }
 
-    /// An FE answers with the same paths, and a result for each.
+    /// An FE answers with the same paths and a result for each path.
     #[test]
     fn the_answers_to_deletions_fit_too() {
         let mut batch = Batch::new(60_000);

@@ -6,18 +6,18 @@
 //!                   |                     '-- a failure: abort at all FEs
 //! ```
 //!
-//! An FE opens a link and asks for an association. If the transport can authenticate the peer, it reports the ID that
-//! the peer has proved to have. Several requests may be open at once; a response is matched by its correlator. Any
-//! message from an FE shows that it is alive. If an FE that is already associated asks again, on the same link or on
-//! a new one, it has lost its state: its open requests are reported as unanswered. A repeated setup, with the same
-//! correlator on the same link, just gets the answer again.
+//! An FE opens a link and requests an association. If the transport can authenticate the peer, it reports the ID that
+//! the peer has proved. Several requests may be open at the same time; the correlator of a response identifies its
+//! request. Any message from an FE shows that the FE is alive. If an associated FE requests an association again, on
+//! the same link or on a new one, it has lost its state, and the CE reports its open requests as unanswered. For a
+//! repeated setup, with the same correlator on the same link, the CE only repeats the answer.
 //!
 //! Bounds: links ([`Params::links_max`]), and for each FE open requests ([`Params::window`]), waiting requests
-//! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). A request that finds the
-//! queue full is refused before it is sent.
+//! ([`Params::requests_max`]) and bytes for the transport ([`Params::queue_bytes_max`]). If the queue is full, the CE
+//! refuses a request without sending it.
 //!
-//! *Decision*: RFC 5810 does not say how often a CE sends heartbeats, or when it gives up an FE. It sends one after a
-//! third of the time after which an FE would give it up (CEHDI). It gives up an FE that sends heartbeats
+//! *Decision*: RFC 5810 defines neither how often a CE sends heartbeats nor when it gives up an FE. Our CE sends a
+//! heartbeat after a third of the time after which an FE gives it up (CEHDI). It gives up an FE that sends heartbeats
 //! (FEHBPolicy 1) after three of the FE's intervals, and any other FE after three unanswered heartbeats.
 
 mod association;
@@ -49,14 +49,14 @@ use crate::wire::{Body, Id, IdKind, LfbSelect, Message, MessageKind, OperationKi
 
 #[derive(Debug)]
 struct Link {
-    /// The ID that the peer has proved to have.
+    /// The ID that the peer has proved, if the transport authenticated it.
     proved: Option<Id>,
     fe: Option<Id>,
-    /// The link is closed at this instant if there is no association.
+    /// The CE closes the link at this time if there is no association.
     deadline: Instant,
     out: Outbox,
     blocked: bool,
-    /// Whether it is in `ready`.
+    /// Whether the link is in `Ce::ready`.
     is_ready: bool,
 }
 
@@ -65,12 +65,12 @@ struct Link {
 pub struct Ce {
     params: Params,
     links: BTreeMap<LinkId, Link>,
-    /// The links that have something to send, in round-robin order.
+    /// The links with queued messages, in round-robin order.
     ready: VecDeque<LinkId>,
     last_messages: VecDeque<Transmit>,
     fes: BTreeMap<Id, Association>,
     transactions: BTreeMap<TransactionId, Transaction>,
-    /// Each subject's timer fires no later than the subject's next work is due.
+    /// Each timer fires at or before the time when its subject's next work is due.
     timers: BTreeSet<(Instant, Subject)>,
     next: u64,
     events: VecDeque<Event>,
@@ -106,7 +106,7 @@ impl Ce {
         self.fes.iter().map(|(id, fe)| (*id, fe.link))
     }
 
-    /// Number of requests of an FE that wait or are open.
+    /// Number of waiting and open requests of an FE.
     pub fn requests(&self, fe: Id) -> usize {
         self.fes.get(&fe).map_or(0, |fe| fe.requests.len())
     }
@@ -116,13 +116,13 @@ impl Ce {
         Some(self.fes.get(&fe)?.statistics)
     }
 
-    /// Messages that were dropped.
+    /// Counts of dropped messages.
     pub const fn drops(&self) -> Drops {
         self.drops
     }
 
     /// A link is open; `proved` is the ID of the peer, if the transport has authenticated it. Returns false if there
-    /// are too many links: the transport closes it.
+    /// are too many links; the transport then closes it.
     pub fn handle_connected(&mut self, now: Instant, link: LinkId, proved: Option<Id>) -> bool {
         if self.links.len() >= self.params.links_max || self.links.contains_key(&link) {
             return false;
@@ -143,14 +143,14 @@ impl Ce {
         true
     }
 
-    /// A link is lost.
+    /// The link was lost.
     pub fn handle_disconnected(&mut self, now: Instant, link: LinkId) {
         if let Some(fe) = self.remove_link(link).and_then(|link| link.fe) {
             self.lose(now, fe, Loss::LinkLost);
         }
     }
 
-    /// Whether a link takes more messages. [`Self::poll_transmit`] skips a link that does not.
+    /// Sets whether a link accepts more messages. [`Self::poll_transmit`] skips links that do not.
     pub fn handle_writable(&mut self, link: LinkId, writable: bool) {
         if let Some(state) = self.links.get_mut(&link) {
             state.blocked = !writable;
@@ -187,7 +187,7 @@ impl Ce {
         }
     }
 
-    /// Handles everything that is due at `now`.
+    /// Does all work that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, subject)) = self.timers.first().copied()
             && at <= now
@@ -219,14 +219,14 @@ impl Ce {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// The next message for a link that takes one; links are served round-robin.
+    /// The next message for a link that accepts messages; the CE serves links round-robin.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(transmit) = self.last_messages.pop_front() {
             return Some(transmit);
         }
         while let Some(link) = self.ready.pop_front() {
             let Some(state) = self.links.get_mut(&link) else {
-                continue; // it is closed
+                continue; // the link was closed
             };
             state.is_ready = false;
             if !state.blocked
@@ -250,7 +250,7 @@ impl Ce {
 
 /// Commands.
 impl Ce {
-    /// Tells an FE to change components. A Config that asks for no answer is sent and forgotten.
+    /// Sends changes of components to an FE. The CE does not track a Config that requests no answer.
     pub fn configure(
         &mut self,
         now: Instant,
@@ -282,7 +282,7 @@ impl Ce {
         )
     }
 
-    /// Asks an FE to read components.
+    /// Requests components of an FE.
     pub fn query(
         &mut self,
         now: Instant,
@@ -291,7 +291,7 @@ impl Ce {
         deadline: Instant,
     ) -> Result<RequestId, RequestError> {
         self.check_room(fe)?;
-        let flags = flags(MessageKind::Query); // a Query is always answered
+        let flags = flags(MessageKind::Query); // an FE answers every Query
         self.request(
             now,
             fe,
@@ -301,7 +301,7 @@ impl Ce {
         )
     }
 
-    /// Sends packets to an FE. If its queue is full, they are dropped and false is returned.
+    /// Sends packets to an FE. If its queue is full, drops them and returns false.
     pub fn redirect(
         &mut self,
         now: Instant,
@@ -323,7 +323,7 @@ impl Ce {
         Ok(true)
     }
 
-    /// Changes the heartbeats of one FE, after they were configured at the FE itself.
+    /// Changes the heartbeats of one FE, after the FE's own heartbeat components were changed.
     pub fn set_heartbeats(
         &mut self,
         now: Instant,
@@ -338,7 +338,8 @@ impl Ce {
         Ok(())
     }
 
-    /// Closes every link whose peer has proved to be this FE, and ends its association: the proof counts no more.
+    /// Ends the association with an FE and closes every link whose peer has proved this ID: the proof is no longer
+    /// valid.
     pub fn expel(&mut self, now: Instant, fe: Id) {
         self.release(now, fe, TeardownReason::Normal);
         let links = self

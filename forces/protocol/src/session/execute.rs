@@ -2,15 +2,15 @@
 //!
 //! | execution mode | a failure | the rest |
 //! |---|---|---|
-//! | all or none | undoes what was done | is not tried |
-//! | until failure | leaves what was done | is not tried |
-//! | continue on failure | leaves what was done | is tried |
+//! | all or none | undoes the earlier operations | is not tried |
+//! | until failure | keeps the earlier operations | is not tried |
+//! | continue on failure | keeps the earlier operations | is tried |
 //!
-//! The response has the shape of the request ([`Answer`]). If the request wants every change answered, it has all
-//! paths; if it wants only failures answered, it has only the failed ones.
+//! The response has the shape of the request ([`Answer`]). With `Ack::OnFailure` it has only the failed paths,
+//! otherwise all paths.
 //!
-//! *Decision*: the RFC has no code for a path that was undone or not tried because another one failed. Such a path is
-//! answered with `E_UNSPECIFIED_ERROR`, as a failure; the path that failed has its own code.
+//! *Decision*: the RFC has no code for a path that was undone or not tried because another path failed. The answer to
+//! such a path is `E_UNSPECIFIED_ERROR`, as a failure; the path that failed has its own code.
 
 use crate::wire::header::{Ack, Execution};
 use crate::wire::message::{Config, ConfigResponse, Query, QueryResponse, Selects};
@@ -19,27 +19,27 @@ use crate::wire::{Content, LfbSelect, OperationKind, ResultCode, WireError};
 pub use super::answer::{Answer, Leaf, walk};
 use super::answer::{keys_of, respond};
 
-/// The operations that a Config executes. A Config with any other operation is refused as a whole.
+/// The operations that a Config may contain. A Config with any other operation is refused as a whole.
 const CHANGES: [OperationKind; 3] = [
     OperationKind::Set,
     OperationKind::SetProperty,
     OperationKind::Delete,
 ];
 
-/// Executes operations.
+/// The state on which operations are executed.
 pub trait Target {
     /// Executes one operation. The answer to a SET, SET-PROP or DEL is a result; the answer to a GET or GET-PROP is
     /// data, or a result if it fails.
     fn apply(&mut self, leaf: &Leaf<'_>) -> Answer;
 
-    /// Undoes everything since the last call of [`Self::keep`].
+    /// Undoes all operations since the last call of [`Self::keep`].
     fn undo(&mut self);
 
-    /// Makes everything permanent that was executed so far.
+    /// Makes all operations so far permanent.
     fn keep(&mut self);
 }
 
-/// Executes a Config. Returns the response, if its flags ask for one.
+/// Executes a Config. Returns the response, if the flags request one.
 pub fn config(
     config: &Config,
     execution: Execution,
@@ -75,21 +75,22 @@ pub fn query(query: &Query, target: &mut dyn Target) -> Result<QueryResponse, Wi
     })
 }
 
-/// The response that refuses a whole Config for one reason.
+/// The response that refuses a whole Config, with the same code for each path.
 pub fn refuse(request: &Config, code: ResultCode) -> Result<ConfigResponse, WireError> {
     Selects::new(respond(request.selects(), &mut |_| {
         Some(Answer::code(code))
     })?)
 }
 
-/// The response that refuses a whole Config by its first path alone: for a Config whose response would not fit a message.
+/// The response that refuses a whole Config by its first path only, for a Config whose full response would not fit a
+/// message.
 pub fn refuse_at_first(request: &Config, code: ResultCode) -> Result<ConfigResponse, WireError> {
     let mut first = Some(Answer::code(code));
     Selects::new(respond(request.selects(), &mut |_| first.take())?)
 }
 
-/// Whether a path of this Config may take more bytes in the response than in the request: a deletion, which has no data
-/// whose place a result could take. A key takes more than the index that replaces it.
+/// Whether a path of this Config may take more bytes in the response than in the request. A deletion may, because it
+/// has no data for the result to replace. A key takes more bytes than the index that replaces it.
 pub fn may_grow(request: &Config) -> bool {
     let result = Answer::code(ResultCode::Unspecified).content.encoded_len();
     let mut grows = false;
@@ -103,7 +104,8 @@ pub fn may_grow(request: &Config) -> bool {
     grows
 }
 
-/// The longest response to a Config among those whose results give no causes. An error means that none fits a message.
+/// The longest possible response to a Config if no result has a cause. An error means that this response does not fit a
+/// message.
 pub fn longest(request: &Config) -> Result<ConfigResponse, WireError> {
     Selects::new(respond(request.selects(), &mut |leaf| {
         let mut answer = Answer::code(ResultCode::Unspecified);
@@ -112,12 +114,12 @@ pub fn longest(request: &Config) -> Result<ConfigResponse, WireError> {
     })?)
 }
 
-/// The response that refuses a whole Query for one reason.
+/// The response that refuses a whole Query, with the same code for each path.
 pub fn refuse_query(request: &Query, code: ResultCode) -> Result<QueryResponse, WireError> {
     answer_query(request, &mut |_| Answer::code(code))
 }
 
-/// A Query is always answered; if it has no operations, with its empty LFBselects.
+/// Builds the response to a Query; a Query without operations is answered with its empty LFBselects.
 fn answer_query(
     request: &Query,
     answers: &mut dyn FnMut(&Leaf<'_>) -> Answer,
@@ -134,7 +136,7 @@ fn answer_query(
     Selects::new(selects)
 }
 
-/// An answer for each leaf, in order.
+/// Executes the operations; returns an answer for each leaf, in order.
 fn run(selects: &[LfbSelect], execution: Execution, target: &mut dyn Target) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut failed = false;
@@ -162,7 +164,7 @@ fn run(selects: &[LfbSelect], execution: Execution, target: &mut dyn Target) -> 
     answers
 }
 
-/// Executes one leaf; an answer other than a result is a bug of the target.
+/// Executes one leaf. An answer that is not a result is a bug of the target.
 fn apply(leaf: &Leaf<'_>, target: &mut dyn Target) -> Answer {
     let answer = target.apply(leaf);
     match answer.content {

@@ -1,7 +1,7 @@
 //! The associations of a forwarding element with its control elements.
 //!
 //! ```text
-//!                 setup succeeds                    a CE is lost, or another one is wanted
+//!                 setup succeeds                    a CE is lost, or the master changes
 //!  +-----------------+  ----->  +------------+  ----->  +----------------+
 //!  | pre-association |          | associated |          | not associated |  keeps forwarding, tries its CEs
 //!  +-----------------+  <-----  +------------+  <-----  +----------------+
@@ -9,23 +9,23 @@
 //!     '---------------------------------------------------------'  CEFTI has passed
 //! ```
 //!
-//! (RFC 5810, figure 44; RFC 7121, figure 3.) An [`Fe`] has a list of CEs. The first one that accepts it becomes
-//! its *master*: the one that may change it.
+//! (RFC 5810, figure 44; RFC 7121, figure 3.) An [`Fe`] has a list of CEs. The first CE that accepts it becomes its
+//! *master*, the only CE that may change it.
 //!
-//! - *No standby*: it tries only the first CE of its list.
-//! - *Cold standby*: when a CE is lost or does not answer, the FE tries the next one of the list, and after the last
-//!   one the first again.
-//! - *Hot standby*: the FE associates with all of them. Backups may query, and get events and heartbeats; the FE
-//!   drops their changes. When the master is lost, the next associated backup takes over at once.
+//! - *No standby*: the FE tries only the first CE of its list.
+//! - *Cold standby*: when a CE is lost or does not answer, the FE tries the next CE of the list; the first CE
+//!   follows the last.
+//! - *Hot standby*: the FE associates with all CEs. Backups may query, and receive events and heartbeats; the FE drops
+//!   their changes. When the master is lost, the next associated backup takes over at once.
 //!
 //! Bounds: [`Params::requests_max`] unanswered requests, and [`Params::queue_bytes_max`] in the queue to each CE. The
-//! transport asks [`Fe::wants`] before it reads another message from a CE.
+//! transport calls [`Fe::wants`] before it reads another message from a CE.
 //!
-//! *Decision*: before a CE has answered the setup, everything else from it is dropped. The first messages of a CE may
-//! overtake its answer on channels that keep no order: redirected packets and heartbeats. Of all other messages
-//! [`STRAYS_MAX`] are forgiven, then the FE closes the link and tries again later, like after no answer.
+//! *Decision*: before a CE has answered the setup, the FE drops all other messages from it. On channels without
+//! ordering, redirected packets and heartbeats of a CE may overtake its answer, so their number is not limited. The FE
+//! tolerates [`STRAYS_MAX`] messages of other types, then closes the link and retries later, as after a missing answer.
 //!
-//! *Decision*: RFC 5810 does not say what happens to a transaction whose CE is lost. The FE undoes it; after the next
+//! *Decision*: RFC 5810 does not define the fate of a transaction whose CE is lost. The FE undoes it; after the next
 //! association the CE restores its desired state anyway.
 
 mod associations;
@@ -59,7 +59,7 @@ struct Pending {
     ce: Id,
     correlator: u64,
     flags: Flags,
-    /// The first block that it names.
+    /// Class and instance ID of the first LFB in the request.
     block: (u32, u32),
     /// Whether a part of the answer was sent.
     has_begun: bool,
@@ -74,7 +74,7 @@ pub struct Fe {
     master: Option<Id>,
     last_master: Option<Id>,
     peers: Vec<Peer>,
-    /// The peer that is tried while there is no master.
+    /// Index of the peer that the FE tries while it has no master.
     candidate: usize,
     correlator: u64,
     participant: Participant,
@@ -113,12 +113,12 @@ impl Fe {
         Ok(fe)
     }
 
-    /// Its ID, configured or assigned by a CE.
+    /// ID of the FE, configured or assigned by a CE.
     pub const fn id(&self) -> Id {
         self.id
     }
 
-    /// The state of its associations.
+    /// State of the FE's associations.
     pub const fn state(&self) -> State {
         self.state
     }
@@ -128,14 +128,14 @@ impl Fe {
         self.master
     }
 
-    /// Whether it is associated with this CE.
+    /// Whether the FE is associated with this CE.
     pub fn is_associated(&self, ce: Id) -> bool {
         self.peers
             .iter()
             .any(|p| p.id == ce && p.link == Link::Associated)
     }
 
-    /// Its CEs in their order: the preferred master first.
+    /// CEs of the FE, the preferred master first.
     pub fn ces(&self) -> impl Iterator<Item = CeReport> {
         self.peers.iter().map(|peer| CeReport {
             id: peer.id,
@@ -150,12 +150,12 @@ impl Fe {
         })
     }
 
-    /// Messages that were dropped.
+    /// Counts of dropped messages.
     pub const fn drops(&self) -> Drops {
         self.drops
     }
 
-    /// Whether the transport should read another message from this CE. If not, a message that arrives is dropped.
+    /// Whether the transport should read another message from this CE. If not, the FE drops a request that arrives.
     pub fn wants(&self, ce: Id) -> bool {
         let peer = self.peers.iter().position(|p| p.id == ce);
         peer.is_some_and(|at| self.has_room_for_request(at))
@@ -179,7 +179,7 @@ impl Fe {
         }
     }
 
-    /// The link to a CE is lost, or could not be opened.
+    /// The link to a CE was lost, or could not be opened.
     pub fn handle_disconnected(&mut self, now: Instant, ce: Id) {
         if let Some(peer) = self.peers.iter().position(|p| p.id == ce)
             && self.peers[peer].link != Link::Closed
@@ -189,7 +189,7 @@ impl Fe {
         }
     }
 
-    /// Whether the link to a CE takes more messages. [`Self::poll_transmit`] skips a link that does not.
+    /// Sets whether the link to a CE accepts more messages. [`Self::poll_transmit`] skips links that do not.
     pub fn handle_writable(&mut self, ce: Id, writable: bool) {
         if let Some(peer) = self.peers.iter_mut().find(|p| p.id == ce) {
             peer.blocked = !writable;
@@ -242,7 +242,7 @@ impl Fe {
         }
     }
 
-    /// Handles everything that is due at `now`.
+    /// Does all work that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.peers.len() {
             self.check_peer(now, at);
@@ -250,7 +250,7 @@ impl Fe {
         if let State::NotAssociated(until) = self.state
             && now >= until
         {
-            self.enter(State::PreAssociation); // after the loss of a master, which a CEFTI of zero ends at once
+            self.enter(State::PreAssociation); // at once with a CEFTI of zero, if `check_peer` lost the master
         }
         self.connect(now);
     }
@@ -293,9 +293,9 @@ impl Fe {
 
 /// Commands.
 impl Fe {
-    /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) decides. An answer
-    /// is not sent if the CE does not ask for it, or is lost. After an error, for example because the answer does not
-    /// fit a message, the request still waits for an answer.
+    /// Answers a Config or a Query, or ends it without an answer, as [`execute`](super::execute) decides. The FE does
+    /// not send an answer that the CE did not request, or whose CE is lost. After an error, for example because the
+    /// answer does not fit a message, the request still waits for an answer.
     pub fn respond(
         &mut self,
         now: Instant,
@@ -320,13 +320,13 @@ impl Fe {
         Ok(())
     }
 
-    /// Whether a request still waits for an answer: not once its CE is lost.
+    /// Whether a request still waits for an answer; false once its CE is lost.
     pub fn awaits(&self, ticket: Ticket) -> bool {
         self.pending.contains_key(&ticket)
     }
 
     /// Sends a part of a long answer to a Query (RFC 7391, 3.3). The last part has a result and no data, and ends the
-    /// request. Returns false if the queue is full: the part was not sent.
+    /// request. Returns false, without sending the part, if the queue is full.
     pub fn respond_part(
         &mut self,
         now: Instant,
@@ -335,7 +335,7 @@ impl Fe {
         is_last: bool,
     ) -> Result<bool, WireError> {
         let Some(mut pending) = self.pending.get(&ticket).copied() else {
-            return Ok(true); // its CE is lost
+            return Ok(true); // the CE is lost
         };
         let peer = self.peers.iter().find(|p| p.id == pending.ce);
         if !peer.is_some_and(|peer| peer.out.has_room()) {
@@ -370,7 +370,7 @@ impl Fe {
         self.answer_commit(now, ticket, short(code))
     }
 
-    /// The same after a failure, with its reason in a sentence.
+    /// Answers a commit or abort after a failure, with the reason in a sentence.
     pub fn refuse_commit(
         &mut self,
         now: Instant,
@@ -378,7 +378,7 @@ impl Fe {
         code: ResultCode,
         why: &str,
     ) -> Result<(), WireError> {
-        let outcome = Outcome::extended(code, why).unwrap_or_else(|_| short(code)); // a sentence that is too long
+        let outcome = Outcome::extended(code, why).unwrap_or_else(|_| short(code)); // the sentence is too long
         self.answer_commit(now, ticket, outcome)
     }
 
@@ -412,8 +412,7 @@ impl Fe {
         Ok(())
     }
 
-    /// Sends packets to the master. If there is none, or if its queue is full, they are dropped and false is
-    /// returned.
+    /// Sends packets to the master. If there is no master or its queue is full, drops them and returns false.
     pub fn redirect(&mut self, now: Instant, packets: PacketRedirect) -> Result<bool, WireError> {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         match master {
@@ -429,24 +428,24 @@ impl Fe {
         }
     }
 
-    /// The CE has written the groups that the FE belongs to.
+    /// Sets the groups that the FE belongs to, after the CE has written them.
     pub fn set_groups(&mut self, groups: &[Id]) {
         self.params.groups = groups.to_vec();
     }
 
-    /// The CE has written the form of results that it wants (EResultAdmin).
+    /// Sets the form of results, after the CE has written it (EResultAdmin).
     pub const fn set_extended_results(&mut self, extended: bool) {
         self.params.extended_results = extended;
     }
 
-    /// The CE has written new heartbeats.
+    /// Sets the heartbeats, after the CE has written them.
     pub fn set_heartbeats(&mut self, heartbeats: Heartbeats) -> Result<(), ParamsError> {
         heartbeats.check()?;
         self.params.heartbeats = heartbeats;
         Ok(())
     }
 
-    /// The CE has written a new failover policy.
+    /// Sets the failover policy, after the CE has written it.
     pub fn set_failover(&mut self, now: Instant, failover: Failover) -> Result<(), ParamsError> {
         failover.check()?;
         self.params.failover = failover;
@@ -454,8 +453,8 @@ impl Fe {
         Ok(())
     }
 
-    /// The CE has written a new list of CEs, the preferred master first. If that is not the present master, the FE
-    /// leaves the present one.
+    /// Sets the list of CEs, after the CE has written it, the preferred master first. If the preferred master is not
+    /// the current master, the FE changes its master.
     pub fn set_ces(&mut self, now: Instant, ces: &[Id]) -> Result<(), ParamsError> {
         check_ces(ces)?;
         let mut old = std::mem::take(&mut self.peers);

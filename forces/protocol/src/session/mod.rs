@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | [`fe`] | the associations of one FE with its CEs | RFC 5810, 4.3, 4.4 and 8; RFC 7121 |
 //! | [`ce`] | the associations of one CE with its FEs, requests and transactions | RFC 5810, 4.3 and 4.4 |
-//! | [`execute`] | how the operations of a Config are executed and answered | RFC 5810, 4.3.1 and 7.6.2 |
+//! | [`execute`] | execution of the operations of a Config, and its answer | RFC 5810, 4.3.1 and 7.6.2 |
 //! | [`batch`] | many changes in few messages | RFC 5810, 4.3 |
 //!
 //! The caller reports events by `handle_*`. After each such call and after each command it calls
@@ -23,11 +23,11 @@
 //! is open, the transport delivers whole messages in order and without loss; only redirected packets, events and
 //! heartbeats may be lost.
 //!
-//! Every queue is bounded. When one is full, new requests are refused with an error, and messages that may be
-//! lost are dropped and counted.
+//! Every queue is bounded. When a queue is full, new requests are refused with an error, and messages that may be lost
+//! are dropped and counted.
 //!
-//! *Decision*: the loss of a link ends its association. RFC 5810 lets a transport repair the link first. How long
-//! that may take is up to the transport: it reports a loss when it has given up.
+//! *Decision*: the loss of a link ends its association. RFC 5810 permits a transport to repair the link first. The
+//! transport decides how long it tries; it reports a loss when it has given up.
 
 mod answer;
 pub mod batch;
@@ -44,15 +44,15 @@ use weir_base::Span;
 use crate::wire::message::association_setup_response::SetupResult;
 use crate::wire::message::association_teardown::TeardownReason;
 
-/// Heartbeats: who sends them, and how often (components 4 to 7 of the FE protocol object).
+/// Heartbeats: which side sends them, and how often (components 4 to 7 of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeats {
-    /// The CE sends heartbeats, and the FE checks that it does (CEHBPolicy 0).
+    /// Whether the CE sends heartbeats, and the FE checks that it does (CEHBPolicy 0).
     pub ce_sends: bool,
-    /// An FE gives up a CE after this time without a message from it (CEHDI). The CE sends at least three times as
-    /// often.
+    /// Time without a message from the CE after which an FE gives it up (CEHDI). The CE sends at least three messages
+    /// in this time.
     pub ce_dead: Span,
-    /// The FE sends heartbeats on its own (FEHBPolicy 1); otherwise the CE asks for them.
+    /// Whether the FE sends heartbeats on its own (FEHBPolicy 1); otherwise the CE requests them.
     pub fe_sends: bool,
     /// Interval of the FE's heartbeats (FEHI).
     pub fe_interval: Span,
@@ -70,10 +70,10 @@ impl Default for Heartbeats {
 }
 
 impl Heartbeats {
-    /// The shortest useful time: the components count milliseconds.
+    /// The shortest permitted time, because the components count milliseconds.
     const SPAN_MIN: Span = Span::from_millis(1);
 
-    /// Times of zero would cause endless work.
+    /// Checks the times: a time of zero would cause endless work.
     fn check(&self) -> Result<(), ZeroSpan> {
         check_span(
             "the time after which a CE is given up (CEHDI)",
@@ -92,7 +92,7 @@ impl Heartbeats {
 pub struct ZeroSpan {
     /// The name of the parameter.
     pub name: &'static str,
-    /// Its value.
+    /// Value of the parameter.
     pub span: Span,
 }
 
@@ -103,10 +103,10 @@ fn check_span(name: &'static str, span: Span) -> Result<(), ZeroSpan> {
     }
 }
 
-/// The correlator of a heartbeat by which an FE asks for one with the same correlator: "weirlive" in ASCII.
+/// Correlator of a heartbeat with which an FE requests a heartbeat with the same correlator: "weirlive" in ASCII.
 const PROBE: u64 = 0x7765_6972_6c69_7665;
 
-/// Heartbeats that may be missing before an association is given up.
+/// Number of missing heartbeats after which an association is given up.
 const HEARTBEATS_MISSED_MAX: u64 = 3;
 
 /// Why an association ended, or could not be established.
@@ -116,15 +116,15 @@ pub enum Loss {
     LinkLost,
     /// The peer was silent for too long.
     Silent,
-    /// The peer ended it.
+    /// The peer ended the association.
     TornDown(TeardownReason),
-    /// We ended it.
+    /// We ended the association.
     Released,
-    /// The CE refused it.
+    /// The CE refused the association.
     Refused(SetupResult),
     /// The CE did not answer.
     Unanswered,
-    /// The CE sent other messages in place of its answer.
+    /// The CE sent too many other messages instead of its answer.
     Unexpected,
     /// The same FE has associated again.
     Replaced,
@@ -150,21 +150,21 @@ impl fmt::Display for Loss {
 /// Why a received message, or a message to be sent, was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// It is not a message, or contradicts itself.
+    /// The bytes are not a message, or contradict themselves.
     Malformed,
-    /// It arrived without an association.
+    /// There is no association.
     Unassociated,
-    /// Its source is not the peer, or its destination is another element.
+    /// The source is not the peer, or the destination is another element.
     WrongId,
-    /// A CE that is not the master asked for a change, or sent a packet.
+    /// A CE that is not the master requested a change, or sent a packet.
     NotMaster,
-    /// Nothing of this type is expected from this peer, or no request has this correlator.
+    /// This peer may not send messages of this type, or no request has this correlator.
     Unexpected,
     /// The queue to the peer, or the queue of its requests, is full.
     Full,
 }
 
-/// How many messages were dropped, by reason.
+/// Numbers of dropped messages, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops([u64; 6]);
 

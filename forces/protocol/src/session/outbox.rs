@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::wire::Message;
 
-/// A queue of messages that is full when it holds more than a given number of bytes.
+/// A queue of messages that is full once it holds a given number of bytes.
 #[derive(Debug)]
 pub(super) struct Outbox {
     messages: VecDeque<Vec<u8>>,
@@ -21,7 +21,7 @@ impl Outbox {
         }
     }
 
-    /// Whether one more message may be added.
+    /// Whether the queue accepts one more message.
     pub(super) const fn has_room(&self) -> bool {
         self.bytes < self.bytes_max
     }
@@ -30,8 +30,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Adds a message, even if the queue is full. The caller checks [`Self::has_room`] first, except for messages
-    /// that are few per association.
+    /// Adds a message, even if the queue is full. The caller checks [`Self::has_room`] first, except for messages of
+    /// which an association sends only a few.
     pub(super) fn push(&mut self, message: &Message) {
         self.push_bytes(message.to_bytes());
     }

@@ -1,7 +1,7 @@
-//! The answer to a request that is not fully readable.
+//! Answers requests that are not fully readable.
 //!
-//! RFC 5810 has no place for an error of a whole message: a result can only end a path. *Decision*: such a request is
-//! answered with the path that contains the error, if a readable path does; otherwise the request is dropped.
+//! RFC 5810 has no error for a whole message: a result can only end a path. *Decision*: the answer to such a request
+//! has the path that contains the error, if that path is readable; otherwise the FE drops the request.
 
 use crate::wire::header::View;
 use crate::wire::message::Selects;
@@ -13,7 +13,7 @@ use crate::wire::{
 
 use super::answer::short;
 
-/// A response with the error's code at the path in which it lies.
+/// A response with the error's code at the path that contains the error.
 pub(super) fn refusal(bytes: &[u8], error: &WireError) -> Option<Body> {
     let view = View::new_checked(bytes).ok()?;
     let tlv = within(Tlvs::new("message", view.body(), 24), error.at)?;
@@ -35,7 +35,7 @@ pub(super) fn refusal(bytes: &[u8], error: &WireError) -> Option<Body> {
     .ok()
 }
 
-/// The TLV that contains a byte; the first one, if no TLV does.
+/// The TLV that contains a byte; if no TLV does, the first one.
 fn within(tlvs: Tlvs<'_>, at: usize) -> Option<Tlv<'_>> {
     let mut readable = tlvs.map_while(Result::ok).peekable();
     let first = readable.peek().copied();

@@ -1,4 +1,4 @@
-//! Octets as values.
+//! Decodes octets to values.
 
 use weir_model::Value;
 
@@ -14,7 +14,7 @@ pub(super) fn content(kind: &Kind, content: &Content) -> Decoded {
     match content {
         Content::Full(octets) => {
             let plain = full(kind, octets);
-            // Some senders wrap the rows of a table in a FULLDATA of their own.
+            // Some senders wrap the rows of a table in another FULLDATA.
             match (plain, kind.array().and(unwrapped(octets))) {
                 (Err(error), Some(within)) => full(kind, within).map_err(|_| error),
                 (plain, _) => plain,
@@ -44,7 +44,7 @@ fn mismatch(message: impl Into<String>) -> ValueError {
     ValueError::new(ResultCode::LengthMismatch, message)
 }
 
-/// The value of a FULLDATA.
+/// Decodes the value of a FULLDATA.
 pub(super) fn full(kind: &Kind, octets: &[u8]) -> Decoded {
     match kind.resolved() {
         Kind::Text(_) | Kind::Octets(_) => scalar::decode(kind.resolved(), octets),
@@ -53,7 +53,7 @@ pub(super) fn full(kind: &Kind, octets: &[u8]) -> Decoded {
     }
 }
 
-/// Reads a value that must use all octets but up to three zeros, which some senders count as its own.
+/// Reads a value that must use all octets, except up to three zeros, because some senders count the padding as data.
 pub(super) fn whole(octets: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded) -> Decoded {
     let mut rest = octets;
     let value = read(&mut rest)?;
@@ -66,14 +66,14 @@ pub(super) fn whole(octets: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded) -> 
     }
 }
 
-/// The content of the one FULLDATA that these octets are.
+/// The content of a FULLDATA, if the octets are exactly one FULLDATA.
 pub(super) fn unwrapped(octets: &[u8]) -> Option<&[u8]> {
     let mut rest = octets;
     let within = take_tlv(&mut rest).ok()?;
     rest.is_empty().then_some(within)
 }
 
-/// A part of a FULLDATA, taken from its octets.
+/// Decodes a part of a FULLDATA and removes its octets from `rest`.
 pub(super) fn full_within(kind: &Kind, rest: &mut &[u8]) -> Decoded {
     let kind = kind.resolved();
     match kind {
@@ -100,7 +100,7 @@ fn full_members(members: &[Component], rest: &mut &[u8]) -> Decoded {
     Ok(Value::Struct(values))
 }
 
-/// The rows of a table: all that there are, or the fixed number of them.
+/// Decodes the rows of a table: a fixed number of rows, or all that follow.
 fn full_rows(array: &Array, rest: &mut &[u8]) -> Decoded {
     let most = match array.size {
         Size::Fixed(count) => count as usize,
@@ -126,7 +126,7 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], ValueError> {
     Ok(taken)
 }
 
-/// The content of a FULLDATA within a FULLDATA. The padding of the last one may be missing.
+/// The content of a FULLDATA within a FULLDATA. The last one may lack its padding.
 fn take_tlv<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], ValueError> {
     let Some(view) = View::new_checked(rest) else {
         return Err(mismatch(
@@ -149,7 +149,7 @@ fn take_tlv<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], ValueError> {
     Ok(within)
 }
 
-/// A table of these rows with their indices.
+/// Makes a table of rows and their indices.
 fn of_rows(array: &Array, mut rows: Vec<(u32, Value)>) -> Decoded {
     rows.sort_by_key(|(index, _)| *index);
     if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -175,7 +175,7 @@ fn of_rows(array: &Array, mut rows: Vec<(u32, Value)>) -> Decoded {
     })
 }
 
-/// A value by its name, from the row of both.
+/// Splits a row of a map into the name and the value.
 fn named(row: Value) -> Result<(std::borrow::Cow<'static, str>, Value), ValueError> {
     let Value::Struct(members) = row else {
         unreachable!("a row of a map is a struct")
@@ -190,7 +190,7 @@ fn named(row: Value) -> Result<(std::borrow::Cow<'static, str>, Value), ValueErr
     }
 }
 
-/// A value from its parts.
+/// Makes a value from its parts.
 fn from_parts(kind: &Kind, parts: &[Ilv]) -> Decoded {
     match kind.resolved() {
         Kind::Struct(members) => struct_from_parts(members, parts),
@@ -238,7 +238,8 @@ fn struct_from_parts(members: &[Component], parts: &[Ilv]) -> Decoded {
     Ok(Value::Struct(values.into_iter().map(named).collect()))
 }
 
-/// The value of an ILV: a series of ILVs again if it has parts, as in appendix C, or packed as in a FULLDATA.
+/// Decodes the value of an ILV. A value with parts is a series of ILVs, as in appendix C, or is packed as in a
+/// FULLDATA.
 fn part_value(kind: &Kind, octets: &[u8]) -> Decoded {
     match kind.resolved() {
         Kind::Struct(_) | Kind::Union(_) | Kind::Array(_) => {

@@ -1,4 +1,4 @@
-//! Values as octets.
+//! Encodes values as octets.
 
 use weir_base::setting::{did_you_mean, nearest};
 use weir_model::Value;
@@ -25,7 +25,7 @@ pub(super) fn members(members: &[Component], value: &Value) -> Result<Content, V
     struct_parts(members, value).map(Content::Sparse)
 }
 
-/// Appends a complete value; false if a part of it is absent, or cannot be in FULLDATA.
+/// Appends a complete value; returns false if a part of it is absent, or cannot be in FULLDATA.
 pub(super) fn full(kind: &Kind, value: &Value, to: &mut Vec<u8>) -> Result<bool, ValueError> {
     match kind.resolved() {
         Kind::Struct(members) => full_members(members, value, to),
@@ -53,7 +53,7 @@ fn full_members(
     Ok(true)
 }
 
-/// A part of a complete value: one of variable size goes into a FULLDATA of its own.
+/// Appends a part of a complete value; a part of variable size gets its own FULLDATA.
 pub(super) fn full_within(
     kind: &Kind,
     value: &Value,
@@ -67,7 +67,7 @@ pub(super) fn full_within(
         return Ok(false);
     }
     to.extend([0; HEAD_LEN]);
-    // A value of its own: what is within it is aligned to its beginning.
+    // The parts of this value are aligned relative to the start of the value.
     let mut within = Vec::new();
     if !full(kind, value, &mut within)? {
         return Ok(false);
@@ -108,7 +108,7 @@ fn full_rows(array: &Array, value: &Value, to: &mut Vec<u8>) -> Result<bool, Val
     Ok(true)
 }
 
-/// A row to be written: of a table, or of values by names.
+/// A row to be encoded, of a table or of a map.
 enum Row<'v> {
     Plain(&'v Value),
     Named(Value),
@@ -127,7 +127,7 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a table with their indices.
+/// The rows of a table, with their indices.
 fn rows<'v>(array: &Array, value: &'v Value) -> Result<Vec<(u32, Row<'v>)>, ValueError> {
     let rows: Vec<_> = match value {
         Value::List(rows) => (0..).zip(rows.iter().map(Row::Plain)).collect(),
@@ -167,7 +167,7 @@ fn rows<'v>(array: &Array, value: &'v Value) -> Result<Vec<(u32, Row<'v>)>, Valu
     Ok(rows)
 }
 
-/// The members that have a value, in the order of the schema.
+/// The members that have a value, in schema order.
 fn given<'s, 'v>(
     members: &'s [Component],
     value: &'v Value,
@@ -179,7 +179,7 @@ fn given<'s, 'v>(
     };
     let mut given = Vec::with_capacity(values.len().min(members.len()));
     for (at, (name, value)) in values.iter().enumerate() {
-        // Values come in the order of the schema, mostly.
+        // Values usually arrive in schema order.
         let here = members
             .iter()
             .enumerate()
@@ -206,7 +206,7 @@ fn given<'s, 'v>(
         .collect())
 }
 
-/// The parts of a value, each with its identifier.
+/// The parts of a value, with their identifiers.
 pub(super) fn parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> {
     match kind.resolved() {
         Kind::Struct(members) => struct_parts(members, value),
@@ -243,7 +243,7 @@ fn struct_parts(members: &[Component], value: &Value) -> Result<Vec<Ilv>, ValueE
     given(members, value)?.into_iter().map(part).collect()
 }
 
-/// The value of an ILV.
+/// Encodes the value of an ILV.
 fn part(kind: &Kind, value: &Value) -> Result<Vec<u8>, ValueError> {
     let mut octets = Vec::new();
     match kind.resolved() {

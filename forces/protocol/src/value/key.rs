@@ -1,7 +1,7 @@
-//! Keys: rows that are selected by their content (RFC 5812, 4.5.3; KEYINFO of RFC 5810, 7.1.1).
+//! Keys, which select rows by their content (RFC 5812, 4.5.3; KEYINFO of RFC 5810, 7.1.1).
 //!
-//! *Decision*: the value of a key of one field is that of the field. Several fields are packed like the members of a
-//! struct, so one of variable size has a FULLDATA of its own. A FULLDATA around the one field is read too.
+//! *Decision*: the value of a key with one field is the value of the field. Several fields are packed like the members
+//! of a struct, so a field of variable size has its own FULLDATA. We also read a FULLDATA around a single field.
 
 use weir_model::Value;
 
@@ -25,7 +25,7 @@ fn fields(array: &Array, id: u32) -> Result<Vec<&Kind>, ValueError> {
         .collect())
 }
 
-/// The content of a KEYINFO: the values of the fields of the key `id`, in their order.
+/// Encodes a KEYINFO: the values of the fields of the key `id`, in order.
 pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, ValueError> {
     let fields = fields(array, id)?;
     if fields.len() != values.len() {
@@ -36,7 +36,7 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
     let mut octets = Vec::new();
     let one = fields.len() == 1;
     for (kind, value) in fields.into_iter().zip(values) {
-        // A field is aligned to its own beginning: there is no other form for a key.
+        // Each field is aligned relative to its own start, because a key has no other encoding.
         let mut field = Vec::new();
         let complete = match one {
             true => encode::full(kind, value, &mut field)?,
@@ -51,7 +51,7 @@ pub fn key_bytes(array: &Array, id: u32, values: &[Value]) -> Result<Vec<u8>, Va
     Ok(octets)
 }
 
-/// The values of the fields of the key `id`, from the content of a KEYINFO.
+/// Decodes a KEYINFO to the values of the fields of the key `id`.
 pub fn key_values(array: &Array, id: u32, octets: &[u8]) -> Result<Vec<Value>, ValueError> {
     let fields = fields(array, id)?;
     if let [kind] = fields[..] {
@@ -71,7 +71,7 @@ pub fn key_values(array: &Array, id: u32, octets: &[u8]) -> Result<Vec<Value>, V
     Ok(values)
 }
 
-/// The values of the fields of a key in a row; none if the row lacks one.
+/// The values of the fields of a key in a row; `None` if the row lacks a field.
 pub fn key_of_row<'v>(array: &Array, key: &Key, row: &'v Value) -> Option<Vec<&'v Value>> {
     let field = |path: &Vec<u32>| {
         let (mut kind, mut value) = (&array.element, row);
@@ -84,8 +84,8 @@ pub fn key_of_row<'v>(array: &Array, key: &Key, row: &'v Value) -> Option<Vec<&'
     key.fields.iter().map(field).collect()
 }
 
-/// The index of the row in which the fields of the key `id` have these values; `rows` are as
-/// [`decode`](super::decode) gives them.
+/// The index of the row in which the fields of the key `id` have these values; `rows` must have the form that
+/// [`decode`](super::decode) returns.
 pub fn find_row(array: &Array, rows: &Value, id: u32, values: &[Value]) -> Option<u32> {
     let key = array.key(id)?;
     let is_it = |row: &Value| {

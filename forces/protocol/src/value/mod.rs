@@ -17,20 +17,20 @@
 //! | text | UTF-8 | `Text` |
 //! | struct | its members, without padding | `Struct` |
 //! | union | always SPARSEDATA with one member | `Struct` with one member |
-//! | rows | index and row, each | `List` where the indices are 0, 1, ..; else a `Struct` with the indices as names |
-//! | rows that are values by names | the same | `Struct` |
+//! | rows | index and row, each | `List` if the indices are 0, 1, ..; otherwise a `Struct` with the indices as names |
+//! | rows of a map | the same | `Struct` |
 //!
-//! [`encode`] writes FULLDATA where every member has a value, else SPARSEDATA. [`decode`] reads both. It checks the
-//! layout, not the ranges: [`check`] does, before a peer's value is used.
+//! [`encode`] writes FULLDATA if every member has a value, otherwise SPARSEDATA. [`decode`] reads both. It checks the
+//! layout but not the ranges; call [`check`] before using a peer's value.
 //!
-//! *Decision*: fixed-size members are packed without padding, as captured peers do. The RFCs do not say how a
-//! FULLDATA within a FULLDATA is aligned behind a packed member; where one would begin at an offset that is no
-//! multiple of four, we write SPARSEDATA, which every reader understands alike.
+//! *Decision*: fixed-size members are packed without padding, as by captured peers. The RFCs do not define the
+//! alignment of a FULLDATA within a FULLDATA after a packed member; where such a FULLDATA would begin at an offset that
+//! is not a multiple of four, we write SPARSEDATA, which has only one interpretation.
 //!
-//! *Decision*: read as well are up to three octets of zero behind a value (captured peers count the padding), rows that
-//! are wrapped in a FULLDATA of their own, and a packed struct within an ILV.
+//! *Decision*: we also read up to three zero octets after a value (captured peers count the padding), rows that are
+//! wrapped in another FULLDATA, and a packed struct within an ILV.
 //!
-//! Work and memory are bounded by the number of octets: every value costs at least one.
+//! The number of octets bounds work and memory, because every value takes at least one octet.
 
 mod decode;
 mod encode;
@@ -49,11 +49,11 @@ pub use self::key::{find_row, key_bytes, key_of_row, key_values};
 /// A value that does not fit its layout, or octets that do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueError {
-    /// Where in the value: names of members and indices of rows, from the outside in.
+    /// Position within the value: names of members and indices of rows, from the outermost inwards.
     pub at: Vec<String>,
     /// The result code for the answer.
     pub code: ResultCode,
-    /// The error in a sentence, with what is permitted.
+    /// The error, in one sentence, with the permitted values.
     pub message: String,
 }
 
@@ -67,7 +67,7 @@ impl ValueError {
         }
     }
 
-    /// The same, within a member or row.
+    /// Adds the member or row that contains the error.
     fn within(mut self, name: &str) -> Self {
         self.at.insert(0, name.to_owned());
         self
@@ -85,12 +85,12 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// A value as the data of a path; FULLDATA where that is possible, else SPARSEDATA.
+/// Encodes a value as the data of a path: as FULLDATA if possible, otherwise as SPARSEDATA.
 pub fn encode(kind: &Kind, value: &Value) -> Result<Content, ValueError> {
     encode::content(kind, value)
 }
 
-/// The parts of a structure or of a table as SPARSEDATA has them, each with its identifier; none of a single value.
+/// Encodes the parts of a structure or table as for SPARSEDATA, with their identifiers; empty for a single value.
 pub fn encode_parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> {
     match kind.resolved() {
         Kind::Struct(_) | Kind::Union(_) | Kind::Array(_) => encode::parts(kind, value),
@@ -98,28 +98,28 @@ pub fn encode_parts(kind: &Kind, value: &Value) -> Result<Vec<Ilv>, ValueError> 
     }
 }
 
-/// Checks that a value is of this layout and within its ranges.
+/// Checks that a value has this layout and is within its ranges.
 pub fn check(kind: &Kind, value: &Value) -> Result<(), ValueError> {
     encode(kind, value).map(drop)
 }
 
-/// The value that the data of a path has. Ranges are not checked: see [`check`].
+/// Decodes the data of a path. Ranges are not checked: see [`check`].
 pub fn decode(kind: &Kind, content: &Content) -> Result<Value, ValueError> {
     decode::content(kind, content)
 }
 
-/// The values of several components as if they were the members of one struct: what an event reports.
+/// Encodes the values of several components as members of one struct, as in the report of an event.
 pub fn encode_members(members: &[Component], value: &Value) -> Result<Content, ValueError> {
     encode::members(members, value)
 }
 
-/// The same, read back.
+/// Decodes the data that [`encode_members`] encodes.
 pub fn decode_members(members: &[Component], content: &Content) -> Result<Value, ValueError> {
     decode::members(members, content)
 }
 
-/// The value that a person means by a text; octets in hexadecimal with or without colons, or an IP address of their
-/// number. Structs and tables are no single text: their members are.
+/// Parses a value that a user has written. Octets are hexadecimal, with or without colons, or an IP address of the same
+/// length. Structs and tables are an error: their members are parsed one by one.
 pub fn parse(kind: &Kind, text: &str) -> Result<Value, ValueError> {
     scalar::parse(kind, text)
 }

@@ -9,19 +9,19 @@ use crate::schema::{Integer, Kind, Number};
 use crate::wire::ResultCode;
 
 impl Number {
-    /// A number as a value: its name if it has one.
+    /// Converts a number to a value: its name, if it has one.
     pub fn value(&self, number: i128) -> Value {
         match self.names.iter().find(|named| named.value == number) {
             Some(named) => named.name.as_str().into(),
             None => match (u64::try_from(number), i64::try_from(number)) {
                 (Ok(whole), _) => Value::Whole(whole),
                 (_, Ok(negative)) => negative.into(),
-                _ => Value::Absent, // no number of 64 bits
+                _ => Value::Absent, // does not fit 64 bits
             },
         }
     }
 
-    /// The number that a value is, within the ranges; text is a name of one, or its digits.
+    /// Converts a value to a number within the ranges; text is a name of a number, or its digits.
     pub fn number(&self, value: &Value) -> Result<i128, ValueError> {
         let number = match value {
             Value::Whole(number) => Some((*number).into()),
@@ -42,7 +42,7 @@ impl Number {
         }
     }
 
-    /// The permitted values, in words.
+    /// Describes the permitted values.
     fn in_words(&self) -> String {
         const NAMES_SHOWN: usize = 16;
         let range = |(least, most): &(i128, i128)| match least == most {
@@ -66,7 +66,7 @@ impl Number {
     }
 }
 
-/// A whole number in decimal, or in hexadecimal after `0x`.
+/// Parses an integer in decimal, or in hexadecimal after `0x`.
 fn digits(text: &str) -> Option<i128> {
     match text.strip_prefix("0x") {
         Some(hex) if hex.len() <= 16 => u64::from_str_radix(hex, 16).ok().map(i128::from),
@@ -89,7 +89,7 @@ fn wrong(value: &Value, permitted: &str) -> ValueError {
     ValueError::new(ResultCode::ValueOutOfRange, message)
 }
 
-/// The octets of a single value, appended; no layout of several values comes here.
+/// Appends the octets of a single value; panics for layouts with several values.
 pub(super) fn encode(kind: &Kind, value: &Value, to: &mut Vec<u8>) -> Result<(), ValueError> {
     match kind {
         Kind::Number(number) => {
@@ -149,7 +149,7 @@ fn real(value: &Value) -> Result<f64, ValueError> {
     }
 }
 
-/// A text; a setting whose type the class leaves open is written down.
+/// Converts a value to text. A setting whose type the class does not define is written as text.
 fn text(value: &Value) -> Result<String, ValueError> {
     match value {
         Value::Text(text) => Ok(text.clone()),
@@ -174,7 +174,7 @@ fn octets_of(value: &Value) -> Result<Vec<u8>, ValueError> {
     })
 }
 
-/// Octets in hexadecimal pairs, with colons between them or without, or those of an IP address.
+/// Parses octets: hexadecimal pairs, with or without colons, or an IP address.
 fn octets(text: &str) -> Option<Vec<u8>> {
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(address.octets().to_vec());
@@ -204,7 +204,7 @@ fn example(len: u32) -> String {
     hexadecimal(&(0..len.min(SHOWN) as u8).collect::<Vec<_>>())
 }
 
-/// Octets as pairs with colons between them.
+/// Formats octets as hexadecimal pairs with colons between them.
 fn hexadecimal(octets: &[u8]) -> String {
     let mut text = String::with_capacity(3 * octets.len());
     for octet in octets {
@@ -214,7 +214,7 @@ fn hexadecimal(octets: &[u8]) -> String {
     text
 }
 
-/// How many octets a single value of fixed size has; none for text and octets, whose number varies.
+/// Number of octets of a single value of fixed size; `None` for text and octets, whose length varies.
 pub(super) fn len(kind: &Kind) -> Option<usize> {
     match kind {
         Kind::Number(number) => Some(number.base.octets()),
@@ -226,7 +226,7 @@ pub(super) fn len(kind: &Kind) -> Option<usize> {
     }
 }
 
-/// The single value that these octets are, all of them.
+/// Decodes a single value, which uses all octets.
 pub(super) fn decode(kind: &Kind, octets: &[u8]) -> Result<Value, ValueError> {
     Ok(match kind {
         Kind::Number(number) => number.value(integer(number.base, octets)),
@@ -258,7 +258,7 @@ pub(super) fn decode(kind: &Kind, octets: &[u8]) -> Result<Value, ValueError> {
     })
 }
 
-/// The number that these octets are, most significant first.
+/// Decodes an integer, most significant octet first.
 fn integer(base: Integer, octets: &[u8]) -> i128 {
     let negative = base.is_signed() && octets.first().is_some_and(|first| first & 0x80 != 0);
     let start = if negative { -1 } else { 0 };
@@ -282,7 +282,7 @@ pub(super) fn parse(kind: &Kind, text: &str) -> Result<Value, ValueError> {
         _ => None,
     };
     let value = value.unwrap_or_else(|| text.into());
-    // Encoded and decoded it is the same value in its usual form.
+    // Encoding and decoding gives the value its canonical form.
     let mut octets = Vec::new();
     encode(kind.resolved(), &value, &mut octets)?;
     decode(kind.resolved(), &octets)

@@ -1,4 +1,4 @@
-//! Big-endian integers at fixed offsets, and the writer that Reprs fill.
+//! Big-endian integers at fixed offsets, and the writer for Reprs.
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes(array_at(bytes, at))
@@ -18,7 +18,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     array
 }
 
-/// `len` rounded up by its padding: TLVs and ILVs begin at multiples of four.
+/// `len` with padding: TLVs and ILVs begin at multiples of four.
 pub(crate) const fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
@@ -29,7 +29,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes into `bytes`; writing past their end is our own bug and panics.
+    /// Writes into `bytes`; panics when writing past their end, which is a bug of the caller.
     pub(crate) const fn new(bytes: &'a mut [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -52,13 +52,13 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// The bytes, and zeros up to a multiple of four.
+    /// Writes the bytes, and zeros up to a multiple of four.
     pub(crate) fn padded(&mut self, bytes: &[u8]) {
         self.bytes(bytes);
         self.bytes(&[0; 3][..padded(bytes.len()) - bytes.len()]);
     }
 
-    /// The header of a TLV whose length, without padding, is `len`.
+    /// Writes the header of a TLV whose length, without padding, is `len`.
     pub(crate) fn tlv(&mut self, kind: u16, len: usize) {
         self.u16(kind);
         self.u16(len as u16); // fits: constructors of Reprs check it

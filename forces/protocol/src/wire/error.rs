@@ -1,18 +1,18 @@
-//! Errors of messages: the byte, the field, the value found, the values permitted, and the result code for the
+//! Errors of messages: the offset, the field, the value found, the values permitted, and the result code for the
 //! answer.
 
 use std::fmt;
 
 use super::result::ResultCode;
 
-/// Bytes that are not a valid message, or values that do not fit one.
+/// Bytes that are not a valid message, or values that do not fit a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireError {
-    /// The byte of the message where the part begins; zero for a value that is being constructed.
+    /// Offset of the part in the message, in bytes; zero for a value that is being constructed.
     pub at: usize,
-    /// The header or TLV.
+    /// Name of the header or TLV.
     pub part: &'static str,
-    /// The field within it.
+    /// Name of the field.
     pub field: &'static str,
     /// The value found.
     pub found: u64,
@@ -25,9 +25,9 @@ pub struct WireError {
 /// The permitted values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permitted {
-    /// A number from the first to the second.
+    /// A number in this range, both ends included.
     Range(u64, u64),
-    /// One of these codes, by their names.
+    /// One of these codes, given by name.
     Codes(&'static str),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// The place of a possible error: the part of the message, and the byte at which it begins.
+/// The position of a possible error: the part of the message, and its offset in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) part: &'static str,
@@ -81,7 +81,7 @@ impl Place {
         Err(self.error(field, found, Permitted::Range(least, most), code))
     }
 
-    /// As [`Self::permit`], for the number of bytes or of parts of something.
+    /// Like [`Self::permit`], for a number of bytes or parts.
     pub(crate) fn permit_len(
         self,
         field: &'static str,
@@ -92,7 +92,7 @@ impl Place {
         self.permit(field, found as u64, (least as u64, most as u64), code)
     }
 
-    /// A code is not one of `names`.
+    /// An error for a code that is not in `names`.
     pub(crate) fn unexpected(
         self,
         field: &'static str,

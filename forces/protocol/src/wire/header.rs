@@ -18,19 +18,19 @@ use super::bytes::{Writer, u16_at, u32_at, u64_at};
 use super::error::{Place, WireError};
 use super::result::ResultCode;
 
-/// Length of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 24;
-/// The version of the protocol.
+/// Version of the protocol.
 pub const VERSION: u8 = 1;
-/// Maximum length of a message: the largest number of words that fits the length field.
+/// Maximum length of a message in bytes: the length field counts words of four bytes.
 pub const MESSAGE_LEN_MAX: usize = 4 * u16::MAX as usize;
 
 const PART: &str = "header";
 
 codes! {
-    /// Types of messages (RFC 5810, A.1).
+    /// Message types (RFC 5810, A.1).
     MessageKind(u8) {
-        /// An FE asks for an association.
+        /// An FE requests an association.
         AssociationSetup = 0x01 "Association Setup",
         /// An association ends.
         AssociationTeardown = 0x02 "Association Teardown",
@@ -42,7 +42,7 @@ codes! {
         EventNotification = 0x05 "Event Notification",
         /// Packets, to a CE or from it.
         PacketRedirect = 0x06 "Packet Redirect",
-        /// A sign of life.
+        /// Shows that the sender is alive.
         Heartbeat = 0x0f "Heartbeat",
         /// The answer to an association setup.
         AssociationSetupResponse = 0x11 "Association Setup Response",
@@ -53,14 +53,14 @@ codes! {
     }
 }
 
-/// The ID of an element, or of several.
+/// The ID of an element or of a group of elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u32);
 
-/// The kind of element that an ID stands for.
+/// The kind of element that an ID denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
-    /// A forwarding element. Zero asks a CE to assign an ID.
+    /// A forwarding element. An FE with ID zero asks a CE to assign an ID.
     Fe,
     /// A control element.
     Ce,
@@ -77,12 +77,12 @@ pub enum IdKind {
 }
 
 impl Id {
-    /// The source of an association setup that asks for an ID.
+    /// Source ID of an association setup that asks a CE to assign an ID.
     pub const UNASSIGNED: Self = Self(0);
     /// All forwarding elements.
     pub const ALL_FES: Self = Self(0xffff_fffe);
 
-    /// The kind of element that it stands for.
+    /// The kind of element that the ID denotes.
     pub const fn kind(self) -> IdKind {
         match self.0 {
             0..=0x3fff_ffff => IdKind::Fe,
@@ -102,35 +102,35 @@ impl fmt::Display for Id {
     }
 }
 
-/// When a Config is answered. A Heartbeat has `Never` and `Always` only.
+/// When the receiver answers a Config. A Heartbeat has only `Never` and `Always`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ack {
     /// Never.
     #[default]
     Never,
-    /// If all of it was executed.
+    /// If all operations succeeded.
     OnSuccess,
-    /// If any of it failed; the response has the failed paths only.
+    /// If any operation failed; the response has only the failed paths.
     OnFailure,
     /// Always.
     Always,
 }
 
-/// The effect of a failed operation on the others of a message (EM).
+/// Effect of a failed operation on the other operations of a message (EM).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Execution {
-    /// Not given; a Config must give it.
+    /// Not set; a Config must set it.
     #[default]
     Unset,
     /// All operations are undone.
     AllOrNone,
-    /// Earlier ones stay done, and later ones are not tried.
+    /// Earlier operations remain in effect; later ones are not tried.
     UntilFailure,
-    /// All are tried.
+    /// All operations are tried.
     ContinueOnFailure,
 }
 
-/// The position of a message in a transaction (TP). It has no meaning outside a transaction.
+/// Position of a message in a transaction (TP). It is meaningless outside a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// The first message.
@@ -170,7 +170,7 @@ impl Priority {
         })
     }
 
-    /// As a number.
+    /// The priority as a number from 0 to 7.
     pub const fn level(self) -> u8 {
         self.0
     }
@@ -179,20 +179,20 @@ impl Priority {
 /// The flags of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// When it is answered.
+    /// When the receiver answers the message.
     pub ack: Ack,
-    /// Its priority.
+    /// Priority of the message.
     pub priority: Priority,
-    /// The effect of a failure.
+    /// Effect of a failed operation on the others.
     pub execution: Execution,
-    /// Whether it is part of a transaction (AT).
+    /// Whether the message is part of a transaction (AT).
     pub transaction: bool,
     /// The position in the transaction.
     pub phase: Phase,
 }
 
 impl Flags {
-    /// The flags of a word; reserved bits are ignored.
+    /// Decodes the flags from a word; reserved bits are ignored.
     pub const fn from_word(word: u32) -> Self {
         Self {
             ack: match word >> 30 {
@@ -218,7 +218,7 @@ impl Flags {
         }
     }
 
-    /// The word of these flags.
+    /// Encodes the flags as a word.
     pub const fn word(self) -> u32 {
         let (ack, execution, phase) = (self.ack as u32, self.execution as u32, self.phase as u32);
         let priority = self.priority.0 as u32;
@@ -226,7 +226,7 @@ impl Flags {
     }
 }
 
-/// Field names on the bytes of a message.
+/// A view of the header fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct View<T>(T);
 
@@ -264,7 +264,7 @@ impl<T: AsRef<[u8]>> View<T> {
         Id(u32_at(self.0.as_ref(), 8))
     }
 
-    /// The number that a response shares with its request.
+    /// Correlator: the number that a response shares with its request.
     pub fn correlator(&self) -> u64 {
         u64_at(self.0.as_ref(), 12)
     }
@@ -280,8 +280,8 @@ impl<T: AsRef<[u8]>> View<T> {
     }
 }
 
-/// Length of the message at the start of a stream of bytes; `None` until the header is complete. After an error the
-/// rest of the stream is unreadable, and the transport closes the connection.
+/// Length in bytes of the message at the start of a byte stream; `None` until the header is complete. After an error
+/// the rest of the stream is unreadable, so the transport closes the connection.
 pub fn message_len(stream: &[u8]) -> Result<Option<usize>, WireError> {
     let Ok(view) = View::new_checked(stream) else {
         return Ok(None);
@@ -303,7 +303,7 @@ fn check_version<T: AsRef<[u8]>>(place: Place, view: &View<T>) -> Result<(), Wir
     )
 }
 
-/// A header without the type and the length, which follow from the body of a message.
+/// A header without type and length, which follow from the body of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// ID of the sender.

@@ -1,6 +1,6 @@
-//! The common shape of all enumerations of code points.
+//! The common shape of all code point enumerations.
 
-/// An enumeration of code points with the RFC's names, which keeps unknown codes.
+/// An enumeration of code points with the names of the RFC. `Other` preserves unknown codes.
 macro_rules! codes {
     (
         $(#[$doc:meta])* $name:ident($int:ty) {
@@ -11,7 +11,7 @@ macro_rules! codes {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
-            /// Any other code, unchanged.
+            /// Any other code, preserved unchanged.
             Other($int),
         }
 

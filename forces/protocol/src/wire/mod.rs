@@ -1,4 +1,4 @@
-//! Messages: each format has a view, which validates nothing, and a Repr, which is always valid.
+//! Wire format: for each format a view, which validates nothing, and a Repr, which is always valid.
 //!
 //! ```text
 //!  message: header, then TLVs                        LFBselect
@@ -17,22 +17,22 @@
 //! | [`header`] | the common header | RFC 5810, 6.1 |
 //! | [`tlv`] | TLVs and ILVs, and the walks over them | RFC 5810, 6.2 and 6.3 |
 //! | [`message`] | one file for each message | RFC 5810, 7.5 to 7.10 |
-//! | [`select`] | LFBselect: a block, with the operations on it | RFC 5810, 7.1.5 |
+//! | [`select`] | LFBselect: an LFB, with the operations on it | RFC 5810, 7.1.5 |
 //! | [`operation`] | SET, GET, DEL, REPORT, COMMIT and their responses | RFC 5810, 7.1.6 to 7.8 |
 //! | [`path`] | PATH-DATA: a component, with keys, ranges and data | RFC 5810, 7.1; RFC 7391, 3.1 |
 //! | [`result`] | RESULT and EXTENDEDRESULT | RFC 5810, 7.1.7; RFC 7391, 3.2 |
 //! | [`redirect`] | packets and their metadata | RFC 5810, 7.9 |
-//! | [`error`] | the errors of all of them | |
+//! | [`error`] | errors of all formats | |
 //!
-//! A view puts field names on borrowed bytes; no getter of a checked view panics. A Repr owns its values and knows
-//! its length. Writing one cannot fail, because a Repr that would not fit a TLV or a message cannot be constructed.
-//! Unknown codes become `Other(n)` and are written unchanged.
+//! A view gives access to the fields of borrowed bytes; no getter of a checked view panics. A Repr owns its values and
+//! knows its length. Writing a Repr cannot fail, because a Repr that would not fit a TLV or a message cannot be
+//! constructed. Unknown codes become `Other(n)` and are written unchanged.
 //!
-//! Fields that the RFCs say to ignore (reserved bits, padding) are not kept. Where the RFCs contradict each other,
-//! the code states our choice; each such place begins with *Decision*.
+//! Fields that receivers must ignore according to the RFCs (reserved bits, padding) are not preserved. Where the RFCs
+//! contradict each other, a paragraph that begins with *Decision* states our choice.
 //!
-//! Work and memory are bounded by the length of a message: nesting by [`path::NESTING_MAX`], the IDs of a
-//! whole path by [`path::IDS_MAX`].
+//! The length of a message bounds work and memory; [`path::NESTING_MAX`] bounds the nesting, and [`path::IDS_MAX`] the
+//! IDs of a whole path.
 
 #[macro_use]
 mod macros;

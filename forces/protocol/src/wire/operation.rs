@@ -1,4 +1,4 @@
-//! Operations on a block, and their responses (RFC 5810, 7.1.6 to 7.8).
+//! Operations on an LFB, and their responses (RFC 5810, 7.1.6 to 7.8).
 //!
 //! ```text
 //!  SET, GET, DEL, REPORT and their responses       COMMIT, TRCOMP     COMMIT-RESPONSE
@@ -9,8 +9,8 @@
 //!
 //! The content that may end a path depends on the operation ([`OperationKind::permits`]).
 //!
-//! *Decision*: where the RFC's table permits FULLDATA only but its text permits SPARSEDATA too, we permit both. We
-//! permit data in a DEL, which only the text permits. A COMMIT-RESPONSE may have paths with results in it.
+//! *Decision*: where the RFC's table permits only FULLDATA but its text also permits SPARSEDATA, we permit both. We
+//! permit data in a DEL, which only the text permits. A COMMIT-RESPONSE may have paths with results.
 
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
@@ -41,13 +41,13 @@ codes! {
         GetResponse = 9 "GET-RESPONSE",
         /// Response to a GET-PROP.
         GetPropertyResponse = 10 "GET-PROP-RESPONSE",
-        /// An event, or an element's description of itself.
+        /// An event, or the description that an element sends of itself.
         Report = 11 "REPORT",
-        /// Execute a transaction, or undo it.
+        /// Commit or abort a transaction.
         Commit = 12 "COMMIT",
         /// Response to a COMMIT.
         CommitResponse = 13 "COMMIT-RESPONSE",
-        /// A transaction is complete everywhere.
+        /// All participants have completed a transaction.
         TransactionComplete = 14 "TRCOMP",
     }
 }
@@ -74,7 +74,7 @@ impl OperationKind {
         }
     }
 
-    /// The contents that [`Self::permits`] accepts, for an error.
+    /// The contents that [`Self::permits`] accepts, for error messages.
     const fn ends(self) -> &'static str {
         match self {
             Self::Set | Self::SetProperty => "FULLDATA or SPARSEDATA",
@@ -110,7 +110,7 @@ impl OperationKind {
     }
 }
 
-/// An operation on a block.
+/// An operation on an LFB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
     kind: OperationKind,
@@ -121,9 +121,9 @@ pub struct Operation {
 /// The operands of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operands {
-    /// Components; at least one.
+    /// Components; at least one path.
     Paths(Vec<PathData>),
-    /// Nothing: COMMIT and TRCOMP.
+    /// No operands: COMMIT and TRCOMP.
     Empty,
     /// The result in a COMMIT-RESPONSE.
     Outcome(Outcome),
@@ -137,14 +137,14 @@ impl Operation {
         Self::new(kind, Operands::Paths(paths), 0)
     }
 
-    /// Executes a transaction, or undoes it, as the header's flags say.
+    /// Commits or aborts a transaction, according to the flags in the header.
     pub const COMMIT: Self = Self {
         kind: OperationKind::Commit,
         operands: Operands::Empty,
         len: HEAD_LEN,
     };
 
-    /// A transaction is complete everywhere.
+    /// Announces that all participants have completed a transaction.
     pub const TRANSACTION_COMPLETE: Self = Self {
         kind: OperationKind::TransactionComplete,
         operands: Operands::Empty,
@@ -166,7 +166,7 @@ impl Operation {
         &self.operands
     }
 
-    /// The paths that it operates on; none for some operations.
+    /// The paths of the operation; empty for some kinds of operation.
     pub fn paths(&self) -> &[PathData] {
         match &self.operands {
             Operands::Paths(paths) => paths,
@@ -270,7 +270,7 @@ fn parse_operands(kind: OperationKind, tlvs: Tlvs<'_>) -> Result<Operands, WireE
     Ok(Operands::Paths(paths))
 }
 
-/// Checks that the operation permits the end of every path; the depth is bounded when a path is constructed.
+/// Checks that the operation permits the end of every path. The constructor of a path has bounded its depth.
 fn check_ends(place: Place, kind: OperationKind, path: &PathData) -> Result<(), WireError> {
     if matches!(path.selector(), Some(Selector::Range { .. })) && !kind.selects_ranges() {
         let names = "GET or DEL, as a path selects a range of rows";

@@ -1,4 +1,4 @@
-//! PATH-DATA: a component, and its data (RFC 5810, 7.1; RFC 7391, 3.1).
+//! PATH-DATA: a component and its data (RFC 5810, 7.1; RFC 7391, 3.1).
 //!
 //! ```text
 //! +--------+--------+-------+----------+--------------+----------+---------+
@@ -8,23 +8,23 @@
 //!                     |K|R|              path of IDs    KEYINFO (K) or TABLERANGE (R), or none
 //! ```
 //!
-//! The content is one FULLDATA, SPARSEDATA or result, or nested PATH-DATA, whose paths continue this one, or nothing.
-//! Values are bytes: their meaning depends on the class of the block.
+//! The content is one FULLDATA, SPARSEDATA or result, or nested PATH-DATA, whose paths continue this path, or empty.
+//! Values are bytes, because their meaning depends on the LFB class.
 //!
-//! *Decision*: RFC 5810's figure has the flag of a key (K) at 0x8000 of the flags. RFC 7391's numbers have it at
-//! 0x0001 and the range's (R) at 0x0002. We write 0x8000 and 0x4000, and read both.
+//! *Decision*: a figure in RFC 5810 has the flag of a key (K) at 0x8000. The numbers in RFC 7391 put it at 0x0001, and
+//! the flag of a range (R) at 0x0002. We write 0x8000 and 0x4000, and read both.
 //!
-//! *Decision*: a path that selects rows by a range has no nested paths, because no response could identify the row
-//! that a result belongs to.
+//! *Decision*: a path that selects rows by a range has no nested paths, because a response could not identify the row
+//! of a result.
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
 use super::result::{Outcome, ResultCode};
 use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 
-/// Maximum nesting of PATH-DATA: without it, the sender would choose the depth.
+/// Maximum nesting of PATH-DATA. Without this limit, the sender would choose the depth.
 pub const NESTING_MAX: usize = 16;
-/// Maximum number of IDs of a whole path, nested ones included. The model's own alias paths have at most 32.
+/// Maximum number of IDs of a whole path, nested paths included. The model's own alias paths have at most 32 IDs.
 pub const IDS_MAX: usize = 64;
 
 const PART: &str = "PATH-DATA-TLV";
@@ -34,12 +34,13 @@ const RANGE: u16 = 0x4000;
 const KEY_LOW: u16 = 0x0001;
 const RANGE_LOW: u16 = 0x0002;
 
-/// Field names on the value of a PATH-DATA.
+/// A view of the fields of a PATH-DATA.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(&'a [u8]);
 
 impl<'a> View<'a> {
-    /// Makes a view if `value` is long enough for flags, count and that many IDs; nothing else is checked.
+    /// Makes a view if `value` is long enough for the flags, the ID count and that number of IDs; nothing else is
+    /// checked.
     pub fn new_checked(tlv: &Tlv<'a>) -> Result<Self, WireError> {
         let place = Place::new(PART, tlv.at);
         let (len, mismatch) = (tlv.value.len(), ResultCode::LengthMismatch);
@@ -66,12 +67,12 @@ impl<'a> View<'a> {
         ids.chunks_exact(4).map(|id| u32_at(id, 0))
     }
 
-    /// Whether a key selects a row; both positions of the flag count.
+    /// Whether a key selects a row, with the flag in either position.
     pub fn has_key(&self) -> bool {
         self.flags() & (KEY | KEY_LOW) != 0
     }
 
-    /// Whether a range selects rows; both positions of the flag count.
+    /// Whether a range selects rows, with the flag in either position.
     pub fn has_range(&self) -> bool {
         self.flags() & (RANGE | RANGE_LOW) != 0
     }
@@ -89,14 +90,14 @@ pub enum Selector {
     Key {
         /// The ID of the key.
         id: u32,
-        /// The values of its fields, one after the other.
+        /// The values of the key's fields, one after the other.
         values: Vec<u8>,
     },
-    /// The rows from the first to the last index.
+    /// The rows from the first to the last index, both included.
     Range {
-        /// The first.
+        /// First index.
         first: u32,
-        /// The last; `u32::MAX` stands for the last one of the table.
+        /// Last index; `u32::MAX` means the last row of the table.
         last: u32,
     },
 }
@@ -112,11 +113,11 @@ pub enum Content {
     Sparse(Vec<Ilv>),
     /// The result of an operation.
     Outcome(Outcome),
-    /// Paths that continue this one; at least one.
+    /// Paths that continue this path; at least one.
     Nested(Vec<PathData>),
 }
 
-/// A component, with its data.
+/// A component and its data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathData {
     ids: Vec<u32>,
@@ -125,14 +126,14 @@ pub struct PathData {
     extent: Extent,
 }
 
-/// The bounded quantities of a tree of paths.
+/// The sizes of a tree of paths that have limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Extent {
-    /// Bytes of the TLV; containers need no padding.
+    /// Length of the TLV in bytes; containers need no padding.
     len: usize,
-    /// Levels, this one included.
+    /// Number of levels, this one included.
     depth: usize,
-    /// IDs of the longest path.
+    /// Number of IDs of the longest path.
     ids: usize,
 }
 
@@ -163,12 +164,12 @@ impl PathData {
         Self::new(ids, None, Content::Empty)
     }
 
-    /// The IDs, which continue those of the paths around it.
+    /// The IDs, which continue the IDs of the enclosing paths.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// The selection of rows, if the IDs do not name one.
+    /// The selector of rows, if the path has one.
     pub const fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
     }
@@ -188,7 +189,7 @@ impl PathData {
         Self::parse_at(tlv, NESTING_MAX, IDS_MAX)
     }
 
-    /// Reads a PATH-DATA that may use up to `levels` levels and `ids` IDs.
+    /// Reads a PATH-DATA with at most `levels` levels and `ids` IDs.
     fn parse_at(tlv: &Tlv<'_>, levels: usize, ids: usize) -> Result<Self, WireError> {
         let place = Place::new(PART, tlv.at);
         let view = View::new_checked(tlv)?;
@@ -387,7 +388,7 @@ impl Selector {
 }
 
 impl Content {
-    /// Adds a TLV to this content: a first one of any kind, or another nested path.
+    /// Adds a TLV to this content: the first TLV may be of any kind, a further TLV must be a nested path.
     fn with(self, tlv: &Tlv<'_>, levels: usize, ids: usize) -> Result<Self, WireError> {
         let kind = TlvKind::from(tlv.kind);
         match (self, kind) {

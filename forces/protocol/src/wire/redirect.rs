@@ -6,8 +6,8 @@
 //! +--------+--------+----------------------------+-----------------------------+
 //! ```
 //!
-//! Either part may be missing, but not both. A receiver that forwards the packet reads it from the message by the
-//! [`View`], without a copy.
+//! One of the two parts may be missing, but not both. A receiver that forwards the packet reads it from the message
+//! through the [`View`], without a copy.
 
 use super::bytes::{Writer, padded};
 use super::error::{Place, WireError};
@@ -17,81 +17,81 @@ use super::tlv::{HEAD_LEN, Ilv, Ilvs, LEN_MAX, Tlv, TlvKind, Tlvs, ilvs_len};
 const PART: &str = "REDIRECT-TLV";
 
 codes! {
-    /// Metadata IDs (RFC 6956); from 0x80000000 on they are private.
+    /// Metadata IDs (RFC 6956); IDs from 0x80000000 are private.
     MetadataId(u32) {
-        /// The physical port.
+        /// Physical port.
         PhyPortId = 1 "PHYPortID",
-        /// The source's Ethernet address.
+        /// Source MAC address.
         SrcMac = 2 "SrcMAC",
-        /// The destination's Ethernet address.
+        /// Destination MAC address.
         DstMac = 3 "DstMAC",
-        /// The logical port.
+        /// Logical port.
         LogicalPortId = 4 "LogicalPortID",
-        /// The Ethernet type.
+        /// EtherType.
         EtherType = 5 "EtherType",
-        /// The VLAN's identifier.
+        /// VLAN ID.
         VlanId = 6 "VlanID",
         /// The VLAN priority.
         VlanPriority = 7 "VlanPriority",
-        /// The IPv4 address of the next hop.
+        /// IPv4 address of the next hop.
         NextHopIpv4Addr = 8 "NextHopIPv4Addr",
-        /// The IPv6 address of the next hop.
+        /// IPv6 address of the next hop.
         NextHopIpv6Addr = 9 "NextHopIPv6Addr",
-        /// The row of the table of next hops.
+        /// Row of the next-hop table.
         HopSelector = 10 "HopSelector",
-        /// Why the packet left its path.
+        /// Why the packet left the fast path.
         ExceptionId = 11 "ExceptionID",
-        /// Why the packet is not valid.
+        /// Why the packet is invalid.
         ValidateErrorId = 12 "ValidateErrorID",
-        /// The port of the network layer.
+        /// Port at the network layer.
         L3PortId = 13 "L3PortID",
-        /// The output port for a packet from a CE.
+        /// Output port for a packet from a CE.
         RedirectIndex = 14 "RedirectIndex",
-        /// The row of the table of encapsulations.
+        /// Row of the encapsulation table.
         MediaEncapInfoIndex = 15 "MediaEncapInfoIndex",
-        /// Ours: the MTU that a packet exceeds, in bytes.
+        /// Private: the MTU that a packet exceeds, in bytes.
         Mtu = 0x8000_0003 "Mtu",
     }
 }
 
 codes! {
-    /// Why a packet left its path (RFC 6956, section 8.2; from 0x80000000 on they are private).
+    /// Why a packet left the fast path (RFC 6956, section 8.2; IDs from 0x80000000 are private).
     ExceptionId(u32) {
         /// Any other reason.
         Unrecognised = 0 "AnyUnrecognizedExceptionCase",
-        /// Its TTL ran out.
+        /// The TTL has expired.
         BadTtl = 4 "BadTTL",
-        /// It carries the router alert option.
+        /// The packet has the router alert option.
         RouterAlertOptions = 6 "RouterAlertOptions",
-        /// Its hop limit ran out.
+        /// The hop limit has expired.
         Ipv6HopLimitZero = 7 "IPv6HopLimitZero",
-        /// It carries hop-by-hop options.
+        /// The packet has hop-by-hop options.
         Ipv6NextHeaderHbh = 8 "IPv6NextHeaderHBH",
         /// No route leads to its destination.
         LpmLookupFailed = 11 "LPMLookupFailed",
-        /// Its next hop is not known.
+        /// The next hop is unknown.
         NextHopLookupFailed = 13 "NextHopLookupFailed",
-        /// It is longer than the MTU, and may not be fragmented.
+        /// The packet exceeds the MTU, and must not be fragmented.
         FragRequired = 14 "FragRequired",
-        /// Ours: it is addressed to the CE.
+        /// Private: the packet is addressed to the CE.
         LocalDelivery = 0x8000_0001 "LocalDelivery",
-        /// Ours: it belongs to ARP or neighbour discovery.
+        /// Private: the packet is ARP or neighbour discovery.
         Neighbours = 0x8000_0002 "Neighbours",
-        /// Ours: it goes to a group.
+        /// Private: the destination is a multicast group.
         Multicast = 0x8000_0003 "Multicast",
-        /// Ours: a rule of flexible packet forwarding hands it to the CE.
+        /// Private: a rule of flexible packet forwarding (FPF) sends the packet to the CE.
         FpfRule = 0x8000_0004 "FpfRule",
     }
 }
 
 codes! {
-    /// The output ports of RedirectIn: what an FE does with a packet from a CE.
+    /// Output ports of RedirectIn, which determine how an FE sends a packet from a CE.
     RedirectPort(u32) {
-        /// An IP packet, to a next hop that the CE knows.
+        /// An IP packet, sent to a next hop that the CE selects.
         NextHop = 0 "next hop",
-        /// An IP packet, by the routes.
+        /// An IP packet, sent according to the FE's routes.
         Routes = 1 "routes",
-        /// A complete frame, to a port.
+        /// A complete frame, sent through a port.
         Frame = 2 "frame",
     }
 }
@@ -99,16 +99,16 @@ codes! {
 /// Metadata that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// It is there twice.
+    /// The same metadatum occurs twice.
     #[error("the redirect has {0} twice")]
     Twice(MetadataId),
-    /// It has the wrong length.
+    /// The metadatum has the wrong length.
     #[error("{0} of the redirect has {1} bytes, but needs {2}")]
     Length(MetadataId, usize, usize),
 }
 
 impl MetadataId {
-    /// The metadatum with this value.
+    /// The metadatum with this ID and value.
     pub fn with(self, value: &[u8]) -> Ilv {
         Ilv {
             id: self.into(),
@@ -117,7 +117,7 @@ impl MetadataId {
     }
 }
 
-/// Field names on the value of a REDIRECT.
+/// A view of the parts of a REDIRECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
     metadata: Option<Tlv<'a>>,
@@ -158,7 +158,7 @@ impl<'a> View<'a> {
         packet: None,
     };
 
-    /// The packet, if there is one.
+    /// The packet, if present.
     pub fn packet(&self) -> Option<&'a [u8]> {
         self.packet.map(|tlv| tlv.value)
     }
@@ -196,13 +196,13 @@ impl Redirect {
         self.metadata.as_deref().unwrap_or_default()
     }
 
-    /// The value of one metadatum, if it is there.
+    /// The value of a metadatum, if present.
     pub fn metadatum(&self, id: MetadataId) -> Option<&[u8]> {
         let found = self.metadata().iter().find(|ilv| ilv.id == u32::from(id))?;
         Some(&found.value)
     }
 
-    /// The value of one metadatum of `N` bytes, if it is there.
+    /// The value of a metadatum of `N` bytes, if present.
     pub fn fixed<const N: usize>(&self, id: MetadataId) -> Result<Option<[u8; N]>, MetadataError> {
         let mut found = self.metadata().iter().filter(|m| m.id == u32::from(id));
         match (found.next(), found.next()) {
@@ -215,12 +215,12 @@ impl Redirect {
         }
     }
 
-    /// The same for a number.
+    /// The value of a metadatum that is a 32-bit number, if present.
     pub fn number(&self, id: MetadataId) -> Result<Option<u32>, MetadataError> {
         Ok(self.fixed(id)?.map(u32::from_be_bytes))
     }
 
-    /// The packet, if there is one.
+    /// The packet, if present.
     pub fn packet(&self) -> Option<&[u8]> {
         self.packet.as_deref()
     }

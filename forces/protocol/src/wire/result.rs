@@ -8,18 +8,18 @@
 //!   2        2        1      3                 2        2        4      length - 8
 //! ```
 //!
-//! *Decision*: `E_CONTENTS_TOO_LONG` is 0x0f, as in RFC 5810's appendix; its table 4 gives 0x0d to two
-//! codes. A FULLDATA after the code, which only the grammar of RFC 5810 has, is ignored.
+//! *Decision*: `E_CONTENTS_TOO_LONG` is 0x0f, as in the appendix of RFC 5810; table 4 assigns 0x0d to two codes. A
+//! FULLDATA after the code, which only the grammar of RFC 5810 permits, is ignored.
 
 use super::bytes::{Writer, padded, u32_at};
 use super::error::{Place, WireError};
 use super::tlv::{HEAD_LEN, LEN_MAX, Tlv, TlvKind};
 
-/// Maximum length of a cause that RFC 7391 recommends, in bytes.
+/// Maximum length of a cause in bytes, as recommended by RFC 7391.
 pub const CAUSE_ADVISED_MAX: usize = 32;
 
 codes! {
-    /// Result codes (RFC 5810, A.5; from 0x18 on RFC 7391, 3.2.1).
+    /// Result codes (RFC 5810, A.5; codes from 0x18: RFC 7391, 3.2.1).
     ResultCode(u32) {
         /// Success.
         Success = 0x00 "E_SUCCESS",
@@ -27,25 +27,25 @@ codes! {
         InvalidHeader = 0x01 "E_INVALID_HEADER",
         /// A length contradicts another one, or the number of bytes.
         LengthMismatch = 0x02 "E_LENGTH_MISMATCH",
-        /// Another version of the protocol.
+        /// The version of the protocol is not supported.
         VersionMismatch = 0x03 "E_VERSION_MISMATCH",
         /// The message is not for this element.
         InvalidDestination = 0x04 "E_INVALID_DESTINATION_PID",
-        /// The class of block is unknown.
+        /// The LFB class is unknown.
         LfbUnknown = 0x05 "E_LFB_UNKNOWN",
-        /// The class is known, but there is no block of it.
+        /// The class is known, but the element has no LFB of it.
         LfbNotFound = 0x06 "E_LFB_NOT_FOUND",
-        /// The class has no block with this instance ID.
+        /// The class has no LFB with this instance ID.
         InstanceNotFound = 0x07 "E_LFB_INSTANCE_ID_NOT_FOUND",
         /// The class has no such path.
         InvalidPath = 0x08 "E_INVALID_PATH",
-        /// The class has such a path, but this component does not exist.
+        /// The path exists in the class, but the component does not exist.
         ComponentDoesNotExist = 0x09 "E_COMPONENT_DOES_NOT_EXIST",
-        /// It exists already.
+        /// The object already exists.
         Exists = 0x0a "E_EXISTS",
-        /// It was not found.
+        /// The object was not found.
         NotFound = 0x0b "E_NOT_FOUND",
-        /// It cannot be written.
+        /// The component cannot be written.
         ReadOnly = 0x0c "E_READ_ONLY",
         /// An array cannot be created this way.
         InvalidArrayCreation = 0x0d "E_INVALID_ARRAY_CREATION",
@@ -63,13 +63,13 @@ codes! {
         InvalidTlv = 0x13 "E_INVALID_TLV",
         /// An event failed.
         EventError = 0x14 "E_EVENT_ERROR",
-        /// It is not supported.
+        /// The request is not supported.
         NotSupported = 0x15 "E_NOT_SUPPORTED",
-        /// There is no memory left.
+        /// The element is out of memory.
         MemoryError = 0x16 "E_MEMORY_ERROR",
         /// The element has an internal error.
         InternalError = 0x17 "E_INTERNAL_ERROR",
-        /// It took too long.
+        /// The operation timed out.
         TimedOut = 0x18 "E_TIMED_OUT",
         /// The flags of a path contradict each other or its selector.
         InvalidTflags = 0x19 "E_INVALID_TFLAGS",
@@ -79,20 +79,20 @@ codes! {
         Congested = 0x1b "E_CONGEST_NT",
         /// The component is not a table.
         NotATable = 0x1c "E_COMPONENT_NOT_A_TABLE",
-        /// The requester lacks the permission.
+        /// The requester has no permission.
         NotPermitted = 0x1d "E_PERM",
-        /// It is in use.
+        /// The object is in use.
         Busy = 0x1e "E_BUSY",
-        /// There is nothing in it.
+        /// The object is empty.
         Empty = 0x1f "E_EMPTY",
         /// The reason is unknown.
         Unknown = 0x20 "E_UNKNOWN",
-        /// Any failure that has no code.
+        /// A failure without a specific code.
         Unspecified = 0xff "E_UNSPECIFIED_ERROR",
     }
 }
 
-/// A result code, in one of its two forms.
+/// A result code, in one of two forms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Outcome {
     code: ResultCode,
@@ -106,7 +106,7 @@ impl Outcome {
         cause: None,
     };
 
-    /// A RESULT; its code is below 0x100.
+    /// A RESULT; its code must be below 0x100.
     pub fn plain(code: ResultCode) -> Result<Self, WireError> {
         let place = Place::new("RESULT-TLV", 0);
         place.permit(
@@ -173,8 +173,8 @@ impl Outcome {
         self.cause.is_some()
     }
 
-    /// The same result in the other form. A RESULT loses the cause, and has `E_UNSPECIFIED_ERROR` in place of a code
-    /// that does not fit a byte.
+    /// The same result in the other form. A RESULT has no cause, and has `E_UNSPECIFIED_ERROR` instead of a code that
+    /// does not fit a byte.
     pub fn in_other_form(&self) -> Self {
         let cause = match self.cause {
             None => Some(Vec::new()),

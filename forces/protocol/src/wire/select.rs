@@ -1,4 +1,4 @@
-//! LFBselect: a block, with operations on it or their responses (RFC 5810, 7.1.5).
+//! LFBselect: an LFB, with operations on it or their responses (RFC 5810, 7.1.5).
 //!
 //! ```text
 //! +--------+--------+----------+-------------+-----------+-----------+
@@ -16,7 +16,7 @@ use super::tlv::{HEAD_LEN, LEN_MAX, Tlv, TlvKind, Tlvs};
 const PART: &str = "LFBselect-TLV";
 const FIXED_LEN: usize = 8;
 
-/// Field names on the value of an LFBselect.
+/// A view of the fields of an LFBselect.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(Tlv<'a>);
 
@@ -29,12 +29,12 @@ impl<'a> View<'a> {
         Ok(Self(tlv))
     }
 
-    /// The class of the block.
+    /// Class ID of the LFB.
     pub fn class(&self) -> u32 {
         u32_at(self.0.value, 0)
     }
 
-    /// The instance ID of the block within its class.
+    /// Instance ID of the LFB within its class.
     pub fn instance(&self) -> u32 {
         u32_at(self.0.value, 4)
     }
@@ -46,7 +46,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Operations on one block.
+/// Operations on one LFB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LfbSelect {
     class: u32,
@@ -56,10 +56,10 @@ pub struct LfbSelect {
 }
 
 impl LfbSelect {
-    /// Length in bytes without any operation.
+    /// Length in bytes without operations.
     pub const EMPTY_LEN: usize = HEAD_LEN + FIXED_LEN;
 
-    /// Operations on a block, in the order of their execution.
+    /// Operations on an LFB, in the order of their execution.
     pub fn new(class: u32, instance: u32, operations: Vec<Operation>) -> Result<Self, WireError> {
         let inner: usize = operations.iter().map(Operation::encoded_len).sum();
         let len = Self::EMPTY_LEN + inner;
@@ -78,12 +78,12 @@ impl LfbSelect {
         })
     }
 
-    /// The class of the block.
+    /// Class ID of the LFB.
     pub const fn class(&self) -> u32 {
         self.class
     }
 
-    /// The instance ID of the block within its class.
+    /// Instance ID of the LFB within its class.
     pub const fn instance(&self) -> u32 {
         self.instance
     }

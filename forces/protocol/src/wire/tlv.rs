@@ -8,22 +8,22 @@
 //!   2      2        length - 4      0..3       4            4        length - 8      0..3
 //! ```
 //!
-//! A length counts its own header and the value, not the padding after it. The length of a container counts
-//! everything in it, with the padding after its last part. Operations (in an LFBselect) have their own space of
-//! types: [`super::OperationKind`].
+//! A length covers the header and the value, without the padding after it. The length of a container covers all its
+//! parts, with the padding after the last one. Operations (in an LFBselect) have their own type numbers:
+//! [`super::OperationKind`].
 //!
 //! *Decision*: the padding after the last ILV of a container may be missing, because some senders count it as the
-//! container's own.
+//! padding of the container.
 
 use super::bytes::{Writer, padded, u16_at, u32_at};
 use super::error::{Place, WireError};
 use super::result::ResultCode;
 
-/// Length of the header of a TLV.
+/// Length of the header of a TLV in bytes.
 pub const HEAD_LEN: usize = 4;
-/// Length of the header of an ILV.
+/// Length of the header of an ILV in bytes.
 pub const ILV_HEAD_LEN: usize = 8;
-/// Maximum length of a TLV, with its header.
+/// Maximum length of a TLV in bytes, with its header.
 pub const LEN_MAX: usize = u16::MAX as usize;
 
 codes! {
@@ -35,7 +35,7 @@ codes! {
         AssociationResult = 0x0010 "ASResult",
         /// The reason for the end of an association.
         TeardownReason = 0x0011 "ASTreason",
-        /// A component, with its data.
+        /// A component and its data.
         PathData = 0x0110 "PATH-DATA",
         /// A key that selects a row.
         KeyInfo = 0x0111 "KEYINFO",
@@ -49,16 +49,16 @@ codes! {
         Metadata = 0x0115 "METADATA",
         /// The bytes of a packet.
         RedirectData = 0x0116 "REDIRECTDATA",
-        /// A range of rows, from one index to another.
+        /// A range of rows, from a first to a last index.
         TableRange = 0x0117 "TABLERANGE",
         /// The result of an operation, with a cause in words.
         ExtendedResult = 0x0118 "EXTENDEDRESULT",
-        /// A block, with operations on it.
+        /// An LFB, with operations on it.
         LfbSelect = 0x1000 "LFBselect",
     }
 }
 
-/// Field names on the bytes of a TLV.
+/// A view of the fields of a TLV.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(&'a [u8]);
 
@@ -68,12 +68,12 @@ impl<'a> View<'a> {
         (bytes.len() >= HEAD_LEN).then_some(Self(bytes))
     }
 
-    /// Its type.
+    /// Type of the TLV.
     pub fn kind(&self) -> u16 {
         u16_at(self.0, 0)
     }
 
-    /// Its length, as stated in its header.
+    /// Length, as stated in the header.
     pub fn length(&self) -> u16 {
         u16_at(self.0, 2)
     }
@@ -82,16 +82,16 @@ impl<'a> View<'a> {
 /// A TLV within a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// Its type: a [`TlvKind`] or an [`super::OperationKind`].
+    /// Type of the TLV: a [`TlvKind`] or an [`super::OperationKind`].
     pub kind: u16,
-    /// The byte of the message at which it begins.
+    /// Offset of the TLV in the message, in bytes.
     pub at: usize,
-    /// Its value.
+    /// Value of the TLV.
     pub value: &'a [u8],
 }
 
 impl Tlv<'_> {
-    /// The byte of the message at which the value begins.
+    /// Offset of the value in the message, in bytes.
     pub const fn value_at(&self) -> usize {
         self.at + HEAD_LEN
     }
@@ -106,7 +106,7 @@ pub struct Tlvs<'a> {
 }
 
 impl<'a> Tlvs<'a> {
-    /// Iterates over `bytes`, which begin at byte `at` of the message and belong to `part`.
+    /// Iterates over `bytes`, which begin at offset `at` of the message and belong to `part`.
     pub const fn new(part: &'static str, bytes: &'a [u8], at: usize) -> Self {
         Self {
             part,
@@ -155,7 +155,7 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// A value with an identifier: a component ID, a row's index, or a metadata ID.
+/// A value with an identifier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ilv {
     /// The identifier: a component ID, a row's index, or a metadata ID.
@@ -190,7 +190,7 @@ pub struct Ilvs<'a> {
 }
 
 impl<'a> Ilvs<'a> {
-    /// Iterates over `bytes`, which begin at byte `at` of the message and belong to `part`.
+    /// Iterates over `bytes`, which begin at offset `at` of the message and belong to `part`.
     pub const fn new(part: &'static str, bytes: &'a [u8], at: usize) -> Self {
         Self {
             part,
@@ -199,7 +199,7 @@ impl<'a> Ilvs<'a> {
         }
     }
 
-    /// Copies all of them, with their values.
+    /// Copies all ILVs, with their values.
     pub fn owned(self) -> Result<Vec<Ilv>, WireError> {
         self.map(|ilv| {
             ilv.map(|(id, value)| Ilv {

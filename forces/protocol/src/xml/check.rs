@@ -1,4 +1,4 @@
-//! Checks that every name in a library is declared, and declared only once.
+//! Checks that every name in a library is declared exactly once.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -9,8 +9,8 @@ use super::{
 };
 
 impl Library {
-    /// Checks that the types, classes, members of keys and targets of events that it names are declared, in it or in
-    /// `loaded`, and that no type contains itself.
+    /// Checks that the library or `loaded` declares all types, classes, key members and event targets that the library
+    /// names, and that no type contains itself.
     pub fn check(&self, loaded: &[&Library]) -> Result<(), XmlError> {
         let scope = Scope {
             library: self,
@@ -41,7 +41,7 @@ impl Library {
         Ok(())
     }
 
-    /// Checks that no ID and no name is declared twice.
+    /// Checks that IDs and names are unique.
     pub(super) fn check_repeated(&self) -> Result<(), XmlError> {
         let names = |docs: Vec<&Doc>, what| unique(what, docs.iter().map(|d| (&d.name, d.line)));
         names(self.types.iter().map(|def| &def.doc).collect(), "the type")?;
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-/// Checks the IDs of a class: components, capabilities and the base of events share one space.
+/// Checks the IDs of a class: components, capabilities and the base of events share one ID space.
 fn check_class_ids(class: &Class) -> Result<(), XmlError> {
     let parts = || class.components.iter().chain(&class.capabilities);
     let base = class.events_base.map(|base| (base, class.doc.line));
@@ -87,7 +87,7 @@ fn check_class_ids(class: &Class) -> Result<(), XmlError> {
     parts().try_for_each(check_component_ids)
 }
 
-/// Checks that component 0, which stands for the properties of a block (RFC 7408, 2.5), is not defined.
+/// Checks that component 0 is not defined, because it denotes the properties of an LFB (RFC 7408, 2.5).
 fn check_component_ids(part: &Component) -> Result<(), XmlError> {
     if part.id == 0 {
         return Err(XmlError {
@@ -138,7 +138,7 @@ fn unique<T: Ord + Display>(
     Ok(())
 }
 
-/// A library with those that it loads.
+/// A library and the libraries that it loads.
 struct Scope<'a> {
     library: &'a Library,
     loaded: &'a [&'a Library],
@@ -178,7 +178,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Checks that every type that it names is declared.
+    /// Checks that every type named in this type is declared.
     fn check_type(&self, ty: &Type, line: u32) -> Result<(), XmlError> {
         match ty {
             Type::Ref(named) | Type::Alias(named) => self.check_ref(named, line),
@@ -219,7 +219,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// The type behind a chain of names. A type that refers back to its own name is returned unresolved.
+    /// The type at the end of a chain of names. A type that refers to its own name is returned unresolved.
     fn resolve(&self, ty: &'a Type, line: u32) -> Result<&'a Type, XmlError> {
         let mut ty = ty;
         for _ in 0..NESTING_MAX {
@@ -231,7 +231,7 @@ impl<'a> Scope<'a> {
         Ok(ty)
     }
 
-    /// The type of a member of a struct, or of the struct that it is derived from.
+    /// The type of a member of a struct, or of a member of its parent.
     fn member<'t>(&self, ty: &'t Type, name: &str, line: u32) -> Result<Option<&'t Type>, XmlError>
     where
         'a: 't,
@@ -255,8 +255,8 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
-    /// Checks that no type within this one contains itself. `above` are the names of the types around it, `done`
-    /// those that were checked before: each type is checked once.
+    /// Checks that no type within this type contains itself. `above` has the names of the enclosing types, and `done`
+    /// the names of types that were checked before, so that each type is checked once.
     fn check_finite(
         &self,
         ty: &'a Type,
@@ -301,7 +301,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Checks that the components that an event watches and reports are declared.
+    /// Checks that the components in an event's target and reports are declared.
     fn check_event(&self, class: &'a Class, event: &'a Event) -> Result<(), XmlError> {
         let line = event.doc.line;
         for steps in std::iter::once(&event.target).chain(&event.reports) {
@@ -327,7 +327,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// The type of a component of a class, or of a class that it is derived from.
+    /// The type of a component of a class, or of a component of its parents.
     fn component(&self, class: &'a Class, name: &str) -> Option<&'a Type> {
         let mut class = class;
         for _ in 0..NESTING_MAX {

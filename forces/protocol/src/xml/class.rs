@@ -1,4 +1,4 @@
-//! Reads classes of blocks from XML.
+//! Reads LFB classes from XML.
 
 use super::data_type::read_component;
 use super::element::{DOC, Element, Often};
@@ -87,7 +87,7 @@ fn read_input(port: &Element<'_>) -> Result<InputPort, XmlError> {
     })
 }
 
-/// A metadatum that packets must carry, or an optional one with its default value.
+/// Reads a metadatum that packets must carry, or an optional metadatum with its default value.
 fn read_expected(element: &Element<'_>) -> Result<ExpectedMetadata, XmlError> {
     let default = element.attribute("defaultValue");
     match element.attribute("dependency").as_deref() {
@@ -180,7 +180,7 @@ fn read_event(event: &Element<'_>) -> Result<Event, XmlError> {
     })
 }
 
-/// The path to a component; it begins with a component's name.
+/// Reads the path to a component; it begins with the name of a component.
 fn read_steps(element: &Element<'_>) -> Result<Vec<Step>, XmlError> {
     element.expect(&[("eventField", Often::Any), ("eventSubscript", Often::Any)])?;
     let steps: Vec<_> = element

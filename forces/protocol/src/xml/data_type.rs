@@ -6,7 +6,7 @@ use super::{
     Struct, Type, TypeDef, TypeRef, XmlError,
 };
 
-/// The elements that declare a type; a declaration has exactly one of them.
+/// The elements that declare a type; a declaration has exactly one of these elements.
 const TYPES: [(&str, Often); 6] = [
     ("typeRef", Often::AtMostOnce),
     ("atomic", Often::AtMostOnce),
@@ -35,7 +35,7 @@ pub(super) fn read_metadata(def: Element<'_>) -> Result<MetadataDef, XmlError> {
     })
 }
 
-/// A component, a capability, or a member of a struct.
+/// Reads a component, a capability, or a member of a struct.
 pub(super) fn read_component(component: Element<'_>, levels: usize) -> Result<Component, XmlError> {
     let more = [
         ("optional", Often::AtMostOnce),
@@ -69,7 +69,7 @@ fn read_access(component: &Element<'_>) -> Result<Option<Access>, XmlError> {
     }))
 }
 
-/// The one type within a declaration; up to `levels` more may be nested in it.
+/// Reads the only type within a declaration, with at most `levels` nested levels.
 fn read_type(within: &Element<'_>, levels: usize) -> Result<Type, XmlError> {
     let is_type = |e: &Element<'_>| TYPES.iter().any(|(name, _)| *name == e.name());
     let mut types = within.children().filter(is_type);
@@ -91,7 +91,7 @@ fn read_type(within: &Element<'_>, levels: usize) -> Result<Type, XmlError> {
         "array" => Type::Array(Box::new(read_array(&ty, levels - 1)?)),
         "struct" => Type::Struct(read_struct(&ty, levels - 1)?),
         "union" => Type::Union(read_struct(&ty, levels - 1)?),
-        // The schema has the name itself, and some authors an element around it, as everywhere else.
+        // The schema requires the bare name; some authors put a `typeRef` element around it, as elsewhere.
         _ => match ty.child("typeRef") {
             Some(named) => {
                 ty.expect(&[("typeRef", Often::Once)])?;
@@ -163,7 +163,7 @@ fn read_atomic(atomic: &Element<'_>) -> Result<Atomic, XmlError> {
         })?,
         special: atomic.each_within("specialValues", "specialValue", |special| {
             special.expect(&DOC)?;
-            // A value of a boolean may have its word.
+            // The value of a boolean may be a word.
             let value = match special.attribute("value").as_deref() {
                 Some("false") => 0,
                 Some("true") => 1,

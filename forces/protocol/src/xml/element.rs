@@ -1,4 +1,4 @@
-//! Elements of a document, with errors that name their line.
+//! XML elements, with errors that state the line.
 
 use roxmltree::{Document, Node};
 
@@ -12,7 +12,7 @@ pub(super) enum Often {
     Any,
 }
 
-/// The children that make a [`Doc`].
+/// The child elements that make up a [`Doc`].
 pub(super) const DOC: [(&str, Often); 3] = [
     ("name", Often::Once),
     ("synopsis", Often::Once),
@@ -51,13 +51,13 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// All elements within this one.
+    /// All direct child elements.
     pub(super) fn children(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let elements = self.node.children().filter(Node::is_element);
         elements.map(|node| Self { node })
     }
 
-    /// Checks that the children have permitted names, and that each occurs as often as permitted.
+    /// Checks that the children have permitted names, and that each name occurs as often as permitted.
     pub(super) fn expect(&self, permitted: &[(&'static str, Often)]) -> Result<(), XmlError> {
         let mut counts = vec![0; permitted.len()];
         for child in self.children() {
@@ -106,7 +106,7 @@ impl<'a> Element<'a> {
         self.child(name).ok_or_else(|| self.missing(name))
     }
 
-    /// The text of this element, without the space around it.
+    /// The text of this element, without surrounding whitespace.
     pub(super) fn text(&self) -> String {
         let pieces = self
             .node
@@ -127,7 +127,7 @@ impl<'a> Element<'a> {
         self.attribute(name).ok_or_else(|| self.missing(name))
     }
 
-    /// An attribute that is a 32-bit number.
+    /// Reads an attribute that is a 32-bit number.
     pub(super) fn id(&self, name: &'static str) -> Result<u32, XmlError> {
         let text = self.need_attribute(name)?;
         self.number(name, &text)
@@ -151,7 +151,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// Name, synopsis and description.
+    /// Reads name, synopsis and description.
     pub(super) fn doc(&self) -> Result<Doc, XmlError> {
         let name = self.need("name")?;
         if name.text().is_empty() {
@@ -165,7 +165,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// Reads each child of this name.
+    /// Reads each child with this name.
     pub(super) fn each<T>(
         &self,
         name: &'static str,
@@ -175,7 +175,7 @@ impl<'a> Element<'a> {
         children.map(&mut read).collect()
     }
 
-    /// Reads each element of the one list of this name, if there is one.
+    /// Reads each element of the only list with this name, if there is one.
     pub(super) fn each_within<T>(
         &self,
         list: &'static str,

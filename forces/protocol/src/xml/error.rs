@@ -7,7 +7,7 @@ use super::{BYTES_MAX, NESTING_MAX};
 /// An error in a library, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlError {
-    /// The line, from 1 on.
+    /// Line number, starting at 1.
     pub line: u32,
     /// The fault.
     pub fault: Fault,
@@ -16,13 +16,13 @@ pub struct XmlError {
 /// A fault in a library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is too long.
+    /// The library is too long.
     #[error("the library has {0} bytes, but may have {BYTES_MAX} at most")]
     TooLong(usize),
-    /// It is not XML.
+    /// The text is not XML.
     #[error("{0}")]
     NotXml(String),
-    /// It is a different kind of document.
+    /// The document is not a library.
     #[error(
         "the document is `{0}`, but must be LFBLibrary in the namespace of RFC 5812 or RFC 7408"
     )]
@@ -32,15 +32,15 @@ pub enum Fault {
     Unexpected {
         /// The element.
         found: String,
-        /// The element around it.
+        /// The enclosing element.
         within: String,
         /// The elements permitted there.
         permitted: String,
     },
-    /// An element that occurs too often, or alternatives that occur together.
+    /// An element that occurs too often, or alternatives that exclude each other.
     #[error("`{within}` has more than one {what}")]
     Twice {
-        /// The element around them.
+        /// The enclosing element.
         within: String,
         /// The element or the alternatives.
         what: &'static str,
@@ -48,7 +48,7 @@ pub enum Fault {
     /// A required part is missing.
     #[error("`{within}` has no {what}")]
     Missing {
-        /// The element that lacks it.
+        /// The element that lacks the part.
         within: String,
         /// The missing part.
         what: &'static str,
@@ -63,7 +63,7 @@ pub enum Fault {
         /// The permitted values.
         permitted: &'static str,
     },
-    /// Two things have the same ID or name.
+    /// Two declarations have the same ID or name.
     #[error("{what} {value} is declared twice")]
     Repeated {
         /// The kind of ID or name.
@@ -82,9 +82,9 @@ pub enum Fault {
     Undeclared {
         /// The kind of declaration that is missing.
         what: &'static str,
-        /// Its name.
+        /// The undeclared name.
         name: String,
-        /// The loaded libraries, in which it might be declared.
+        /// The loaded libraries, which might have declared it.
         loads: Vec<String>,
     },
     /// A type that contains itself.

@@ -1,4 +1,4 @@
-//! Classes of blocks (LFBs) from a library in XML: RFC 5812, section 4, with RFC 7408.
+//! LFB classes from a library in XML: RFC 5812, section 4, with RFC 7408.
 //!
 //! ```text
 //!  <LFBLibrary>                       Library
@@ -8,14 +8,14 @@
 //!    LFBClassDefs                       classes: components, capabilities, events, ports
 //! ```
 //!
-//! [`Library::read`] reads one file into plain declarations. [`Library::check`] then checks that every name in it is
-//! declared: in it, or in the libraries that it loads. Errors of both name the line.
+//! [`Library::read`] reads one file into plain declarations. [`Library::check`] then checks that the library, or a
+//! library that it loads, declares every name in it. Errors of both functions state the line.
 //!
-//! Bounds: [`BYTES_MAX`] for the text, and [`NESTING_MAX`] for types within types. Document type declarations,
-//! and with them entities, are refused.
+//! Bounds: [`BYTES_MAX`] for the text, and [`NESTING_MAX`] for types within types. Document type declarations, and
+//! therefore entities, are refused.
 //!
-//! *Decision*: the schema demands an order of elements; we read them in any order. Elements that the schema does not
-//! have, or that occur too often, are errors.
+//! *Decision*: the schema requires an order of elements; we read them in any order. Elements that the schema does not
+//! permit, or that occur too often, are errors.
 
 mod check;
 mod class;
@@ -29,10 +29,10 @@ pub use weir_model::class::Condition;
 
 /// Maximum length of a library in bytes.
 pub const BYTES_MAX: usize = 4 << 20;
-/// Maximum nesting of types in a declaration: without it, the author would choose the depth.
+/// Maximum nesting of types in a declaration. Without this limit, the author would choose the depth.
 pub const NESTING_MAX: usize = 16;
 
-/// Namespaces of libraries: of RFC 5812 and of RFC 7408.
+/// Namespaces of libraries, of RFC 5812 and of RFC 7408.
 pub(crate) const NAMESPACES: [&str; 2] = [
     "urn:ietf:params:xml:ns:forces:lfbmodel:1.0",
     "urn:ietf:params:xml:ns:forces:lfbmodel:1.1",
@@ -41,11 +41,11 @@ pub(crate) const NAMESPACES: [&str; 2] = [
 /// A library of declarations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
-    /// The name by which others load it.
+    /// Name by which other libraries load this library.
     pub provides: Option<String>,
-    /// Its purpose.
+    /// Purpose of the library.
     pub description: Option<String>,
-    /// The libraries whose declarations it uses.
+    /// Libraries whose declarations this library uses.
     pub loads: Vec<Load>,
     /// Kinds of packets.
     pub frames: Vec<Frame>,
@@ -53,14 +53,14 @@ pub struct Library {
     pub types: Vec<TypeDef>,
     /// Metadata of packets.
     pub metadata: Vec<MetadataDef>,
-    /// Classes of blocks.
+    /// LFB classes.
     pub classes: Vec<Class>,
 }
 
-/// Another library.
+/// A reference to another library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Its name.
+    /// Name of the library.
     pub library: String,
     /// A hint for its location.
     pub location: Option<String>,
@@ -69,27 +69,27 @@ pub struct Load {
 /// The common part of all declarations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doc {
-    /// Its name.
+    /// Name of the declared item.
     pub name: String,
     /// A summary in one sentence.
     pub synopsis: String,
     /// A longer description.
     pub description: Option<String>,
-    /// The line in which it begins.
+    /// First line of the declaration.
     pub line: u32,
 }
 
 /// A kind of packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
 }
 
 /// A named type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeDef {
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
     /// The type.
     pub ty: Type,
@@ -98,18 +98,18 @@ pub struct TypeDef {
 /// A metadatum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataDef {
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// Its ID; from 0x80000000 on IDs are private.
+    /// Metadatum ID; IDs from 0x80000000 are private.
     pub id: u32,
-    /// Its type.
+    /// Type of the value.
     pub ty: Type,
 }
 
 /// The type of a component, or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A built-in or a named type.
+    /// A built-in type or a named type.
     Ref(TypeRef),
     /// A number or a string with restrictions.
     Atomic(Atomic),
@@ -119,11 +119,11 @@ pub enum Type {
     Struct(Struct),
     /// One of several values.
     Union(Struct),
-    /// Another component.
+    /// A reference to another component.
     Alias(TypeRef),
 }
 
-/// A type, given by its name.
+/// A reference to a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeRef {
     /// A type of the model.
@@ -159,18 +159,18 @@ pub enum Basic {
     Float64,
     /// A fixed number of bytes.
     Bytes(u32),
-    /// Text, with its maximum length in bytes.
+    /// Text, with its maximum length in bytes if there is one.
     Text(Option<u32>),
-    /// A variable number of bytes, with their maximum.
+    /// A variable number of bytes, with their maximum if there is one.
     Octets(Option<u32>),
 }
 
 /// A number or a string with restrictions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// The type that is restricted.
+    /// The type that the restrictions apply to.
     pub base: TypeRef,
-    /// The permitted ranges, both ends included; if there are none, all values are permitted.
+    /// The permitted ranges, both ends included; if empty, all values are permitted.
     pub ranges: Vec<(i128, i128)>,
     /// Values with a name.
     pub special: Vec<Special>,
@@ -181,14 +181,14 @@ pub struct Atomic {
 pub struct Special {
     /// The value.
     pub value: i128,
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// How many rows it has.
+    /// Number of rows.
     pub size: Size,
     /// The type of a row.
     pub element: Type,
@@ -208,20 +208,20 @@ pub enum Size {
 /// Fields whose values select a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its ID.
+    /// Key ID.
     pub id: u32,
-    /// The fields, as names of members from the outside in; an empty list is the row itself.
+    /// The fields, as paths of member names from the outermost member inwards; an empty path means the row itself.
     pub fields: Vec<Vec<String>>,
-    /// The line in which it begins.
+    /// First line of the declaration.
     pub line: u32,
 }
 
 /// Values with names and IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Struct {
-    /// Another struct or union, whose members it inherits.
+    /// Name of another struct or union, whose members this one inherits.
     pub derived_from: Option<String>,
-    /// Its members.
+    /// Members, in the order of the library.
     pub members: Vec<Component>,
 }
 
@@ -235,101 +235,101 @@ pub enum Access {
     ReadWrite,
     /// Write only.
     WriteOnly,
-    /// Read; any write resets it.
+    /// Read; a write of any value resets the component.
     ReadReset,
-    /// Write only; any write triggers an action.
+    /// Write only; a write of any value triggers an action.
     TriggerOnly,
 }
 
 /// A component, a capability, or a member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// Its ID, which is its place in paths.
+    /// Component ID, used in paths.
     pub id: u32,
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// The permitted access; a member without one inherits that of the component around it.
+    /// The permitted access; a member without an access of its own inherits that of its parent.
     pub access: Option<Access>,
-    /// Whether it is optional for an FE.
+    /// Whether an FE may lack the component.
     pub optional: bool,
-    /// Its type.
+    /// Type of the component.
     pub ty: Type,
-    /// Its initial value.
+    /// Initial value.
     pub default: Option<String>,
 }
 
-/// A class of blocks.
+/// An LFB class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its ID.
+    /// Class ID.
     pub id: u32,
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// Its version, as "1.0".
+    /// Version, such as "1.0".
     pub version: String,
-    /// Another class, whose declarations it inherits.
+    /// Name of another class, whose declarations this class inherits.
     pub derived_from: Option<String>,
     /// The inputs for packets.
     pub inputs: Vec<InputPort>,
     /// The outputs for packets.
     pub outputs: Vec<OutputPort>,
-    /// Its components.
+    /// Components of the class.
     pub components: Vec<Component>,
-    /// Its capabilities, which an FE reports.
+    /// Capabilities of the class, which an FE reports.
     pub capabilities: Vec<Component>,
-    /// The base ID of its events in paths.
+    /// First ID of the paths of the class's events.
     pub events_base: Option<u32>,
-    /// Its events.
+    /// Events of the class.
     pub events: Vec<Event>,
 }
 
 /// An input for packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputPort {
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// Whether it is a group of ports.
+    /// Whether the input is a group of ports.
     pub group: bool,
-    /// The kinds of packets that it takes.
+    /// The kinds of packets that the input accepts.
     pub frames: Vec<String>,
-    /// The metadata that packets need: one of each inner list.
+    /// Required metadata: one metadatum of each inner list.
     pub metadata: Vec<Vec<ExpectedMetadata>>,
 }
 
 /// A metadatum that an input expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedMetadata {
-    /// Its name.
+    /// Name of the metadatum.
     pub name: String,
-    /// Its value for packets that lack it; without one, they must carry it.
+    /// Value for packets that lack the metadatum; `None` means that packets must carry it.
     pub default: Option<String>,
 }
 
 /// An output for packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPort {
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// Whether it is a group of ports.
+    /// Whether the output is a group of ports.
     pub group: bool,
-    /// The kinds of packets that it emits.
+    /// The kinds of packets that the output emits.
     pub frames: Vec<String>,
-    /// The metadata that it adds, and whether it always does so.
+    /// The metadata that the output adds, and whether it always does so.
     pub metadata: Vec<(String, bool)>,
 }
 
-/// Something that an FE reports when it happens.
+/// An event that an FE can report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its ID, below the base of the class's events.
+    /// Event ID, which follows the base of the class's events in paths.
     pub id: u32,
-    /// Its name and sentence.
+    /// Name and descriptions.
     pub doc: Doc,
-    /// The watched component.
+    /// Path of the watched component.
     pub target: Vec<Step>,
-    /// The condition that triggers it.
+    /// The condition that triggers the event.
     pub condition: Condition,
-    /// The reported components.
+    /// Paths of the reported components.
     pub reports: Vec<Vec<Step>>,
 }
 
@@ -340,7 +340,7 @@ pub enum Step {
     Field(String),
     /// A row.
     Row(u32),
-    /// Any row; the name is for human readers.
+    /// Any row; the name is only for human readers.
     AnyRow(String),
 }
 

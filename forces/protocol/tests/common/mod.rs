@@ -1,6 +1,6 @@
-//! Messages for tests: recorded, captured, and generated ones.
+//! Messages for tests: recorded, captured and generated messages.
 
-#![allow(dead_code)] // each test uses its part of it
+#![allow(dead_code)] // each test uses a part of it
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -29,8 +29,8 @@ pub(crate) fn own() -> Vec<Vector> {
     read(include_str!("../messages.txt"))
 }
 
-/// Reads messages from a text: blocks of hexadecimal digits, each after lines of description that begin with `#`. A
-/// block is split by the lengths in it.
+/// Reads messages from a text: blocks of hexadecimal digits, each preceded by description lines that begin with `#`.
+/// The lengths in a block split it into messages.
 pub(crate) fn read(text: &str) -> Vec<Vector> {
     let mut vectors = Vec::new();
     let (mut name, mut digits) = (String::new(), String::new());
@@ -85,7 +85,7 @@ fn ilvs() -> impl Strategy<Value = Vec<Ilv>> {
     vec(ilv, 0..4)
 }
 
-/// A content that ends a path of this operation.
+/// A content that may end a path of this operation.
 fn end(kind: OperationKind) -> impl Strategy<Value = Content> {
     let ends = [
         (Content::Empty, Just(Content::Empty).boxed()),
@@ -219,7 +219,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
     )
 }
 
-/// Arbitrary heartbeats, the most frequent ones among them.
+/// Arbitrary heartbeats, including the most common settings.
 pub(crate) fn heartbeats() -> impl Strategy<Value = Heartbeats> {
     let span = || prop_oneof![Just(1_u64), 1_u64..40_000].prop_map(Span::from_millis);
     (any::<bool>(), span(), any::<bool>(), span()).prop_map(

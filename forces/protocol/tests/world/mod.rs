@@ -1,6 +1,6 @@
 //! FEs and CEs with a network between them, in virtual time; their messages are recorded.
 
-#![allow(dead_code)] // each test uses its part of it
+#![allow(dead_code)] // each test uses a part of it
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -55,7 +55,7 @@ pub(crate) fn ce_params(id: Id) -> ce::Params {
     }
 }
 
-/// A SET of component `id` of block 9.1.
+/// A SET of component `id` of LFB 9.1.
 pub(crate) fn set(id: u32, value: u8) -> Config {
     config(
         OperationKind::Set,
@@ -76,7 +76,7 @@ pub(crate) fn select(kind: OperationKind, paths: Vec<PathData>) -> LfbSelect {
     LfbSelect::new(9, 1, vec![Operation::on(kind, paths).unwrap()]).unwrap()
 }
 
-/// Components by their path; those from 90 on do not exist. The key of a row of table 7 is its index minus ten.
+/// Components by path; components from 90 on do not exist. The key of a row of table 7 is its index minus ten.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Store {
     pub(crate) values: BTreeMap<Vec<u32>, Vec<u8>>,
@@ -136,9 +136,9 @@ pub(crate) struct FeNode {
     pub(crate) fe: Fe,
     pub(crate) store: Store,
     prepared: Vec<Config>,
-    /// It sends nothing any more, but keeps its links.
+    /// Whether the FE sends nothing any longer, but keeps its links.
     pub(crate) mute: bool,
-    /// It refuses to commit.
+    /// Whether the FE refuses commits.
     pub(crate) refuses: bool,
     pub(crate) events: Vec<fe::Event>,
 }
@@ -146,7 +146,7 @@ pub(crate) struct FeNode {
 pub(crate) struct CeNode {
     pub(crate) ce: Ce,
     id: Id,
-    /// New links to it cannot be opened.
+    /// Whether new links to the CE cannot be opened.
     pub(crate) dead: bool,
     pub(crate) events: Vec<ce::Event>,
 }
@@ -162,15 +162,15 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) fes: Vec<FeNode>,
     pub(crate) ces: Vec<CeNode>,
-    /// The FE and the CE that a link joins.
+    /// The FE and the CE at the ends of a link.
     links: BTreeMap<LinkId, (usize, usize)>,
     under_way: BTreeMap<(Instant, u64), (LinkId, Delivery)>,
     serial: u64,
     pub(crate) delay: Span,
-    /// Every `loses`-th of the messages that may be lost is lost; none if it is zero.
+    /// Every `loses`-th of the messages that may be lost is lost; zero means no loss.
     pub(crate) loses: u64,
     pub(crate) log: String,
-    /// Maximum number of requests that an FE had open at once.
+    /// Maximum number of open requests of an FE.
     pub(crate) most_open: usize,
 }
 
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Does everything that is due at this instant.
+    /// Does all work that is due now.
     pub(crate) fn settle(&mut self) {
         loop {
             let busy = (0..self.fes.len()).any(|f| self.settle_fe(f));
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// A CE dies; its links break.
+    /// A CE fails; its links break.
     pub(crate) fn kill(&mut self, c: usize) {
         self.ces[c].dead = true;
         let links: BTreeSet<_> = self
@@ -484,7 +484,7 @@ impl World {
         writeln!(self.log, "{time:>6} ms  {who}: {brief}").unwrap();
     }
 
-    /// Compares the conversation with the recorded one. `WEIR_GOLDEN_UPDATE=1` records it again.
+    /// Compares the conversation with the recording. `WEIR_GOLDEN_UPDATE=1` records it again.
     pub(crate) fn check(&self, name: &str) {
         let file = format!(
             "{}/tests/conversations/{name}.txt",
@@ -503,7 +503,7 @@ impl World {
 }
 
 impl FeNode {
-    /// Executes everything that was prepared; if one change fails, none is kept.
+    /// Executes all prepared changes; if one fails, undoes all.
     fn commit(&mut self) -> ResultCode {
         let before = self.store.values.clone();
         for config in std::mem::take(&mut self.prepared) {

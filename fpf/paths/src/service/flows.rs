@@ -1,4 +1,4 @@
-//! Flows: from a request to its paths, its identifiers, its reservations and the rule of its edge FE.
+//! Flows: converts a request to its paths, identifiers, reservations and the rule of its edge FE.
 
 use weir_base::Rate;
 
@@ -16,16 +16,16 @@ use crate::topology::{DomainId, FeId, LinkId, Topology};
 #[derive(Clone, Debug)]
 pub(super) struct Established {
     pub(super) request: Request,
-    /// Its paths; none while it has none.
+    /// Paths of the request; empty while no path exists.
     pub(super) routes: Vec<Route>,
     pub(super) rule: Option<Encapsulation>,
-    /// Links that it uses, with the FE where each is entered, and the rate on each.
+    /// Used links, each with the FE that sends on it, and the rate on each.
     pub(super) reserved: Vec<(LinkId, FeId)>,
     pub(super) rate: Option<Rate>,
 }
 
 impl Paths {
-    /// The paths of a request as they are now, if all of them work.
+    /// The current paths of a request over the same exits, if all of them work.
     pub(super) fn still(&self, one: &Established) -> Option<Vec<Route>> {
         let behaviour = one.request.behaviour.as_deref();
         let is_gone = self.network.gone[one.request.source.0];
@@ -41,7 +41,7 @@ impl Paths {
         now.collect()
     }
 
-    /// Whether a request has the paths that it would get if it were made now.
+    /// Whether a request has the paths that a new request would get.
     pub(super) fn has_best(&mut self, id: u64) -> bool {
         let Some(one) = self.established.get(&id).cloned() else {
             return true;
@@ -58,7 +58,7 @@ impl Paths {
         best.is_ok_and(|best| best == one.routes)
     }
 
-    /// A path goes another way inside a domain: its reservations follow.
+    /// Moves the reservations of a request whose paths have changed inside a domain.
     pub(super) fn rebook(&mut self, id: u64, routes: Vec<Route>) {
         let Some(one) = self.established.get_mut(&id) else {
             return;
@@ -123,7 +123,7 @@ impl Paths {
         }
     }
 
-    /// Returns the reservations and the identifiers of a request.
+    /// Releases the reservations and the identifiers of a request.
     pub(super) fn give_back(&mut self, id: u64, one: &Established, touched: &mut Vec<DomainId>) {
         let topology = &self.network.topology;
         if let Some(rate) = one.rate {
@@ -142,7 +142,7 @@ impl Paths {
         }
     }
 
-    /// Enters a request with its paths, which may be none, and lists the change of its edge FE's rule.
+    /// Stores a request with its paths, which may be empty, and adds the change of its edge FE's rule.
     pub(super) fn establish(
         &mut self,
         id: u64,
@@ -194,7 +194,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Allocates the identifiers of a multicast tree's copies, and returns the vectors of the edge.
+    /// Allocates the identifiers for the copies of a multicast tree, and returns the vectors for the edge.
     fn plant(
         &mut self,
         id: u64,
@@ -238,7 +238,7 @@ impl Paths {
     }
 }
 
-/// The links of routes, with the FE where each is entered. A tree passes each link once.
+/// The links of routes, each with the FE that sends on it. A tree uses each link once.
 fn used(routes: &[Route], is_tree: bool) -> Vec<(LinkId, FeId)> {
     let of_route = |route: &Route| {
         let steps = route.links.iter().zip(&route.fes);

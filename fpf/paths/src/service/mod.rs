@@ -21,35 +21,35 @@ use crate::{Disjoint, Lid};
 /// A change at an FE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A row of its forwarding table.
+    /// A row of the forwarding table.
     Rule {
         /// The FE.
         fe: FeId,
-        /// The interface for which the row is.
+        /// The input interface of the row.
         input: Input,
         /// The identifier.
         lid: Lid,
-        /// The new rule; none if the row goes.
+        /// The new rule; `None` deletes the row.
         rule: Option<Rule>,
     },
-    /// A rule of its encapsulation table.
+    /// A rule of the encapsulation table.
     Encapsulate {
         /// The FE.
         fe: FeId,
-        /// The request that it answers.
+        /// The request that the rule belongs to.
         request: u64,
-        /// The new rule; none if it goes.
+        /// The new rule; `None` deletes it.
         rule: Option<Encapsulation>,
     },
 }
 
-/// Paths of a network.
+/// The path controller of a network.
 #[derive(Clone, Debug)]
 pub struct Paths {
     network: Network,
     inside: Vec<Inside>,
     lids: Vec<Lids>,
-    /// The rules that each FE has.
+    /// The current rules of each FE.
     tables: Vec<Rules>,
     /// Copies of multicast trees, by tree and FE.
     branches: BTreeMap<(u64, FeId), Branch>,
@@ -58,7 +58,7 @@ pub struct Paths {
     books: Books,
 }
 
-/// Changes by the order in which they must be carried out.
+/// Changes, grouped by the order in which they must be applied.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     added: Vec<Change>,
@@ -73,7 +73,7 @@ impl Changes {
 }
 
 impl Paths {
-    /// Allocates identifiers for everything in a topology, and makes the rules.
+    /// Allocates identifiers for a topology, and computes the rules.
     pub fn new(topology: Topology) -> Result<Self, PathError> {
         let mut paths = Self {
             network: Network::new(Topology::default()),
@@ -94,12 +94,12 @@ impl Paths {
         &self.network.topology
     }
 
-    /// The bytes of a domain's identifiers.
+    /// Bytes of the domain's identifiers.
     pub fn lid_bytes(&self, domain: DomainId) -> u8 {
         self.lids[domain.0].bytes()
     }
 
-    /// The identifiers of a domain, each with the rule that it names.
+    /// The identifiers of a domain, with their meanings.
     pub fn lids(&self, domain: DomainId) -> impl Iterator<Item = (Meaning, Lid)> {
         self.lids[domain.0].iter()
     }
@@ -109,24 +109,24 @@ impl Paths {
         &self.tables[fe.0]
     }
 
-    /// Whether a link and the FEs at its ends work.
+    /// Whether a link and the FEs at both ends work.
     pub fn works(&self, link: LinkId) -> bool {
         self.network.works(link)
     }
 
-    /// The paths of a request; none while it has none.
+    /// The paths of a request; empty while no path exists.
     pub fn routes_of(&self, request: u64) -> Result<&[Route], PathError> {
         let found = self.established.get(&request);
         let found = found.ok_or(PathError::NoRequest(request))?;
         Ok(&found.routes)
     }
 
-    /// The encapsulation rule of a request; none while it has no path.
+    /// The encapsulation rule of a request; `None` while no path exists.
     pub fn rule_of(&self, request: u64) -> Option<&Encapsulation> {
         self.established.get(&request)?.rule.as_ref()
     }
 
-    /// Why a request has no path now; none if it has one.
+    /// Why a request has no path now; `None` if it has a path.
     pub fn refusal_of(&self, request: u64) -> Option<PathError> {
         let one = self.established.get(&request);
         let one = one.filter(|one| one.routes.is_empty())?;
@@ -151,7 +151,7 @@ impl Paths {
         choose(&self.view(), &self.books, &choice)
     }
 
-    /// This number of paths that share nothing of this kind, of the least cost together.
+    /// This number of paths that share nothing of this kind, with minimum total cost.
     pub fn disjoint(
         &self,
         source: FeId,
@@ -169,31 +169,31 @@ impl Paths {
         choose(&self.view(), &self.books, &choice)
     }
 
-    /// Adds an FE to a domain. It has no links yet.
+    /// Adds an FE, initially without links, to a domain.
     pub fn add_fe(&mut self, fe: Fe) -> Result<Vec<Change>, PathError> {
         let mut topology = self.network.topology.clone();
         topology.add_fe(fe)?;
         self.extend(topology)
     }
 
-    /// Adds a link. No identifier and no vector changes.
+    /// Adds a link. Existing identifiers and vectors do not change.
     pub fn add_link(&mut self, link: Link) -> Result<Vec<Change>, PathError> {
         let mut topology = self.network.topology.clone();
         topology.add_link(link)?;
         self.extend(topology)
     }
 
-    /// A link has failed, or works again.
+    /// A link has failed or recovered.
     pub fn handle_link(&mut self, link: LinkId, works: bool) -> Vec<Change> {
         if std::mem::replace(&mut self.network.down[link.0], !works) != works {
-            return Vec::new(); // no news
+            return Vec::new(); // no change
         }
         let ends = self.network.topology.link(link).ends.each_ref();
         let domains = ends.map(|end| self.network.topology.domain_of(end.fe));
         self.settle(&domains)
     }
 
-    /// An FE is gone, or is back. It is expected to come back without any rule.
+    /// An FE has disconnected or reconnected. The controller assumes that it reconnects without rules.
     pub fn handle_fe(&mut self, fe: FeId, works: bool) -> Vec<Change> {
         if std::mem::replace(&mut self.network.gone[fe.0], !works) != works {
             return Vec::new();
@@ -207,7 +207,7 @@ impl Paths {
         self.settle(&[self.network.topology.domain_of(fe)])
     }
 
-    /// Chooses paths for a flow. The application is answered when the edge FE has taken the changes.
+    /// Chooses paths for a flow. The application receives its answer after the edge FE has applied the changes.
     pub fn request(&mut self, request: Request) -> Result<(u64, Vec<Change>), PathError> {
         request.filter.check()?;
         let routes = self.select(&request)?;
@@ -237,8 +237,8 @@ impl Paths {
         Ok(changes.in_order())
     }
 
-    /// Chooses the paths of a request as if it were made now: only vectors at its edge FE change, and rules for copies
-    /// of a multicast tree. If there is no path, it keeps those that it has.
+    /// Chooses the paths of a request as for a new request. Only vectors at its edge FE change, and rules for copies of
+    /// a multicast tree. If there is no path, the request keeps its current paths, and the error is returned.
     pub fn reselect(&mut self, request: u64) -> Result<Vec<Change>, PathError> {
         let one = self.established.get(&request).cloned();
         let one = one.ok_or(PathError::NoRequest(request))?;
@@ -256,8 +256,8 @@ impl Paths {
         Ok(changes.in_order())
     }
 
-    /// Chooses the paths of all requests as if they were made now, in their order; those for which there is no path keep
-    /// what they have.
+    /// Chooses the paths of all requests as for new requests, in the order of their numbers; requests for which there
+    /// is no path keep their current paths.
     pub fn reselect_all(&mut self) -> Vec<Change> {
         let ids: Vec<u64> = self.established.keys().copied().collect();
         let mut changes = Vec::new();
@@ -277,8 +277,8 @@ impl Paths {
         }
     }
 
-    /// Takes a topology that has everything of the present one and more. Refuses it as a whole if a domain has no
-    /// identifier left.
+    /// Replaces the topology by an extension of it. Refuses the extension as a whole if a domain has no identifier
+    /// left.
     fn extend(&mut self, topology: Topology) -> Result<Vec<Change>, PathError> {
         let mut lids = self.lids.clone();
         for domain in topology.domains() {
@@ -309,13 +309,13 @@ impl Paths {
         Ok(self.settle(&all))
     }
 
-    /// Makes the trees of these domains anew, moves the requests whose paths no longer work, and lists the changes.
+    /// Recomputes the trees of these domains, moves the requests whose paths no longer work, and returns the changes.
     fn settle(&mut self, domains: &[DomainId]) -> Vec<Change> {
         for domain in domains {
             self.inside[domain.0] = Inside::of(&self.network, *domain);
         }
         let (mut changes, mut touched) = (Changes::default(), domains.to_vec());
-        // Requests without a rate do not depend on each other, and many have the same ends.
+        // Requests without a rate do not affect each other, and many have the same ends.
         let mut chosen: BTreeMap<_, Vec<Route>> = BTreeMap::new();
         let ids: Vec<u64> = self.established.keys().copied().collect();
         for id in ids {
@@ -340,14 +340,15 @@ impl Paths {
             );
             let routes = match chosen.get(&key).filter(|_| request.rate.is_none()) {
                 Some(routes) => routes.clone(),
-                None => self.select(request).unwrap_or_default(), // none: it waits
+                None => self.select(request).unwrap_or_default(), // empty: the request waits
             };
             if request.rate.is_none() {
                 chosen.insert(key, routes.clone());
             }
             let moved = self.establish(id, one.request.clone(), routes, &mut changes, &mut touched);
             if moved.is_err() {
-                // A tree for which a domain has no identifier left waits, too; without paths it needs none.
+                // A tree for which a domain has no identifier left must wait too; without paths it needs no
+                // identifiers.
                 let _ = self.establish(id, one.request, Vec::new(), &mut changes, &mut touched);
             }
         }
@@ -355,14 +356,14 @@ impl Paths {
         changes.in_order()
     }
 
-    /// Makes the rules of these domains anew, and returns the differences.
+    /// Recomputes the rules of these domains, and returns the differences.
     pub(super) fn refreshed(&mut self, domains: &[DomainId]) -> Vec<Change> {
         let mut changes = Changes::default();
         self.refresh(domains, &mut changes);
         changes.in_order()
     }
 
-    /// Makes the rules of these domains anew, and lists the differences.
+    /// Recomputes the rules of these domains, and adds the differences to `changes`.
     fn refresh(&mut self, domains: &[DomainId], changes: &mut Changes) {
         let mut domains = domains.to_vec();
         domains.sort_unstable();
@@ -392,7 +393,7 @@ impl Paths {
     }
 }
 
-/// Everything that a domain needs an identifier for, apart from multicast trees.
+/// All meanings that need an identifier of a domain, except those of multicast trees and processors.
 fn meanings(topology: &Topology, domain: DomainId, exits: &[(FeId, LinkId)]) -> Vec<Meaning> {
     let mut all = Vec::new();
     for behaviour in 0..topology.domain(domain).behaviours.len() {
@@ -419,7 +420,8 @@ mod tests {
     use proptest::prelude::*;
     use weir_base::Rate;
 
-    /// A network by names: domains with the bytes of their identifiers, FEs, links with their costs. All FEs are edges.
+    /// Builds a network by names: domains with the bytes of their identifiers, FEs, links with their costs. All FEs are
+    /// edges.
     #[derive(Debug)]
     struct Net {
         topology: Topology,
@@ -484,7 +486,7 @@ mod tests {
         Link { ends, cost, rate }
     }
 
-    /// Figure 1: C-B-A, while IP goes C-D-A. B has two FEs.
+    /// Figure 1: the path C-B-A, while IP uses C-D-A. B has two FEs.
     fn figure_1() -> Net {
         let mut net = Net::new();
         net.domain("A", 1, &["a1"]).domain("B", 1, &["b1", "b2"]);
@@ -515,7 +517,7 @@ mod tests {
         }
     }
 
-    /// The tables of all FEs and edges as the changes leave them.
+    /// The tables of all FEs and edges after the changes.
     #[derive(Default)]
     struct Installed {
         rules: BTreeMap<FeId, Rules>,
@@ -555,11 +557,11 @@ mod tests {
         }
     }
 
-    /// A packet with a vector at an FE.
+    /// Follows a packet with a vector from FE to FE.
     struct Walker<'a> {
         paths: &'a Paths,
         rules: &'a BTreeMap<FeId, Rules>,
-        /// Index at each FE that it passes.
+        /// Index at each FE on the path.
         trace: Vec<(FeId, usize)>,
         delivered: Vec<(FeId, Payload)>,
     }
@@ -675,7 +677,7 @@ mod tests {
         let none = paths.cheapest(c1, Target::Fe(a1, Payload::Ip), Some("silver"), 1);
         let expected = "no path leads from `c1` to `a1` through domains that offer `silver`";
         assert_eq!(none.unwrap_err().to_string(), expected);
-        // Within a domain, an identifier of its own leads to the other FE.
+        // Within a domain, one of its own identifiers leads to the other FE.
         let b1 = topology.fe_named("b1").unwrap();
         let inner = paths
             .cheapest(b1, Target::Fe(b2, Payload::Ip), None, 1)
@@ -705,16 +707,16 @@ mod tests {
         );
         assert_eq!(paths.routes_of(id).unwrap()[0].cost, 4);
         assert_eq!(paths.handle_link(b2_a1, false), []);
-        // It does not move back by itself.
+        // The path does not move back on its own.
         assert_eq!(paths.handle_link(b2_a1, true), []);
         assert_eq!(paths.reselect(id).unwrap().len(), 1);
         assert_eq!(paths.routes_of(id).unwrap(), [first]);
-        // Inside B the tree changes, and with it B's rules; without another way the path goes through D.
+        // Inside B the tree changes, and therefore B's rules; without another path in B, the flow moves to D.
         let b1_b2 = topology.links_of(b2).find(|link| *link != b2_a1).unwrap();
         let changes = paths.handle_link(b1_b2, false);
         let is_rule = |change: &Change| matches!(change, Change::Rule { rule: None, .. });
         assert!(changes.iter().any(is_rule) && matches!(changes[0], Change::Encapsulate { .. }));
-        // Nothing is left: the flow goes by IP until something is back.
+        // No path is left: IP forwards the flow until a link recovers.
         let c1_d1 = topology.links_of(c1).last().unwrap();
         let changes = paths.handle_link(c1_d1, false);
         let gone = Change::Encapsulate {
@@ -766,7 +768,7 @@ mod tests {
             error.to_string(),
             "no path from `c1` to `A` has 6000000 bit/s left"
         );
-        // Two paths carry a half each.
+        // Two paths carry half of the rate each.
         let two = Request {
             spread: Spread::Cheapest(2),
             ..of(8)
@@ -808,7 +810,7 @@ mod tests {
     fn a_domain_without_identifiers_refuses_another_link() {
         let mut net = Net::new();
         net.domain("hub", 1, &["h"]).domain("others", 2, &["o"]);
-        // Each link takes two identifiers, by two behaviours; the FE's deliveries four.
+        // Each link needs two identifiers, for two behaviours; the deliveries of the FE need four.
         for _ in 0..126 {
             net.link("h", "o", 1);
         }
@@ -852,7 +854,7 @@ mod tests {
         let mut expected = ["x", "y", "z2"].map(|name| (fe(name), Payload::Ip));
         expected.sort_unstable();
         assert_eq!(walker.delivered, expected);
-        // Two forks: t1, where the trunk enters T, and y, where one of the targets is.
+        // Two forks: t1, where the trunk enters T, and y, which is one of the targets.
         let copies = changes.iter().filter(|c| {
             matches!(
                 c,
@@ -914,8 +916,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-        /// After every event, all requests that have a path arrive, with the rules and vectors that the changes left,
-        /// and those that have none could not have one.
+        /// After every event, the packets of all requests with a path arrive, given the rules and vectors after the
+        /// changes; and no path is possible for the other requests.
         #[test]
         fn every_vector_arrives_after_any_failures(
             net in random_net(),

@@ -1,12 +1,12 @@
-//! Paths that an operator names: the domains, or FEs, that they lead through.
+//! Paths that an operator names by their domains or FEs.
 //!
 //! ```text
-//!   through: c, b, a      c1 ═══▶ b1 ──▶ b2 ═══▶ a1       ═▶: the exits that are chosen, the cheapest together
+//!   through: c, b, a      c1 ═══▶ b1 ──▶ b2 ═══▶ a1       ═▶: the chosen exits, with the lowest total cost
 //!   through: c, b3, a     c1 ═══▶ b1 ──▶ b3 ═══▶ a1       only exits whose tree inside B passes b3
 //! ```
 //!
-//! The way inside a domain is that of its trees, which all paths share. So a name of an FE inside a domain selects among
-//! the exits, and does not make another way.
+//! Inside a domain, a path follows the domain's trees, which all paths share. Therefore the name of an FE inside a
+//! domain selects among the exits, but does not create another path inside.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use crate::request::Step;
 use crate::route::{Route, Target, View};
 use crate::topology::{DomainId, FeId, LinkId, Payload};
 
-/// The steps inside one domain: the FEs that must be passed, in order.
+/// The steps inside one domain: the FEs that the path must visit, in order.
 struct Stay {
     domain: DomainId,
     fes: Vec<FeId>,
 }
 
-/// The cheapest way to an FE: its cost, and its exits.
+/// The cheapest path to each FE: its cost, and its exits.
 type Best = BTreeMap<FeId, (u64, Vec<LinkId>)>;
 
 impl Paths {
-    /// Allocates the identifier of a processor at an FE: a special rule of section VI. All FEs of the domain lead its
-    /// packets there. A second call with the same number returns the same identifier.
+    /// Allocates the identifier of a processor at an FE: a special rule of section VI. All FEs of the domain forward
+    /// packets with this identifier to the FE. A second call with the same number returns the same identifier.
     pub fn process(&mut self, fe: FeId, number: u32) -> Result<(Lid, Vec<Change>), PathError> {
         let domain = self.topology().domain_of(fe);
         let allocated = self.lids[domain.0].allocate(Meaning::Process(fe, number));
@@ -39,7 +39,7 @@ impl Paths {
         Ok((lid, self.refreshed(&[domain])))
     }
 
-    /// The identifier by which an edge FE delivers a payload, with the first behaviour of its domain.
+    /// The identifier with which an edge FE delivers a payload, with the first behaviour of its domain.
     pub fn delivery(&self, fe: FeId, payload: Payload) -> Option<Lid> {
         let meaning = Meaning::Deliver {
             fe,
@@ -49,8 +49,8 @@ impl Paths {
         self.lids[self.topology().domain_of(fe).0].get(meaning)
     }
 
-    /// The cheapest path through these domains and FEs in order. The first must be the source's domain or the source
-    /// itself, the last that of the target.
+    /// The cheapest path through these domains and FEs, in order. The first step must be the source's domain or the
+    /// source itself, the last step must be in the target's domain.
     pub fn along(
         &self,
         source: FeId,
@@ -106,7 +106,7 @@ impl Paths {
     }
 }
 
-/// The steps by domain.
+/// Groups the steps by domain.
 fn stays(view: &View<'_>, through: &[Step]) -> Vec<Stay> {
     let mut stays: Vec<Stay> = Vec::new();
     for step in through {
@@ -127,7 +127,7 @@ fn stays(view: &View<'_>, through: &[Step]) -> Vec<Stay> {
     stays
 }
 
-/// The cheapest ways to the FEs where a domain is entered from the one before it.
+/// The cheapest paths to the FEs at which a path can enter the next domain.
 fn cross(view: &View<'_>, best: &Best, [from, to]: [&Stay; 2]) -> Best {
     let topology = &view.network.topology;
     let mut crossed = Best::new();
@@ -152,7 +152,7 @@ fn cross(view: &View<'_>, best: &Best, [from, to]: [&Stay; 2]) -> Best {
     crossed
 }
 
-/// The cost and the FEs of the way between two FEs of a domain.
+/// The cost and the FEs of the path between two FEs of a domain.
 fn walk(view: &View<'_>, from: FeId, to: FeId) -> Option<(u64, Vec<FeId>)> {
     let topology = &view.network.topology;
     let inside = &view.inside[topology.domain_of(to).0];
@@ -165,7 +165,7 @@ fn walk(view: &View<'_>, from: FeId, to: FeId) -> Option<(u64, Vec<FeId>)> {
     Some((cost, fes))
 }
 
-/// Whether a way passes these FEs in order.
+/// Whether a path visits these FEs in order.
 fn passes(way: &[FeId], fes: &[FeId]) -> bool {
     let mut way = way.iter();
     fes.iter().all(|fe| way.any(|passed| passed == fe))
@@ -177,7 +177,7 @@ mod tests {
     use crate::{Domain, End, Fe, Link, Rule, Topology};
 
     /// ```text
-    ///   c1 ── b1 ── b2 ── a1      c1 has two links into B, B two exits to A; D is on the way of IP
+    ///   c1 ── b1 ── b2 ── a1      c1 has two links into B, B two exits to A; IP goes through D
     ///    │╲    │           │
     ///    │ ╲── b3 ─────────┤
     ///   d1 ────────────────┘
@@ -229,7 +229,7 @@ mod tests {
         Paths::new(topology).unwrap()
     }
 
-    /// The FEs that a named path passes, by their names.
+    /// The FEs on a named path, by name.
     fn passed(paths: &Paths, through: &[&str]) -> Result<String, String> {
         let topology = paths.topology();
         let step = |name: &&str| match topology.domain_named(name) {
@@ -250,7 +250,7 @@ mod tests {
         let ok = |through: &[&str]| passed(&paths, through).unwrap();
         assert_eq!(ok(&["c", "b", "a"]), "c1 b1 b2 a1");
         assert_eq!(ok(&["c", "d", "a"]), "c1 d1 a1");
-        // An FE inside the domain selects the exit: by b1 and b3, which costs less than b3 alone.
+        // An FE inside the domain selects the exit: the path over b1 and b3 is cheaper than over b3 alone.
         assert_eq!(ok(&["c", "b3", "a"]), "c1 b1 b3 a1");
         assert_eq!(ok(&["c1", "b1", "b2", "a1"]), "c1 b1 b2 a1");
     }
@@ -261,7 +261,7 @@ mod tests {
         let topology = paths.topology().clone();
         let [b1, b2] = ["b1", "b2"].map(|name| topology.fe_named(name).unwrap());
         let (lid, changes) = paths.process(b2, 7).unwrap();
-        assert_eq!(changes.len(), 3); // a row of each FE of the domain
+        assert_eq!(changes.len(), 3); // one row at each FE of the domain
         let rule = |paths: &Paths, fe| paths.rules(fe)[&(None, lid)].clone();
         assert_eq!(rule(&paths, b2), Rule::Process(7));
         let Rule::Forward {

@@ -1,16 +1,16 @@
-//! Multicast: one packet to several targets, copied where their paths part.
+//! Multicast: one packet to several targets, copied where their paths diverge.
 //!
 //! ```text
-//!                    ┌─▶ d1        the edge sends one copy with [LID x, copies]. The FE where the paths part has a
+//!                    ┌─▶ d1        the edge sends one copy with [LID x, copies]. The FE where the paths diverge has a
 //!   edge ──x──▶ (copies)           rule for `copies`, with a vector for each branch: [LID y, ..] and [LID z, ..].
-//!                    └─▶ d2        A branch may branch again. If the paths part at the edge, it has several vectors.
+//!                    └─▶ d2        A branch may branch again. If they diverge at the edge, it has several vectors.
 //! ```
 //!
-//! Source: section III.A, Table I, LID 0xf1. The paths are the cheapest ones to each target; as all of them follow
-//! the same trees, two paths that parted never meet again with the same exits before them.
+//! Source: section III.A, Table I, LID 0xf1. The tree consists of the cheapest paths to each target. All of them follow
+//! the same trees inside domains, so paths that have diverged never meet again with the same sequence of exits.
 //!
-//! Copies are made by the FE where the trunk enters the domain, and a rule for copies holds for packets from there
-//! only. So no tree costs a row at any FE but that one.
+//! The FE at which the trunk enters the domain makes the copies, and a rule for copies applies only to packets from
+//! there. So a tree needs no rows at other FEs.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +20,30 @@ use crate::request::Request;
 use crate::route::{Route, Target, VECTOR_BYTES_MAX, View};
 use crate::topology::{FeId, LinkId};
 
-/// The place where routes part: each of its ways has a vector of its own.
+/// The place where routes diverge: each of its branches has its own vector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     /// The FE that makes the copies.
     pub(super) fe: FeId,
-    /// The link over which the trunk arrives; none at the edge.
+    /// The link over which the trunk arrives; `None` at the edge.
     pub(super) over: Option<LinkId>,
-    /// The number of exits that its routes have passed.
+    /// Number of exits that the routes have passed.
     depth: usize,
     ways: Vec<Way>,
 }
 
-/// A way from a fork.
+/// A branch of a fork.
 #[derive(Debug, PartialEq, Eq)]
 struct Way {
-    /// The index of a route that takes it.
+    /// Index of a route that takes the branch.
     route: usize,
-    /// The number of exits that the route has passed at the end of the way.
+    /// Number of exits that the route has passed at the end of the branch.
     depth: usize,
-    /// The next fork; none if the route ends.
+    /// The next fork; `None` if the route ends.
     fork: Option<Fork>,
 }
 
-/// Where routes from one FE part.
+/// The fork at which routes from one FE diverge.
 pub(super) fn fork(routes: &[Route]) -> Option<Fork> {
     let source = *routes.first()?.fes.first()?;
     let all: Vec<usize> = (0..routes.len()).collect();
@@ -69,10 +69,10 @@ fn fork_at(
             fork: None,
         };
         if first.is_none() || of.len() == 1 {
-            ways.extend(of.into_iter().map(end)); // each target is a way of its own
+            ways.extend(of.into_iter().map(end)); // each target is a separate branch
             continue;
         }
-        // The trunk goes on while all routes take the same exit.
+        // The trunk continues while all routes take the same exit.
         let route = of[0];
         let same = |deep: &usize| {
             let next = exit(route, *deep);
@@ -97,7 +97,7 @@ fn fork_at(
 }
 
 impl Fork {
-    /// The forks behind this one, without itself.
+    /// All forks behind this one.
     pub(super) fn inner(&self) -> Vec<&Self> {
         let next = self.ways.iter().filter_map(|way| way.fork.as_ref());
         let all = next.flat_map(|fork| std::iter::once(fork).chain(fork.inner()));
@@ -105,7 +105,7 @@ impl Fork {
     }
 }
 
-/// A tree whose identifiers are allocated.
+/// A tree with allocated identifiers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned<'a> {
     pub(super) view: View<'a>,
@@ -115,7 +115,7 @@ pub(super) struct Planned<'a> {
 }
 
 impl Planned<'_> {
-    /// The vectors of a fork's ways, from its FE on.
+    /// The vectors of a fork's branches, starting at its FE.
     pub(super) fn vectors(&self, fork: &Fork) -> Result<Vec<Vec<u8>>, PathError> {
         let ways = fork.ways.iter();
         ways.map(|way| self.vector(fork.depth, way)).collect()
@@ -141,7 +141,7 @@ impl Planned<'_> {
                 let meaning = Meaning::Copies(self.tree, fork.fe);
                 self.append(&mut vector, fork.fe, |_| meaning, behaviour)?;
             }
-            // A vector has at least one identifier: an edge FE where the tree forks names itself.
+            // A vector needs at least one identifier: an edge FE at a fork uses its own identifier.
             (None, Target::Fe(fe, payload)) if exits.is_empty() || route.needs_delivery(target) => {
                 let meaning = |behaviour| Meaning::Deliver {
                     fe,
@@ -162,7 +162,7 @@ impl Planned<'_> {
         }
     }
 
-    /// Appends the identifier that this has in the domain of an FE.
+    /// Appends the identifier for a meaning in the domain of an FE.
     fn append(
         &self,
         vector: &mut Vec<u8>,

@@ -1,12 +1,12 @@
 //! Reads any bytes as a capture (pcap, pcapng), whole and in pieces.
 //!
-//! Checks besides "no panic": both ways read the same frames and the same error, and a reader wants no more bytes than
-//! it may.
+//! Checks besides "no panic": both ways read the same frames and the same error, and a reader does not request more
+//! bytes than it may.
 
 use weir_base::Instant;
 use weir_capture::{Direction, Fate, RECORD_MAX, Reader, Seen, Step, Writer};
 
-/// Length and link type of each frame, and the error, if there was one.
+/// Length and link type of each frame, and the error, if any.
 type Read = (Vec<(usize, u32)>, Option<String>);
 
 /// The target: the first byte is the size of the pieces.
@@ -45,7 +45,7 @@ fn read(bytes: &[u8], piece: usize) -> Read {
     }
 }
 
-/// A capture of each format, of two frames.
+/// A capture in each format, with two frames.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let frames = super::frames::seeds();
     let frames = [&frames[4], &frames[5]];

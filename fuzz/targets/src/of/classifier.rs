@@ -1,13 +1,14 @@
 //! Takes any bytes as a capture, and classifies its packets; and any bytes as the payloads of one flow.
 //!
-//! Checks besides "no panic": a reader wants no more than it may, the table keeps its bound, and no flow is lost.
+//! Checks besides "no panic": a reader does not request more than it may, the table keeps its bound, and no flow is
+//! lost.
 
 use weir_base::{Instant, Span};
 use weir_capture::{RECORD_MAX, Reader, Step};
 use weir_classifier::{Classifier, Offline, Segment, Settings};
 use weir_packet::FlowKey;
 
-/// Flows in the table: few, so that they make room for each other.
+/// Maximum number of flows in the table: few, so that flows are evicted.
 const FLOWS: usize = 3;
 
 /// The target.
@@ -57,7 +58,7 @@ fn capture(bytes: &[u8]) {
     assert!(classified + unread <= reader.packets()); // link types beyond the first 16 are not counted
 }
 
-/// Each payload is behind a byte that says what it is, and one for its length.
+/// Each payload follows two bytes: its properties, and its length.
 fn payloads(bytes: &[u8]) {
     let mut classifier = Classifier::new(settings(), (1, 2));
     let (mut rest, mut now, mut sequence) = (bytes, Instant::ZERO, [1_u32; 2]);

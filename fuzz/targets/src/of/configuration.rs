@@ -1,7 +1,7 @@
 //! Reads any text as the configuration of a router or of a forwarding element, and any line as `weir set` does.
 //!
-//! Checks besides "no panic": the place of each fault is in the file, and a plan that was accepted is read again from
-//! what it shows as the same plan.
+//! Checks besides "no panic": the position of each fault is in the file, and the text of an accepted plan is read as
+//! the same plan.
 
 use weir_config::Document;
 use weir_lfb::Plan;
@@ -65,9 +65,9 @@ fn operations(text: &str) {
     }
 }
 
-/// The line of an error is one of the file's.
+/// Checks that the line of an error is in the file.
 fn placed(line: Option<usize>, text: &str) {
-    // A file that ends within a line, or with an empty one, has an error there, too.
+    // In a file that ends within a line, or with an empty line, that line may have an error as well.
     assert!(line.is_none_or(|line| (1..=text.lines().count() + 1).contains(&line)));
 }
 

@@ -19,7 +19,7 @@ static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     whole.chain(parts).collect()
 });
 
-/// The target: the first two bytes choose the component, and the third one the form.
+/// The target: the first two bytes choose the component, and the third byte the form.
 pub(crate) fn target(bytes: &[u8]) {
     let [high, low, is_sparse, bytes @ ..] = bytes else {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn target(bytes: &[u8]) {
     }
 }
 
-/// Zeros for every component, as many as most of them take.
+/// Zeros for every component: as many as most components need.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let of = |number: u16| {
         let head = number.to_be_bytes();

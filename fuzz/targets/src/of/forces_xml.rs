@@ -16,7 +16,7 @@ pub(crate) fn target(bytes: &[u8]) {
     }
 }
 
-/// The RFCs' libraries, and those of tests.
+/// The libraries of the RFCs and of tests.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = files("forces/protocol/src/standard", ".xml");
     all.extend(files("forces/protocol/tests", ".xml"));

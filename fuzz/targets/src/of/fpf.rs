@@ -1,11 +1,11 @@
-//! Takes any bytes as frames of a router whose FPF rules do everything that rules can do. The first byte of the input
-//! says how long the frames are.
+//! Takes any bytes as frames of a router whose FPF rules use every action of a rule. The first byte of the input
+//! is the length of the frames.
 //!
-//! Checks besides "no panic": every packet ends once, and all memory is free in the end.
+//! Checks besides "no panic": every packet has exactly one fate, and all memory is free at the end.
 
 #[path = "../../../../core/path/tests/hostile/router.rs"]
 #[allow(dead_code, clippy::unwrap_used, missing_docs)]
-// it is a test's, which makes more frames with it
+// A test's module, which creates more frames with it.
 mod router;
 
 use router::Router;

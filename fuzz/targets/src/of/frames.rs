@@ -1,6 +1,6 @@
 //! Takes any bytes as a frame; routes, bridges, classifies, rewrites, answers and fragments it.
 //!
-//! Checks besides "no panic": a bridge does not change the bytes, and a routed packet lies within its frame.
+//! Checks besides "no panic": a bridge does not change the bytes, and a routed packet is within its frame.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The targets, a file each: a function that takes any bytes, and the inputs with which it begins.
+//! The targets, one per file: a function that takes any bytes, and its first inputs.
 
 pub(crate) mod capture;
 pub(crate) mod ce_configuration;

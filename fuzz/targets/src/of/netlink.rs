@@ -1,11 +1,11 @@
 //! Takes any bytes as datagrams of the kernel about links, addresses, routes, next hops and neighbours.
 //!
-//! The kernel is trusted, but its messages have more forms than any test has: routes into tunnels, objects of later
+//! The kernel is trusted, but its messages have more forms than any test: routes into tunnels, objects of newer
 //! versions.
 
 use weir_live::kernel::tables::TableState;
 
-/// Bytes of a datagram at most: a short one leaves room for several in one input.
+/// Maximum length of a datagram in bytes: a short datagram leaves room for several in one input.
 const DATAGRAM: usize = 512;
 
 /// The target.

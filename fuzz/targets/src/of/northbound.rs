@@ -1,4 +1,5 @@
-//! Takes any bytes as what a client sends to the service of a router: HTTP, paths, queries, JSON, configurations.
+//! Takes any bytes as the data that a client sends to the service of a router: HTTP, paths, queries, JSON,
+//! configurations.
 //!
 //! Checks besides "no panic": no request makes the service fail (500).
 
@@ -54,7 +55,7 @@ pub(crate) fn target(bytes: &[u8]) {
     );
 }
 
-/// A client that has sent everything, and keeps the answers.
+/// A client that has sent everything, and collects the responses.
 struct Conversation {
     sent: Vec<u8>,
     at: usize,
@@ -97,7 +98,7 @@ impl AsyncWrite for Conversation {
     }
 }
 
-/// A router with one port, which no packet reaches. It checks what it is asked to change, and changes nothing.
+/// A router with one port that receives no packets. It checks requested changes, but applies none.
 struct Idle {
     plane: Mutex<Plane>,
     plan: Plan,

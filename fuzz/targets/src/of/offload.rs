@@ -1,4 +1,4 @@
-//! Takes any bytes as a frame with any work left to hardware; finishes its checksum and cuts it.
+//! Takes any bytes as a frame with any offloaded work; completes its checksum and segments it.
 
 #[path = "../../../../core/path/tests/superframes/mod.rs"]
 #[allow(missing_docs)] // it is a test's
@@ -11,7 +11,7 @@ pub(crate) fn target(bytes: &[u8]) {
     }
 }
 
-/// Superframes of each kind over IPv4 and IPv6, and a checksum to finish.
+/// Superframes of each kind over IPv4 and IPv6, and a frame with a checksum to complete.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let head = |kind: u8, start: u16, offset: u16, size: u16| {
         let words = [start, offset, size].map(u16::to_be_bytes).concat();

@@ -1,4 +1,4 @@
-//! Reads any text as a scenario. Files that it names are those that come with the program.
+//! Reads any text as a scenario. The files that it names are built-in files.
 
 use weir_experiment::scenario::plan::plan;
 use weir_experiment::topology::Topology;
@@ -22,7 +22,7 @@ pub(crate) fn target(bytes: &[u8]) {
     }
 }
 
-/// Short scenarios that come with the program, and wrong ones of tests.
+/// Short built-in scenarios, and invalid scenarios of tests.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = files("scenarios", ".toml");
     all.extend(files("bin/weir/tests/golden/wrong-scenario", ".toml"));

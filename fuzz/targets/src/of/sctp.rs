@@ -1,6 +1,6 @@
 //! Takes any bytes as packets of SCTP to a listener: from a stranger, and within an association.
 //!
-//! Checks besides "no panic": the listener's answers have an end.
+//! Checks besides "no panic": the listener's answers are finite.
 
 use std::net::SocketAddr;
 use std::time::Instant as WallInstant;
@@ -15,11 +15,11 @@ use crate::seeds::parts;
 
 const PORT: u16 = 6704;
 const PEER_PORT: u16 = 9;
-/// The most packets with which the listener may answer one.
+/// Maximum number of packets with which the listener may answer one packet.
 const ANSWERS_MAX: usize = 1000;
 
-/// The target: parts, each with its length before it. The first bit says whether a part is a whole packet, or the chunks
-/// of a packet within an association: type, flags, value.
+/// The target: parts, each with its length in front. The first bit of a part decides whether it is a whole packet, or
+/// the chunks of a packet within an association: type, flags, value.
 pub(crate) fn target(bytes: &[u8]) {
     let mut listener = Listener::new();
     let tag = listener.associate();

@@ -1,13 +1,13 @@
 //! Reads any text as a trace of a link's rate.
 //!
-//! Checks besides "no panic": time goes on, whatever the instant at which the trace is asked.
+//! Checks besides "no panic": time advances at every instant at which the trace is queried.
 
 use weir_base::{Instant, Span};
 use weir_experiment::scenario::trace::parse;
 
 use crate::seeds::{files, text};
 
-/// Instants at which a trace is asked.
+/// Number of instants at which a trace is queried.
 const ASKED: usize = 64;
 
 /// The target.

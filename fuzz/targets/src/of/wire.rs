@@ -61,7 +61,7 @@ pub(crate) fn target(bytes: &[u8]) {
     }
 }
 
-/// The options of a message reach up to its end, so nothing may be behind them.
+/// The options of a message extend to its end, so nothing may follow them.
 fn neighbour_discovery(bytes: &[u8]) {
     if let Ok(view) = discovery::View::new_checked(bytes)
         && let Ok(repr) = discovery::Repr::parse(&view)
@@ -73,7 +73,7 @@ fn neighbour_discovery(bytes: &[u8]) {
     }
 }
 
-/// Each header by itself, and frames from each of their headers on.
+/// Each header by itself, and frames that begin at each of their headers.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let cuts = [0, 14, 34, 54];
     let of = |frame: Vec<u8>| cuts.map(|at| frame.get(at..).unwrap_or_default().to_vec());

@@ -1,5 +1,5 @@
-//! Whether packets go as the paper says: its Figure 1 in four planes, multicast, LIDs of two sizes on one path, and
-//! the sanity check of a header.
+//! Checks forwarding against the paper: its Figure 1 in four planes, multicast, LIDs of two sizes on one path, and the
+//! sanity check of a header.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use weir_wire::fpf::{ETHERTYPE_DEFAULT, FIXED_LEN, Vector};
 use super::throughput::SetupError;
 use crate::forwarding;
 
-/// The LIDs of Figure 1: domain C uses one to reach B, domain B another one to reach A.
+/// The LIDs of Figure 1: domain C uses [`LID_B`] to reach B, domain B uses [`LID_A`] to reach A.
 const LID_B: u8 = 0xb0;
 const LID_A: u8 = 0xa0;
 
@@ -28,15 +28,15 @@ const LID_A: u8 = 0xa0;
 pub struct Walk {
     /// Index as each FE receives it: the edge of C, both FEs of B, the edge of A.
     pub indices: Vec<u8>,
-    /// LIDs that they use; none at the last one.
+    /// LIDs that the FEs use; the last FE uses none.
     pub lids: Vec<u8>,
-    /// Whether the packet came out as it went in, byte for byte.
+    /// Whether the packet left unchanged, byte for byte.
     pub is_original: bool,
-    /// Whether, handed to IP, it came out with a hop less and no other change.
+    /// Whether the packet, handed to IP, left with one hop less and no other change.
     pub is_routed: bool,
 }
 
-/// Sends a packet from C by B to A.
+/// Sends a packet from C via B to A.
 pub fn figure_1() -> Result<Walk, SetupError> {
     let packet = packet();
     let mut walk = Walk::default();
@@ -71,7 +71,7 @@ pub fn figure_1() -> Result<Walk, SetupError> {
     Ok(walk)
 }
 
-/// Copies that each of this many leaves gets of one packet, and copies that no leaf should get.
+/// Number of copies of one packet for each of `leaves` leaves, and number of copies that belong to no leaf.
 pub fn multicast(leaves: u8) -> Result<(Vec<usize>, usize), SetupError> {
     let vectors: Result<Vec<_>, _> = (0..leaves).map(|leaf| Vector::new(&[leaf, 7])).collect();
     let vectors: Arc<[Vector]> = vectors?.into();
@@ -93,7 +93,7 @@ pub fn multicast(leaves: u8) -> Result<(Vec<usize>, usize), SetupError> {
 const DOMAINS: usize = 64;
 /// Rules of each domain.
 const RULES: usize = 100;
-/// Domains of the longest path of the paper.
+/// Number of domains of the longest path of the paper.
 const DOMAINS_MAX: usize = 20;
 
 /// A domain with LIDs of one or two bytes, and the domains that they lead to.
@@ -103,8 +103,8 @@ struct Node {
     next: Vec<(u16, usize)>,
 }
 
-/// Walks random paths through domains, every other of which has LIDs of two bytes. Returns the number of those on which
-/// every FE decided for the next domain, and the last one took the header off.
+/// Walks random paths through domains, every other of which has LIDs of two bytes. Returns the number of paths on which
+/// every FE chose the next domain, and the last FE removed the header.
 pub fn mixed_lids(paths: u64) -> Result<u64, SetupError> {
     let mut random = Streams::new(1).stream("paths");
     let nodes: Result<Vec<Node>, _> = (0..DOMAINS).map(|n| node(n, &mut random)).collect();
@@ -176,8 +176,8 @@ fn decision<'t>(
     decide(table, input, &header)
 }
 
-/// The number of random headers, whole, cut off and wrong, about which a table with rules for two interfaces decides as
-/// section III.A says, by LIDs of one byte and of two.
+/// The number of random headers (complete, truncated and invalid) that a table with rules for two interfaces handles as
+/// section III.A defines, with LIDs of one byte and of two.
 pub fn headers(cases: u64) -> Result<u64, SetupError> {
     let mut random = Streams::new(2).stream("headers");
     let mut right = 0;
@@ -263,12 +263,12 @@ impl Fuzz {
     }
 }
 
-/// An FE between `lan` and `wan`, with rules made from the hop by `wan`. IPv6 leaves by its default route.
+/// An FE between `lan` and `wan`, with rules made from the hop through `wan`. IPv6 packets follow the default route.
 fn fe(
     rules: impl FnOnce(&mut Builder, Hop) -> Result<(), weir_path::fpf::table::TableError>,
 ) -> Result<Plane, SetupError> {
     let mut builder = Builder::new(Domain::default());
-    builder.interface(Interface::ethernet("lan"))?; // packets come in by it
+    builder.interface(Interface::ethernet("lan"))?; // the ingress interface
     let hop = Hop {
         interface: builder.interface(Interface::ethernet("wan"))?,
         destination: [2, 0, 0, 0, 0, 2].into(),
@@ -283,7 +283,7 @@ fn fe(
     Ok(plane)
 }
 
-/// Sends an FPF header with a packet in by `lan`, and returns the frames that leave by `wan`.
+/// Sends an FPF header with a packet into `lan`, and returns the frames that `wan` sends.
 fn through(plane: &mut Plane, header_and_packet: &[u8]) -> Vec<Vec<u8>> {
     let ethertype = u16::from(ETHERTYPE_DEFAULT).to_be_bytes();
     let mac = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7];

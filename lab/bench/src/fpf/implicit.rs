@@ -1,8 +1,9 @@
-//! Implicit set-up at an edge: what becomes of the first packets of flows while the classifier finds their class.
+//! Implicit set-up at an edge: the fate of the first packets of flows while the classifier finds their class.
 //!
-//! Flows of RTP come in at a plane. After each burst the copies go through the classifier, and its decisions take effect,
-//! 64 in a turn as in the router. Here both take turns on one thread, so the time of each is measured apart: a
-//! packet is delayed by the forwarding thread's work only, the copies of its burst and the decisions before it.
+//! RTP flows enter a plane. After each burst the copies go through the classifier, and its decisions take effect, at
+//! most 64 per burst as in the router. Here both alternate on one thread, so the time of each is measured separately:
+//! only the work of the forwarding thread delays a packet, that is, the copies of its burst and the decisions before
+//! it.
 
 use std::net::Ipv4Addr;
 use weir_base::Span;
@@ -21,11 +22,11 @@ const DECISIONS_MAX: usize = 64;
 /// The fate of the packets of the flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Packets that came in.
+    /// Packets received.
     pub received: u64,
-    /// Packets that did not leave.
+    /// Packets dropped.
     pub lost: u64,
-    /// Packets that left by the routes.
+    /// Packets forwarded by the routes.
     pub by_routes: u64,
     /// The longest time that the forwarding thread worked for a burst and for the decisions before it.
     pub delay_max: Span,
@@ -33,7 +34,7 @@ pub struct Outcome {
     pub classified: u64,
 }
 
-/// Sends this many packets of each of these flows, in turns, and classifies them.
+/// Sends `packets` packets of each of `flows` flows, round-robin, and classifies them.
 pub fn set_up(flows: u32, packets: u16) -> Result<Outcome, SetupError> {
     let mut tables: Tables = forwarding::interfaces();
     let all = "0.0.0.0/0".parse().unwrap_or_default();

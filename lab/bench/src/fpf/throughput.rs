@@ -1,14 +1,14 @@
 //! Throughput of a core FE, an edge FE and an IPv6 router by frame size: the whole path of a plane in memory.
 //!
 //! Frames go from one port to another through a fifo, as in [`forwarding`](crate::forwarding). At least 16 384 frames,
-//! and at least 4 MiB of them, take turns; each frame of a router has a destination of its own, each FPF frame one of
-//! 256 LIDs. The edge gives every IPv6 frame a header with four LIDs, by the rule of its flow.
+//! and at least 4 MiB of them, are sent in rotation; each frame for a router has its own destination, each FPF frame
+//! one of 256 LIDs. The edge gives every IPv6 frame a header with four LIDs, by the rule of its flow.
 //!
-//! Throughput is RFC 2544's, the highest rate at which no frame is lost, by binary search with a resolution of
-//! 1 Mbit/s. There is no link, so a trial offers frames at even distances to a ring, and the plane takes up to
-//! 64 of those that have arrived. Time is the processor time that the plane needs; when the ring is empty, the clock
-//! goes on to the next arrival. So the trial neither waits nor counts what other processes take. A frame that finds
-//! the ring full is lost. A trial with loss is repeated once.
+//! Throughput is as in RFC 2544: the highest rate at which no frame is lost, by binary search with a resolution of 1
+//! Mbit/s. There is no link, so a trial offers frames at even distances to a ring, and the plane takes up to 64 arrived
+//! frames. Time is the processor time that the plane needs; when the ring is empty, the clock advances to the next
+//! arrival. So the trial neither waits nor counts the time of other processes. A frame that finds the ring full is
+//! lost. A trial with loss is repeated once.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -34,21 +34,21 @@ use weir_wire::{Protocol, WireError};
 
 use crate::forwarding;
 
-/// Frame sizes of the paper, with their check sequence of 4 bytes. An edge cannot give a header to the longest one, since
-/// the link behind it carries no longer one.
+/// Frame sizes of the paper, with their check sequence of 4 bytes. An edge cannot give a header to the longest frame,
+/// because the link behind the edge carries no longer frames.
 pub const FRAME_BYTES: [usize; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];
-/// Bytes of a frame on a wire beside itself: preamble and gap.
+/// Bytes that a frame occupies on a wire in addition to its own: preamble and gap.
 pub const GAP_BYTES: usize = 20;
 const CRC_BYTES: usize = 4;
 
 const HEADERS_MIN: usize = 16_384;
 const FRAMES_BYTES_MIN: usize = 4 << 20;
-/// Frames that have arrived and wait for the plane.
+/// Maximum number of arrived frames that wait for the plane.
 const RING: u64 = 4096;
 /// The search's resolution.
 const RESOLUTION_BPS: f64 = 1e6;
 
-/// Source and destination port, and the destination of frames that no route decides about.
+/// Source and destination port, and the destination of the frames of FEs.
 const PORTS: (u16, u16) = (5000, 5004);
 const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 2);
 
@@ -60,30 +60,30 @@ pub const PREFIXES: usize = 10_000;
 /// The engine that forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A core FE: 256 LIDs of one byte, for any input interface. Packets inside belong to this many flows.
+    /// A core FE: 256 LIDs of one byte, for any input interface. The inner packets belong to this number of flows.
     Fpf(u32),
-    /// An edge FE with a rule for each of this many flows, which differ in the source address.
+    /// An edge FE with a rule for each of this number of flows, which differ in the source address.
     Edge(u32),
-    /// An edge FE with a classifier, which has found the class of each of this many flows.
+    /// An edge FE with a classifier, which has found the class of each of this number of flows.
     Classified(u32),
-    /// An edge FE with one route, whose frames are of this many flows that no encapsulation is for.
+    /// An edge FE with one route, whose frames belong to this number of flows that no encapsulation matches.
     Unmatched(u32, Classifier),
     /// An IPv6 router with one route.
     Ipv6,
-    /// An IPv6 router with [`PREFIXES`] routes of 29 to 48 bits, one of which each destination has.
+    /// An IPv6 router with [`PREFIXES`] routes of 29 to 48 bits; each destination matches one of them.
     Ipv6Routes,
 }
 
-/// How far a classifier is with flows that follow the routes.
+/// The progress of a classifier with flows that follow the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classifier {
-    /// There is none.
+    /// No classifier.
     None,
-    /// It has found that they are of no class.
+    /// The classifier has found no class for them.
     Decided,
-    /// It wants copies, and fetches them.
+    /// The classifier needs copies, and fetches them.
     Fetches,
-    /// It wants copies, and does not fetch them, so that they are lost.
+    /// The classifier needs copies, and does not fetch them, so that they are lost.
     Late,
 }
 
@@ -104,10 +104,10 @@ pub enum SetupError {
 /// A plane and its frames.
 pub struct Engine {
     plane: Plane,
-    /// Memory for copies, if somebody fetches them.
+    /// Memory for copies, if the measurement fetches them.
     copies: Option<Copies>,
     frames: Vec<Vec<u8>>,
-    /// The frame that comes next.
+    /// The index of the next frame.
     next: usize,
     bytes: usize,
 }
@@ -129,7 +129,7 @@ impl Engine {
         let setup = match kind {
             Kind::Edge(flows) => Some(setup(flows)?),
             Kind::Classified(_) => Some(with_class(Setup::default())?),
-            // A rule that no frame matches, so that there is an edge.
+            // A rule that no frame matches, so that the plane has an edge.
             Kind::Unmatched(flows, Classifier::None) => Some(other_setup(flows)?),
             Kind::Unmatched(flows, _) => Some(with_class(other_setup(flows)?)?),
             _ => None,
@@ -159,7 +159,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Decides that every flow is of this class.
+    /// Decides that every flow has this class.
     fn decide_all(&mut self, setup: &Arc<Setup>, class: Option<u16>) {
         let mut carried = 0;
         let mut copies = Copies::default();
@@ -177,12 +177,12 @@ impl Engine {
         }
     }
 
-    /// Frames that were dropped. A measurement with any is void.
+    /// Number of dropped frames. A measurement with drops is void.
     pub fn dropped(&self) -> u64 {
         self.plane.fates().all_ended().packets
     }
 
-    /// Nanoseconds of processor time for a frame, over at least this many.
+    /// Nanoseconds of processor time for a frame, over at least `frames` frames.
     pub fn ns(&mut self, frames: u64) -> f64 {
         let cpu = clock::thread_cpu_time();
         let mut carried = 0;
@@ -192,13 +192,13 @@ impl Engine {
         (clock::thread_cpu_time() - cpu).as_nanos() as f64 / carried as f64
     }
 
-    /// The highest rate without loss in frames per second, in trials of this many frames. At most the rate of a link
-    /// with `cap_bps`, on which a frame takes `gap_bytes` more than its own.
+    /// The highest rate without loss in frames per second, in trials of `frames` frames. `cap` limits it to a link: its
+    /// rate in bit/s, and the bytes that a frame occupies on it in addition to its own.
     pub fn throughput(&mut self, frames: u64, cap: Option<(f64, usize)>) -> f64 {
         let bits = |gap: usize| 8.0 * (self.bytes + gap) as f64;
         let cap_fps = cap.map(|(bps, gap)| bps / bits(gap));
         let step = RESOLUTION_BPS / bits(GAP_BYTES);
-        // The rate that the plane carries without waiting cannot be exceeded for long; the search begins above it.
+        // No rate above that of the plane without waiting lasts for long; the search begins above it.
         let most = 1.5e9 / self.ns(frames);
         let mut high = cap_fps.map_or(most, |cap| cap.min(most));
         if self.loses_nothing(high, frames) {
@@ -225,15 +225,17 @@ impl Engine {
         let (mut now_ns, mut taken) = (0.0, 0);
         while taken < frames {
             let arrived = ((now_ns / gap_ns) as u64 + 1).min(frames);
-            match arrived.saturating_sub(taken) {
-                0 => now_ns = taken as f64 * gap_ns,
-                waiting if waiting > RING => return false,
-                waiting => {
-                    let cpu = clock::thread_cpu_time();
-                    taken += self.carry(waiting.min(BURST as u64));
-                    now_ns += (clock::thread_cpu_time() - cpu).as_nanos() as f64;
-                }
+            // The ring is empty until the next frame arrives. Rounding must not make it late: the loop would not end.
+            if arrived <= taken {
+                now_ns = taken as f64 * gap_ns;
             }
+            let waiting = arrived.saturating_sub(taken).max(1);
+            if waiting > RING {
+                return false;
+            }
+            let cpu = clock::thread_cpu_time();
+            taken += self.carry(waiting.min(BURST as u64));
+            now_ns += (clock::thread_cpu_time() - cpu).as_nanos() as f64;
         }
         true
     }
@@ -251,8 +253,8 @@ impl Engine {
     }
 }
 
-/// Nanoseconds for a look-up alone, independent ones after each other: of a LID in the core FE's table, and of a
-/// destination among [`PREFIXES`] IPv6 prefixes. 65 536 of each take turns.
+/// Nanoseconds for a lookup alone, independent of the previous lookup: of a LID in the core FE's table, and of a
+/// destination among [`PREFIXES`] IPv6 prefixes. Each measurement rotates through 65 536 of them.
 pub fn look_up_ns(rounds: u32) -> Result<[f64; 2], SetupError> {
     const SUBJECTS: usize = 1 << 16;
     let mut random = Streams::new(2).stream("look-up");
@@ -284,10 +286,10 @@ pub fn look_up_ns(rounds: u32) -> Result<[f64; 2], SetupError> {
     Ok(nanos.map(|nanos| nanos as f64 / (f64::from(rounds) * SUBJECTS as f64)))
 }
 
-/// A rule for each LID, by one of 64 neighbours.
+/// A rule for each LID, through one of 64 neighbours.
 fn core_table() -> Result<Table, TableError> {
     let mut builder = Builder::new(Domain::default());
-    builder.interface(Interface::ethernet("lan"))?; // frames come in by it
+    builder.interface(Interface::ethernet("lan"))?; // the ingress interface
     let wan = builder.interface(Interface::ethernet("wan"))?;
     for lid in 0..LIDS {
         let hop = Hop {
@@ -310,7 +312,7 @@ pub(super) fn edge_of_a_class(tables: Tables) -> Result<(Plane, Arc<Setup>), Set
     Ok((plane, setup))
 }
 
-/// A setup with a class of flows as well, as many as by default.
+/// Adds a class of flows to a setup, for the default number of flows.
 fn with_class(setup: Setup) -> Result<Setup, WireError> {
     let rule = edge::rule::Rule {
         paths: Paths::single(Vector::new(&[0, 1, 2, 3])?),
@@ -329,7 +331,7 @@ fn with_class(setup: Setup) -> Result<Setup, WireError> {
     })
 }
 
-/// A rule for one flow that comes after this many.
+/// A rule only for flow number `flows`, which no frame belongs to.
 fn other_setup(flows: u32) -> Result<Setup, WireError> {
     let mut setup = setup(flows + 1)?;
     setup.encapsulations.drain(..flows as usize);
@@ -480,6 +482,10 @@ mod tests {
     fn a_rate_beyond_the_plane_loses_and_a_low_one_does_not() {
         let mut engine = Engine::new(Kind::Ipv6, 78).unwrap();
         assert!(engine.trial(1000.0, 200));
+        // Multiples of such a gap, divided by it again, are less than whole numbers.
+        for fps in [1001.0, 1234.5, 3333.3, 7777.7] {
+            assert!(engine.trial(fps, 200));
+        }
         // A frame each picosecond.
         assert!(!engine.trial(1e12, 20_000));
         let capped = engine.throughput(1000, Some((1e3, GAP_BYTES)));

@@ -14,7 +14,6 @@ use weir_wire::ethernet;
 
 use crate::headers::{Engine, FRAME_BYTES, OURS, link_frame, neighbour};
 
-/// The state.
 pub(super) struct Fpf {
     pub(super) table: Table,
     bindings: Bindings,
@@ -63,7 +62,7 @@ pub(super) fn fpf_frame(random: &mut Stream) -> [u8; FRAME_BYTES] {
 }
 
 impl Fpf {
-    /// Handles a packet that just goes to a neighbour; none for others.
+    /// Handles a packet that only goes to a neighbour; `None` for other packets.
     #[inline(always)]
     fn relay(&self, frame: &mut [u8]) -> Option<&Adjacency> {
         self.check(frame).ok()?;
@@ -82,7 +81,7 @@ impl Fpf {
         }
     }
 
-    /// Why a frame is not forwarded.
+    /// The reason for which a frame is not forwarded.
     #[cold]
     fn reason(&self, frame: &[u8]) -> Reason {
         let decision = self.check(frame).and_then(|()| {

@@ -17,7 +17,6 @@ use weir_path::link;
 use crate::forwarding;
 use crate::headers::Engine;
 
-/// The state.
 pub(super) struct Ip {
     pub(super) tables: Tables,
     delegated: BTreeSet<IpAddr>,

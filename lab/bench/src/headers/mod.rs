@@ -1,22 +1,21 @@
-//! Cost of a packet's headers by protocol, in memory: parse, look-up, rewrite.
+//! Cost of a packet's headers by protocol, in memory: parse, lookup, rewrite.
 //!
-//! | protocol | table | look-up |
+//! | protocol | table | lookup |
 //! |---|---|---|
 //! | FPF | 256 LIDs of a byte, 64 neighbours | by the LID |
 //! | MPLS | 16 thousand labels, 64 neighbours | by the label |
 //! | IPv4, IPv6 | one route; the tables of [`lookup`], 64 neighbours | longest prefix |
 //!
-//! Frames of 78 bytes lie in the slots of a pool, each with a LID, label or destination of its own. They are handled in
-//! bursts of 64: all are parsed, all are looked up, and each is rewritten and counted; by FPF each in one pass. These are
-//! the functions that a worker calls, with descriptors, drop reasons and counters, except for MPLS, which weir does not
-//! forward: its label swap stands here to compare with (RFC 3031, RFC 3443: a label is swapped, the TTL is checked and
-//! decremented). The copy into the pool, the flow key and the queue are not part of it, because they are the same
-//! for all.
+//! Frames of 78 bytes are in the slots of a pool, each with its own LID, label or destination. They are handled in
+//! bursts of 64: all are parsed, all are looked up, and each is rewritten and counted; FPF handles each frame in one
+//! pass. These are the functions that a worker calls, with descriptors, drop reasons and counters, except for MPLS,
+//! which weir does not forward: its label swap is here for comparison (RFC 3031, RFC 3443: a label is swapped, the TTL
+//! is checked and decremented). The copy into the pool, the flow key and the queue are excluded, because they are the
+//! same for all protocols.
 //!
-//! With 16 thousand headers, what packets touch fits a second-level cache of 2 MB, with 64 thousand it does not. Slots
-//! come one after the other, as from a receive ring; or *scattered*, in an order without pattern, so that each is a
-//! miss of its own. The *dependent* figure is for scattered packets one at a time, each chosen by the result of the one
-//! before.
+//! With 16 thousand headers, the memory that packets touch fits a second-level cache of 2 MB, with 64 thousand it does
+//! not. Slots follow one another, as from a receive ring; or *scattered*, in random order, so that each slot causes its
+//! own miss. The *dependent* figure is for scattered packets one at a time, each selected by the previous result.
 
 mod fpf;
 mod ip;
@@ -41,37 +40,37 @@ use crate::headers::ip::Ip;
 use crate::headers::mpls::{Mpls, mpls_frame};
 use crate::lookup;
 
-/// Headers of the two working sets.
+/// Number of headers of each working set.
 pub const HEADERS: [usize; 2] = [16_384, 65_536];
 /// Length of a frame.
 const FRAME_BYTES: usize = 78;
-/// Room for the longest frame of a slot; with the spare bytes before it, a slot has three cache lines.
+/// The longest frame that a slot can hold, in bytes; with the spare bytes before it, a slot has three cache lines.
 const SLOT_BYTES: usize = 128;
 /// Passes over all headers in a round.
 const PASSES: usize = 4;
 
-/// One protocol's costs with one table, in nanoseconds a packet, the smallest of the rounds.
+/// One protocol's costs with one table, in nanoseconds per packet, the smallest of the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Protocol and table.
     pub protocol: &'static str,
     /// Rules, labels or routes.
     pub entries: usize,
-    /// Bytes of the table that look-ups go through.
+    /// Bytes of the table that lookups touch.
     pub table_bytes: usize,
     /// In bursts, by number of headers.
     pub burst_ns: [f64; 2],
-    /// The same, divided by that of FPF.
+    /// `burst_ns`, divided by that of FPF.
     pub over_fpf: [f64; 2],
-    /// In bursts, from slots in an order without pattern, by number of headers.
+    /// In bursts, from slots in random order, by number of headers.
     pub scattered_ns: [f64; 2],
-    /// One at a time, each chosen by the result of the one before, by number of headers.
+    /// One at a time, each selected by the previous result, by number of headers.
     pub dependent_ns: [f64; 2],
 }
 
 /// The functions of a protocol.
 trait Engine {
-    /// Parses, looks up, rewrites and counts packets, which it takes; returns the sum of the ports that they leave by.
+    /// Takes packets, and parses, looks up, rewrites and counts them; returns the sum of their egress ports.
     fn carry(&mut self, pool: &mut Pool, fates: &mut Fates, packets: &mut Vec<Packet>) -> usize;
 }
 
@@ -145,7 +144,7 @@ impl Bench {
     ) -> Self {
         let mut pool = Pool::new(frames.len(), SLOT_BYTES, (1, 2));
         for frame in &frames {
-            // Every slot is in use from here on: descriptors are made for slots.
+            // Every slot stays in use; `descriptor` creates the descriptors for the slots.
             let _ = pool.receive(frame, Instant::ZERO);
         }
         let row = Row {
@@ -211,14 +210,14 @@ impl Bench {
         for n in 0..slots.len() {
             packets.push(descriptor(slots[(n + place) % slots.len()]));
             let (pool, fates) = (&mut self.pool, &mut self.fates);
-            // All leave by one port, but the processor does not know that.
+            // All packets leave through one port, but the processor does not know that.
             place = self.engine.carry(pool, fates, &mut packets) & 2;
         }
         black_box(place);
         start.elapsed().as_nanos() as f64 / slots.len() as f64
     }
 
-    /// Makes the frames those that arrived.
+    /// Restores the frames as they arrived.
     fn restore(&mut self, slots: &[Slot]) {
         for slot in slots {
             let frame = self.pool.frame_mut(&descriptor(*slot));
@@ -232,9 +231,9 @@ fn descriptor(slot: Slot) -> Packet {
     Packet::new(slot.0.into(), slot, FRAME_BYTES as u32, Instant::ZERO)
 }
 
-/// The port that everything leaves by.
+/// The egress port of all packets.
 const PORT: usize = 1;
-/// Its MAC address, and that of the port that everything came in by.
+/// The MAC addresses of the egress port and of the ingress port.
 const OURS: [Mac; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
 const NEIGHBOURS: u16 = 64;
 

@@ -1,4 +1,4 @@
-//! MPLS's label swap, to compare with: an incoming label map and next hops, each by number.
+//! MPLS label swapping, for comparison: an incoming label map and next hops, each indexed by number.
 //!
 //! Source: RFC 3031, section 3.10; RFC 3032; RFC 3443, section 3.5 (TTL).
 
@@ -12,7 +12,6 @@ use weir_wire::{EtherType, ethernet};
 
 use crate::headers::{Engine, FRAME_BYTES, NEIGHBOURS, OURS, PORT, link_frame, neighbour};
 
-/// The state.
 pub(super) struct Mpls {
     pub(super) labels: Vec<Option<Swap>>,
     next_hops: Vec<NextHop>,
@@ -58,7 +57,7 @@ impl Mpls {
         }
     }
 
-    /// The shim header of a frame, or why it is dropped.
+    /// The shim header of a frame, or the reason to drop it.
     #[inline(always)]
     pub(super) fn parse(frame: &[u8]) -> Result<u32, Reason> {
         let view = ethernet::View::new_checked(frame).map_err(|_| Reason::TruncatedHeader)?;

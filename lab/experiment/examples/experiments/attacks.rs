@@ -24,7 +24,7 @@ pub(crate) const DOCUMENT: Document = Document {
     }),
 };
 
-/// Those between which an operator chooses: docs/choose.md.
+/// The disciplines between which an operator chooses: docs/choose.md.
 const CHOICE: [&str; 5] = ["fq_codel", "cake", "host_fair", "lru_fq", "triple_fair"];
 
 const COLUMNS: [Column; 16] = [
@@ -36,7 +36,7 @@ const COLUMNS: [Column; 16] = [
     column("elsewhere", |m| mean(m, "kept_ratio.elsewhere")),
     column("calls lost, %", |m| Some(100.0 * m.get("loss_ratio.call")?)),
     column("calls, p99 ms", |m| m.get("delay_ms_p99.call").copied()),
-    // Calls of an address that is attacked.
+    // Calls of an attacked address.
     column("talk lost, %", |m| Some(100.0 * m.get("loss_ratio.talk")?)),
     column("talk, p99 ms", |m| m.get("delay_ms_p99.talk").copied()),
     column("wait, s", |m| {
@@ -49,7 +49,7 @@ const COLUMNS: [Column; 16] = [
     column("found, s", |m| mean(m, "hog_detection_s_mean.")),
 ];
 
-/// The share that honest traffic keeps; its rows are those that every attack on the link has.
+/// The share that honest traffic keeps; its rows are the disciplines that every attack on the link has.
 fn summary(loads: &[Load]) -> String {
     let common = common(loads);
     let mut names = rows(common.iter().copied());

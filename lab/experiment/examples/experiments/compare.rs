@@ -49,7 +49,7 @@ const IN_SHORT: [Column; 4] = [
     column("Jain", figures::jain),
     column("short flows, s", figures::short_flows),
 ];
-/// The loads of the summary, with their headings: those that have all of its columns.
+/// The loads of the summary, with their headings: the loads that have all of its columns.
 const LOADS_IN_SHORT: [(&str, &str); 2] = [("rrul", "RRUL"), ("9-mix", "mix")];
 
 /// The discipline, and the other values that the sweep sets.

@@ -1,4 +1,4 @@
-//! Loads in which nobody attacks: the scenarios of `scenarios/everyday`. The summary is docs/everyday.md.
+//! Loads without an attack: the scenarios of `scenarios/everyday`. The summary is docs/everyday.md.
 
 use weir_experiment::compare::figures::{self, Column, column};
 use weir_experiment::compare::load::{Load, Read, rows};
@@ -21,19 +21,19 @@ pub(crate) const DOCUMENT: Document = Document {
 
 /// The discipline whose figures are compared with a limit.
 const TESTED: &str = "triple_fair";
-/// Those that are fair between hosts, too.
+/// The disciplines that are also fair between hosts.
 const FAIR: &[&str] = &["cake", "host_fair"];
-/// All to which it is compared.
+/// All disciplines that it is compared with.
 const OTHERS: &[&str] = &["fifo", "fq_codel", "cake", "host_fair", "lru_fq"];
 
-/// A figure, with a table of its own in the summary.
+/// A figure, with a separate table in the summary.
 struct Figure {
     heading: &'static str,
     about: &'static str,
     read: Read,
     decimals: usize,
     is_less_better: bool,
-    /// Disciplines whose best value the limit is made from.
+    /// Disciplines whose best value determines the limit.
     beside: &'static [&'static str],
     limit: fn(f64) -> f64,
 }

@@ -1,6 +1,6 @@
 //! weir and the kernel under the same attacks on real interfaces, as docs/hostile-network.md.
 //!
-//! The tests of `bin/weir/tests/hostile` print the tables between marks. Those that take minutes are ignored in a
+//! The tests of `bin/weir/tests/hostile` print the tables between marks. Tests that take minutes are ignored in a
 //! normal test run.
 
 use std::fs;

@@ -337,7 +337,7 @@ fn installed(program: &str) -> bool {
     found(program).is_some()
 }
 
-/// Where a program is.
+/// The path of a program.
 fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // An absolute path replaces the folder that it is joined to.

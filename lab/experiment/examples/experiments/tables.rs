@@ -25,11 +25,11 @@ pub(crate) struct Document {
     pub(crate) summary: fn(&[Load]) -> String,
     /// All tables.
     pub(crate) tables: fn(&[Load]) -> String,
-    /// A picture beside the document, if it has one.
+    /// A picture next to the document, if it has one.
     pub(crate) picture: Option<Picture>,
 }
 
-/// A picture, drawn anew with the summary.
+/// A picture, redrawn with the summary.
 pub(crate) struct Picture {
     /// The path of the file.
     pub(crate) path: &'static str,

@@ -1,4 +1,4 @@
-//! The questions that a person has who compares disciplines, and the answers as tables: a row for each discipline, a
+//! The questions that a comparison of disciplines answers, and the answers as tables: a row for each discipline, a
 //! column for each load.
 //!
 //! ```text
@@ -13,7 +13,7 @@ use super::load::Load;
 use super::number::decimals;
 use crate::statistics::Summary;
 
-/// Digits of a mean in a table. Means that read the same are equal.
+/// Digits of a mean in a table. Means with the same text count as equal.
 pub(super) const DIGITS: usize = 3;
 
 /// A question, and the figures that answer it.
@@ -21,10 +21,10 @@ struct Question {
     title: &'static str,
     unit: &'static str,
     better: Better,
-    /// The loads for which it makes sense.
+    /// Whether the question makes sense for a load.
     loads: fn(&Load) -> bool,
     figures: &'static [Column],
-    /// If every discipline has this value, the column says nothing.
+    /// A value without information: the column is left out if every discipline has it.
     silent: Option<f64>,
 }
 
@@ -32,9 +32,9 @@ struct Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// The smaller one.
+    /// A smaller value is better.
     Less,
-    /// The greater one.
+    /// A greater value is better.
     More,
 }
 
@@ -116,11 +116,11 @@ const QUESTIONS: [Question; 7] = [
 pub struct Table {
     /// The question, as a title.
     pub question: &'static str,
-    /// The unit of its values.
+    /// The unit of the values.
     pub unit: &'static str,
     /// Which of two values is better.
     pub better: Better,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<Answer>,
 }
 
@@ -140,12 +140,12 @@ pub struct Answer {
 pub struct Cell {
     /// The discipline.
     pub discipline: String,
-    /// Its mean, interval and number of runs.
+    /// The mean, its interval and the number of runs.
     #[serde(flatten)]
     pub summary: Summary,
     /// Whether it is the best, or within the 95 % interval of the best.
     pub best: bool,
-    /// Whether something disturbed one of its runs.
+    /// Whether a disturbance affected any run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
 }
@@ -156,7 +156,7 @@ pub(super) fn tables(loads: &[Load]) -> Vec<Table> {
     answered.filter(|table| !table.columns.is_empty()).collect()
 }
 
-/// Whether the load measures what honest traffic keeps under an attack.
+/// Whether the load measures the share of its goodput that honest traffic keeps under an attack.
 pub(super) fn is_attack(load: &Load) -> bool {
     load.metrics()
         .any(|metrics| figures::kept(metrics).is_some())
@@ -201,7 +201,7 @@ impl Question {
 }
 
 impl Better {
-    /// Its word in a sentence.
+    /// The word for it in a sentence.
     pub fn word(self) -> &'static str {
         match self {
             Self::Less => "less",
@@ -209,7 +209,7 @@ impl Better {
         }
     }
 
-    /// Marks the best cell, those within its interval, and those that read the same.
+    /// Marks the best cell, cells within its interval, and cells with the same text.
     fn mark(self, cells: &mut [Cell]) {
         let Some(best) = self.best(cells).map(|cell| cell.summary) else {
             return;
@@ -228,7 +228,7 @@ impl Better {
         let by_mean = |a: &&Cell, b: &&Cell| a.summary.mean.total_cmp(&b.summary.mean);
         match self {
             Self::Less => cells.iter().min_by(by_mean),
-            // Of equal ones the first, as for `Less`.
+            // Of equal means the first wins, as for `Less`.
             Self::More => cells.iter().rev().max_by(by_mean),
         }
     }
@@ -272,7 +272,7 @@ mod tests {
         ];
         assert_eq!(marked(Better::Less, values), ["a", "b"]);
         assert_eq!(marked(Better::More, values), ["c"]);
-        // Without an interval: what reads the same.
+        // Without intervals, cells with the same text are equal.
         let single: &[(&str, &[f64])] = &[("a", &[24.87]), ("b", &[24.91]), ("c", &[24.99])];
         assert_eq!(marked(Better::Less, single), ["a", "b"]);
         let zero: &[(&str, &[f64])] = &[("a", &[0.0]), ("b", &[0.1])];

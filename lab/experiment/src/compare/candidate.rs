@@ -1,9 +1,9 @@
-//! A discipline that is compared, as a person writes it.
+//! A discipline to compare, as written on the command line.
 //!
 //! ```text
 //!   fq_codel                              with its defaults
 //!   lru_fq:cache=128,key=source           with other settings; each KEY=VALUE as in a configuration
-//!   fifo:limit=100 packets                the shell wants quotes around it
+//!   fifo:limit=100 packets                needs quotes in a shell
 //!   class_weights:classes="to 10.0.0.0/8 = 1, rest = 1"      a value with a comma has its own
 //! ```
 
@@ -17,24 +17,24 @@ use crate::scenario::raw::{Node, Origin, Value, parse_value};
 use crate::scenario::source::BUILT_IN;
 use crate::scenario::{Given, Override};
 
-/// The path of its discipline.
+/// The path of the compared discipline in a scenario.
 pub(super) const DISCIPLINE: &str = "link.bottleneck.discipline";
-/// The list of the disciplines that can stand at a bottleneck by themselves.
+/// The list of the disciplines that can be at a bottleneck by themselves.
 const LIST: &str = "disciplines";
 
 /// A discipline with its settings, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Its name in tables: as it was written.
+    /// The name in tables: as written.
     pub name: String,
-    /// The discipline as a scenario has it: a table in TOML.
+    /// The discipline as in a scenario: a TOML table.
     table: String,
 }
 
 impl FromStr for Candidate {
     type Err = String;
 
-    /// Reads `KIND` or `KIND:KEY=VALUE,KEY=VALUE`. An error names the kind or the setting, and what is permitted.
+    /// Reads `KIND` or `KIND:KEY=VALUE,KEY=VALUE`. An error names the kind or the setting, and the permitted values.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (kind, settings) = match text.split_once(':') {
@@ -71,7 +71,7 @@ impl Candidate {
     }
 }
 
-/// Every discipline that can stand at a bottleneck by itself, with its defaults: those of `scenarios/disciplines.toml`.
+/// Every discipline that can be at a bottleneck by itself, with its defaults: the list in `scenarios/disciplines.toml`.
 pub fn all() -> Vec<Candidate> {
     let list = BUILT_IN.iter().find(|(name, _)| *name == LIST);
     let tree = crate::scenario::raw::parse(list.map_or("", |(_, text)| text));

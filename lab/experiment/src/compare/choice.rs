@@ -1,11 +1,11 @@
-//! The picture of a choice: how much each discipline leaves to honest traffic, in one case after the other.
+//! The picture of a choice: the share that each discipline leaves to honest traffic, in one case after the other.
 
 use super::figures;
 use super::load::Load;
 use crate::report::dots::Dots;
 
-/// The picture as SVG: for each load the share of its goodput that the kind of honest traffic that suffers most keeps
-/// (the mean over all runs), under each of these disciplines. None if no load has such a figure.
+/// The picture as SVG: for each load and each of these disciplines, the share of its goodput that the most affected
+/// kind of honest traffic keeps (the mean over all runs). `None` if no load has such a figure.
 pub fn picture(loads: &[&Load], names: &[&str]) -> Option<String> {
     let rows: Vec<_> = loads
         .iter()

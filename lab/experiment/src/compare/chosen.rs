@@ -42,24 +42,24 @@ const NAMED: [(&str, &str); 24] = [
     ("distributed", "lru-fq/distributed"),
     ("distributed-spoofed", "lru-fq/distributed-spoofed"),
 ];
-/// The loads that are run if none is named: one of each kind, with every discipline in less than two minutes on two
+/// The loads that run if none is named: one of each kind. Every discipline together takes less than two minutes on two
 /// processors.
 const DEFAULTS: &[&str] = &["rrul", "mix", "floods", "hogs"];
-/// The same in the lab, which has no room for the hosts of the attacks.
+/// The loads that run in the lab if none is named; the lab has no room for the hosts of the attacks.
 const DEFAULTS_LAB: &[&str] = &["rrul", "mix", "demo"];
 
 /// A load to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its name in tables.
+    /// The name in tables.
     pub name: String,
-    /// Its file.
+    /// The scenario's file.
     pub file: PathBuf,
-    /// Its text, if it is built in.
+    /// The scenario's text, if it is built in.
     pub text: Option<&'static str>,
 }
 
-/// The loads with a short name: that, and the scenario's name and title.
+/// The loads with a short name: this name, and the scenario's name and title.
 pub fn named() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let title = |text: &'static str| {
         let mut lines = text.lines();
@@ -72,7 +72,7 @@ pub fn named() -> impl Iterator<Item = (&'static str, &'static str, &'static str
     })
 }
 
-/// The loads that are run if none is named.
+/// The loads that run if none is named.
 pub fn defaults(in_lab: bool) -> Vec<Chosen> {
     let names = if in_lab { DEFAULTS_LAB } else { DEFAULTS };
     names.iter().filter_map(|name| find(name)).collect()
@@ -95,7 +95,7 @@ pub fn near(word: &str) -> String {
 }
 
 impl Chosen {
-    /// Checks that disciplines can be compared under this load, at this rate of the link. `options` run it.
+    /// Checks that disciplines can be compared under this load, at this rate of the link, with these options.
     pub(super) fn check(&self, options: &RunOptions, rate: Option<Rate>) -> Result<(), Error> {
         let plan = options.plan()?;
         let link = bottleneck(&plan)?;
@@ -105,7 +105,7 @@ impl Chosen {
         }
     }
 
-    /// The bottleneck must remain the narrowest link, and an attack must remain one.
+    /// Checks that the bottleneck remains the narrowest link, and that an attack remains an attack.
     fn check_rate(&self, plan: &Plan, link: &Link, rate: Rate) -> Result<(), Error> {
         let wrong = |why: String| {
             let origin = Origin::Set(format!("--rate \"{rate}\""));
@@ -134,7 +134,8 @@ impl Chosen {
     }
 }
 
-/// The rate of the bottleneck, as a sentence: `bottleneck 20 Mbit; `. Empty if it is swept, which the load's name tells.
+/// The rate of the bottleneck, as a sentence: `bottleneck 20 Mbit; `. Empty if it is swept, because then the load's
+/// name contains it.
 pub(super) fn rate_of(options: &RunOptions) -> Result<String, Error> {
     let plan = options.plan()?;
     let rates = plan.points.iter().map(|point| {
@@ -195,7 +196,7 @@ mod tests {
             let load = find(name).unwrap();
             assert!(!title.is_empty(), "{name}");
             load.check(&options(&load), None).unwrap();
-            // With --quick, too.
+            // Also with --quick.
             let quick = RunOptions {
                 quick: true,
                 ..options(&load)

@@ -1,4 +1,4 @@
-//! The figures by which disciplines are compared, each read from the metrics of one run: the only definitions of the
+//! The figures of a comparison of disciplines, each read from the metrics of one run: the only definitions of the
 //! columns of `weir compare`, `docs/comparison.md`, `docs/attacks.md` and `docs/everyday.md`.
 
 use super::load::{Metrics, Read, SMALL_LOST, SMALL_P50, SMALL_P99};
@@ -7,9 +7,9 @@ use crate::statistics;
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its heading.
+    /// The heading.
     pub title: &'static str,
-    /// Its figure.
+    /// The figure.
     pub read: Read,
 }
 
@@ -18,12 +18,12 @@ pub const fn column(title: &'static str, read: Read) -> Column {
     Column { title, read }
 }
 
-/// The median of the time of all packets in the queue, in ms: of the two directions the greater.
+/// The median of the time of all packets in the queue, in ms: the greater of the two directions.
 pub fn queue_p50(metrics: &Metrics) -> Option<f64> {
     queue(metrics, "p50")
 }
 
-/// Its 99th percentile.
+/// The 99th percentile of the time of all packets in the queue, in ms.
 pub fn queue_p99(metrics: &Metrics) -> Option<f64> {
     queue(metrics, "p99")
 }
@@ -38,18 +38,18 @@ pub fn small_p50(metrics: &Metrics) -> Option<f64> {
     metrics.get(SMALL_P50).copied()
 }
 
-/// Its 99th percentile.
+/// The 99th percentile of the delay of small packets from end to end, in ms.
 pub fn small_p99(metrics: &Metrics) -> Option<f64> {
     metrics.get(SMALL_P99).copied()
 }
 
-/// The share of small packets that is lost, in per cent.
+/// The share of lost small packets, in per cent.
 pub fn small_lost(metrics: &Metrics) -> Option<f64> {
     Some(100.0 * metrics.get(SMALL_LOST)?)
 }
 
-/// The 99th percentile of the delay of the traffics `game`, `call` and `dns`, in ms, in which a lost packet is as late as the
-/// run is long: the greatest of them.
+/// The 99th percentile of the delay in ms, in which a lost packet counts with the length of the run: the greatest of
+/// the traffics `game`, `call` and `dns`.
 pub fn light_p99(metrics: &Metrics) -> Option<f64> {
     let light = ["game", "call", "dns"].map(|name| format!("delay_ms_p99_with_losses.{name}"));
     values(metrics, &light.each_ref().map(String::as_str)).reduce(f64::max)
@@ -68,7 +68,7 @@ pub fn elastic_goodput(metrics: &Metrics) -> Option<f64> {
     sum(metrics, &["tcp_goodput_mbps", "web_goodput_mbps"])
 }
 
-/// Jain's index of long flows; between long and short flows it would mean nothing.
+/// Jain's index of long flows; it would mean nothing between long and short flows.
 pub fn jain(metrics: &Metrics) -> Option<f64> {
     let index = metrics.get("jain_index").copied();
     index.filter(|_| !metrics.contains_key("transfers"))
@@ -79,7 +79,7 @@ pub fn short_flows(metrics: &Metrics) -> Option<f64> {
     values(metrics, &["transfer_s_mean", "web_response_s_mean"]).next()
 }
 
-/// Its 99th percentile.
+/// The 99th percentile of the time of short flows, in s.
 pub fn short_flows_p99(metrics: &Metrics) -> Option<f64> {
     values(metrics, &["transfer_s_p99", "web_response_s_p99"]).next()
 }
@@ -89,7 +89,7 @@ pub fn kept(metrics: &Metrics) -> Option<f64> {
     metrics.get("honest_kept_ratio").copied()
 }
 
-/// The share that the worst-off of all honest traffic keeps, each kind for itself.
+/// The share that the most affected kind of honest traffic keeps.
 pub fn worst_kept(metrics: &Metrics) -> Option<f64> {
     prefixed(metrics, "kept_ratio.").reduce(f64::min)
 }
@@ -99,7 +99,7 @@ pub fn web_kept(metrics: &Metrics) -> Option<f64> {
     metrics.get("kept_ratio.web").copied()
 }
 
-/// The same, at most all: the attack shuts others out, and then the web may have more than before.
+/// The share that web traffic keeps, at most 1: it may exceed 1, because the attack excludes other traffic.
 pub fn web_kept_at_most_all(metrics: &Metrics) -> Option<f64> {
     web_kept(metrics).map(|kept| kept.min(1.0))
 }

@@ -1,20 +1,20 @@
-//! The finding of a comparison in plain sentences: which discipline is most often the best, where it is furthest from the
-//! best, and which one is nowhere as far.
+//! The finding of a comparison in plain sentences: the discipline that is most often the best, where it is furthest
+//! from the best, and the discipline that is nowhere as far from the best.
 
 use super::answers::{Answer, Better, Cell, DIGITS, Table};
 use super::number::decimals;
 use crate::results::marked;
 
-/// A share of a column's greatest value. A smaller difference is none: 0.01 % and 0 % of lost calls are not infinitely
-/// far apart.
+/// A share of a column's greatest value; smaller differences do not count: 0.01 % and 0 % of lost calls are not
+/// infinitely far apart.
 const FLOOR: f64 = 0.01;
 
-/// How a discipline did.
+/// The record of a discipline.
 struct Record<'a> {
     discipline: &'a str,
     /// Number of figures in which it is the best, or level with the best.
     best: usize,
-    /// Where it is furthest from the best; `None` if it is nowhere.
+    /// The place where it is furthest from the best; `None` if it is the best everywhere.
     weakest: Option<Distance<'a>>,
 }
 
@@ -22,7 +22,7 @@ struct Record<'a> {
 struct Distance<'a> {
     table: &'a Table,
     answer: &'a Answer,
-    /// How many times better the best is.
+    /// Ratio of the values of the best and of this discipline, at least 1.
     factor: f64,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
     if records.len() < 2 || figures == 0 {
         return None;
     }
-    // A stable sort: of equal ones the first that was named leads.
+    // A stable sort: of equal disciplines the one named first leads.
     records.sort_by(|a, b| b.best.cmp(&a.best).then(a.factor().total_cmp(&b.factor())));
     let (leader, others) = records.split_first()?;
     let in_figures = match figures {
@@ -59,7 +59,7 @@ pub(super) fn sentence(disciplines: &[String], tables: &[Table]) -> Option<Strin
     if let Some(weakest) = &leader.weakest {
         told += &format!(" Its weakest figure: {}.", weakest.told(discipline)?);
     }
-    // Who is often the best may be of no use in the case that matters.
+    // The discipline that is most often the best may be useless in the case that matters.
     let steadiest = records
         .iter()
         .min_by(|a, b| a.factor().total_cmp(&b.factor()))?;
@@ -141,7 +141,7 @@ impl Distance<'_> {
     }
 }
 
-/// How many times better the best is than this discipline.
+/// The ratio of the values of the best and of this discipline, at least 1.
 fn factor(better: Better, answer: &Answer, discipline: &str) -> Option<f64> {
     let own = answer.of(discipline)?.summary.mean;
     let best = better.best(&answer.cells)?.summary.mean;
@@ -246,7 +246,7 @@ mod tests {
             Some(expected)
         );
         assert_eq!(told(std::slice::from_ref(&calm), &["a"]), None);
-        // A disturbance may have decided it.
+        // A disturbance may have decided the comparison.
         let mut calm = calm;
         calm.rows[1].1[0].insert("disturbed".into(), 1.0);
         let told = told(&[calm], &["a", "b"]).unwrap();

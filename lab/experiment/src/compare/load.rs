@@ -6,22 +6,22 @@ use crate::TrafficInfo;
 use crate::results::{PointResult, RunResult};
 use crate::statistics::Summary;
 
-/// The metrics of a run by name: those of [`crate::metrics`], and [`SMALL_P50`], [`SMALL_P99`] and [`SMALL_LOST`].
+/// The metrics of a run by name: [`crate::metrics`], and [`SMALL_P50`], [`SMALL_P99`] and [`SMALL_LOST`].
 pub type Metrics = BTreeMap<String, f64>;
 /// A figure of a run.
 pub type Read = fn(&Metrics) -> Option<f64>;
 
-/// The median delay of small packets, in ms: the greatest of all sparse traffics.
+/// The median delay of small packets, in ms: the maximum of all sparse traffics.
 pub(super) const SMALL_P50: &str = "small_packets_delay_ms_p50";
-/// Their 99th percentile.
+/// The 99th percentile of the delay of small packets, in ms: the maximum of all sparse traffics.
 pub(super) const SMALL_P99: &str = "small_packets_delay_ms_p99";
-/// The share of small packets that is lost: the greatest of all sparse traffics.
+/// The share of lost small packets: the maximum of all sparse traffics.
 pub(super) const SMALL_LOST: &str = "small_packets_loss_ratio";
 
-/// Of a run that something disturbed.
+/// The metric that marks a disturbed run.
 const DISTURBED: &str = "disturbed";
 
-/// The place of a point in the tables.
+/// The position of a point in the tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// The row: usually a discipline.
@@ -33,11 +33,11 @@ pub struct Place {
 /// One load, and the results of each row under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// The scenario's name, and the values that its sweep sets besides the discipline.
+    /// The scenario's name, and the values that its sweep sets in addition to the discipline.
     pub name: String,
     /// The scenario's title.
     pub title: String,
-    /// Its explanation.
+    /// The scenario's explanation.
     pub about: String,
     /// How the load was measured, in a sentence.
     pub note: String,
@@ -46,8 +46,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The loads in the results of a scenario of this name: one for each combination of swept values. Points without a
-    /// place are left out.
+    /// The loads in the results of a scenario of this name: one for each combination of swept values. Leaves out points
+    /// without a place.
     pub fn all(
         name: &str,
         result: &RunResult,
@@ -87,13 +87,13 @@ impl Load {
         self.rows.iter().flat_map(|(_, runs)| runs)
     }
 
-    /// Whether something disturbed a run of a row.
+    /// Whether a disturbance affected any run of a row.
     pub(super) fn is_disturbed(&self, name: &str) -> bool {
         let mut rows = self.rows.iter().filter(|(row, _)| row == name);
         rows.any(|(_, runs)| runs.iter().any(|run| run.contains_key(DISTURBED)))
     }
 
-    /// Whether it has this row.
+    /// Whether the load has this row.
     pub fn has(&self, name: &str) -> bool {
         self.rows.iter().any(|(row, _)| row == name)
     }
@@ -133,7 +133,7 @@ fn note(result: &RunResult, runs: usize) -> String {
     format!("{duration_s} s, the first {warm_up_s} s not counted; {runs}.")
 }
 
-/// Adds the figures of small packets: of each, the worst that a sparse traffic has.
+/// Adds the figures of small packets: for each figure the maximum of all sparse traffics.
 fn with_small_packets(traffic: &[TrafficInfo], mut metrics: Metrics) -> Metrics {
     let of_traffic = [
         (SMALL_P50, "delay_ms_p50"),

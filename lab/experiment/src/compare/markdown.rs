@@ -5,13 +5,13 @@ use super::load::{Load, Read, rows};
 use crate::statistics::Summary;
 
 impl Load {
-    /// Those of these columns that have a value for this load.
+    /// The columns that have a value for this load.
     pub fn columns<'a>(&self, all: &'a [Column]) -> Vec<&'a Column> {
         let told = |column: &&Column| self.metrics().any(|m| (column.read)(m).is_some());
         all.iter().filter(told).collect()
     }
 
-    /// A figure of a row as a cell; `-` if it has none.
+    /// A figure of a row as a cell; `-` without a value.
     pub fn cell(&self, name: &str, read: Read, shown: impl Fn(&Summary) -> String) -> String {
         let summary = self.summary(name, read);
         summary.map_or("-".to_owned(), |summary| shown(&summary))

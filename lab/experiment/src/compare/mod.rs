@@ -1,4 +1,4 @@
-//! Disciplines beside each other under the same loads: `weir compare`, and the tables of `docs/comparison.md` and
+//! Disciplines compared under the same loads: `weir compare`, and the tables of `docs/comparison.md` and
 //! `docs/attacks.md`.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!                                            figures: the columns of all of them
 //! ```
 //!
-//! Every discipline stands at the same link, `bottleneck`, with the same seeds. Values are means over the seeds with
+//! Every discipline runs at the same link, `bottleneck`, with the same seeds. Values are means over the seeds with
 //! 95 % intervals (Student's t).
 
 pub mod answers;
@@ -40,23 +40,23 @@ use crate::options::{Habitat, RunOptions};
 use crate::results::{PointResult, RunResult};
 use load::{Load, Place};
 
-/// Runs of each discipline under each load: in simulation, in the lab, and of a quick look.
+/// Runs of each discipline under each load: in simulation, in the lab, and of a preview.
 const RUNS_SIM: u64 = 5;
 const RUNS_LAB: u64 = 3;
 const RUNS_QUICK: u64 = 3;
 
-/// The disciplines and loads of a comparison, and how they are run.
+/// The disciplines and loads of a comparison, and how they run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The disciplines.
     pub candidates: Vec<Candidate>,
     /// The loads.
     pub loads: Vec<Chosen>,
-    /// Rate of the bottleneck, instead of each load's own.
+    /// Rate of the bottleneck; if `None`, each load's own.
     pub rate: Option<Rate>,
-    /// In both habitats.
+    /// Whether to run in both habitats.
     pub both: bool,
-    /// Habitat, seeds, jobs; its scenario and variants are not used.
+    /// Habitat, seeds, jobs; the scenario and the variants are not used.
     pub run: RunOptions,
 }
 
@@ -67,7 +67,7 @@ pub struct Comparison {
     pub disciplines: Vec<String>,
     /// The answers of each habitat, simulation first.
     pub habitats: Vec<Answers>,
-    /// How far the habitats agree, if both were run.
+    /// How far the habitats agree; empty for one habitat.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement: Vec<Agreement>,
     /// All results.
@@ -78,11 +78,11 @@ pub struct Comparison {
 /// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The load.
+    /// The name of the load.
     pub name: String,
-    /// The rate of its bottleneck, as the beginning of a note.
+    /// The rate of the bottleneck, as the beginning of a note.
     rate: String,
-    /// Its results.
+    /// The results.
     pub ran: Ran,
 }
 
@@ -95,9 +95,9 @@ pub struct Answers {
     pub loads: Vec<Measured>,
     /// Notes of the runs for the reader: features that were left out, delays of the run.
     pub notes: Vec<String>,
-    /// A table for each question.
+    /// One table for each question.
     pub tables: Vec<Table>,
-    /// Delay over rate: of all loads together, if there are several, then of each.
+    /// Delay over rate: of all loads together, if there are several, then of each load.
     pub tradeoffs: Vec<Tradeoff>,
     /// The finding in a sentence; `None` if there is nothing to compare.
     pub finding: Option<String>,
@@ -106,25 +106,25 @@ pub struct Answers {
 /// A load that was run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Its name in the tables.
+    /// The name in the tables.
     pub name: String,
     /// The scenario's title.
     pub title: String,
-    /// How it was measured, in a sentence.
+    /// How the load was measured, in a sentence.
     pub note: String,
 }
 
-/// Both habitats under one load.
+/// The comparison of both habitats under one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
     /// The load.
     pub load: String,
-    /// Metric by metric.
+    /// The comparison of each metric.
     pub metrics: Vec<Compared>,
 }
 
-/// Runs every discipline under every load. Like [`crate::run()`] it must be called before the process has a second thread
-/// if the lab is asked for.
+/// Runs every discipline under every load. With the lab, it must be called before the process has a second thread, like
+/// [`crate::run()`].
 ///
 /// # Errors
 ///

@@ -2,8 +2,8 @@
 
 use crate::statistics::Summary;
 
-/// The mean with about `digits` digits, and the half with as many decimals: `518 ± 35`. Numbers below one get `digits`
-/// decimals. A single run has no interval, and the text none.
+/// The mean with about `digits` digits, and half of its interval with the same number of decimals: `518 ± 35`. Numbers
+/// below one get `digits` decimals. A single run has no interval, so the text has only the mean.
 pub fn shown(summary: &Summary, digits: usize) -> String {
     match summary.ci95 {
         Some(_) => with_half(summary, digits),
@@ -11,14 +11,14 @@ pub fn shown(summary: &Summary, digits: usize) -> String {
     }
 }
 
-/// The same with a half of zero for a single run.
+/// Like [`shown`], with a half of zero for a single run.
 pub fn with_half(summary: &Summary, digits: usize) -> String {
     let decimals = decimals(summary.mean, digits);
     let (mean, half) = (summary.mean, summary.ci95.unwrap_or(0.0));
     format!("{mean:.decimals$} ± {half:.decimals$}")
 }
 
-/// Larger numbers get one decimal less for each digit before the point.
+/// The number of decimals: `digits`, less one for each digit before the point.
 pub(super) fn decimals(x: f64, digits: usize) -> usize {
     let before = match x.abs() {
         x if x >= 1000.0 => 4,

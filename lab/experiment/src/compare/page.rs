@@ -12,13 +12,13 @@ use crate::report::{
     COLOURS_MAX, DISTURBED, agreement_html, document, escape, files, make, pictures, put, section,
 };
 
-/// Columns beside each other, and the discipline in sight when a narrow page scrolls.
+/// Styles of columns side by side, and of the discipline, which stays visible when a narrow page scrolls.
 const OWN_STYLE: &str = "table.answers{width:auto}.answers th,.answers td{padding-left:1.3rem}\
     .answers th[scope=row]{position:sticky;left:0;background:var(--card);padding-left:0}\
     .answers .first{border-left:1px solid var(--faint)}td.best{font-weight:700;color:var(--good)}\
     p.finding{font-size:1.1rem;max-width:46rem;margin:.6rem 0}";
 
-/// The tables as JSON, beside the page.
+/// The file with the tables as JSON, next to the page.
 const JSON: &str = "compare.json";
 
 /// Writes `compare.html` and `compare.json` into `folder`, which is created if necessary. Returns their paths.

@@ -6,10 +6,10 @@ use super::{Answers, Comparison};
 use crate::agreement::Ran;
 use crate::report::{agreement_text, align};
 
-/// The mark of the best.
+/// The mark of the best value.
 const BEST: &str = "*";
 
-/// A table for each question, the finding of each habitat, and how far they agree.
+/// A table for each question, the finding of each habitat, and the agreement of the habitats.
 pub fn text(comparison: &Comparison) -> String {
     let mut text = String::new();
     for answers in &comparison.habitats {
@@ -67,7 +67,7 @@ fn rows(disciplines: &[String], table: &Table) -> Vec<Vec<String>> {
             .chain(cells)
             .collect::<Vec<_>>()
     };
-    // The place of a mark is free above and below it.
+    // The column of the mark is empty above and below it.
     let mut rows = vec![with("", &|answer| format!("{} ", answer.load))];
     if table
         .columns

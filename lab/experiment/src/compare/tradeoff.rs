@@ -1,12 +1,12 @@
-//! Delay over rate: a discipline buys one with the other, and neither alone tells whether it is good.
+//! Delay over rate: a discipline trades one for the other, so neither alone shows whether it is good.
 //!
 //! ```text
 //!   load ──▶ tradeoff: (delay, rate) of each discipline  ─┬▶ a picture of the load
 //!   all loads, each value over the load's best ───────────┴▶ a picture of all of them
 //! ```
 //!
-//! The delay is that of small packets, the 99th percentile; under a load without them, the time of all packets in the
-//! queue. The rate is the goodput of TCP and web; under an attack, the share that honest traffic keeps of it.
+//! The delay is the 99th percentile of small packets; under a load without small packets, the time of all packets in
+//! the queue. The rate is the goodput of TCP and web; under an attack, the share of it that honest traffic keeps.
 
 use serde::Serialize;
 
@@ -20,11 +20,11 @@ use crate::statistics::Summary;
 /// A picture: a point for each discipline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tradeoff {
-    /// The load; empty for all of them.
+    /// The load; empty for all loads together.
     pub load: String,
-    /// Its delay, with the unit.
+    /// The name of the delay, with the unit.
     pub delay: &'static str,
-    /// Its rate, with the unit.
+    /// The name of the rate, with the unit.
     pub rate: &'static str,
     /// The disciplines that have both.
     pub points: Vec<Both>,
@@ -35,11 +35,11 @@ pub struct Tradeoff {
 pub struct Both {
     /// The discipline.
     pub discipline: String,
-    /// Its delay: less is better.
+    /// The delay: less is better.
     pub delay: Summary,
-    /// Its rate: more is better.
+    /// The rate: more is better.
     pub rate: Summary,
-    /// Whether something disturbed one of its runs.
+    /// Whether a disturbance affected any run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
 }
@@ -59,7 +59,7 @@ fn figures(load: &Load) -> [(&'static str, Read); 2] {
 }
 
 impl Tradeoff {
-    /// The picture of a load; `None` if it has not two points.
+    /// The picture of a load; `None` for fewer than two points.
     pub(super) fn of(load: &Load) -> Option<Self> {
         let [(delay, read_delay), (rate, read_rate)] = figures(load);
         let both = |(name, _): &(String, _)| {
@@ -79,9 +79,9 @@ impl Tradeoff {
         })
     }
 
-    /// The picture of all loads: of each discipline and seed the geometric mean of delays, and of rates, over those of
-    /// the load's best. A discipline without a value under one of the loads has no point. `None` for a single load, and
-    /// if there are not two points.
+    /// The picture of all loads: for each discipline and seed the geometric mean of delays, and of rates, each divided
+    /// by the load's best. A discipline without a value under one of the loads has no point. `None` for a single load,
+    /// and for fewer than two points.
     pub(super) fn of_all(loads: &[Load]) -> Option<Self> {
         let bests: Vec<(&Load, Self, [f64; 2])> = loads
             .iter()
@@ -135,20 +135,20 @@ impl Tradeoff {
         })
     }
 
-    /// Whether it is of this load, or of a point of its sweep.
+    /// Whether the picture is of this load, or of a point of its sweep.
     pub(super) fn is_of(&self, load: &str) -> bool {
         let rest = self.load.strip_prefix(load);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
     }
 
-    /// The disciplines that no other one beats.
+    /// The disciplines that no other discipline beats.
     fn front(&self) -> Vec<&str> {
         let beaten = |a: &Both| self.points.iter().any(|b| b.beats(a));
         let front = self.points.iter().filter(|point| !beaten(point));
         front.map(|point| point.discipline.as_str()).collect()
     }
 
-    /// The picture as a section of the page; the place of a discipline among these is the number of its colour.
+    /// The picture as a section of the page; the index of a discipline in `disciplines` is the number of its colour.
     pub(super) fn html(&self, disciplines: &[String]) -> String {
         let front = self.front();
         let of = match self.load.as_str() {
@@ -187,15 +187,16 @@ impl Tradeoff {
 
 /// Maximum number of disciplines in a heading.
 const NAMES_MAX: usize = 6;
-/// A ratio counts as this at least, so that one rate of nothing does not decide alone.
+/// Minimum of a ratio, so that a single rate of zero does not decide alone.
 const LEAST: f64 = 0.001;
 
 impl Both {
-    /// Better in one figure, beyond both intervals; and better in the other, or within the other's interval. Its own
-    /// interval does not help there: whoever varies much would beat everybody.
+    /// Whether it is better in one figure, beyond both intervals; and better in the other, or within the other's
+    /// interval. Its own interval does not count there: otherwise a discipline with a great variance would beat all
+    /// others.
     fn beats(&self, other: &Self) -> bool {
         let half = |summary: &Summary| summary.ci95.unwrap_or(0.0);
-        // Differences of a thousandth are none, also between runs without an interval.
+        // Differences of a thousandth do not count, also between runs without an interval.
         let is_less =
             |a: &Summary, b: &Summary, room: f64| a.mean + room < b.mean - 0.001 * b.mean.abs();
         let both = half(&self.delay) + half(&other.delay);
@@ -253,11 +254,11 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("time in the queue"), "{html}");
-        // The intervals of two runs of 10 and 20 reach far.
+        // The intervals of two runs with 10 and 20 are wide.
         let wide: &[(f64, f64)] = &[(10.0, 40.0), (20.0, 40.0)];
         let load = super::tests::load("x", &[("a", wide), ("b", &[(30.0, 40.0), (31.0, 40.0)])]);
         assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);
-        // A wide interval does not help to beat a faster one.
+        // A wide interval does not help to beat a faster discipline.
         let varies: &[(f64, f64)] = &[(5.0, 10.0), (5.0, 70.0)];
         let load = super::tests::load("x", &[("a", varies), ("b", &[(30.0, 50.0), (30.0, 50.0)])]);
         assert_eq!(Tradeoff::of(&load).unwrap().front(), ["a", "b"]);

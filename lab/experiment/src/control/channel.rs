@@ -11,8 +11,8 @@
 //! elements', and decides at once; only its changes wait, for both delays.
 //!
 //! With `channel_rate`, a simulated link with the queues of the transport is between the controller and each element
-//! ([`Link`]). Then samples are reports that wait there like any control message, and the latest one counts in every
-//! round for [`REPORT_MAX`], as at a control element. Changes and their outcomes wait there, too.
+//! ([`Link`]). Then samples are reports that wait there like any control message, and the latest report counts in every
+//! round for [`REPORT_MAX`], as at a control element. Changes and their outcomes wait there as well.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,21 +26,21 @@ use super::ControlledQueue;
 use super::link::{Link, Up};
 use crate::scenario::Controller as Described;
 
-/// Maximum time for an element to answer, beside the channel's delay.
+/// Maximum time for an element to answer, in addition to the channel's delay.
 const RESPONSE_MAX: Span = Span::from_secs(3);
 
-/// A report counts for this time. A control element asks again then (`weir_ce::controller::REFRESH`).
+/// A report counts for this time. A control element then polls again (`weir_ce::controller::REFRESH`).
 const REPORT_MAX: Span = Span::from_millis(400);
 
-/// A controller's runner behind a channel. Times are those of the run, at the elements.
+/// A controller's runner behind a channel. Times are times of the run, at the elements.
 pub(crate) struct Channel {
     runner: Runner,
     delay: Span,
-    /// Changes on their way to their elements, with their arrival times.
+    /// Changes in flight to their elements, with their arrival times.
     under_way: VecDeque<(Instant, Request)>,
-    /// Links with queues, by element; none for a channel without.
+    /// Links with queues, by element; empty for a channel without queues.
     links: BTreeMap<Arc<str>, Link>,
-    /// Polls that the elements answer to their links, with the element of each.
+    /// Polls that the elements answer on their links, with the element of each.
     polls: BTreeMap<RequestId, Arc<str>>,
 }
 
@@ -63,7 +63,7 @@ impl Channel {
         };
         let roles = described.spec.manual().roles;
         let wire = described.wire.as_ref();
-        // With a link, delays are its own.
+        // With a link, the link itself delays messages.
         let delay = wire.map_or(described.delay, |_| Span::ZERO);
         let mut stream = streams
             .below("controller")
@@ -104,7 +104,7 @@ impl Channel {
         all.fold(timeout, Instant::min)
     }
 
-    /// Does everything that is due at `now`.
+    /// Performs everything that is due at `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         for link in self.links.values_mut() {
             while let Some(message) = link.up.receive(now) {
@@ -187,7 +187,7 @@ impl Channel {
         }
     }
 
-    /// Notes a request that an element answers by its link.
+    /// Records a poll that the element answers on its link.
     fn asked(&mut self, request: &Request) {
         if !self.links.is_empty() {
             self.polls.insert(request.id, Arc::clone(&request.element));
@@ -274,8 +274,8 @@ mod tests {
         about: "queues",
     }];
 
-    /// A test controller: orders, for each queue that answered, the number of packets that it holds, and reports when
-    /// it was asked.
+    /// A test controller: for each queue that answered, orders the number of packets that the queue holds, and reports
+    /// the time at which it was asked.
     struct Echo {
         asked: Instant,
     }
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn samples_and_orders_are_lost_each_by_itself() {
-        // Of a thousand samples a quarter is lost, and of the orders for the rest a quarter: 562 are left.
+        // A quarter of the thousand samples is lost, and a quarter of the orders for the rest: 562 are left.
         let mut some = channel(0.25, 1000);
         assert!(turn(&mut some, at(0), 1).is_empty());
         let arrived: usize = turn(&mut some, at(200), 1).iter().sum();
@@ -392,8 +392,8 @@ mod tests {
         assert!(turn(&mut all, at(200), 7).is_empty());
     }
 
-    /// A link of 10 Mbit/s that is offered this many Mbit/s of redirects for ten seconds: milliseconds that control
-    /// messages need to the controller, on average and at most.
+    /// A link of 10 Mbit/s with this load of redirects, in Mbit/s, for ten seconds. Returns the latency of control
+    /// messages to the controller in milliseconds: mean and maximum.
     fn latency(schedule: Schedule, redirect: u64) -> (f64, f64) {
         let wire = Wire {
             rate: Rate::from_mbps(10),
@@ -425,7 +425,8 @@ mod tests {
         (mean, most)
     }
 
-    /// As on the wire: DPPBRB and priorities keep the reports of an element from a flood of redirects, drop-tail does not.
+    /// As on the wire: DPPBRB and priorities protect the reports of an element from a flood of redirects, drop-tail
+    /// does not.
     #[test]
     fn a_flood_of_redirects_delays_control_messages_with_drop_tail_only() {
         // A report of three queues takes 0.4 ms, and the link 1 ms.

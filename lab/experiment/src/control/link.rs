@@ -1,4 +1,4 @@
-//! The link between a controller and one of its elements, with the queues of the transport at both ends.
+//! The link between a controller and an element, with the queues of the transport at both ends.
 //!
 //! ```text
 //!   element                                                     controller
@@ -9,8 +9,8 @@
 //!                                +---------+
 //! ```
 //!
-//! The queues are those of `weir ce` and `weir fe` (`weir-channel`). A message that has no credit waits at its sender; a
-//! newer sample takes the place of one that waits. Redirects come at a constant rate, and nobody needs them.
+//! The queues are the same as in `weir ce` and `weir fe` (`weir-channel`). A message without credit waits at its
+//! sender; a newer sample replaces a waiting one. Redirects arrive at a constant rate, and the controller ignores them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use weir_controller::runner::{Request, RequestId, Response};
 
 use crate::scenario::Wire;
 
-/// Bytes of a report, for each queue in it: its path, five components and the gauges.
+/// Bytes of a report for each queue in it: the queue's path, five components and the gauges.
 const REPORT_LEN: usize = 160;
-/// Bytes of a Config and of its answer without their paths, and of each path.
+/// Bytes of a Config and of its answer without paths, and bytes of each path.
 const CONFIG_LEN: usize = 40;
 const CHANGE_LEN: usize = 40;
 /// Bytes of a redirect.
@@ -36,10 +36,10 @@ const REDIRECT: u8 = 6;
 /// Samples of the queues of an element.
 pub(super) type Samples = Vec<(Arc<str>, Sample)>;
 
-/// Control messages of an element.
+/// Control messages from an element.
 #[derive(Debug)]
 pub(super) enum Up {
-    /// The samples of its queues.
+    /// The samples of the element's queues.
     Report(Samples),
     /// The outcome of a change.
     Outcome(RequestId, Response),
@@ -49,12 +49,12 @@ pub(super) enum Up {
 pub(super) struct Link {
     pub(super) up: Way<Up>,
     pub(super) down: Way<Request>,
-    /// The latest report, and when it arrived.
+    /// The latest report, and its arrival time.
     pub(super) report: Option<(Instant, Samples)>,
 }
 
 impl Link {
-    /// An idle link; `seed` for the draws of its disciplines.
+    /// An idle link; `seed` for the random choices of its disciplines.
     pub(super) fn new(wire: &Wire, delay: Span, seed: u64) -> Self {
         Self {
             up: Way::new(wire, delay, wire.redirect, seed),
@@ -63,7 +63,7 @@ impl Link {
         }
     }
 
-    /// Sends samples to the controller, in place of older ones that wait at the element.
+    /// Sends samples to the controller, replacing older samples that wait at the element.
     pub(super) fn report(&mut self, now: Instant, samples: Samples) {
         self.up
             .waiting
@@ -84,11 +84,11 @@ impl Link {
     }
 }
 
-/// A control message under way.
+/// A control message in flight.
 #[derive(Debug)]
 struct Message<T> {
     content: T,
-    /// When its sender had it ready.
+    /// Time at which the sender had the message ready.
     begun: Instant,
     len: usize,
 }
@@ -106,7 +106,7 @@ pub(super) struct Way<T> {
     rate: Rate,
     delay: Span,
     flood: Option<Flood>,
-    /// Messages without credit.
+    /// Messages that wait for credit.
     waiting: VecDeque<Message<T>>,
     /// Messages in the queue, which keeps the order of control messages.
     queued: VecDeque<Message<T>>,
@@ -114,7 +114,7 @@ pub(super) struct Way<T> {
     sent: VecDeque<(Instant, Message<T>)>,
     /// The queue's next event.
     due: Option<Instant>,
-    /// How long the latest message was under way, from its sender's wish to send it.
+    /// Latency of the latest message, from the time at which the sender had it ready to its arrival.
     latency: Option<Span>,
 }
 
@@ -162,7 +162,7 @@ impl<T> Way<T> {
         Some(message.content)
     }
 
-    /// When a message arrives, or leaves the queue.
+    /// The next time at which a message arrives, or leaves the queue.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let arrival = self.sent.front().map(|(arrival, _)| *arrival);
         let is_empty = self.queued.is_empty() && self.waiting.is_empty();
@@ -170,7 +170,7 @@ impl<T> Way<T> {
         arrival.into_iter().chain(due).min()
     }
 
-    /// How long the latest message was under way.
+    /// Latency of the latest message.
     pub(super) fn latency(&self) -> Option<Span> {
         self.latency
     }
@@ -189,13 +189,14 @@ impl<T> Way<T> {
             {
                 flood.next += flood.gap;
                 let message = message(REDIRECT, REDIRECT_LEN);
-                self.queue.offer(at, message); // the queue counts those that it drops
+                self.queue.offer(at, message); // the queue counts its drops
             }
             self.pull(at);
         }
     }
 
-    /// Gives waiting messages to the queue as far as there is credit, and puts on the wire what leaves it.
+    /// Offers waiting messages to the queue as far as there is credit, and puts messages that leave the queue on the
+    /// wire.
     fn pull(&mut self, now: Instant) {
         loop {
             while self.queue.has_room()
@@ -226,7 +227,7 @@ impl<T> Way<T> {
     }
 }
 
-/// The bytes of a message for the queue, which reads its type and length only.
+/// The bytes of a message for the queue, which reads only its type and length.
 fn message(kind: u8, len: usize) -> Vec<u8> {
     let words = len.div_ceil(4).max(6);
     let mut bytes = vec![0; 4 * words];

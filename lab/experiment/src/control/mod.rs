@@ -1,5 +1,5 @@
-//! Controllers in a run: the channel between a controller and its elements, and the record of its work. The same in
-//! both habitats.
+//! Controllers in a run: the channel between a controller and its elements, and the record of its work. Both habitats
+//! use the same code.
 //!
 //! - `channel`: delay and losses, around the runner of `weir-controller`
 //! - `link`: queues of the transport between a controller and an element, in simulation
@@ -22,15 +22,15 @@ use crate::topology::{Topology, Watched};
 /// A queue of a controller.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlledQueue {
-    /// Its role for the controller.
+    /// The queue's role for the controller.
     pub(crate) role: &'static Role,
-    /// Its name for the controller: the names of its node and of the node's interface.
+    /// The queue's name for the controller: the names of its node and of the node's interface.
     pub(crate) name: QueueName,
     /// The place of the queue in the network.
     pub(crate) place: Watched,
 }
 
-/// The queues of a controller, in the order of its roles.
+/// The queues of a controller, in the order of the controller's roles.
 pub(crate) fn queues(
     topology: &Topology,
     scenario: &Scenario,

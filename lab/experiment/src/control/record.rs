@@ -17,13 +17,13 @@ use crate::statistics::mean;
 pub(crate) struct Record {
     /// Interval of the rounds; in the lab it may be longer than in the scenario.
     period: Span,
-    /// Its gauges after each round.
+    /// The gauges after each round.
     gauges: BTreeMap<&'static str, Vec<f64>>,
     /// The first request that was refused.
     refused: Option<String>,
-    /// The first trouble that a control element has shown.
+    /// The first error that a control element has reported.
     troubled: Option<String>,
-    /// Requests that were not answered, and the first of them.
+    /// Number of requests without an answer, and the error of the first.
     unanswered: u64,
     first_unanswered: Option<String>,
 }
@@ -37,7 +37,7 @@ impl Record {
         }
     }
 
-    /// Takes the channel's events.
+    /// Reads the channel's events.
     pub(crate) fn take_events(&mut self, channel: &mut Channel) {
         while let Some(event) = channel.poll_event() {
             match event {
@@ -50,19 +50,19 @@ impl Record {
         }
     }
 
-    /// Takes the value of a gauge after a round.
+    /// Records the value of a gauge after a round.
     pub(crate) fn take_gauge(&mut self, name: &'static str, value: f64) {
         self.gauges.entry(name).or_default().push(value);
     }
 
-    /// A request to an element was not answered.
+    /// Records that a request to an element was not answered.
     pub(crate) fn unanswered(&mut self, element: &str, why: impl Display) {
         self.unanswered += 1;
         self.first_unanswered
             .get_or_insert(format!("{element}: {why}"));
     }
 
-    /// The control element shows a trouble.
+    /// Records an error that the control element reports.
     pub(crate) fn troubled(&mut self, why: &str) {
         self.troubled.get_or_insert(why.to_owned());
     }

@@ -1,10 +1,10 @@
-//! Coding: a processor at the ingress edge, and one at the last router, with the vectors between them.
+//! Coding: a processor at the ingress edge, another at the last router, and the vectors between them.
 //!
 //! ```text
 //!   edge rule ──▶ LID of the encoder ──▶ encoder ──▶ by path 0, 1, parity ──▶ LID of the decoder ──▶ decoder ──▶ out
 //! ```
 //!
-//! Caching: a processor at the last router of the data, which is the first one of interests.
+//! Caching: a processor at the last router of the data, which is the first router of interests.
 //!
 //! ```text
 //!   interests: edge rule ──▶ LID of the cache ──▶ cache ──▶ by IP, to the server
@@ -26,7 +26,7 @@ use super::{Controller, Flow, Write, vector};
 use crate::error::Error;
 use crate::scenario::Scenario;
 
-/// Maximum chunks of a cache; a scenario limits its memory.
+/// Maximum number of chunks of a cache; its real limit is the memory in the scenario.
 const CHUNKS_MAX: usize = 1_000_000;
 
 /// The numbers of the processors of an encapsulation: the encoder, or the cache, and the decoder.
@@ -57,7 +57,7 @@ impl Controller {
         let last = self.fe_at(scenario, &traffic.to)?;
         let [encoder, decoder] = processors(number);
         let place = format!("encapsulation.{}", encapsulation.name);
-        // All tables are written after the processors, so their changes are of no interest.
+        // All tables are written after the processors, so the changes returned here can be ignored.
         let (to_encoder, _) = self.paths.process(edge, encoder).map_err(refused(&place))?;
         let (to_decoder, _) = self.paths.process(last, decoder).map_err(refused(&place))?;
         let domain = self.paths.topology().domain_of(last);
@@ -72,7 +72,7 @@ impl Controller {
             leaves.push(vector(&lids)?);
         }
         if let [first, _] = leaves[..] {
-            leaves.push(first); // the parity's
+            leaves.push(first); // the path of the parity
         }
         let out = self.paths.delivery(last, Payload::Ip);
         let out = out.map(single).transpose()?;
@@ -92,8 +92,8 @@ impl Controller {
 }
 
 impl Controller {
-    /// Lets the data of an encapsulation pass a cache at the end of their path. Returns the flow of the interests, which
-    /// begin at the cache, and the cache.
+    /// Routes the data of an encapsulation through a cache at the end of its path. Returns the flow of the interests,
+    /// which begin at the cache, and the cache.
     pub(super) fn cache(
         &mut self,
         scenario: &Scenario,
@@ -138,7 +138,7 @@ impl Controller {
     }
 }
 
-/// The vector of one identifier.
+/// A vector with one identifier.
 fn single(lid: Lid) -> Result<Vector, Error> {
     let mut lids = Vec::new();
     lid.append_to(&mut lids);

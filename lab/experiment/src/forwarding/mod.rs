@@ -1,5 +1,5 @@
 //! Flexible packet forwarding (FPF) and the events of a scenario: a controller that knows the whole network. Both
-//! habitats carry out what it says.
+//! habitats carry out its decisions.
 //!
 //! ```text
 //!   domains, links ──▶ Paths ──▶ rules ──▶ table of each router
@@ -7,8 +7,8 @@
 //!   events: a link is cut ──▶ Paths ──▶ changes ──▶ tables, edges
 //! ```
 //!
-//! The controller learns of a link at the instant of the event. Paths that a scenario names stay as they are when one of
-//! their links is cut, because an operator asked for them; paths that the controller found are found anew. Routes of IP
+//! The controller learns of a link failure at the instant of the event. Paths that a scenario names stay unchanged when
+//! one of their links fails, because an operator chose them; paths that the controller found are recomputed. IP routes
 //! do not change during a run.
 //!
 //! - [`survey`]: the network as the controller sees it
@@ -38,22 +38,22 @@ use crate::topology::{PORT_FIRST, Topology};
 /// Counts of changes by events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changed {
-    /// Rows of forwarding tables.
+    /// Changed rows of forwarding tables.
     pub(crate) rows: u64,
-    /// Encapsulation rules.
+    /// Changed encapsulation rules.
     pub(crate) encapsulations: u64,
 }
 
-/// Something that a habitat carries out.
+/// A change that a habitat carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
     /// Gives an element the processor of this number.
     Processor { fe: FeId, number: u32 },
-    /// Gives an element the table that the controller has for it.
+    /// Gives an element the controller's table for it.
     Table(FeId),
-    /// Gives an edge the rule that the controller has for this encapsulation, or takes it.
+    /// Gives an edge the controller's rule for this encapsulation, or removes the rule.
     Edge(usize),
-    /// Cuts a link of the scenario in both directions, or lets it work again.
+    /// Makes a link of the scenario fail in both directions, or work again if true.
     Link(usize, bool),
 }
 
@@ -62,12 +62,12 @@ pub(crate) enum Write {
 pub(crate) struct Controller {
     paths: Paths,
     nodes: BTreeMap<FeId, usize>,
-    /// By encapsulation; then those of interests, which caches need.
+    /// The flows by encapsulation, followed by the flows of interests, which caches need.
     flows: Vec<Flow>,
     processors: Processors,
-    /// The links of the controller that a link of the scenario consists of.
+    /// For each link of the scenario, the links of the controller that it consists of.
     links: Vec<Vec<LinkId>>,
-    /// The next one last.
+    /// The events in descending order of time: the next event is the last.
     events: Vec<(Span, Action)>,
     changed: Changed,
 }
@@ -75,19 +75,19 @@ pub(crate) struct Controller {
 /// An encapsulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// Where its packets get the header.
+    /// The edge that adds the header.
     pub(crate) edge: FeId,
-    /// Its packets.
+    /// The packets to encapsulate.
     pub(crate) filter: Filter,
     /// Whether they are IPv6 packets.
     pub(crate) ipv6: bool,
-    /// The vectors in force; none if there is no path.
+    /// The vectors in use; `None` without a path.
     pub(crate) vectors: Option<Vectors>,
-    /// The rate at which they leave, if they have one.
+    /// The shaper of the encapsulated packets; `None` without shaping.
     pub(crate) shape: Option<Shape>,
     sharing: Sharing,
     weights: Vec<u32>,
-    /// The controller's request, unless the paths are named.
+    /// The controller's request; `None` if the scenario names the paths.
     request: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ enum Action {
 }
 
 impl Controller {
-    /// The controller of a scenario, and what it begins with.
+    /// The controller of a scenario, and its initial writes.
     pub(crate) fn new(
         scenario: &Scenario,
         topology: &Topology,
@@ -133,17 +133,17 @@ impl Controller {
         Ok((controller, writes))
     }
 
-    /// Its paths, with the rules of each element.
+    /// The paths, with the rules of each element.
     pub(crate) fn paths(&self) -> &Paths {
         &self.paths
     }
 
-    /// The elements, each with its node in the topology.
+    /// The elements, each with the index of its node in the topology.
     pub(crate) fn elements(&self) -> impl Iterator<Item = (FeId, usize)> {
         self.nodes.iter().map(|(fe, node)| (*fe, *node))
     }
 
-    /// The node of an element in the topology.
+    /// The index of an element's node in the topology.
     pub(crate) fn node(&self, fe: FeId) -> usize {
         self.nodes[&fe]
     }
@@ -153,17 +153,17 @@ impl Controller {
         &self.flows
     }
 
-    /// The processors that its rules name.
+    /// The processors that the controller's rules name.
     pub(crate) fn processors(&self) -> &Processors {
         &self.processors
     }
 
-    /// The changes by its events so far.
+    /// Counts of the changes by events so far.
     pub(crate) fn changed(&self) -> Changed {
         self.changed
     }
 
-    /// The time of its next event.
+    /// The time of the next event.
     pub(crate) fn poll_timeout(&self) -> Option<Span> {
         self.events.last().map(|(at, _)| *at)
     }
@@ -282,7 +282,7 @@ impl Controller {
         })
     }
 
-    /// The routers of the receivers.
+    /// The routers of a traffic's receivers, as targets of paths.
     fn targets(&self, scenario: &Scenario, number: usize) -> Result<Vec<Target>, Error> {
         let traffic = &scenario.traffic[scenario.forwarding.encapsulations[number].traffic];
         let receivers = [&traffic.to].into_iter().chain(traffic.kind.copies_to());
@@ -351,7 +351,7 @@ impl Controller {
         }
     }
 
-    /// Notes changes of its paths. Tables come before the edges that use them.
+    /// Records changes of paths, and adds the writes that they need. Tables come before the edges that use them.
     fn carry_out(&mut self, changes: Vec<Change>, writes: &mut Vec<Write>) {
         let (mut tables, mut edges) = (BTreeSet::new(), Vec::new());
         for change in changes {
@@ -363,7 +363,7 @@ impl Controller {
                 Change::Encapsulate { request, rule, .. } => {
                     let mut flows = self.flows.iter();
                     let Some(number) = flows.position(|flow| flow.request == Some(request)) else {
-                        continue; // its paths are named by now
+                        continue; // an event has replaced its paths by named ones
                     };
                     let flow = &mut self.flows[number];
                     let found = rule.map(|rule| flow.found(&rule.carry));
@@ -382,7 +382,7 @@ impl Controller {
 }
 
 impl Flow {
-    /// The vectors that the controller has chosen, with the weights of the scenario.
+    /// The vectors that the controller has chosen, with the scenario's weights.
     fn found(&self, carry: &Carry) -> Result<Vectors, Error> {
         let (Carry::Share { vectors, .. } | Carry::Copies(vectors)) = carry;
         let weights = self.weights.iter().copied().chain(std::iter::repeat(1));
@@ -393,7 +393,7 @@ impl Flow {
     }
 }
 
-/// The packets of a traffic from its sender: those of the web come from the server's port.
+/// A filter for the packets that a traffic's sender sends; web packets come from the server's port.
 fn filter(scenario: &Scenario, number: usize) -> Filter {
     let place = scenario.forwarding.encapsulations[number].traffic;
     let port = Some([PORT_FIRST + place as u16; 2]);

@@ -1,4 +1,4 @@
-//! The network of a scenario as a controller of paths sees it.
+//! The network of a scenario as a path controller sees it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::scenario::forwarding::Medium;
 use crate::topology::{Topology, mac_address};
 
-/// The VLAN of links that are one.
+/// The VLAN ID of links with medium `vlan`.
 const VLAN: u16 = 7;
 
 /// The network of a scenario as a controller sees it.
@@ -19,7 +19,7 @@ pub(super) struct Survey {
     pub(super) network: Network,
     /// The node of each element, by the topology's index.
     pub(super) nodes: BTreeMap<FeId, usize>,
-    /// By link of the scenario: the links between elements that it consists of.
+    /// For each link of the scenario, the links between elements that it consists of.
     pub(super) links: Vec<Vec<LinkId>>,
 }
 
@@ -93,7 +93,7 @@ impl Survey {
     }
 }
 
-/// The error that something of a scenario is refused.
+/// Maps an error of the path computation about `what` to an error of the run.
 pub(super) fn refused(what: &str) -> impl FnOnce(PathError) -> Error + '_ {
     move |error| Error::Network(format!("{what}: {error}"))
 }

@@ -14,52 +14,53 @@ use super::sessions::{CeReport, Channel, write_keys};
 use super::{ce, fe};
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::programs::Programs;
 
 /// A process must answer within this time; associating a thousand FEs takes a while.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Messages that are on their way at the end arrive within this time.
+/// Messages that are in flight at the end arrive within this time.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The CE asks for a heartbeat every second.
+/// The FEs' dead interval. The CE sends a heartbeat every second.
 const DEAD: Span = Span::from_secs(3);
 
-/// A group of FEs that are one process.
+/// A group of FEs in one process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
-    /// FEs.
+    /// Number of FEs.
     pub(super) fes: u32,
-    /// Events of each in a second, and their length.
+    /// Events per second of each FE; and the length of an event in bytes.
     pub(super) per_s: f64,
     pub(super) bytes: u32,
-    /// Redirected packets of each in a second.
+    /// Redirected packets per second of each FE.
     pub(super) packets_per_s: f64,
-    /// Rate of the channel of each.
+    /// Rate of each FE's channel.
     pub(super) rate: Option<Rate>,
 }
 
 /// The result of a test with associations.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// From the start of the FEs' processes until all FEs were associated.
+    /// Seconds from the start of the FEs' processes until all FEs were associated.
     pub(super) associate_s: f64,
-    /// Events and redirected packets that the FEs made.
+    /// Number of events and of redirected packets that the FEs sent.
     pub(super) sent: [u64; 2],
-    /// The CE before the first FE, when all were associated, and at the end.
+    /// Reports of the CE: before the first FE, when all FEs were associated, and at the end.
     pub(super) ce: [CeReport; 3],
 }
 
 impl Shown {
-    /// Events that did not arrive at the CE.
+    /// Number of events that did not arrive at the CE.
     pub(super) fn events_lost(&self) -> u64 {
         self.sent[0].saturating_sub(self.ce[2].events)
     }
 
-    /// Heartbeats that were not answered.
+    /// Number of heartbeats that were not answered.
     pub(super) fn heartbeats_lost(&self) -> u64 {
         let [sent, answered] = self.ce[2].heartbeats;
         sent.saturating_sub(answered)
     }
 
-    /// Processor time of the CE from the moment when all FEs were associated.
+    /// Processor time of the CE in seconds from the moment when all FEs were associated.
     pub(super) fn busy_s(&self) -> f64 {
         let [_, before, after] = self.ce.each_ref().map(|ce| {
             let threads = ce.threads.iter();
@@ -138,7 +139,7 @@ pub(super) fn run(
     })
 }
 
-/// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the one that there is.
+/// The CE's report as soon as every heartbeat is answered; after [`DRAIN`] the latest report.
 fn settled(server: &mut Part) -> Result<CeReport, Error> {
     let until = Instant::now() + DRAIN;
     loop {
@@ -162,11 +163,11 @@ fn report(server: &mut Part) -> Result<CeReport, Error> {
 /// Options of [`bench`].
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// FEs on one CE.
+    /// Number of FEs on one CE.
     pub fes: u32,
-    /// For how long each sends ten events a second.
+    /// Time for which each FE sends ten events per second.
     pub duration: Span,
-    /// Configs whose round trips are timed.
+    /// Number of Configs whose round trips are measured.
     pub round_trips: u64,
     /// The transports.
     pub transports: Vec<Transport>,
@@ -177,49 +178,48 @@ pub struct Bench {
 pub struct Row {
     /// The transport.
     pub transport: &'static str,
-    /// FEs.
+    /// Number of FEs.
     pub fes: u32,
-    /// Until all were associated.
+    /// Seconds until all FEs were associated.
     pub associate_s: f64,
-    /// Associations at the end, and those that ended before.
+    /// Number of associations at the end, and of those that ended before the end.
     pub associations: u64,
-    /// Associations that ended.
+    /// Number of associations that ended.
     pub associations_lost: u64,
-    /// Events that were sent.
+    /// Number of events sent.
     pub events: u64,
-    /// Events that did not arrive.
+    /// Number of events that did not arrive.
     pub events_lost: u64,
-    /// Heartbeats that the CE sent.
+    /// Number of heartbeats that the CE sent.
     pub heartbeats: u64,
-    /// Heartbeats that were not answered.
+    /// Number of heartbeats that were not answered.
     pub heartbeats_lost: u64,
-    /// 99th percentile of the time from making an event to its arrival.
+    /// 99th percentile of the time in ms from creating an event to its arrival.
     pub event_ms_p99: f64,
-    /// Resident memory of the CE for each FE.
+    /// Resident memory of the CE for each FE, in bytes.
     pub memory_per_fe_bytes: u64,
-    /// Processors that the CE used.
+    /// Mean number of processors that the CE used.
     pub processors: f64,
-    /// Round trip of a Config with one FE alone: median.
+    /// Median round trip of a Config with a single FE, in microseconds.
     pub round_trip_us_p50: f64,
-    /// Round trip of a Config with one FE alone: 99th percentile.
+    /// 99th percentile of the round trip of a Config with a single FE, in microseconds.
     pub round_trip_us_p99: f64,
 }
 
-/// Events of each FE in a second, and their length.
+/// Events per second of each FE; and the length of an event in bytes.
 const PER_S: f64 = 10.0;
 const BYTES: u32 = 100;
-/// Processes of FEs.
+/// Number of processes that contain the FEs.
 const GROUPS: u32 = 2;
 
-/// Many FEs on one CE, with certificates, over each transport.
+/// Runs many FEs on one CE, with certificates, over each transport.
 pub fn bench(options: &Bench) -> Result<Vec<Row>, Error> {
-    let executable = std::env::current_exe();
-    let executable = executable.map_err(Error::io("cannot find the own executable"))?;
+    let programs = Programs::new(None)?;
     let folder = Folder::new().map_err(Error::io("cannot make a private folder"))?;
     let written = write_keys(folder.path(), options.fes);
     written.map_err(Error::io("cannot write certificates"))?;
     let transports = options.transports.iter();
-    let rows = transports.map(|transport| bench_one(&executable, *transport, &folder, options));
+    let rows = transports.map(|transport| bench_one(programs.own(), *transport, &folder, options));
     rows.collect()
 }
 

@@ -1,4 +1,4 @@
-//! `weir traffic load ce`: a CE with real sessions. It counts the events of its FEs, and configures one of them.
+//! `weir traffic load ce`: a CE with real sessions. It counts the events of its FEs, and configures one FE.
 //!
 //! ```text
 //!   link 1 --+
@@ -29,9 +29,9 @@ use super::plan::FES_MAX;
 use super::sessions::{CeReport, Channel, memory_bytes};
 use crate::statistics::percentile;
 
-/// Inputs from all links that may wait.
+/// Maximum number of waiting inputs from all links.
 const INPUTS_MAX: usize = 256;
-/// Delays that are kept; later ones replace none.
+/// Maximum number of stored delays; later delays are not stored.
 const DELAYS_MAX: usize = 4_000_000;
 /// A Config must be answered within this time.
 const ANSWER_MAX: Span = Span::from_secs(5);
@@ -68,7 +68,7 @@ impl Options {
     }
 }
 
-/// The heartbeats of a load test: the CE asks, the FE answers.
+/// The heartbeats of a load test: the CE sends them, the FE answers.
 pub(super) fn heartbeats(dead: Span) -> Heartbeats {
     Heartbeats {
         ce_sends: true,
@@ -80,7 +80,7 @@ pub(super) fn heartbeats(dead: Span) -> Heartbeats {
 /// Serves until standard input ends.
 pub fn run(options: &Options) -> io::Result<()> {
     raise_file_limit(u64::from(FES_MAX) + 64)?;
-    let _ = go_first(); // without the right to do so, other programs disturb the test
+    let _ = go_first(); // without the privilege, other programs disturb the test
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(options))
 }
@@ -138,7 +138,7 @@ async fn serve(options: &Options) -> io::Result<()> {
 /// An open link.
 struct Open {
     outgoing: Arc<Outgoing>,
-    /// A message that the session gave although there was no credit.
+    /// Messages that the session sent although there was no credit.
     held: VecDeque<Vec<u8>>,
 }
 
@@ -152,7 +152,7 @@ struct Server {
     /// Number of the last event of each FE.
     numbers: BTreeMap<Id, u32>,
     delays_us: Vec<u32>,
-    /// Configs that are still to be sent, when the last one was, and the times that the others took.
+    /// Number of Configs to send, the time of the last one, and the round-trip times of the others.
     to_configure: u64,
     configured: Instant,
     round_trips_us: Vec<f64>,
@@ -189,7 +189,7 @@ impl Server {
         self.next += 1;
         let id = LinkId(self.next);
         if !self.ce.handle_connected(clock::now(), id, link.proved) {
-            return; // too many: it closes
+            return; // too many links: close this one
         }
         let (inputs, mut incoming) = (self.inputs.clone(), link.incoming);
         tokio::spawn(async move {
@@ -227,7 +227,7 @@ impl Server {
         }
     }
 
-    /// Carries out everything that the session wants.
+    /// Carries out all outputs of the session.
     fn drive(&mut self) {
         loop {
             while let Some(transmit) = self.ce.poll_transmit(clock::now()) {
@@ -281,7 +281,7 @@ impl Server {
         }
     }
 
-    /// Sends the next Config, if there is one.
+    /// Sends the next Config, if any is left.
     fn configure(&mut self) {
         if self.to_configure == 0 {
             return;
@@ -299,7 +299,7 @@ impl Server {
         }
     }
 
-    /// Counts an event: its number, and when it was made.
+    /// Counts an event: its number, and the time at which it was created.
     fn count(&mut self, fe: Id, value: Option<Vec<u8>>) {
         self.report.events += 1;
         let value = value.unwrap_or_default();

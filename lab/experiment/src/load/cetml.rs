@@ -1,4 +1,4 @@
-//! `weir traffic load cetml`: the CE's side of the transport for a load test. It answers each event by a Config.
+//! `weir traffic load cetml`: the CE's side of the transport for a load test. It answers each event with a Config.
 //!
 //! ```text
 //!   one thread:   socket -> transport -> parse, work / 2 -> work / 2, encode -> queue -> transport -> socket
@@ -6,8 +6,8 @@
 //!                 `----------- thread "receive" ---------'    `------------------ thread "send" ------------'
 //! ```
 //!
-//! Sockets, framing, queues and credit are those of [`weir_forces_live::tml`]. A CETML that finds no credit for an answer does
-//! not take further events from this FE, so its FE loses credit too.
+//! Sockets, framing, queues and credit are those of [`weir_forces_live::tml`]. A CETML without credit for an answer
+//! does not receive further events from this FE, so the FE loses credit as well.
 
 use std::io;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ use super::message;
 use super::plan::FES_MAX;
 use super::sessions::OPEN;
 
-/// Events of an FE that may wait between the two threads.
+/// Maximum number of an FE's events that wait between the two threads.
 const WAITING_MAX: usize = 64;
-/// How long an FE may be silent before its first event.
+/// Maximum silence of an FE before its first event.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
-/// Descriptors beside those of the links.
+/// File descriptors in addition to those of the links.
 const FILES: u64 = 64;
 
 /// Options of a CETML.
@@ -81,9 +81,9 @@ pub fn run(options: &Options) -> io::Result<()> {
         false => None,
     };
     thread_name("receive")?;
-    let _ = go_first(); // without the right to do so, other programs disturb the test
+    let _ = go_first(); // without the privilege, other programs disturb the test
     let served = receiving.block_on(serve(options, sending));
-    drop(end); // now the other thread ends too
+    drop(end); // ends the other thread
     served
 }
 
@@ -91,7 +91,7 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Starts the thread that sends. It ends when the other end of `ended` does.
+/// Starts the thread that sends. It ends when the other end of `ended` is dropped.
 fn start_sender(mut ended: mpsc::Receiver<()>) -> io::Result<Handle> {
     let runtime = runtime()?;
     let handle = runtime.handle().clone();
@@ -215,7 +215,7 @@ async fn answer(mut passed: mpsc::Receiver<Event>, outgoing: Outgoing, half: Spa
     }
 }
 
-/// Reads a message; `None` if it is not an event.
+/// Parses a message; `None` if it is not an event.
 fn take(bytes: &[u8], half: Span, counts: &Counts) -> Option<Event> {
     if let Some([packets, packet_bytes]) = message::redirected(bytes) {
         counts.packets.fetch_add(packets, Ordering::Relaxed);
@@ -246,7 +246,7 @@ async fn send(outgoing: &Outgoing, (fe, value): Event, half: Span) -> bool {
     }
 }
 
-/// Uses this much processor time.
+/// Consumes this much processor time.
 fn spend(time: Span) {
     if time == Span::ZERO {
         return;

@@ -1,5 +1,4 @@
-//! `weir traffic load fe`: FEs with real sessions, many in one thread. Each sends events, and redirected packets beside
-//! them.
+//! `weir traffic load fe`: FEs with real sessions, many in one thread. Each sends events and redirected packets.
 
 use std::io;
 use std::sync::Arc;
@@ -27,10 +26,10 @@ use super::message::{self, CE};
 use super::plan::FES_MAX;
 use super::sessions::Channel;
 
-/// Longest event and longest packet, so that each redirect fits a datagram.
+/// Maximum length in bytes of an event and of a packet, so that each redirect fits in a datagram.
 const BYTES: u32 = 1000;
 
-/// The golden ratio: multiples of it spread evenly over a gap.
+/// The golden ratio: its multiples are spread evenly over a gap.
 const GOLDEN: f64 = 0.618_034;
 
 /// Options of FEs.
@@ -103,7 +102,7 @@ impl Options {
 pub fn run(options: &Options) -> io::Result<()> {
     raise_file_limit(2 * u64::from(options.fes) + 64)?;
     precise_sleeps()?;
-    let _ = go_first(); // without the right to do so, other programs disturb the test
+    let _ = go_first(); // without the privilege, other programs disturb the test
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(load(options))
 }
@@ -127,7 +126,7 @@ async fn load(options: &Options) -> io::Result<()> {
     }
     say(&Line::Connected)?;
     if requests.recv().await.is_none() {
-        return Ok(()); // nobody wants to know
+        return Ok(()); // the caller has ended
     }
     start.send_replace(Some(clock::now()));
     let mut sum = [0, 0];
@@ -158,17 +157,17 @@ impl Target for Accepts {
     fn keep(&mut self) {}
 }
 
-/// The times of something that is sent at a rate.
+/// The times of messages sent at a rate.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     per_s: f64,
-    /// Part of a gap that has passed at the start, so that FEs are not in step with each other.
+    /// The part of a gap that has passed at the start, so that FEs are not synchronized.
     phase: f64,
     sent: u64,
 }
 
 impl Pace {
-    /// How many are due this long after the start, and when the next one is.
+    /// The number of messages due at this time after the start, and the time of the next message.
     fn due(&self, since: Span) -> (u64, Option<Span>) {
         if self.per_s <= 0.0 {
             return (0, None);
@@ -193,7 +192,7 @@ struct Element {
     is_blocked: bool,
     /// Whether a link is to be opened.
     wants_link: bool,
-    /// How to tell that the FE is associated, and at the end what it has sent.
+    /// Reports that the FE is associated, and at the end the numbers of sent events and packets.
     tell: Option<mpsc::Sender<[u64; 2]>>,
 }
 
@@ -284,7 +283,7 @@ impl Element {
         }
     }
 
-    /// Sends what is due, and returns when something else will be.
+    /// Sends the messages that are due; returns the time at which the next message is due.
     fn send_due(&mut self, now: Instant, start: Instant) -> Option<Instant> {
         let since = now.since(start);
         let (events, next_event) = self.events.due(since);
@@ -340,7 +339,7 @@ impl Element {
         }
     }
 
-    /// Carries out everything that the session wants.
+    /// Carries out all outputs of the session.
     fn drive(&mut self) {
         loop {
             while let Some(transmit) = self.fe.poll_transmit() {
@@ -372,10 +371,10 @@ impl Element {
     fn accept(&mut self, ticket: Ticket, flags: Flags, config: &Config) {
         let answer = execute::config(config, flags.execution, flags.ack, &mut Accepts);
         let answer = answer.ok().flatten().map(Body::ConfigResponse);
-        let _ = self.fe.respond(clock::now(), ticket, answer); // the CE counts an answer that does not come
+        let _ = self.fe.respond(clock::now(), ticket, answer); // the CE counts a missing answer
     }
 
-    /// Tells that it is associated, or what it has sent.
+    /// Reports that the FE is associated, or the numbers of sent events and packets.
     fn tell_counts(&self) {
         if let Some(tell) = &self.tell {
             let _ = tell.try_send([self.events.sent, self.packets.sent]); // as many places as FEs
@@ -390,7 +389,7 @@ enum Input {
     Ended,
 }
 
-/// The next input of the link; it waits for ever if there is none.
+/// The next input of the link; waits forever without a link.
 async fn next(link: &mut Option<Link>, is_blocked: bool) -> Input {
     let Some(link) = link else {
         return std::future::pending().await;

@@ -6,11 +6,11 @@
 //!   delay <- answer n <---------- transport <---'
 //! ```
 //!
-//! Events for which there is no credit wait, up to [`WAITING_MAX`] of each FE; more are refused, and count as not
-//! delivered. Answers are awaited for [`PATIENCE`] after the last event.
+//! Events without credit wait, up to [`WAITING_MAX`] of each FE; further events are refused, and count as not
+//! delivered. The FEs wait [`PATIENCE`] after the last event for answers.
 //!
-//! With `redirect` an FE sends redirected packets instead, as many as the transport takes. Nobody answers them: the
-//! CETML counts those that arrive.
+//! With `redirect` an FE sends redirected packets instead, as many as the transport accepts. They are not answered: the
+//! CETML counts the packets that arrive.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,19 +33,19 @@ use super::plan::FES_MAX;
 use super::sessions::OPEN;
 use super::tally::Tally;
 
-/// Events of an FE that may wait for credit, as many as the paper's queues have packets.
+/// Maximum number of an FE's events that wait for credit; the paper's queues have the same number of packets.
 const WAITING_MAX: usize = 100;
-/// Length of a redirected packet.
+/// Length of a redirected packet, in bytes.
 const PACKET_BYTES: u32 = 64;
-/// Redirected packets that are offered before the transport gets a turn.
+/// Number of redirected packets that are offered before the transport runs.
 const PACKETS_AT_ONCE: usize = 32;
-/// For how long answers are awaited after the end.
+/// Time after the end for which the FEs wait for answers.
 pub(super) const PATIENCE: Span = Span::from_secs(1);
-/// The schedule is looked at so often: the resolution of the runtime's timers.
+/// Interval of the checks of the schedule: the resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
-/// The messages on their way are counted once in this number of ticks.
+/// The messages in flight are counted once per this number of ticks.
 const TICKS_A_COUNT: u64 = 20;
-/// Descriptors beside those of the links: each has one for TCP and one for UDP.
+/// File descriptors in addition to those of the links: each link has one for TCP and one for UDP.
 const FILES: u64 = 64;
 
 /// Options of a group of FEs.
@@ -120,7 +120,7 @@ impl Options {
 pub fn run(options: &Options) -> io::Result<()> {
     raise_file_limit(2 * u64::from(options.fes) + FILES)?;
     precise_sleeps()?;
-    let _ = go_first(); // without the right to do so, other programs disturb the test
+    let _ = go_first(); // without the privilege, other programs disturb the test
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(load(options))
 }
@@ -147,7 +147,7 @@ async fn load(options: &Options) -> io::Result<()> {
     }
     say(&Line::Connected)?;
     if requests.recv().await.is_none() {
-        return Ok(()); // nobody wants to know
+        return Ok(()); // the caller has ended
     }
     let start = clock::now();
     let mut fes = JoinSet::new();
@@ -157,7 +157,7 @@ async fn load(options: &Options) -> io::Result<()> {
             fes.spawn(redirect(id, link, start + options.duration));
             continue;
         }
-        // FEs are not in step with each other.
+        // Shifts the FEs against each other, so that they are not synchronized.
         let share = place as f64 / f64::from(options.fes) / options.per_s;
         let schedule = Schedule {
             start: start + Span::from_secs_f64(share),
@@ -200,7 +200,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// The events whose time has come.
+    /// The number of events whose time has passed.
     fn due(&self, now: Instant) -> u32 {
         let since = now.as_nanos().saturating_sub(self.start.as_nanos());
         match now < self.start {
@@ -210,14 +210,14 @@ impl Schedule {
     }
 }
 
-/// An FE while it sends.
+/// A sending FE.
 struct Fe {
     id: Id,
     outgoing: Outgoing,
     incoming: Incoming,
     schedule: Schedule,
     bytes: u32,
-    /// When each event was found to be due; `None` once it was answered, or if it was refused.
+    /// Time at which each event was found to be due; `None` once the event was answered, or if it was refused.
     sent: Vec<Option<Instant>>,
     /// Events that wait for credit.
     waiting: VecDeque<u32>,
@@ -276,7 +276,7 @@ impl Fe {
         self.tally
     }
 
-    /// Lets the events wait whose time has come.
+    /// Appends the events that are due to the waiting events.
     fn enter(&mut self, now: Instant) {
         for number in self.sent.len() as u32..self.schedule.due(now) {
             let has_room = self.waiting.len() < WAITING_MAX;

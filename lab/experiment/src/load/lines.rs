@@ -1,4 +1,4 @@
-//! The conversation of a load test's processes: JSON lines on standard input and output.
+//! The protocol between a load test and its processes: JSON lines on standard input and output.
 //!
 //! ```text
 //!   test                     CETML                    FETML
@@ -31,20 +31,20 @@ use super::tally::FeReport;
 pub(super) enum Line {
     /// A CETML listens.
     Listening {
-        /// For control messages.
+        /// Address for control messages.
         control: SocketAddr,
         /// Port for redirects.
         redirect_port: u16,
     },
     /// All FEs have a link.
     Connected,
-    /// Processor time of a CETML so far, and what it has received.
+    /// Processor time of a CETML, and the messages that it has received so far.
     Busy {
-        /// By thread.
+        /// Processor time by thread.
         threads: Vec<ThreadTimes>,
-        /// Events that it has received.
+        /// Number of events received.
         events: u64,
-        /// Redirected packets that it has received, and their bytes.
+        /// Number of redirected packets received, and their bytes.
         redirected: [u64; 2],
     },
     /// The FEs' counts.
@@ -53,9 +53,9 @@ pub(super) enum Line {
     Sessions(CeReport),
     /// The counts of FEs with sessions.
     Sent {
-        /// Events.
+        /// Number of events.
         events: u64,
-        /// Redirected packets.
+        /// Number of redirected packets.
         packets: u64,
     },
 }
@@ -68,8 +68,8 @@ pub(super) fn say(line: &Line) -> io::Result<()> {
     out.flush()
 }
 
-/// A message for each line of standard input; the channel closes at its end. A thread waits for them, because reading
-/// standard input blocks.
+/// Receives a message for each line of standard input; the channel closes at the end of standard input. A thread waits
+/// for the lines, because reading standard input blocks.
 pub(super) fn requests() -> io::Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(1);
     let thread = thread::Builder::new().name("requests".to_owned());

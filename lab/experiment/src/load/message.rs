@@ -5,8 +5,8 @@
 //! ```
 //!
 //! An event is an Event Notification of RFC 5810 with one report; its value begins with the event's number. The CE
-//! answers it by a Config with the same value that asks for no response. So both have the same length, and both belong
-//! to the control channel.
+//! answers it with a Config that has the same value and requests no response. So both have the same length, and both
+//! belong to the control channel.
 
 use weir_protocol::wire::header::{Ack, Execution, Flags, Phase, Priority};
 use weir_protocol::wire::message::{Config, EventNotification, PacketRedirect};
@@ -15,19 +15,19 @@ use weir_protocol::wire::{
     Body, Content, Envelope, Id, LfbSelect, Message, Operation, OperationKind, PathData, WireError,
 };
 
-/// The CE.
+/// The CE's ID.
 pub(super) const CE: Id = Id(0x4000_0001);
-/// Bytes of an event with an empty value; four more are its number.
+/// Bytes of an event with an empty value; the event's number needs four more.
 const EMPTY: usize = 60;
-/// Length of the shortest event.
+/// Minimum length of an event, in bytes.
 pub(super) const EVENT_BYTES_MIN: u32 = EMPTY as u32 + 4;
-/// A private class, as the reports of a weir FE have.
+/// A private LFB class, like that of a weir FE's reports.
 const CLASS: u32 = 0x00f7_0001;
 const INSTANCE: u32 = 1;
-/// Base of the events, and the event.
+/// Path of the event: the base of the events, and the event.
 const PATH: [u32; 2] = [60, 1];
 
-/// An event with this number; its length is rounded to whole words.
+/// An event with this number; its length is rounded to whole 32-bit words.
 pub(super) fn event(fe: Id, number: u32, bytes: u32) -> Result<Vec<u8>, WireError> {
     let body = report(&number.to_be_bytes(), bytes)?;
     Ok(message([fe, CE], Execution::Unset, Body::EventNotification(body))?.to_bytes())
@@ -77,13 +77,13 @@ pub(super) fn answered(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// A message with a redirected packet of this length.
+/// A message with one redirected packet of this length.
 pub(super) fn redirect(fe: Id, packet_bytes: u32) -> Result<Vec<u8>, WireError> {
     let body = packet(packet_bytes)?;
     Ok(message([fe, CE], Execution::Unset, Body::PacketRedirect(body))?.to_bytes())
 }
 
-/// The body of a message with a redirected packet of this length.
+/// The body of a message with one redirected packet of this length.
 pub(super) fn packet(bytes: u32) -> Result<PacketRedirect, WireError> {
     let packet = Redirect::new(Vec::new(), vec![0; bytes as usize])?;
     PacketRedirect::new(vec![packet])

@@ -1,4 +1,4 @@
-//! The load test of the transports (TML): how much a CE carries, at which loss, delay and processor time.
+//! The load test of the transports (TML): the load that a CE can carry, with its loss, delay and processor time.
 //!
 //! ```text
 //!   weir traffic load fetml       weir traffic load cetml (one process, or one for each FE)
@@ -6,17 +6,17 @@
 //!                 <-- answers ---
 //! ```
 //!
-//! - [`plan`]: what is measured, as a paper's file describes it
+//! - [`plan`]: the measurements, as a paper's file describes them
 //! - [`run`](mod@run): starts the processes of a point, and computes its metrics
 //! - [`cetml`], [`fetml`]: the two sides, `weir traffic load cetml` and `weir traffic load fetml`
-//! - [`ce`], [`fe`]: the same with associations and heartbeats, over every transport; [`sessions`]: what they share
-//! - [`associations`]: tests with them: a flood, and many FEs on one CE (`weir bench forces`)
+//! - [`ce`], [`fe`]: both sides with associations and heartbeats, over all transports; [`sessions`]: their common parts
+//! - [`associations`]: tests with these: a flood, and many FEs on one CE (`weir bench forces`)
 //! - [`message`]: the messages
-//! - [`lines`], [`part`]: the processes, and what they say to each other
+//! - [`lines`], [`part`]: the processes, and the protocol between them
 //! - [`tally`]: the counts of a test
 //!
-//! The messages, the framing, the queues and the sockets are those of a real CE and real FEs. CETML and FETML leave the
-//! sessions out, and the CE's work for a message is a set time on the processor.
+//! Messages, framing, queues and sockets are those of a real CE and real FEs. CETML and FETML omit the sessions, and
+//! the CE's work for a message is a fixed processor time.
 
 pub mod associations;
 pub mod ce;

@@ -1,4 +1,4 @@
-//! A process of a load test: started, asked by lines, killed when dropped.
+//! A process of a load test, controlled by lines on standard input, and killed when dropped.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use super::lines::Line;
 use crate::error::Error;
 
-/// Bytes kept of what a process writes on standard error.
+/// Maximum number of bytes kept of a process's standard error.
 const ERROR_BYTES_MAX: u64 = 4096;
 
-/// A process.
+/// A process of a load test.
 #[derive(Debug)]
 pub(super) struct Part {
     name: String,
@@ -49,7 +49,7 @@ impl Part {
         })
     }
 
-    /// Sends it a line.
+    /// Sends a line to the process.
     pub(super) fn ask(&mut self) -> Result<(), Error> {
         let written = self.requests.as_mut().map(|stdin| stdin.write_all(b"\n"));
         match written {
@@ -58,7 +58,7 @@ impl Part {
         }
     }
 
-    /// Waits for its next line.
+    /// Waits for the next line of the process.
     pub(super) fn next(&mut self, patience: Duration) -> Result<Line, Error> {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Ok(line),
@@ -66,7 +66,7 @@ impl Part {
         }
     }
 
-    /// The error that it did not do as it should, with its own words.
+    /// The error that the process failed, with its standard error.
     pub(super) fn failed(&mut self, how: &str) -> Error {
         self.end(Duration::ZERO);
         let mut words = String::new();
@@ -83,7 +83,7 @@ impl Part {
         }
     }
 
-    /// Ends it: by the end of its standard input, or by force if it does not end within this time.
+    /// Ends the process: by closing its standard input, or by killing it if it does not end within this time.
     fn end(&mut self, patience: Duration) {
         drop(self.requests.take());
         let until = Instant::now() + patience;

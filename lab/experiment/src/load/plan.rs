@@ -14,7 +14,7 @@
 //! runs = 5
 //! ```
 //!
-//! Its points are all combinations; the variant of a point is its form, and its place has `fes`, `bytes` and `per_s`.
+//! The points are all combinations; the variant of a point is its form, and its values are `fes`, `bytes` and `per_s`.
 
 use std::fmt;
 
@@ -25,15 +25,15 @@ use weir_base::Span;
 
 use super::message::EVENT_BYTES_MIN;
 
-/// Greatest number of FEs of a load test.
+/// Maximum number of FEs of a load test.
 pub const FES_MAX: u32 = 1024;
-/// Longest event.
+/// Maximum length of an event, in bytes.
 const EVENT_BYTES_MAX: u32 = 65_000;
-/// Most events of a run: each has a few bytes of memory.
+/// Maximum number of events of a run: each needs a few bytes of memory.
 const EVENTS_MAX: f64 = 20e6;
-/// Longest run of a preview.
+/// Maximum length of a run of a preview.
 const PREVIEW_MAX: Span = Span::from_secs(5);
-/// Longest run.
+/// Maximum length of a run.
 const DURATION_MAX: Span = Span::from_secs(60);
 
 /// A load test with all its points.
@@ -42,58 +42,58 @@ const DURATION_MAX: Span = Span::from_secs(60);
 pub struct Load {
     /// The name by which quantities refer to it, in place of a scenario.
     pub name: String,
-    /// The quantity that is measured at each point.
+    /// The quantity to measure at each point.
     pub measures: Measures,
     /// The forms of the CETML.
     pub forms: Vec<Form>,
-    /// FEs.
+    /// Numbers of FEs.
     pub fes: Vec<u32>,
-    /// Length of an event and of its answer.
+    /// Lengths of an event and of its answer, in bytes.
     pub bytes: Vec<u32>,
-    /// Events of each FE in a second.
+    /// Events per second of each FE.
     pub per_s: Vec<f64>,
-    /// Whether `per_s` counts in parts of the rate at which one thread loses nothing: 400 are that rate.
+    /// Whether `per_s` is relative to the rate at which one thread loses nothing: 400 is that rate.
     #[serde(default)]
     pub unit: bool,
-    /// The CE's work for each event, half on its arrival and half before its answer: processor time beside the
+    /// The CE's work for each event, half on its arrival and half before its answer: processor time in addition to the
     /// transport's own.
     #[serde(default, deserialize_with = "span")]
     pub work: Span,
-    /// For how long events are offered.
+    /// Time for which events are offered.
     #[serde(deserialize_with = "span")]
     pub duration: Span,
     /// Runs of each point.
     pub runs: u64,
 }
 
-/// The quantity that is measured at a point.
+/// The quantity to measure at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measures {
     /// Loss, delay and processor time at the offered rate.
     Loss,
-    /// The most FEs that are served without loss, each at the offered rate; `fes` is the most that are tried.
+    /// The maximum number of FEs served without loss, each at the offered rate; `fes` is the maximum to try.
     Fes,
-    /// Redirected packets of 64 B that arrive, if FEs send as many as they can: singly, or joined into messages of up
-    /// to `bytes` when several wait.
+    /// The rate of arriving redirected packets of 64 B, if FEs send as many as they can: singly, or joined into
+    /// messages of up to `bytes` when several wait.
     Redirects,
-    /// Associations under a flood: five FEs, whose events are 5 Mbit/s each; two of them redirect 5 Mbit/s, and three
-    /// `per_s` packets of 1000 B. Each FE's channel has the rate that equation 13 leaves a busy one.
+    /// Associations under a flood of five FEs, whose events are 5 Mbit/s each; two of them redirect 5 Mbit/s, and three
+    /// redirect `per_s` packets of 1000 B. Each FE's channel has the rate that equation 13 leaves to a busy FE.
     Flood,
-    /// The greatest rate of each FE without loss; `per_s` is the greatest that is tried.
+    /// The maximum rate of each FE without loss; `per_s` is the maximum to try.
     Rate,
 }
 
 /// A form of the CE's side of the transport (CETML).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Form {
-    /// A process for each FE.
+    /// One process for each FE.
     #[serde(rename = "process")]
     Process,
     /// One thread receives and sends for all FEs.
     #[serde(rename = "one thread")]
     OneThread,
-    /// One thread receives for all FEs, and another one sends.
+    /// One thread receives for all FEs, and another thread sends.
     #[serde(rename = "two threads")]
     TwoThreads,
 }
@@ -111,21 +111,21 @@ impl fmt::Display for Form {
 /// One point of a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The quantity that is measured.
+    /// The quantity to measure.
     pub measures: Measures,
     /// The form of the CETML.
     pub form: Form,
-    /// FEs.
+    /// Number of FEs.
     pub fes: u32,
-    /// Length of an event and of its answer.
+    /// Length of an event and of its answer, in bytes.
     pub bytes: u32,
-    /// Events of each FE in a second, as the paper counts them if `unit` is set.
+    /// Events per second of each FE, in the paper's unit if `unit` is set.
     pub per_s: f64,
     /// See [`Load::unit`].
     pub unit: bool,
     /// The CE's work for each event.
     pub work: Span,
-    /// For how long events are offered.
+    /// Time for which events are offered.
     pub duration: Span,
 }
 
@@ -184,12 +184,12 @@ impl Load {
 }
 
 impl Point {
-    /// Makes its run shorter: a look, not a result.
+    /// Shortens the run of the point to a preview, which is not a result.
     pub(super) fn preview(&mut self) {
         self.duration = Span::from_nanos(self.duration.as_nanos() / 2).min(PREVIEW_MAX);
     }
 
-    /// The values that identify it beside its form.
+    /// The values that identify the point in addition to its form.
     pub fn place(&self) -> Map<String, Value> {
         let rate = match self.per_s.fract() {
             0.0 => Value::from(self.per_s as u64),

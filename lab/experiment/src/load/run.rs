@@ -2,22 +2,22 @@
 //!
 //! | metric | meaning |
 //! |---|---|
-//! | `offered_per_s`, `delivered_per_s` | events of all FEs, and those that were answered within a second of the end |
-//! | `loss_ratio` | share of the offered events that were not |
+//! | `offered_per_s`, `delivered_per_s` | events of all FEs, and events answered within a second of the end |
+//! | `loss_ratio` | share of the offered events that were not answered in that time |
 //! | `delay_ms_mean`, `_p50`, `_p99` | from handing an event to the transport to its answer |
-//! | `growth_ratio` | growth of the number of events on their way in half of the time, by the offered events |
+//! | `growth_ratio` | growth of the number of events in flight in half of the time, divided by the offered events |
 //! | `busy_s`, `busy_ratio` | processor time of the CE, by itself and divided by the time until the last answer |
-//! | `busy_us_per_event` | the same for each answered event |
+//! | `busy_us_per_event` | processor time of the CE for each answered event |
 //! | `wait_us_per_event` | time for which the CE's threads were ready but had no processor |
 //! | `setup_s` | processor time of the CE until all FEs had their links, its start included |
 //! | `total_s` | processor time of the CE from its start to the end |
 //! | `redirected_per_s`, `redirected_mbps` | redirected packets that arrived at the CE, and their payload |
-//! | `associations`, `associations_lost` | associations at the end of a flood, and those that ended before |
-//! | `heartbeats`, `heartbeats_lost` | heartbeats of the CE, and those that were not answered |
+//! | `associations`, `associations_lost` | associations at the end of a flood, and associations that ended before |
+//! | `heartbeats`, `heartbeats_lost` | heartbeats of the CE, and heartbeats that were not answered |
 //! | `control_delivered_ratio`, `redirect_delivered_ratio` | share of the events and packets that arrived |
-//! | `event_ms_p99`, `event_ms_max` | from making an event to its arrival at the CE's session |
-//! | `capacity_fes`, `capacity_per_s` | the most FEs, or the greatest rate of each FE, without loss |
-//! | `others_ratio` | share of the machine's processors that other programs used meanwhile |
+//! | `event_ms_p99`, `event_ms_max` | from creating an event to its arrival at the CE's session |
+//! | `capacity_fes`, `capacity_per_s` | the maximum number of FEs, or the maximum rate of each FE, without loss |
+//! | `others_ratio` | share of the machine's processors that other programs used during the test |
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,22 +39,24 @@ use super::{cetml, fetml};
 use crate::cpu::Others;
 use crate::error::Error;
 use crate::options::RunOptions;
+use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::results::{OneRun, PointResult};
 
 /// A process must answer within this time.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Without loss: at most this share is lost.
+/// Maximum loss ratio of a test that counts as without loss.
 const LOSS_MAX: f64 = 0.001;
-/// Without a queue that grows: in half of the time it grows by at most this share of the offered events.
+/// Maximum growth of the queue in half of the time, as a share of the offered events, in a test that counts as without
+/// growth.
 const GROWTH_MAX: f64 = 0.005;
-/// The greatest rate without loss is searched down to this part of the greatest that is tried, in steps of this ratio.
+/// The search for the maximum rate without loss goes down to this part of the maximum to try, in steps of this ratio.
 const SEARCH_DOWN: f64 = 16.0;
 const SEARCH_STEP: f64 = 1.04;
-/// The rate at which one thread loses nothing, in the unit of a load with `unit`: the paper's first loss.
+/// The rate at which one thread loses nothing, in the unit of a load with `unit`: that of the paper's first loss.
 const UNIT_PER_S: f64 = 400.0;
 
-/// The rate that equation 13 leaves a busy FE, B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
+/// The channel rate that equation 13 leaves to a busy FE: B_e of 21.92 Mbit/s, and 5 Mbit/s of control messages.
 const CHANNEL_RATE: Rate = Rate::from_bps(26_920_000);
 
 /// The metrics of a run.
@@ -66,9 +68,9 @@ pub struct Runner<'a> {
     options: &'a RunOptions,
     executable: PathBuf,
     progress: Progress,
-    /// Rates without loss of one thread with one FE, by length of an event and work.
+    /// Maximum rates without loss of one thread with one FE, by length of an event and work.
     units: BTreeMap<(u32, Span), f64>,
-    /// Number of single tests that were run.
+    /// Number of single tests performed.
     pub tests: u64,
 }
 
@@ -90,22 +92,19 @@ struct Shown {
     fes: FeReport,
     /// The CE's counts when all FEs had their links, and at the end.
     busy: [Busy; 2],
-    /// From the first event until the last answer was there, or was given up.
+    /// Seconds from the first event until the last answer, or until the wait for it ended.
     elapsed_s: f64,
-    /// For how long events were offered.
+    /// Seconds for which events were offered.
     duration_s: f64,
 }
 
 impl<'a> Runner<'a> {
-    /// A runner; the tests are processes of this executable, or of the one in `options`.
+    /// A runner. The processes of its tests run the executable in `options`, or this one.
     pub fn new(options: &'a RunOptions) -> Result<Self, Error> {
-        let executable = match &options.executable {
-            Some(path) => path.clone(),
-            None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
-        };
+        let programs = Programs::new(options.executable.as_deref())?;
         Ok(Self {
             options,
-            executable,
+            executable: programs.own().to_owned(),
             progress: Progress::new(options.progress),
             units: BTreeMap::new(),
             tests: 0,
@@ -113,7 +112,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs all points of a load, one after another. The runs of a point are spread over the whole time, so that a
-    /// disturbance of the machine does not hit one point only. A preview has one run of each.
+    /// disturbance of the machine does not affect only one point. A preview has one run of each point.
     pub fn run(&mut self, load: &Load, is_quick: bool) -> Result<Vec<PointResult>, Error> {
         let mut points = load.points();
         if is_quick {
@@ -172,7 +171,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Five FEs with associations and a flood, as [`Measures::Flood`] describes it.
+    /// Tests five FEs with associations and a flood, as described at [`Measures::Flood`].
     fn flood(&mut self, point: &Point) -> Result<Metrics, Error> {
         self.tests += 1;
         let of_5_mbps = 5e6 / 8.0 / f64::from(point.bytes);
@@ -207,7 +206,7 @@ impl<'a> Runner<'a> {
             .collect())
     }
 
-    /// The rate without loss of one thread with one FE.
+    /// The maximum rate without loss of one thread with one FE.
     fn unit(&mut self, point: &Point) -> Result<f64, Error> {
         let key = (point.bytes, point.work);
         if let Some(unit) = self.units.get(&key) {
@@ -230,7 +229,7 @@ impl<'a> Runner<'a> {
         Ok(unit)
     }
 
-    /// The most FEs, up to those of the offer, that are served without loss; zero if not even one is.
+    /// The maximum number of FEs, up to `offer.fes`, that are served without loss; zero if not even one FE is.
     fn most_fes(&mut self, offer: Offer) -> Result<u32, Error> {
         let [mut good, mut bad] = [0, offer.fes + 1];
         while bad - good > 1 {
@@ -243,7 +242,7 @@ impl<'a> Runner<'a> {
         Ok(good)
     }
 
-    /// The greatest rate of each FE, up to that of the offer, without loss; zero if it is out of reach.
+    /// The maximum rate of each FE without loss, up to `offer.per_s`; zero if it is below the range of the search.
     fn greatest_rate(&mut self, offer: Offer) -> Result<f64, Error> {
         let lowest = offer.per_s / SEARCH_DOWN;
         if !self.is_served(Offer {
@@ -276,7 +275,7 @@ impl<'a> Runner<'a> {
         Ok(false)
     }
 
-    /// One test.
+    /// Performs one test.
     fn test(&mut self, offer: Offer) -> Result<Shown, Error> {
         if self.options.interrupt.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -319,15 +318,16 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The share of the machine's processors that other programs, and the host of a virtual machine, used meanwhile. (The
-/// run-queue delay of the tested threads would not do: most of it is their own test's.)
+/// The share of the machine's processors that other programs, and the host of a virtual machine, used during a test.
+/// (The run-queue delay of the tested threads would not do: most of it is caused by their own test.)
 pub(crate) const OTHERS: &str = "others_ratio";
-/// A measurement is disturbed if others use more than this share.
+/// A measurement is disturbed if others use more than this share of the processors.
 pub(crate) const BUSY_MAX: f64 = 0.05;
-/// A measurement that others disturb is made up to this number of times; the last one counts, and has the share.
+/// Maximum number of attempts at a measurement that others disturb; the last one counts, and its metrics include the
+/// share.
 const ATTEMPTS: u32 = 3;
 
-/// Measures again if others used the processors.
+/// Repeats a measurement if others used the processors.
 pub(crate) fn undisturbed(
     mut measure: impl FnMut() -> Result<Metrics, Error>,
 ) -> Result<Metrics, Error> {
@@ -375,11 +375,11 @@ fn start_cetml(executable: &Path, offer: &Offer) -> Result<(Part, Cetml), Error>
 /// The counts of all CETMLs so far.
 #[derive(Debug, Default)]
 struct Busy {
-    /// Processor time.
+    /// Processor time, in seconds.
     busy_s: f64,
-    /// Time for which threads waited for a processor.
+    /// Time for which threads waited for a processor, in seconds.
     wait_s: f64,
-    /// Redirected packets, and their bytes.
+    /// Number of redirected packets, and their bytes.
     redirected: [u64; 2],
 }
 

@@ -12,13 +12,13 @@ use weir_protocol::wire::Id;
 
 use super::message::CE;
 
-/// Without certificates, among processes of one load test on loopback.
+/// No security: for processes of one load test on loopback.
 pub(super) const OPEN: Security = Security {
     pinned: None,
     insecure: true,
 };
 
-/// Where the CE's certificate and key are.
+/// Name of the CE's certificate and key.
 const CE_NAME: &str = "ce";
 
 /// The transport and the certificates of both sides.
@@ -102,26 +102,26 @@ pub(super) fn write_keys(folder: &Path, fes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The counts of a CE since it began.
+/// The counts of a CE since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CeReport {
-    /// FEs that are associated now.
+    /// Number of FEs that are associated now.
     pub(super) associated: u64,
-    /// Associations that ended.
+    /// Number of associations that ended.
     pub(super) lost: u64,
-    /// Events that arrived.
+    /// Number of events that arrived.
     pub(super) events: u64,
-    /// Events that are missing between two others.
+    /// Number of events missing in the sequence of each FE's numbers.
     pub(super) missing: u64,
-    /// Redirected packets that arrived.
+    /// Number of redirected packets that arrived.
     pub(super) packets: u64,
-    /// Heartbeats sent to the FEs that are associated now, and their answers.
+    /// Number of heartbeats sent to the FEs that are associated now, and of their answers.
     pub(super) heartbeats: [u64; 2],
-    /// Time from making an event to its arrival at the session: median, 99th percentile, maximum.
+    /// Time from creating an event to its arrival at the session: median, 99th percentile, maximum.
     pub(super) delay_ms: [f64; 3],
-    /// Time from a Config to its answer, and how many there were: median, 99th percentile.
+    /// Time from a Config to its answer: median, 99th percentile.
     pub(super) round_trip_us: [f64; 2],
-    /// Configs that were answered.
+    /// Number of answered Configs.
     pub(super) round_trips: u64,
     /// Resident memory.
     pub(super) memory_bytes: u64,

@@ -4,26 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::{mean, percentile};
 
-/// Longer delays count as this one, in microseconds.
+/// Maximum recorded delay in microseconds; longer delays count as this one.
 const DELAY_US_MAX: u64 = u32::MAX as u64;
 
 /// The counts of one FE, or of several together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
-    /// Messages whose time had come.
+    /// Number of messages that were due.
     pub(super) offered: u64,
-    /// Messages that were given up, because too many waited for credit.
+    /// Number of messages that were refused, because too many waited for credit.
     pub(super) refused: u64,
-    /// Messages that were answered in time.
+    /// Number of messages that were answered in time.
     pub(super) delivered: u64,
     /// Time from handing a message to the transport to its answer, in microseconds.
     pub(super) delays_us: Vec<u32>,
-    /// Messages on their way, at even steps of time.
+    /// Number of messages in flight, at equal steps of time.
     pub(super) on_their_way: Vec<u64>,
 }
 
 impl Tally {
-    /// An answer arrived after this many nanoseconds.
+    /// Counts an answer that arrived after this many nanoseconds.
     pub(super) fn deliver(&mut self, delay_ns: u64) {
         self.delivered += 1;
         let delay_us = (delay_ns / 1000).min(DELAY_US_MAX);
@@ -42,7 +42,7 @@ impl Tally {
         pairs.for_each(|(sum, own)| *sum += own);
     }
 
-    /// The numbers.
+    /// The report of these counts.
     pub(super) fn report(mut self) -> FeReport {
         self.delays_us.sort_unstable();
         let delays: Vec<f64> = self
@@ -62,7 +62,7 @@ impl Tally {
     }
 }
 
-/// Growth of the number of messages on their way, from the second quarter of the time to the last one.
+/// Growth of the number of messages in flight, from the second quarter of the time to the last.
 fn growth(on_their_way: &[u64]) -> f64 {
     let quarter = on_their_way.len() / 4;
     let of = |from: usize| {
@@ -76,19 +76,19 @@ fn growth(on_their_way: &[u64]) -> f64 {
 /// The report of the FEs of a load test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct FeReport {
-    /// Messages whose time had come.
+    /// Number of messages that were due.
     pub(super) offered: u64,
-    /// Messages that were given up, because too many waited for credit.
+    /// Number of messages that were refused, because too many waited for credit.
     pub(super) refused: u64,
-    /// Messages that were answered in time.
+    /// Number of messages that were answered in time.
     pub(super) delivered: u64,
-    /// Mean delay; none if nothing was delivered.
+    /// Mean delay; `None` if nothing was delivered.
     pub(super) delay_ms_mean: Option<f64>,
     /// Median delay.
     pub(super) delay_ms_p50: Option<f64>,
     /// 99th percentile of the delays.
     pub(super) delay_ms_p99: Option<f64>,
-    /// Growth of the number of messages on their way, from the second quarter of the time to the last one.
+    /// Growth of the number of messages in flight, from the second quarter of the time to the last.
     pub(super) growth: f64,
 }
 
@@ -130,7 +130,7 @@ mod tests {
             (report.delay_ms_p50, report.delay_ms_p99),
             (Some(2.0), Some(4.0))
         );
-        // From 1.5 to 5.5 for each.
+        // Each grows from 1.5 to 5.5.
         assert_eq!(report.growth, 8.0);
     }
 

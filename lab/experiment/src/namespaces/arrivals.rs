@@ -1,7 +1,7 @@
-//! Datagrams that were sent, and those that arrived at each receiver.
+//! Sent datagrams, and datagrams that arrived at each receiver.
 //!
-//! Only a run whose datagrams have all arrived or been lost by its end says how many were lost: all of its traffic is
-//! UDP, and stops before the end.
+//! The number of lost datagrams is known only if all of a run's datagrams have arrived or been lost by its end: all of
+//! its traffic is UDP, and stops before the end.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) fn add_metrics(
             let receivers = 1 + traffic.kind.copies_to().len() as u64;
             sent(n) * receivers
         });
-        // A datagram that is sent twice on the way would hide a loss; routers do not do that.
+        // Counts would hide a loss if a datagram were duplicated in the network; routers do not duplicate.
         let lost = copies.sum::<u64>() as f64 - arrived.values().sum::<u64>() as f64;
         metrics.insert("lost_packets".into(), lost);
     }

@@ -1,4 +1,4 @@
-//! Builds a topology as network namespaces, with the machine's `ip`, `tc` and `ethtool`.
+//! Builds a topology from network namespaces, with the machine's `ip`, `tc` and `ethtool`.
 //!
 //! ```text
 //!   host namespace                     router namespace
@@ -6,9 +6,9 @@
 //!                   │ tbf at the link's rate            │ the link's discipline and rate
 //! ```
 //!
-//! A wire with a delay has a bridge in its middle: see [`wire`](super::wire).
+//! A wire with a delay contains a bridge: see [`wire`](super::wire).
 //!
-//! Host ends have checksum and segmentation offload off, because weir takes frames as they are on the wire. Router
+//! Host ends have checksum and segmentation offload off, because weir reads frames as they are on the wire. Router
 //! ends have receive offload off, so that no frame is longer than on the wire.
 
 use std::fmt::Write as _;
@@ -29,19 +29,19 @@ use crate::topology::{Node, QUEUE_PACKETS, Topology, mac_address};
 
 /// Bytes of a packet on an Ethernet wire beyond its layer-2 length: preamble, frame check sequence, gap.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
-/// Two full frames: the minimum for the kernel's token bucket.
+/// The minimum burst of the kernel's token bucket: two full frames, in bytes.
 const BURST_BYTES_MIN: u64 = 3200;
-/// Packets of 1514 bytes in the queue of a host's interface, as many as the kernel's default.
+/// Length of the queue of a host's interface: as many packets of 1514 bytes as the kernel's default.
 const HOST_QUEUE_BYTES: u64 = QUEUE_PACKETS as u64 * 1514;
 
-/// A topology as namespaces. They are removed when this value is dropped.
+/// A topology built from namespaces, which are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Site {
-    /// The thread that starts programs here.
+    /// The thread that starts programs in the namespaces.
     pub spawner: Spawner,
-    /// The namespaces, by the topology's index of nodes.
+    /// The namespaces, by the topology's node index.
     pub namespaces: Vec<Namespace>,
-    /// The wires with a bridge in their middle, and the bridge's namespace.
+    /// The wires that contain a bridge, and the bridge's namespace.
     pub long: Vec<(Long, Namespace)>,
 }
 
@@ -101,8 +101,8 @@ impl Site {
             settings.push(("ipv6/conf/all/forwarding", "1"));
             settings.push(("ipv4/conf/all/send_redirects", "0"));
         } else {
-            // Connections reuse no earlier metrics, and a lost SYN is sent again after 1, 2, 4 .. s, as in RFC 6298;
-            // recent kernels send the first few a second apart.
+            // Connections reuse no earlier metrics, and retransmit a lost SYN after 1, 2, 4 .. s, as in RFC 6298;
+            // recent kernels retransmit it once a second the first few times.
             settings.push(("ipv4/tcp_no_metrics_save", "1"));
             settings.push(("?ipv4/tcp_syn_linear_timeouts", "0"));
             settings.extend(tcp.kernel());
@@ -134,7 +134,7 @@ impl Site {
         done.map_err(|(path, error)| Error::io(format!("cannot set net/{path}"))(error))
     }
 
-    /// Makes both halves of a wire with a bridge in its middle.
+    /// Creates both halves of a wire that contains a bridge.
     fn lengthen(
         &self,
         topology: &Topology,
@@ -160,7 +160,7 @@ impl Site {
         wire::PORTS.iter().try_for_each(set)
     }
 
-    /// The commands that make a node's wires: each wire is made by its lower-numbered router.
+    /// The commands that create a node's wires: the lower-numbered router creates each wire.
     fn links(&self, topology: &Topology, index: usize) -> String {
         let node = &topology.nodes[index];
         let mut batch = String::from("link set lo up\n");
@@ -186,7 +186,7 @@ impl Site {
         batch
     }
 
-    /// Switches offloads off, so that frames are as on a wire: no longer than that, and with checksums.
+    /// Switches offloads off, so that frames are as on a wire: no longer, and with checksums.
     fn set_offloads(
         &self,
         namespace: &Namespace,
@@ -233,7 +233,7 @@ impl Site {
     }
 }
 
-/// An interface as `ip link` makes it: its name, and its MAC address, which its neighbours' rules name.
+/// An interface as `ip link` creates it: its name, and its MAC address, which its neighbours' rules name.
 fn veth(topology: &Topology, node: usize, interface: usize) -> String {
     let name = &topology.nodes[node].interfaces[interface].name;
     let mac = mac_address(node, interface).map(|byte| format!("{byte:02x}"));

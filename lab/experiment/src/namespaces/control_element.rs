@@ -1,11 +1,11 @@
-//! A control element for the controllers of a run, and the links over which it reaches the routers that they steer.
+//! A control element for the controllers of a run, and its links to the routers that they control.
 //!
 //! ```text
 //!   namespace of `weir ce`                     namespace of `weir fe`, link n
 //!   fe0, fe1, ..  100.64.n.1/24 ══ veth ══ weir-ce  100.64.n.2/24
 //! ```
 //!
-//! The links carry nothing but the protocol, over `tcp_udp` without certificates, and are no ports of the routers. So
+//! The links carry nothing but the protocol, over `tcp_udp` without certificates, and are not ports of the routers. So
 //! the scenario's links have the same packets as with `control = "northbound"`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ use crate::error::Error;
 use crate::scenario::{Controller, Scenario, Wire};
 use crate::topology::Topology;
 
-/// The name of the control element; no router of a scenario has it.
+/// The name of the control element; a router of a scenario cannot have it.
 pub(super) const NAME: &str = "control element";
 /// All routers must have associated within this time.
 const ASSOCIATED_MAX: Duration = Duration::from_secs(10);
@@ -40,16 +40,16 @@ const PORT: u16 = 6704;
 /// The links between the control element and its routers, and its configuration.
 #[derive(Debug)]
 pub(super) struct ControlElement {
-    /// Where it runs.
+    /// The namespace of the control element.
     pub(super) namespace: Namespace,
     /// The numbers of the links, by node.
     links: BTreeMap<usize, usize>,
-    /// The rate and the queue of a link, by node: those of the first controller that has some.
+    /// The rate and the queue of a link, by node: those of the first controller with a rate.
     wires: BTreeMap<usize, Wire>,
 }
 
 impl ControlElement {
-    /// Builds the links to every router that a controller steers; none if there is no controller, or if controllers
+    /// Builds the links to every router that a controller controls; `None` without controllers, or if controllers
     /// use the routers' northbound services.
     pub(super) fn build(
         scenario: &Scenario,
@@ -90,7 +90,7 @@ impl ControlElement {
         Ok(Some(element))
     }
 
-    /// Its configuration.
+    /// The configuration of the control element.
     pub(super) fn configuration(
         &self,
         scenario: &Scenario,
@@ -114,7 +114,7 @@ impl ControlElement {
         text
     }
 
-    /// The sections that make a router one of its forwarding elements; none if no controller steers it.
+    /// The sections that make a router one of the forwarding elements; `None` if no controller controls it.
     pub(super) fn sections_of(&self, node: usize) -> Option<String> {
         let n = *self.links.get(&node)?;
         let (id, address) = (n + 1, address(n, 1));
@@ -201,7 +201,7 @@ fn period(described: &Controller) -> Span {
     described.period.max(PERIOD_MIN)
 }
 
-/// The records of the controllers: a thread for each, which reads its gauges from the control element once a period.
+/// The records of the controllers: one thread per controller reads its gauges from the control element once a period.
 pub(super) fn follow(
     scenario: &Scenario,
     socket: &Path,
@@ -229,7 +229,7 @@ pub(super) fn follow(
     followed.collect()
 }
 
-/// Takes a controller's row of the table of controllers into its record.
+/// Reads a controller's row of the table of controllers into its record.
 fn take(record: &mut Record, rows: &Value, name: &str, gauges: &[Gauge]) {
     let mut rows = rows.as_array().into_iter().flatten();
     let Some(row) = rows.find(|row| row["controller"] == name) else {
@@ -279,7 +279,7 @@ total = "9 Mbit"
     fn a_controller_has_its_keys_and_the_ports_of_its_queues() {
         let (scenario, _) = plan(TEXT, &[], &[]).unwrap();
         let topology = Topology::new(&scenario).unwrap();
-        // The keys of the kind come in alphabetical order.
+        // The parameters of the kind are in alphabetical order.
         let expected = "\n[controller.\"flow\"]\nkind = \"flow_control\"\nperiod = \"10 ms\"\n\
              control = \"5 Mbit\"\ndelta = \"0.01\"\nflow_control = \"true\"\nmeasure = \"false\"\n\
              timeout = \"500 ms\"\ntotal = \"9 Mbit\"\nwindow = \"200 ms\"\nuplinks = \"fe.plain\"\n";

@@ -1,4 +1,4 @@
-//! Controllers in the lab: threads of the run, each with the runner of one controller, which send requests to the
+//! Controllers in the lab: threads of the run. Each has the runner of one controller, and sends requests to the
 //! routers' northbound services.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!                  PATCH /v1/config of each router ◀───────┘
 //! ```
 //!
-//! Routers are asked concurrently, each with a deadline. One that does not answer in time has no sample, and delays
-//! the others once (see `weir_controller::runner`). The delay and the losses of the channel are the scenario's; the
-//! sockets, the routers and this machine add about a millisecond. A thread ends by itself with the run.
+//! Routers are polled concurrently, each with a deadline. A router that does not answer in time has no sample, and
+//! delays the others once (see `weir_controller::runner`). The delay and the losses of the channel are the scenario's;
+//! the sockets, the routers and this machine add about a millisecond. A thread ends by itself with the run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,15 +28,15 @@ use crate::results::Curve;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
-/// Minimum period of the queries to the queues.
+/// Minimum polling period of the queues.
 pub(super) const PERIOD_MIN: Span = Span::from_millis(10);
 
-/// The threads of a scenario's controllers, in its order.
+/// The threads of a scenario's controllers, in the scenario's order.
 #[derive(Debug)]
 pub(super) struct Controllers(Vec<JoinHandle<Record>>);
 
 impl Controllers {
-    /// Starts them; `socket` gives the path of a router's service by the router's name.
+    /// Starts the threads; `socket` gives the path of a router's service by the router's name.
     pub(super) fn start(
         scenario: &Scenario,
         topology: &Topology,
@@ -63,7 +63,7 @@ impl Controllers {
         threads.map_err(Error::io("cannot start a controller's thread"))
     }
 
-    /// Controllers within a control element, whose gauges are read from its service.
+    /// Starts threads that read the gauges of controllers within a control element from its service.
     pub(super) fn follow(
         scenario: &Scenario,
         socket: &Path,
@@ -73,7 +73,7 @@ impl Controllers {
         threads.map_err(Error::io("cannot start a controller's thread"))
     }
 
-    /// Waits for the end, and adds their records; returns the errors.
+    /// Waits for the threads to end, and adds their records; returns the errors.
     pub(super) fn finish(
         self,
         scenario: &Scenario,
@@ -115,7 +115,7 @@ async fn drive(
         if now >= window.last() {
             return record;
         }
-        // Take first the answers that have arrived, so that a delay of this thread does not make them late.
+        // Read the answers that have arrived first, so that a delay of this thread does not make them late.
         while let Some((id, response)) = elements.try_answer() {
             channel.handle_response(now, id, response);
         }
@@ -228,7 +228,7 @@ egress = ["wan"]
         let folder = std::env::temp_dir().join(format!("weir-lab-hung-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = |name: &str| folder.join(name);
-        // The kernel accepts connections to `hung`, but nobody reads them.
+        // The kernel accepts connections to `hung`, but no process reads them.
         let _hung = UnixListener::bind(socket("hung")).unwrap();
         let yes = r#"{"applied": true, "messages": []}"#;
         let no = r#"{"applied": false, "messages": ["busy"]}"#;
@@ -253,7 +253,7 @@ egress = ["wan"]
         let trouble = controllers.finish(&scenario, &mut metrics, &mut curves);
         std::fs::remove_dir_all(&folder).unwrap();
         let [good, busy, egress] = counts.map(|counts| *counts.lock().unwrap());
-        // 25 rounds of 40 ms. The first one waits for `hung` until its deadline, and this machine may be busy.
+        // 25 rounds of 40 ms. The first waits for `hung` until its deadline, and this machine may be busy.
         let all = format!("good {good:?}, busy {busy:?}, egress {egress:?}, {trouble:?}");
         let rounds = [good[0], busy[0], busy[1]];
         assert!(rounds.iter().all(|n| (12..=25).contains(n)), "{all}");

@@ -1,5 +1,5 @@
-//! Links whose rate or delay changes during a run: a thread that changes the routers and bridges of the lab at their
-//! times.
+//! Links whose rate or delay changes during a run: a thread that changes the routers and bridges of the lab at the
+//! scheduled times.
 //!
 //! ```text
 //!   with a modem:     PATCH /v1/config of the wire's bridge     rate, outage, delay of `impair`
@@ -7,7 +7,7 @@
 //!                     PATCH /v1/config of the wire's bridge     outage, delay
 //! ```
 //!
-//! Each router has its own task. A change comes up to two milliseconds late. Changes that follow each other faster than
+//! Each router has its own task. A change is up to two milliseconds late. Changes that follow each other faster than
 //! [`CHANGE_MIN`] are averaged: the bits that the link can carry are the same.
 
 use std::collections::BTreeMap;
@@ -27,14 +27,14 @@ use crate::lines;
 use crate::scenario::{Direction, Shaper};
 use crate::topology::Topology;
 
-/// The slowest rate of a port, which stands for an outage: there the bridge stops the link.
+/// The minimum rate of a port, used during an outage, in which the bridge stops the link.
 const RATE_MIN: Rate = Rate::from_bps(8_000);
 
 /// The thread, if anything changes.
 #[derive(Debug)]
 pub(super) struct Courses(Option<JoinHandle<Vec<String>>>);
 
-/// A port that changes, and its values by path.
+/// A port whose values change, and its values by path.
 #[derive(Debug)]
 enum Target {
     /// A bridge's port.
@@ -67,7 +67,7 @@ impl Target {
     }
 }
 
-/// The rate at which a port begins; as fast as it can if none.
+/// The initial rate of a port; `None` to send as fast as it can.
 pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
     match (&direction.modem, &direction.rate) {
         (Some(modem), _) => modem.shaper.as_ref().map(Shaper::first),
@@ -76,14 +76,14 @@ pub(super) fn first_rate(direction: &Direction) -> Option<Rate> {
     }
 }
 
-/// The rate at `now` of a port that knows the link's, and the end of its validity.
+/// The rate at `now` of a port that knows the link's rate, and the end of its validity.
 fn port_rate(rate: &Varying<Rate>, now: Instant) -> (Rate, Instant) {
     let (rate, until) = lines::settled(rate, now, CHANGE_MIN);
     (rate.max(RATE_MIN), until)
 }
 
 impl Courses {
-    /// Starts it; `socket` gives the path of a router's service by the router's name.
+    /// Starts the thread; `socket` gives the path of a router's service by the router's name.
     pub(super) fn start<'a>(
         topology: &Topology,
         long: impl Iterator<Item = &'a Long>,
@@ -130,7 +130,7 @@ impl Courses {
         Ok(Self(thread))
     }
 
-    /// Waits for the end; returns the errors.
+    /// Waits for the thread to end; returns the errors.
     pub(super) fn finish(self) -> Vec<String> {
         let errors = self.0.map(JoinHandle::join).and_then(Result::ok);
         errors.unwrap_or_default()

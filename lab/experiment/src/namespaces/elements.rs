@@ -7,8 +7,8 @@
 //!   responses ◀── in any order
 //! ```
 //!
-//! Each router has its own task and connection, so that a router that does not answer delays no other. A request
-//! whose deadline has passed is given up without a response: the requester knows the deadline too.
+//! Each router has its own task and connection, so that a router that does not answer does not delay the others. A
+//! request whose deadline has passed is dropped without a response: the requester knows the deadline as well.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -34,7 +34,7 @@ const _: () = assert!(weir_controller::runner::CHANGES_MAX <= weir_model::operat
 /// The outcome of a request.
 pub(super) type Answer = (RequestId, Response);
 
-/// The routers of a controller. It lives as long as the runtime in which it was created.
+/// The routers of a controller. It works only as long as the runtime in which it was created.
 pub(super) struct Elements {
     requests: HashMap<Arc<str>, mpsc::Sender<Request>>,
     answers: mpsc::Receiver<Answer>,
@@ -68,11 +68,11 @@ impl Elements {
         }
     }
 
-    /// The next response. Waits for it; endlessly if there was no request.
+    /// The next response. Waits for it; forever if there was no request.
     pub(super) async fn answer(&mut self) -> Answer {
         match self.answers.recv().await {
             Some(answer) => answer,
-            None => std::future::pending().await, // without routers no answer comes
+            None => std::future::pending().await, // without routers there are no answers
         }
     }
 
@@ -128,7 +128,7 @@ async fn carry_out(client: &mut Client, operation: &Operation) -> Response {
     }
 }
 
-/// Samples of the polled queues that the router has.
+/// Samples of the polled queues that exist at the router.
 fn samples(polled: &[PolledQueue], queues: &[Queue]) -> Vec<(Arc<str>, Sample)> {
     let by_port: HashMap<&str, &Queue> = queues.iter().map(|q| (q.port.as_str(), q)).collect();
     let tally = |Count { packets, bytes }| Tally { packets, bytes };

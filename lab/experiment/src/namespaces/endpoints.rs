@@ -2,19 +2,19 @@
 //!
 //! Selective acknowledgements, time stamps and explicit congestion notification are negotiated when a connection is
 //! opened, and the opener proposes them. So only hosts that open connections need settings; a server accepts the
-//! proposals of its clients. The settings are those of a whole namespace: a host that would have to open connections
-//! with different settings is refused.
+//! proposals of its clients. The settings apply to a whole namespace: the lab refuses a host that would have to open
+//! connections with different settings.
 
 use crate::error::Error;
 use crate::options::Habitat;
 use crate::scenario::{Congestion, Scenario, TcpOptions};
 use crate::topology::Topology;
 
-/// The settings of the hosts, by the topology's index of nodes.
+/// The settings of the hosts, by the topology's node index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints(pub Vec<Settings>);
 
-/// The proposals of a host that opens a connection; the kernel's default if it opens none.
+/// The proposals of a host that opens connections; the kernel's defaults if it opens none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     sack: Option<bool>,

@@ -1,5 +1,5 @@
-//! Flexible packet forwarding (FPF) on real routers: what the controller says ([`forwarding`](crate::forwarding))
-//! becomes sections of their configuration, and changes of it while they run.
+//! Flexible packet forwarding (FPF) on real routers: writes the controller's decisions
+//! ([`forwarding`](crate::forwarding)) to sections of the routers' configuration, and changes them while they run.
 //!
 //! ```text
 //!   before the start:  sections of each element ──▶ its configuration file
@@ -7,7 +7,7 @@
 //!                      sections that differ ──▶ PATCH, DELETE /v1/config of their router
 //! ```
 //!
-//! The sections are those that `weir paths --configure` writes. Tables change before the edges that use them.
+//! The sections are the same as from `weir paths --configure`. Tables change before the edges that use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ use crate::scenario::Scenario;
 use crate::scenario::forwarding::{Effect, Forwarding};
 use crate::topology::Topology;
 
-/// Metrics of an encapsulation, each with the component of its rows; from the second on only of those with a `shape`.
+/// Metrics of an encapsulation, each with the component of its rows; all but the first only for rows with a `shape`.
 const COUNTS: [(&str, &str); 3] = [
     ("fpf_encapsulated_packets", "count"),
     ("fpf_overflowed_packets", "overflowed"),
     ("fpf_waiting_packets", "waiting"),
 ];
 
-/// The controller of a run, and what it has given to each router.
+/// The controller of a run, and the sections that it has written to each router.
 #[derive(Debug)]
 pub(super) struct Elements {
     controller: Controller,
@@ -47,7 +47,7 @@ pub(super) struct Elements {
     decoding: BTreeSet<String>,
     /// The name of each element's router, and its socket.
     routers: BTreeMap<FeId, (String, PathBuf)>,
-    /// The sections that each element has.
+    /// The sections of each element.
     sections: BTreeMap<FeId, Vec<Change>>,
     changed: Changed,
 }
@@ -122,7 +122,7 @@ impl Elements {
         changed.into_iter().try_for_each(|fe| self.write(fe))
     }
 
-    /// Adds what the routers have counted.
+    /// Adds the counters of the routers.
     pub(super) fn add_metrics(&self, routers: &[Router], metrics: &mut BTreeMap<String, f64>) {
         let mut counted: BTreeMap<String, f64> = BTreeMap::new();
         for (name, flow) in self.names.iter().zip(self.controller.flows()) {
@@ -163,7 +163,7 @@ impl Elements {
         metrics.insert("fpf_encapsulation_changes".into(), changes);
     }
 
-    /// The sections of an element as the controller has them.
+    /// The controller's sections of an element.
     fn wanted(&self, fe: FeId) -> Result<Vec<Change>, Error> {
         let flows = self.names.iter().zip(self.controller.flows());
         let own = flows.filter(|(_, flow)| flow.edge == fe);
@@ -202,19 +202,19 @@ impl Elements {
         sections.map_err(|error| Error::Network(format!("router {name}: {error}")))
     }
 
-    /// Gives a router the sections in which it differs from what the controller has.
+    /// Writes the sections in which a router differs from the controller's state.
     fn write(&mut self, fe: FeId) -> Result<(), Error> {
         let wanted = self.wanted(fe)?;
         let (Some((name, socket)), Some(sections)) =
             (self.routers.get(&fe), self.sections.get_mut(&fe))
         else {
-            return Ok(()); // every element has both
+            return Ok(()); // never happens: every element has both
         };
         let set: Vec<&Change> = wanted.iter().filter(|c| !sections.contains(c)).collect();
         let (had, has) = (paths(sections), paths(&wanted));
         let lost: Vec<&ComponentPath> = had.difference(&has).collect();
         let blocks: BTreeSet<ComponentPath> = has.iter().map(ComponentPath::parent).collect();
-        // Of a section that is gone its components need no mention.
+        // The deletion of a section includes its components.
         let gone = lost.iter().map(|path| match path.parent() {
             block if blocks.contains(&block) => (*path).clone(),
             block => block,
@@ -253,7 +253,7 @@ impl Elements {
     }
 }
 
-/// The error that a router did not take a change.
+/// The error that a router refused a change.
 fn applied(router: &str, answer: Result<ApplyReport, ClientError>) -> Result<(), Error> {
     let why = match answer {
         Ok(ApplyReport { applied: true, .. }) => return Ok(()),
@@ -268,8 +268,8 @@ fn paths(changes: &[Change]) -> BTreeSet<ComponentPath> {
     changes.iter().map(|change| change.path.clone()).collect()
 }
 
-/// Cuts a link of the scenario, or joins it: the ends of the bridges in its wires go down or up, so that both nodes lose
-/// or regain the carrier, and frames within the bridge are lost.
+/// Makes a link of the scenario fail, or work again: the ends of the bridges in its wires go down or up, so that both
+/// nodes lose or regain the carrier, and frames within the bridge are lost.
 fn set_link(site: &Site, link: usize, works: bool) -> Result<(), Error> {
     let word = if works { "up" } else { "down" };
     let of_link = site.long.iter().filter(|(long, _)| long.link == link);

@@ -7,7 +7,7 @@
 //! ```
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -40,6 +40,7 @@ use crate::folder::Folder;
 use crate::lines;
 use crate::measure::{distributions, measure};
 use crate::options::{Habitat, RunOptions};
+use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::reported::{Line, Reported};
 use crate::results::{OneRun, PointResult, RunResult};
@@ -56,13 +57,13 @@ const ASK_BEFORE: Span = Span::from_millis(300);
 const LOOK: Span = Span::from_millis(100);
 /// Maximum load by other programs, in processors, without a note in the result.
 const OTHERS_MAX: f64 = 0.25;
-/// Maximum difference between the processors' clocks without a note in the result: emulated delays begin at a
+/// Maximum difference between the processors' clocks without a note in the result: emulated delays start at one
 /// millisecond.
 const CLOCKS_APART_MAX: Span = Span::from_micros(50);
-/// Open files that a lab needs: some for each namespace and each child.
+/// Number of open files that a lab needs: some for each namespace and each child process.
 const FILES: u64 = 16_384;
 
-/// Checks that the lab has room for everything in a plan. Returns what it leaves out, as notes.
+/// Checks that the lab can run every scenario of a plan. Returns the features that it leaves out, as notes.
 pub(crate) fn check(plan: &Plan) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for point in &plan.points {
@@ -74,7 +75,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Runs `plan` in network namespaces. When not root, it must be called before the process has a
+/// Runs `plan` in network namespaces. Unless the user is root, it must be called before the process has a
 /// second thread, because it then enters a user namespace.
 pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error> {
     let mut notes = check(plan)?;
@@ -88,13 +89,10 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
              by as much, and queues stand still while they differ"
         ));
     }
-    let executable = match &options.executable {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
-    };
+    let programs = Programs::new(options.executable.as_deref())?;
     let lab = Lab {
         options,
-        executable,
+        programs,
         folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
     };
     lab.run_plan(plan, notes)
@@ -102,7 +100,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
 
 struct Lab<'a> {
     options: &'a RunOptions,
-    executable: PathBuf,
+    programs: Programs,
     folder: Folder,
 }
 
@@ -116,7 +114,8 @@ impl Lab<'_> {
         let mut points: Vec<PointResult> = plan.points.iter().map(PointResult::of).collect();
         let finished = Finished::open(plan, self.options)?;
         notes.extend(finished.note(runs as usize * points.len()));
-        // Runs outside, points inside: changes of the machine during the experiment affect all points alike.
+        // The loop over runs is the outer one, so that changes of the machine during the experiment affect all points
+        // alike.
         for run in 0..runs {
             for (place, point) in plan.points.iter().enumerate() {
                 let step = run as usize * plan.points.len() + place;
@@ -236,8 +235,8 @@ impl Lab<'_> {
         })
     }
 
-    /// Starts every `weir` but the tools: the routers, the bridges of wires, whose places are returned, and the control
-    /// element. With one, its routers have associated.
+    /// Starts every `weir` process except the tools: the routers, the bridges of wires, whose positions are returned,
+    /// and the control element. With a control element, its routers have associated on return.
     fn start_weir(
         &self,
         scenario: &Scenario,
@@ -247,7 +246,7 @@ impl Lab<'_> {
     ) -> Result<(Vec<Router>, Range<usize>), Error> {
         let control = element.map(|element| self.start_control(element, scenario, topology, site));
         let control = control.transpose()?;
-        // A router asks for its gateways when it starts; what a missing wire loses is repeated only after a second.
+        // A router resolves its gateways when it starts. If a wire is missing then, it retries only after a second.
         let wires = self.start_bridges(site)?;
         let mut all = self.start_routers(site, topology, element, forwarding)?;
         let routers = all.len();
@@ -285,7 +284,7 @@ impl Lab<'_> {
         }))
     }
 
-    /// The control element, when it listens.
+    /// Starts the control element, and waits until it listens.
     fn start_control(
         &self,
         element: &ControlElement,
@@ -301,7 +300,7 @@ impl Lab<'_> {
         Ok(started)
     }
 
-    /// The bridges of wires with a delay.
+    /// Starts the bridges of wires with a delay.
     fn start_bridges(&self, site: &Site) -> Result<Vec<Router>, Error> {
         ready(site.long.iter().map(|(long, namespace)| {
             self.start_router(site, namespace, "router", &long.name(), |socket| {
@@ -321,14 +320,14 @@ impl Lab<'_> {
         let place = (&site.spawner, namespace);
         Router::start(
             place,
-            (&self.executable, subcommand),
+            (&self.programs, subcommand),
             self.folder.path(),
             name,
             configuration,
         )
     }
 
-    /// Starts receivers and servers first, and senders when those listen.
+    /// Starts receivers and servers first, and senders once these listen.
     fn start_tools(
         &self,
         site: &Site,
@@ -339,7 +338,7 @@ impl Lab<'_> {
         for listening in [true, false] {
             let first = tools.len();
             for invocation in invocations.iter().filter(|o| o.role.listens() == listening) {
-                let mut command = Command::new(&self.executable);
+                let mut command = Command::new(self.programs.own());
                 command.arg("traffic").args(invocation.args(start));
                 let namespace = &site.namespaces[invocation.node];
                 let tool = Tool::start(&site.spawner, namespace, &invocation.what, command)?;
@@ -413,7 +412,7 @@ fn start_margin(tools: usize) -> Span {
     Span::from_millis(400 + 20 * tools as u64)
 }
 
-/// The reports of each traffic, and the datagrams that each node received of it.
+/// Returns the reports of each traffic, and the datagrams of each traffic that each node received.
 fn collect(
     scenario: &Scenario,
     tools: Vec<(Role, Tool)>,

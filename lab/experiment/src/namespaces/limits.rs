@@ -14,7 +14,7 @@ use crate::scenario::{
 };
 use crate::topology::Topology;
 
-/// Maximum number of hosts and routers: each is a namespace with its own processes.
+/// Maximum number of hosts and routers: each has a namespace with its own processes.
 pub const NODES_MAX: usize = 500;
 /// Maximum number of TCP connections of a run.
 pub const CONNECTIONS_MAX: u64 = 5_000;
@@ -22,9 +22,9 @@ pub const CONNECTIONS_MAX: u64 = 5_000;
 const SPREAD_MAX: usize = 16;
 /// Maximum number of flows of one tool that start at different times: the times are on its command line.
 const STARTS_MAX: u32 = 5_000;
-/// The framing of the lab's wires, from the IP packet on: they are Ethernet.
+/// The framing of the lab's wires beyond the IP packet: they are Ethernet.
 const FRAMING: Framing = Framing::bytes(38);
-/// The largest segment's payload in 1500 bytes of IPv4.
+/// Maximum payload of a segment in 1500 bytes of IPv4.
 const MSS_MAX: u32 = 1460;
 
 /// Refuses a scenario that the lab cannot run; returns the features that it leaves out, as sentences.
@@ -171,7 +171,7 @@ fn check_link(scenario: &Scenario, topology: &Topology, link: &Link) -> Result<(
     Ok(())
 }
 
-/// A shaper that finds its rate is a router's.
+/// Only routers have shapers that find their rate.
 fn check_auto(link: &str, auto: &Auto, topology: &Topology, is_host: bool) -> Result<(), Error> {
     if auto.is_cake {
         return refuse(format!(

@@ -20,7 +20,7 @@
 //! - `forwarding`: the controller of flexible packet forwarding, and events
 //! - `arrivals`: datagrams that were lost, and copies
 //! - `sampler`: the thread that samples the watched queues
-//! - [`soak`]: a router under everything at once, for minutes
+//! - [`soak`]: a router under all kinds of load at the same time, for minutes
 //! - `throughput`: the highest rate at which a router loses no frame
 //! - [`traffic`]: the tools `weir traffic sink|tcp|udp|web`
 //!

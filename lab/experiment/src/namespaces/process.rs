@@ -1,6 +1,6 @@
 //! Programs inside namespaces: short set-up programs, and the tools and routers of a run.
 //!
-//! Every program is started by the lab's [`Spawner`], so none outlives the lab. Every wait has a time limit. A
+//! The lab's [`Spawner`] starts every program, so no program outlives the lab. Every wait has a time limit. A
 //! program's standard error becomes part of the lab's error.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ use crate::namespaces::traffic::Line;
 const SETUP_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of bytes kept of a program's standard error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
-/// How Rust reports a panic.
+/// Marks a panic in the standard error of a Rust program.
 const PANIC: &str = "panicked at";
 
 /// Runs a short program to its end; `input` goes to its standard input.
@@ -76,7 +76,7 @@ impl Running {
         })
     }
 
-    /// Its process number.
+    /// The process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -85,7 +85,7 @@ impl Running {
         self.child.stdin.take()
     }
 
-    /// Its exit status, if it has ended.
+    /// The exit status, if the program has ended.
     pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() {
             let doing = format!("cannot wait for {}", self.what);
@@ -94,7 +94,7 @@ impl Running {
         Ok(self.ended)
     }
 
-    /// Waits for its end; returns an error if the deadline passes.
+    /// Waits for the program to end; returns an error if the deadline passes.
     pub fn wait(&mut self, deadline: Instant) -> Result<ExitStatus, Error> {
         let mut pause = Duration::from_micros(200);
         loop {
@@ -109,13 +109,14 @@ impl Running {
         }
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     pub fn signal(&self, which: Signal) -> Result<(), Error> {
         let doing = format!("cannot send a signal to {}", self.what);
         signal(&self.child, which).map_err(Error::io(doing))
     }
 
-    /// Asks it to end, and returns an error if it does not end well within this time, or if a part of it has panicked.
+    /// Terminates the program. Returns an error if it does not end successfully within this time, or if one of its
+    /// threads has panicked.
     pub fn end(&mut self, patience: Duration) -> Result<(), Error> {
         self.signal(Signal::Terminate)?;
         let status = self.wait(Instant::now() + patience)?;
@@ -132,10 +133,10 @@ impl Running {
         }
     }
 
-    /// Asks it to end, and kills it if it does not.
+    /// Terminates the program, and kills it if it does not end within this time.
     pub fn stop(&mut self, patience: Duration) {
         if self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
-            // It may end by itself at this moment; then there is no process to signal.
+            // The program may have ended by itself at this moment; then there is no process to signal.
             let _ = signal(&self.child, Signal::Terminate);
             let _ = self.wait(Instant::now() + patience);
         }
@@ -149,7 +150,7 @@ impl Running {
         }
     }
 
-    /// Ends it, and returns an error with its standard error.
+    /// Kills the program; returns an error with its standard error.
     pub fn failed(&mut self, how: &str) -> Error {
         self.kill();
         let output = self.output.take().and_then(|thread| thread.join().ok());
@@ -187,7 +188,7 @@ fn kept(mut stderr: impl Read) -> String {
     output.trim().to_owned()
 }
 
-/// A traffic tool while it runs.
+/// A running traffic tool.
 #[derive(Debug)]
 pub struct Tool {
     running: Running,
@@ -227,7 +228,7 @@ impl Tool {
         })
     }
 
-    /// Waits until it listens.
+    /// Waits until the tool listens.
     pub fn wait_ready(&mut self, deadline: Instant) -> Result<(), Error> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.ready.recv_timeout(left) {
@@ -236,7 +237,7 @@ impl Tool {
         }
     }
 
-    /// Returns an error if it has ended too early.
+    /// Returns an error if the tool has ended too early.
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
@@ -244,7 +245,7 @@ impl Tool {
         }
     }
 
-    /// Waits for its end and returns its report.
+    /// Waits for the tool to end and returns its report.
     pub fn finish(mut self, deadline: Instant) -> Result<Vec<Line>, Error> {
         let status = self.running.wait(deadline)?;
         if !status.success() {

@@ -17,45 +17,34 @@ use super::courses;
 use super::process::Running;
 use crate::cpu::cpu_seconds_of;
 use crate::error::Error;
+use crate::programs::Programs;
 use crate::scenario::{Auto, Discipline, Shaper};
 use crate::topology::{Node, QUEUE_PACKETS, Topology};
 
-/// The pages that are fetched from a router at the end of a run, with their names in the result.
+/// The pages that the lab fetches from a router at the end of a run, with their names in the result.
 const PAGES: [&str; 4] = ["ports", "queues", "hogs", "drops"];
 /// A router must answer within this time after its start.
 const READY_MAX: Duration = Duration::from_secs(10);
-/// Maximum time for a router to end by itself. The run is over: packets in its queues need not leave.
+/// Maximum time for a router to end by itself. The run is over, so packets in its queues need not leave.
 const STOP_MAX: Duration = Duration::from_millis(100);
-/// The same if it shall end in order.
+/// Maximum time for a router to shut down in order.
 const END_MAX: Duration = Duration::from_secs(20);
 
 /// A `weir router`, `weir fe` or `weir ce` in its namespace.
 #[derive(Debug)]
 pub struct Router {
-    /// Its name.
+    /// The router's name.
     pub name: String,
     socket: PathBuf,
     running: Running,
 }
 
-/// The program with this command: it stands beside `weir-lab`. Any other executable has all commands itself.
-fn program(executable: &Path, subcommand: &str) -> PathBuf {
-    if executable.file_name() != Some("weir-lab".as_ref()) {
-        return executable.to_owned();
-    }
-    executable.with_file_name(if subcommand == "router" {
-        "weir"
-    } else {
-        "weir-forces"
-    })
-}
-
 impl Router {
-    /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command, which is not
-    /// ready yet.
-    pub fn start(
+    /// Writes the configuration of the router `name` into `folder` and starts `weir` with this command. The router is
+    /// not ready yet.
+    pub(crate) fn start(
         (spawner, namespace): (&Spawner, &Namespace),
-        (executable, subcommand): (&Path, &str),
+        (programs, subcommand): (&Programs, &str),
         folder: &Path,
         name: &str,
         configuration: impl FnOnce(&Path) -> String,
@@ -64,7 +53,7 @@ impl Router {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
-        let mut command = Command::new(program(executable, subcommand));
+        let mut command = Command::new(programs.with(subcommand));
         command.arg(subcommand).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
@@ -76,7 +65,7 @@ impl Router {
         })
     }
 
-    /// Waits until it has this page.
+    /// Waits until the router serves this page.
     pub fn wait_ready(&mut self, page: &str) -> Result<(), Error> {
         let deadline = Instant::now() + READY_MAX;
         while self.page(page).is_null() {
@@ -89,7 +78,7 @@ impl Router {
         Ok(())
     }
 
-    /// Returns an error if it has ended.
+    /// Returns an error if the router has ended.
     pub fn check(&mut self) -> Result<(), Error> {
         match self.running.has_ended()? {
             None => Ok(()),
@@ -97,33 +86,33 @@ impl Router {
         }
     }
 
-    /// Its pages about ports, queues, hogs and drops; null for a page that it does not have.
+    /// The router's pages about ports, queues, hogs and drops; null for a page that does not exist.
     pub fn inspect(&self) -> Value {
         let pages = PAGES.map(|name| (name.to_owned(), self.page(name)));
         Value::Object(pages.into_iter().collect::<Map<_, _>>())
     }
 
-    /// One of its pages; null if it does not have it.
+    /// A page of the router; null if it does not exist.
     pub fn page(&self, name: &str) -> Value {
         client::get(&self.socket, &format!("/v1/{name}")).unwrap_or(Value::Null)
     }
 
-    /// Processor time it has used, in seconds.
+    /// Processor time that the router has used, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds_of(self.running.pid())
     }
 
-    /// Makes it read its configuration again.
+    /// Makes the router reload its configuration.
     pub fn hang_up(&self) -> Result<(), Error> {
         self.running.signal(Signal::Hangup)
     }
 
-    /// Lets it end in order; returns an error if it does not.
+    /// Shuts the router down in order; returns an error if that fails.
     pub fn end(mut self) -> Result<(), Error> {
         self.running.end(END_MAX)
     }
 
-    /// Stops it.
+    /// Stops the router, and kills it if it does not end at once.
     pub fn stop(mut self) {
         self.running.stop(STOP_MAX);
     }
@@ -134,8 +123,8 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.sock"))
 }
 
-/// Routers of a run have no supervisor: the lab itself notices a router that does not answer, processor time is
-/// measured per process, and an overloaded machine must not end a run.
+/// Routers of a run have no supervisor: the lab itself notices a router that does not answer, it measures processor
+/// time per process, and an overloaded machine must not end a run.
 pub(super) const NO_SUPERVISOR: &str = "watchdog = \"0 s\"\n";
 
 /// The configuration of a node's router.

@@ -6,9 +6,8 @@
 //!   receivers of traffic n with copies: 10.63.(n/256).(n mod 256), or fd77:6569:71ff::n
 //! ```
 //!
-//! The address of a group is one that every receiver has, and to which only the router of each receiver has a route:
-//! routers forward no packets to addresses of IP multicast, and by IP alone no packet of the group gets past the first
-//! router.
+//! Every receiver has the address of its group, and only the router of each receiver has a route to it: routers forward
+//! no packets to addresses of IP multicast, and by IP alone no packet of the group gets past the first router.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,14 +17,14 @@ use weir_base::graph::ShortestPaths;
 use crate::scenario::{Scenario, TrafficKind};
 use crate::topology::{Interface, Topology};
 
-/// The routes of every node, by the topology's index of nodes.
+/// The routes of every node, by the topology's node index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    /// Its routes.
+    /// The routes of each node.
     pub routes: Vec<Vec<Route>>,
-    /// The network of its extra source addresses, if any.
+    /// The network of each node's extra source addresses, if any.
     pub spread: Vec<Option<Ipv4Addr>>,
-    /// The groups of which it is a receiver, as `ip route` writes their addresses.
+    /// The groups of which each node is a receiver, as `ip route` writes their addresses.
     pub groups: Vec<Vec<String>>,
 }
 
@@ -34,7 +33,7 @@ pub struct Routes {
 pub struct Route {
     /// The destination, as `ip route` writes it.
     pub to: String,
-    /// The gateways' addresses: several if there are equally short paths.
+    /// The gateways' addresses: several for equally short paths.
     pub via: Vec<String>,
 }
 
@@ -103,7 +102,7 @@ impl Routes {
     }
 }
 
-/// The address of the receivers of a traffic with copies.
+/// The group address of the receivers of a traffic with copies.
 pub(super) fn group_address(traffic: usize, ipv6: bool) -> IpAddr {
     let [.., high, low] = traffic.to_be_bytes();
     match ipv6 {
@@ -127,7 +126,7 @@ pub(super) fn spread_hosts(scenario: &Scenario, topology: &Topology) -> Vec<usiz
     hosts
 }
 
-/// The shortest paths from `router` to every network that it is not part of.
+/// The shortest paths from `router` to every network without an interface of `router`.
 fn router_routes(
     topology: &Topology,
     paths: &ShortestPaths,
@@ -151,7 +150,7 @@ fn router_routes(
             }
             let ends = [index, interface.peer.0].into_iter();
             let reached = ends.filter(|end| first_hops[*end].hops > 0);
-            // An unreachable network has no route; no traffic goes there.
+            // An unreachable network has no route; it receives no traffic.
             let Some(near) = reached.min_by_key(|end| first_hops[*end].hops) else {
                 continue;
             };

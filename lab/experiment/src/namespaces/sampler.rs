@@ -1,6 +1,6 @@
 //! Samples the watched queues of a run: a thread that queries the routers' northbound services.
 //!
-//! Each router is queried by its own task, at each step of the run. If one does not answer within a step, its queues
+//! A task per router queries it at each step of the run. If a router does not answer within a step, its queues
 //! keep their last values.
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::scenario::Scenario;
 use crate::statistics::mean;
 use crate::topology::{Topology, Watched};
 
-/// Maximum time for a router to answer; a step, if that is shorter.
+/// Maximum time for a router to answer; a step, if a step is shorter.
 const ANSWER_MAX: Span = Span::from_secs(3);
 
-/// The thread, if anything is watched.
+/// The thread, if any queue is watched.
 #[derive(Debug)]
 pub(super) struct Sampler {
     step: Span,
@@ -33,20 +33,21 @@ pub(super) struct Sampler {
 /// A watched queue, and its samples.
 #[derive(Debug)]
 struct Sampled {
-    /// Its name in the result.
+    /// The queue's name in the result.
     name: String,
     /// The router's port.
     port: String,
-    /// Packets held, at each step.
+    /// Packets in the queue, at each step.
     packets: Vec<f64>,
-    /// Its gauges at the last step.
+    /// The gauges at the last step.
     gauges: BTreeMap<String, u64>,
-    /// Packets that it has sent: by the end of the warm-up, and by the last step. It sends none before the start.
+    /// Packets that the queue has sent: by the end of the warm-up, and by the last step. It sends none before the
+    /// start.
     sent: [u64; 2],
 }
 
 impl Sampler {
-    /// Starts it; `socket` gives the path of a router's service by the router's name.
+    /// Starts the thread; `socket` gives the path of a router's service by the router's name.
     pub(super) fn start(
         scenario: &Scenario,
         topology: &Topology,
@@ -79,7 +80,7 @@ impl Sampler {
         Ok(Self { step, thread })
     }
 
-    /// Waits for the end, and adds the samples.
+    /// Waits for the thread to end, and adds the samples.
     pub(super) fn finish(
         self,
         warm_up: Span,

@@ -20,9 +20,9 @@ use crate::topology::{PORT_FIRST, Topology};
 pub(crate) struct Invocation {
     /// Index of the node in the topology.
     pub(crate) node: usize,
-    /// Its name in messages.
+    /// The tool's name in messages.
     pub(crate) what: String,
-    /// Its purpose.
+    /// The tool's purpose.
     pub(crate) role: Role,
     command: Command,
 }
@@ -30,26 +30,26 @@ pub(crate) struct Invocation {
 /// The purpose of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Receives every traffic that is sent to its host, which is this node.
+    /// Receives every traffic sent to its host, which is this node.
     Sink { node: usize },
     /// Serves the files of a traffic.
     Serve,
-    /// Sends or fetches for the traffic of this index; `stops`: it ends before the end of the run.
+    /// Sends or fetches for the traffic of this index; with `stops` it ends before the end of the run.
     Active { traffic: usize, stops: bool },
 }
 
 impl Role {
-    /// Whether it must listen before others start.
+    /// Whether the tool must listen before others start.
     pub(crate) fn listens(&self) -> bool {
         matches!(self, Self::Sink { .. } | Self::Serve)
     }
 
-    /// Whether it may end before the end of the run.
+    /// Whether the tool may end before the end of the run.
     pub(crate) fn may_end_early(&self) -> bool {
         matches!(self, Self::Active { stops: true, .. })
     }
 
-    /// The index of the traffic that a line of its report is about.
+    /// The index of the traffic of a line of the tool's report.
     pub(crate) fn traffic_of(&self, line: &Line) -> Option<usize> {
         match (self, line) {
             (Self::Active { traffic, .. }, _) => Some(*traffic),
@@ -128,7 +128,7 @@ pub(crate) fn invocations(
             };
             match traffic.kind {
                 TrafficKind::Web { .. } => {
-                    // A server of many hosts starts once.
+                    // The server of a traffic with many client hosts starts once.
                     let mut tools = place.web();
                     tools.retain(|tool| !invocations.contains(tool));
                     invocations.extend(tools);
@@ -164,7 +164,7 @@ pub(crate) fn invocations(
     invocations
 }
 
-/// The intervals in which receivers count: they divide a step of this length evenly.
+/// The interval in which receivers count: it divides a step of this length evenly.
 fn interval(sample: Span) -> Span {
     const USUAL: Span = Span::from_millis(100);
     match sample.as_nanos() % USUAL.as_nanos() {
@@ -230,14 +230,14 @@ impl Place<'_> {
         }
     }
 
-    /// The size of each flow, if they have one.
+    /// The size of each flow; empty if flows have no size.
     fn sizes(&self) -> Vec<Bytes> {
         let mut sizes: Vec<Bytes> = self
             .flows
             .iter()
             .filter_map(|f| f.size.map(Bytes))
             .collect();
-        // The last one applies to all flows that follow.
+        // The last size applies to all flows that follow.
         if sizes.windows(2).all(|pair| pair[0] == pair[1]) {
             sizes.truncate(1);
         }
@@ -423,7 +423,8 @@ arrivals = "0.1 s"
         }
     }
 
-    /// Two hosts send five flows each; the simulator numbers them in turns, so the second host's third flow is number 5.
+    /// Two hosts send five flows each; the simulator numbers them alternately, so the second host's third flow is
+    /// number 5.
     #[test]
     fn a_flow_draws_from_the_stream_of_the_same_flow_in_simulation() {
         let mut hosts = tools(7)

@@ -1,4 +1,4 @@
-//! The time of a run on this machine's clock.
+//! The time of a run on the machine's clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Wires with a length: a delay of 1 ms or more is emulated by a bridge in the middle of the wire, and so is a modem.
+//! Wires that contain a bridge, which emulates a delay of 1 ms or more, or a modem.
 //!
 //! ```text
 //!   node ══ veth ══ first ┌─────────────┐ second ══ veth ══ node
@@ -7,13 +7,13 @@
 //!                         └─────────────┘   if there is one. A namespace of its own, without addresses
 //! ```
 //!
-//! A link whose rate or delay changes has a bridge, too (see `courses`). Without a modem the rate is that of the port
-//! in front of the bridge, which stops the link in an outage only.
+//! A link whose rate or delay changes has a bridge as well (see `courses`). Without a modem the port in front of the
+//! bridge has the rate, and the bridge stops the link only in an outage.
 //!
-//! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for
-//! the delay and then passes it on. It has room for everything that the link can send in that time, so it loses no
-//! frame that the link's own queue let through. A link that an event cuts has a bridge, too, whatever its delay: both
-//! ends of the bridge go down, and the nodes keep their addresses and routes.
+//! The ends of the wire are the same as without a delay: names, rates and queues. The bridge holds every frame for the
+//! delay and then passes it on. It has room for everything that the link can send in that time, so it loses no frame
+//! that the link's own queue let through. A link that an event cuts has a bridge as well, whatever its delay: both ends
+//! of the bridge go down, and the nodes keep their addresses and routes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,22 +28,22 @@ use crate::lines;
 use crate::scenario::{Direction, Scenario};
 use crate::topology::{Interface, Topology};
 
-/// Shorter delays are common in namespaces anyway.
+/// Minimum emulated delay; shorter delays are common in namespaces anyway.
 pub const DELAY_MIN: Span = Span::from_millis(1);
-/// Maximum number of wires with a delay: each is one more router, and all share the machine's processors.
+/// Maximum number of wires with a delay: each is another router, and all share the machine's processors.
 pub const LONG_MAX: usize = 16;
-/// The shortest frame on an Ethernet wire, with preamble and gap.
+/// Bytes of the shortest frame on an Ethernet wire, with preamble and gap.
 const FRAME_BYTES_MIN: u64 = 84;
-/// The rate assumed for a wire without a rate: above the total of the lab's senders.
+/// The assumed rate of a wire without a rate: above the total of the lab's senders.
 const RATE_MAX: Rate = Rate::from_mbps(1_000);
 /// Minimum and maximum number of packets that one direction of a wire holds.
 const HELD_PACKETS: (u64, u64) = (1_000, 50_000);
-/// A router or bridge is changed at intervals of this length at least.
+/// Minimum interval between changes of a router or bridge.
 pub const CHANGE_MIN: Span = Span::from_millis(100);
 /// The bridge's two ports.
 pub const PORTS: [&str; 2] = ["first", "second"];
 
-/// A wire with a delay that namespaces do not have by themselves.
+/// A wire that contains a bridge, for a delay that namespaces alone do not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
     /// The topology's number of the wire.
@@ -59,7 +59,7 @@ pub struct Long {
 /// One direction of such a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
-    /// Its rate, delay and modem in the scenario.
+    /// The direction's rate, delay and modem in the scenario.
     pub direction: Direction,
     /// Maximum number of packets in the bridge.
     pub held: u64,
@@ -85,7 +85,7 @@ impl Emulated {
 }
 
 impl Long {
-    /// The wires that need a bridge, by their numbers: those with a delay, and those of links that fail.
+    /// The wires that need a bridge, by their numbers: wires with a delay, and wires of links that fail or change.
     pub fn all(scenario: &Scenario, topology: &Topology) -> Vec<Self> {
         let fail = links_of_events(scenario);
         let mut all = Vec::new();
@@ -123,7 +123,7 @@ impl Long {
     pub fn configuration(&self, socket: &Path) -> String {
         let socket = quoted(&socket.to_string_lossy());
         let mut text = format!("mode = \"bridged\"\nsocket = {socket}\n{NO_SUPERVISOR}");
-        // Frames of the first end come in at the first port, and leaves by the second.
+        // Frames from the first end enter through the first port, and leave through the second.
         for (port, emulated) in PORTS.iter().zip(self.directions.iter().rev()) {
             let (parameters, _) = emulated.parameters(Instant::ZERO);
             let mut discipline = format!("kind = \"impair\", limit = {}", emulated.held);
@@ -144,7 +144,7 @@ impl Long {
     }
 }
 
-/// A note about the packets that a bridge lost, if any: the run then differs from the scenario.
+/// A note about the packets that a bridge lost, if any: then the run differs from the scenario.
 pub fn lost(bridge: &Router) -> Option<String> {
     let drops = bridge.page("drops");
     // Losses of a modem belong to the scenario.
@@ -157,8 +157,8 @@ pub fn lost(bridge: &Router) -> Option<String> {
     (lost > 0).then(|| format!("the bridge {} lost {lost} packets: {drops}", bridge.name))
 }
 
-/// The number of packets that one direction sends within the delay, and those in its modem, if all packets have the
-/// minimum length.
+/// The number of packets that one direction sends within the delay, plus the packets in its modem, if all packets have
+/// the minimum length.
 fn held(direction: &Direction) -> u64 {
     let rate = direction.rate.as_ref().map_or(RATE_MAX, Varying::greatest);
     let rate = rate.min(RATE_MAX);

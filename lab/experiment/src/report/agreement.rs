@@ -1,4 +1,4 @@
-//! Both habitats side by side: as a table for a terminal and as a part of the page.
+//! The comparison of both habitats: as a table for a terminal and as a part of the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(crate) fn text(both: &Both) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// A separate article, before those of the two results.
+/// A separate article, placed before the articles of the two results.
 pub(crate) fn html(both: &Both) -> String {
     let mut rows = String::new();
     let mut point = None;

@@ -7,7 +7,8 @@
 //!                 0   .25  .5   .75   1
 //! ```
 //!
-//! Marks differ in form and colour, and each competitor has its own height in the rows, so that equal ones are seen.
+//! Marks differ in form and colour, and each competitor has its own height in the rows, so that equal shares are
+//! visible.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -18,11 +19,11 @@ use super::plot::{FAINT, INK};
 /// The picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dots {
-    /// The axis below.
+    /// The title of the lower axis.
     pub(crate) axis: String,
-    /// The competitors; the last one is drawn over the others.
+    /// The competitors; the last is drawn over the others.
     pub(crate) names: Vec<String>,
-    /// For each case its name, and the share of each competitor, from 0 to 1; a share beyond is at the edge.
+    /// For each case its name, and the share of each competitor, from 0 to 1; a share outside is drawn at the edge.
     pub(crate) rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -48,7 +49,7 @@ const BELOW: i32 = 58;
 type Failed = Box<dyn std::error::Error>;
 
 impl Dots {
-    /// As a drawing that stands alone.
+    /// The picture as a separate drawing.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
         font::register();
         let mut svg = String::new();
@@ -101,7 +102,7 @@ impl Dots {
         Ok(())
     }
 
-    /// The mark of the competitor with this place.
+    /// The mark of the competitor with this index.
     fn mark(&self, area: &Canvas<'_>, at: (i32, i32), place: usize) -> Result<(), Failed> {
         let last = place + 1 == self.names.len();
         let colour = match last {
@@ -128,7 +129,7 @@ fn text(size: i32) -> TextStyle<'static> {
     font.color(&INK)
 }
 
-/// The place of a share.
+/// The horizontal position of a share.
 fn x(share: f64) -> i32 {
     LEFT + (f64::from(RIGHT - LEFT) * share.clamp(0.0, 1.0)).round() as i32
 }
@@ -151,11 +152,12 @@ mod tests {
         for expected in ["one case", "another", "share", "a", "b", "c"] {
             assert!(svg.contains(&format!("\n{expected}\n")), "{expected}");
         }
-        // Each has a mark in the legend, and one for each share: two triangles, two crosses of two lines, two discs.
+        // Each competitor has a mark in the legend, and one for each share: two triangles, two crosses of two lines,
+        // two discs.
         let count = |what: &str| svg.matches(what).count();
         assert_eq!(count("<polygon"), 2, "{svg}");
         assert_eq!(count("<circle"), 2);
-        // Beyond 1 is at the edge.
+        // A share above 1 is drawn at the edge.
         assert!(svg.contains(&format!("<circle cx=\"{RIGHT}\"")));
         assert_eq!(x(0.5), (LEFT + RIGHT) / 2);
     }

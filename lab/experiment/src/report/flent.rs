@@ -1,7 +1,7 @@
 //! Results in Flent's format: gzipped JSON, format version 4, one file for the first run of each point.
 //!
-//! Flent only draws series whose names it knows. So a file names one of Flent's tests, and has our curves under the
-//! names of that test as well as under their own names:
+//! Flent only draws series whose names it knows. So a file names one of Flent's tests, and contains our curves under
+//! the names of that test as well as under their own names:
 //!
 //! ```text
 //!   rrul          TCP each way, small packets:   TCP upload sum, avg   TCP download sum, avg   TCP totals
@@ -11,7 +11,7 @@
 //!
 //! - Up is the direction from the first end of a watched link to its second.
 //! - A ping is the mean delay of small packets in a step. If there are such packets in both directions, both delays
-//!   are added, which is a round trip; otherwise it is the delay of one direction, and the file's note says so.
+//!   are added, which is a round trip; otherwise it is the delay of one direction, as the file's note explains.
 //! - Goodput is known for each traffic, not for each of its flows: `avg` is the sum over the number of flows.
 
 use std::io::Write;
@@ -46,12 +46,12 @@ pub(super) fn file(
     gzip.finish().map(Some).map_err(failed())
 }
 
-/// A run as one of Flent's tests.
+/// A run in the form of a Flent test.
 struct Test {
     name: &'static str,
     /// Curves under Flent's names.
     curves: Vec<(&'static str, Vec<f64>)>,
-    /// The metric of its ping.
+    /// The metric of the test's ping.
     ping: &'static str,
 }
 
@@ -142,7 +142,7 @@ impl Goodput {
     }
 }
 
-/// The series of a document, all on one axis of time.
+/// The series of a document, all on one time axis.
 struct Series {
     times: Vec<f64>,
     unix_s: u64,
@@ -161,7 +161,7 @@ impl Series {
             .chain(std::iter::repeat(Value::Null));
         let all: Vec<Value> = all.take(self.times.len()).collect();
         self.results.insert(name.to_owned(), all.into());
-        // Flent takes a file without raw values for an empty one, even if it has other data.
+        // Flent considers a file without raw values empty, even if it has other data.
         let there = || self.times.iter().zip(values).filter(|(_, v)| v.is_finite());
         let raw = there().map(|(t, v)| json!({ "t": self.unix_s as f64 + t, "val": v }));
         self.raw.insert(name.to_owned(), raw.collect());

@@ -1,7 +1,7 @@
 //! The font of all pictures.
 //!
-//! The drawing library needs a font to measure and, in bitmaps, to draw. We include one, so that a picture is the
-//! same on a machine without any fonts: DejaVu Sans, reduced (`font/LICENSE`).
+//! The drawing library needs a font to measure and, in bitmaps, to draw. A built-in font makes pictures the same on a
+//! machine without any fonts: DejaVu Sans, reduced (`font/LICENSE`).
 
 use std::sync::Once;
 

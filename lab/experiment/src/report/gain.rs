@@ -12,41 +12,41 @@ type Queue = (&'static str, &'static str);
 const PLAIN: Queue = ("fifo", "the plain queue");
 /// Linux's default, as most distributions set it.
 const LINUX: Queue = ("fq_codel", "Linux's default");
-/// weir's.
+/// weir's default.
 const OURS: Queue = ("triple_fair", "weir's default");
 
-/// Maximum number of places of a sweep; more are not told.
+/// Maximum number of places of a sweep; with more, there is no comparison.
 const PLACES_MAX: usize = 4;
 /// Maximum number of small packets.
 const SMALL_MAX: usize = 2;
 /// The kind of traffic of small packets.
 const SMALL: &str = "udp";
-/// A default is worse if it is so by more than this share.
+/// A default counts as worse only beyond this share.
 const WORSE: f64 = 0.05;
 
-/// A figure that a reader came for.
+/// A figure of the comparison.
 struct Measure {
     metric: String,
-    /// In the headline, before the value; `None` if only the table has it.
+    /// The text before the value in the headline; `None` if only the table has the figure.
     told: Option<String>,
     title: String,
     unit: &'static str,
     statistic: &'static str,
     is_more_better: bool,
-    /// Smaller differences do not count.
+    /// Smaller differences are ignored.
     floor: f64,
-    /// The kind of traffic whose figure it is.
+    /// The kind of traffic of the figure.
     kind: &'static str,
 }
 
-/// The disciplines at one place of a sweep, as far as they were run.
+/// The results of the disciplines that ran at one place of a sweep.
 struct Place<'a> {
     name: String,
     queues: [(Queue, Option<&'a PointResult>); 3],
 }
 
-/// `With weir's default triple_fair instead of the plain queue fifo a web page takes 0.17 instead of 13 s (mean)`. Without
-/// the plain queue it is compared with Linux's default. None if there is nothing to compare.
+/// `With weir's default triple_fair instead of the plain queue fifo a web page takes 0.17 instead of 13 s (mean)`.
+/// Without the plain queue it is compared with Linux's default. `None` without either.
 pub(super) fn headline(result: &RunResult) -> Option<String> {
     let places = places(result);
     let place = places.first()?;
@@ -80,7 +80,7 @@ pub(super) fn headline(result: &RunResult) -> Option<String> {
     ))
 }
 
-/// The section with the headline: the figures, with those of Linux's default beside them.
+/// The section with the headline: the figures, compared with Linux's default.
 pub(super) fn html(result: &RunResult) -> Option<String> {
     let headline = headline(result)?;
     let measures = measures(result);
@@ -180,7 +180,7 @@ pub(super) fn worse(result: &RunResult) -> Vec<String> {
     told
 }
 
-/// Why a figure is worse, as far as the numbers show it.
+/// The cause of a worse figure, as far as the numbers show it.
 fn cause(result: &RunResult, measure: &Measure, both: [&PointResult; 2]) -> String {
     let mut of_kind = result
         .traffic
@@ -233,7 +233,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The places with weir's default and another one; none if there are too many.
+/// The places with weir's default and another discipline; empty if there are too many.
 fn places(result: &RunResult) -> Vec<Place<'_>> {
     let mut names: Vec<String> = result.points.iter().map(PointResult::swept).collect();
     let mut known = std::collections::BTreeSet::new();
@@ -254,7 +254,7 @@ fn places(result: &RunResult) -> Vec<Place<'_>> {
     }
 }
 
-/// The figures that the result has, in the order of a reader's interest.
+/// The figures of the result, the most interesting first.
 fn measures(result: &RunResult) -> Vec<Measure> {
     let measure = |(metric, title): (&str, &str),
                    told: &str,
@@ -371,7 +371,7 @@ mod tests {
                         link between hosts first, and the 6 flows of long come from one address; fq_codel gives each flow a \
                         share of its own.";
         assert_eq!(worse(&result), [expected]);
-        // A disturbed run is marked at the claim.
+        // The headline marks a disturbed run.
         result.points[2].runs[0].notes.push("busy".into());
         let told = headline(&result).unwrap();
         assert!(

@@ -13,9 +13,9 @@ const SUBJECTS_MAX: usize = 4;
 
 /// A quantity that is a time.
 pub(super) struct Subject {
-    /// Its name, as the beginning of a sentence.
+    /// The name, as the beginning of a sentence.
     what: String,
-    /// The name of its distribution.
+    /// The name of the distribution.
     name: String,
     unit: &'static str,
 }
@@ -25,7 +25,7 @@ impl Subject {
         Self { what, name, unit }
     }
 
-    /// The metric of one of its statistics.
+    /// The metric of a statistic of the quantity.
     pub(super) fn metric(&self, statistic: &str) -> String {
         match self.name.split_once('.') {
             Some((base, of)) => format!("{base}_{statistic}.{of}"),
@@ -102,7 +102,7 @@ impl Subject {
     }
 }
 
-/// The delays of a result: those of small packets first; those of other packets only if there are no small ones.
+/// The delays of a result: small packets first; other packets only if there are no small packets.
 pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
     let is_measured = |subject: &Subject| {
         let metric = subject.metric("p50");
@@ -132,7 +132,7 @@ pub(super) fn subjects(result: &RunResult) -> Vec<Subject> {
     subjects
 }
 
-/// A section for each of them.
+/// A section for each subject.
 pub(super) fn html(result: &RunResult) -> String {
     subjects(result)
         .iter()
@@ -140,7 +140,7 @@ pub(super) fn html(result: &RunResult) -> String {
         .collect()
 }
 
-/// The sections for numeric sweeps: curves of the metrics that a reader wants first.
+/// The sections for numeric sweeps: curves of the most interesting metrics.
 pub(super) fn swept_html(result: &RunResult) -> String {
     const PLOTS_MAX: usize = 8;
     let delays = subjects(result)
@@ -225,7 +225,7 @@ mod tests {
             point.add(run);
         }
         assert!(!html(&result).contains("packet of flood"));
-        // Nor is it if the only other traffic is long TCP.
+        // Nor is it shown if the only other traffic is long TCP.
         result.traffic.retain(|t| !t.is_sparse);
         for point in &mut result.points {
             let mut run = point.runs[0].clone();

@@ -20,7 +20,7 @@ type Column = (&'static str, &'static str, &'static str);
 pub(super) struct Group {
     /// The subject of a row.
     of: &'static str,
-    /// Its columns.
+    /// The columns.
     pub(super) columns: &'static [Column],
 }
 
@@ -328,7 +328,7 @@ mod tests {
                 ("long", "out.reverse", "aqm")
             ]
         );
-        // One of two runs lost them.
+        // Only one of two runs lost packets.
         assert_eq!(losses[0].packets, 15.0);
         assert!(html(&result).contains("75 % of all lost packets are dropped at out: queue-full"));
     }

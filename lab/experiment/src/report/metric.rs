@@ -8,11 +8,11 @@
 /// A name, split into its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Metric<'a> {
-    /// As text, with a capital.
+    /// The quantity as text, with a capital.
     pub(super) title: String,
     /// Unit; empty for a ratio or a count.
     pub(super) unit: &'static str,
-    /// The traffic, link or class that it belongs to.
+    /// The traffic, link or class of the metric.
     pub(super) of: Option<&'a str>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn shown(x: f64) -> String {
     format!("{x:.decimals$}")
 }
 
-/// A text as a part of a file's name: only letters, digits, `-`, `.` and `_`, not too long, and never hidden or
+/// A string as a part of a file's name: only letters, digits, `-`, `.` and `_`, limited in length, and never hidden or
 /// empty.
 pub(super) fn file_name(text: &str) -> String {
     const LENGTH_MAX: usize = 120;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Numbers and plots are medians over the runs of a point, except that curves over time are means. Where a scenario
-//! reproduces a table of a paper, the paper's numbers are shown beside ours.
+//! reproduces a table of a paper, the page shows the paper's numbers next to ours.
 
 mod agreement;
 pub(crate) mod dots;
@@ -262,11 +262,11 @@ pub(crate) fn make(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::io(format!("cannot make {}", folder.display())))
 }
 
-/// Writes a file into a folder, whole or not at all.
+/// Writes a complete file into a folder, or no file.
 pub(crate) fn put(folder: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     let written = fs::write(&path, content);
-    let written = written.inspect_err(|_| drop(fs::remove_file(&path))); // half a file looks like a whole one
+    let written = written.inspect_err(|_| drop(fs::remove_file(&path))); // an incomplete file looks like a complete one
     written.map_err(Error::io(format!("cannot write {}", path.display())))?;
     Ok(path)
 }

@@ -21,15 +21,15 @@ pub(crate) const DISTURBED: &str = "<p class=\"disturbed\">\u{26a0} Other progra
      marked (disturbed), or packets were lost between its network namespaces: their numbers may be wrong. The notes at the \
      end say more. Run it again on an idle machine.</p>";
 
-/// A plot in a file beside the page.
+/// A plot in a file next to the page.
 pub(super) struct Drawn {
-    /// Its title.
+    /// The title.
     pub(super) title: String,
     /// The path of the file relative to the page, without extension.
     pub(super) path: String,
 }
 
-/// The page of these results; `drawn` has the plots of each, `paths` the files with numbers beside the page.
+/// The page of these results; `drawn` has the plots of each, `paths` the files with numbers next to the page.
 pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>], paths: &[String]) -> String {
     let results: Vec<&RunResult> = all.iter().flat_map(Ran::results).collect();
     let name = results.first().map_or("results", |r| r.title.as_str());
@@ -39,8 +39,8 @@ pub(super) fn html(all: &[Ran], drawn: &[Vec<Drawn>], paths: &[String]) -> Strin
     document(&format!("weir: {name}"), "", &(sections + &files))
 }
 
-/// A whole page: its title, what it adds to the common style, and its articles. The first header gets the command that made the
-/// page, and the list of contents.
+/// A whole page: its title, its additions to the common style, and its articles. The first header gets the command that
+/// made the page, and the list of contents.
 pub(crate) fn document(title: &str, own_style: &str, articles: &str) -> String {
     let (contents, articles) = contents(articles);
     let head = format!(
@@ -59,7 +59,7 @@ pub(crate) fn document(title: &str, own_style: &str, articles: &str) -> String {
     )
 }
 
-/// The command line of this process, as a shell reads it.
+/// The command line of this process in shell syntax.
 fn command() -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
     let quoted = |word: std::ffi::OsString| match word.to_string_lossy() {
@@ -73,8 +73,8 @@ fn command() -> String {
         .join(" ")
 }
 
-/// A list of links to the articles and their sections, and the articles with the places that the links name. Empty for
-/// few sections.
+/// A list of links to the articles and their sections, and the articles with the targets of the links. Empty for few
+/// sections.
 fn contents(articles: &str) -> (String, String) {
     const SECTIONS_MIN: usize = 4;
     let between = |text: &str, from: &str, to: &str| {
@@ -108,7 +108,7 @@ fn contents(articles: &str) -> (String, String) {
     (list, marked)
 }
 
-/// A section with links to the files beside the page; those of a folder are folded.
+/// A section with links to the files next to the page; the files of a folder are folded.
 pub(crate) fn files(paths: &[String]) -> String {
     let link = |path: &&String| format!("<li><a href=\"{0}\">{0}</a></li>", escape(path));
     let (inside, beside): (Vec<_>, Vec<_>) = paths.iter().partition(|path| path.contains('/'));
@@ -154,8 +154,8 @@ fn result_html(result: &RunResult, drawn: &[Drawn]) -> String {
     html + "</article>"
 }
 
-/// An article with the pictures of a result alone: first these sections; then the times that its small packets, fetches and
-/// transfers take, and the goodput of its traffic over time, at every point.
+/// An article with only the pictures of a result: first these sections; then the times that its small packets, fetches
+/// and transfers take, and the goodput of its traffic over time, at every point.
 pub(crate) fn pictures(name: &str, result: &RunResult, first: &str) -> String {
     let header = header(&format!("weir · {name}"), result) + first;
     let pictures = latency::html(result) + &shares::over_time(result, usize::MAX);
@@ -186,7 +186,7 @@ pub(crate) fn section(message: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>{body}</section>", escape(message))
 }
 
-/// The plots in files beside the page.
+/// The plots in files next to the page.
 fn list(drawn: &[Drawn]) -> String {
     let item = |plot: &Drawn| {
         let (title, path) = (escape(&plot.title), escape(&plot.path));

@@ -14,7 +14,7 @@ const ROW: u32 = 40;
 pub(super) struct Row {
     /// The subject.
     pub(super) name: String,
-    /// The number of its colour.
+    /// The number of the bar's colour.
     pub(super) colour: usize,
     /// Median, 95th and 99th percentile.
     pub(super) values: [f64; 3],

@@ -1,7 +1,7 @@
 //! The pictures: the shares of the link, in total and over time. Inline SVG.
 //!
 //! Colours are names that the page's style sheet defines, one set for light and one for dark. The drawing library
-//! only knows numbers, so each name has a number, which is replaced by the name in the finished picture.
+//! only supports numbers, so each name has a number, which the finished picture replaces by the name.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -20,9 +20,9 @@ pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 pub(super) const FAINT: RGBColor = RGBColor(2, 2, 2);
 pub(super) const SOFT: RGBColor = RGBColor(3, 3, 3);
 const KIND_COLOURS: [RGBColor; 3] = [RGBColor(10, 1, 1), RGBColor(11, 1, 1), RGBColor(12, 1, 1)];
-/// The first of the numbers that stand for lines.
+/// The first number that represents a line.
 const LINE: u8 = 20;
-/// The numbers that stand for names, in the library's notation.
+/// The numbers that represent names, in the library's notation.
 const NAMES: [(&str, &str); 6] = [
     ("#010101", "var(--ink)"),
     ("#020202", "var(--faint)"),
@@ -39,8 +39,8 @@ pub(super) type Area = [i32; 4];
 pub(super) type Titles = Vec<(Area, String)>;
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Draws on a canvas of this size and returns the finished picture. A picture that cannot be drawn is left out: the
-/// numbers are in the table.
+/// Draws on a canvas of this size and returns the finished picture. A picture that cannot be drawn is left out, because
+/// the table contains the numbers.
 pub(super) fn draw(
     size: (u32, u32),
     about: &str,

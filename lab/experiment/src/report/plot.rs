@@ -21,13 +21,13 @@ use super::style::COLOURS_MAX;
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plot {
-    /// Its title.
+    /// The title.
     pub(crate) title: String,
-    /// The axis below.
+    /// The title of the lower axis.
     pub(crate) x: String,
-    /// Its lines.
+    /// The lines.
     pub(crate) lines: Vec<Line>,
-    /// The form of its lines.
+    /// The form of the lines.
     pub(crate) form: Form,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// The number of its colour.
     pub(crate) colour: usize,
-    /// Its points from left to right.
+    /// The points from left to right.
     pub(crate) points: Vec<Dot>,
     /// Whether each point is one measurement and has a mark.
     pub(crate) is_marked: bool,
@@ -57,16 +57,16 @@ pub(crate) struct Line {
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Dot {
-    /// The position on the axis below.
+    /// The position on the lower axis.
     pub(crate) x: f64,
     /// The value.
     pub(crate) y: f64,
-    /// Its interval: from, to.
+    /// The interval of the value: from, to.
     pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Colours that most people with colour blindness can distinguish (Okabe and Ito), one for each line of a plot; a page has
-/// those of its style sheet.
+/// Colours that most people with colour blindness can distinguish (Okabe and Ito), one for each line of a plot; a page
+/// uses the colours of its style sheet.
 const COLOURS: [RGBColor; LINES_MAX] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -122,13 +122,13 @@ impl Canvas {
 }
 
 impl Plot {
-    /// As a drawing.
+    /// The plot as a drawing.
     pub(crate) fn svg(&self) -> Result<String, Failed> {
         self.drawing(ALONE, &self.lines, &mut Titles::new())
     }
 
-    /// As drawings for the page: without title, in the page's colours. If there are too many lines for one, it
-    /// becomes several with the same axes.
+    /// The plot as drawings for the page: without title, in the page's colours. If it has too many lines for one
+    /// drawing, there are several with the same axes.
     pub(crate) fn inline(&self) -> Result<Vec<String>, Failed> {
         let parts = self.lines.chunks(LINES_MAX);
         parts.map(|lines| self.part(lines)).collect()
@@ -172,7 +172,7 @@ impl Plot {
         Ok(svg)
     }
 
-    /// As a bitmap.
+    /// The plot as a bitmap.
     pub(super) fn png(&self) -> Result<Vec<u8>, Failed> {
         font::register();
         let canvas = Canvas {
@@ -296,14 +296,14 @@ impl Plot {
         let marked = self.lines.iter().any(|line| line.is_marked);
         let xs = match marked {
             true => self.swept_axis(left, right),
-            // Curves begin with the run, even if they have no value there.
+            // Curves begin at the start of the run, even if they have no value there.
             false if right > left.min(0.0) => Axis::linear(left.min(0.0), right),
             false => Axis::linear(left - 0.5, right + 0.5),
         };
         (xs, Axis::linear(bottom, high + room))
     }
 
-    /// The axis of a sweep: its ticks are the values themselves, if there is room for them.
+    /// The axis of a sweep: its ticks are the swept values, if there is room for them.
     fn swept_axis(&self, left: f64, right: f64) -> Axis {
         let dots = self.lines.iter().flat_map(|line| &line.points);
         let is_far = left > 0.0 && right / left >= FAR_APART;

@@ -5,7 +5,7 @@
 //!   each combination of the other values;
 //! - each curve over time, with a line for each point: the mean of its runs.
 //!
-//! Metrics that may number in the hundreds (losses by place, extremes) are in the sheets only.
+//! Metrics that may number in the hundreds (losses by place, extremes) are only in the sheets.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -62,24 +62,24 @@ pub(super) fn label(x: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An axis: its ends, its ticks, and whether it counts in powers of ten.
+/// An axis: its ends, its ticks, and whether it is logarithmic.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
-    /// The place of its left or lower end.
+    /// The position of the left or lower end.
     pub(super) low: f64,
-    /// The place of its other end.
+    /// The position of the other end.
     pub(super) high: f64,
-    /// The places of its ticks.
+    /// The positions of the ticks.
     pub(super) ticks: Vec<f64>,
-    /// Whether a place is the logarithm of a value.
+    /// Whether a position is the logarithm of a value.
     pub(super) is_logarithmic: bool,
-    /// Whether it begins above zero, so that differences look larger than they are.
+    /// Whether the axis begins above zero, so that differences look larger than they are.
     pub(super) is_cut: bool,
 }
 
-/// Values whose least is at least this share of the greatest one have an axis that begins near them.
+/// Values whose minimum is at least this share of the maximum have an axis that begins near them.
 const LEVEL: f64 = 0.5;
-/// Minimum span of such an axis, as a share of its greatest value: chance must not look like a difference.
+/// Minimum span of such an axis, as a share of its maximum: random differences must not look significant.
 const SPAN_MIN: f64 = 0.25;
 
 impl Axis {
@@ -94,7 +94,7 @@ impl Axis {
         }
     }
 
-    /// A linear axis for values without signs: from zero or, if all of them are far from it, from a tick below them.
+    /// A linear axis for values without signs: from zero or, if all values are far from zero, from a tick below them.
     pub(super) fn near(low: f64, high: f64) -> Self {
         let span = (high - low)
             .max(SPAN_MIN * high.abs())
@@ -149,7 +149,7 @@ impl Axis {
         }
     }
 
-    /// For the drawing library.
+    /// The axis for the drawing library.
     pub(super) fn coordinate(&self) -> Ticked {
         Ticked::new(self.low..self.high, self.ticks.clone())
     }
@@ -197,7 +197,7 @@ mod tests {
     fn an_axis_begins_at_zero_or_says_where_it_begins() {
         let axis = Axis::near(3.0, 10.0);
         assert_eq!((axis.low, axis.remark().as_str()), (0.0, ""));
-        // One per cent is no tenth of the picture.
+        // A range of one per cent does not fill a tenth of the picture.
         let axis = Axis::near(94.0, 94.94);
         assert!(axis.is_cut && axis.high - axis.low > 20.0, "{axis:?}");
         assert_eq!(

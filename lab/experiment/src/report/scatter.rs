@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   rate
-//!   |  better   + a                a point has its name beside it, where it covers nothing, and its colour
+//!   |  better   + a                a point has its name next to it, where it covers nothing, and its colour
 //!   |           |                  in the legend; the line is its interval
 //!   |         --o-- b
 //!   |                    o c
 //!   +-------------------------- delay
 //! ```
 //!
-//! An axis begins at zero, or says that it does not. The axis of delays is logarithmic if they span a wide range.
+//! An axis begins at zero, or has a mark that it does not. The axis of delays is logarithmic if they span a wide range.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -22,19 +22,19 @@ use super::style::COLOURS_MAX;
 
 /// An axis whose ends have at least this ratio is logarithmic.
 const FAR_APART: f64 = 4.0;
-/// Height of a name, and the distance of its middle from that of the next place that is tried.
+/// Height of a name, and the vertical distance between the positions to try for a name, in pixels.
 const NAME_HEIGHT: i32 = 15;
-/// Places above and below a point that are tried for its name.
+/// Number of positions above and below a point to try for its name.
 const STEPS_MAX: i32 = 14;
 
 /// A picture of points.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scatter {
-    /// The axis below.
+    /// The title of the lower axis.
     pub(crate) x: String,
-    /// The axis on the left.
+    /// The title of the left axis.
     pub(crate) y: String,
-    /// Its points.
+    /// The points.
     pub(crate) points: Vec<Point>,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Scatter {
 pub(crate) struct Point {
     /// The subject.
     pub(crate) name: String,
-    /// The value below: lower end of its interval, mean, upper end.
+    /// The value on the lower axis: lower end of its interval, mean, upper end.
     pub(crate) x: [f64; 3],
-    /// The value on the left.
+    /// The value on the left axis.
     pub(crate) y: [f64; 3],
-    /// The number of its colour.
+    /// The number of the point's colour.
     pub(crate) colour: usize,
-    /// Whether its mark is filled.
+    /// Whether the mark is filled.
     pub(crate) is_strong: bool,
 }
 
@@ -149,7 +149,7 @@ impl Scatter {
             ] {
                 let [from, to] = ends.map(inside);
                 area.draw(&PathElement::new([from, to], colour.mix(0.6)))?;
-                // The vertical one has its values from below.
+                // A vertical line has its values from below.
                 taken.push([from.0, to.1, to.0 + 1, from.1 + 1]);
             }
             let at = pixel(x, y);
@@ -163,7 +163,7 @@ impl Scatter {
         }
         broken(area, frame, [xs.is_cut, ys.is_cut])?;
         let mut lines: Vec<Path> = Vec::new();
-        // Those with filled marks get the nearest places.
+        // Points with filled marks get the nearest positions.
         let (strong, others): (Vec<_>, Vec<_>) = self.points.iter().partition(|p| p.is_strong);
         for point in strong.into_iter().chain(others) {
             let style = (FONT, 13)
@@ -172,7 +172,7 @@ impl Scatter {
             let (width, _) = area.estimate_text_size(&point.name, &style)?;
             let at = pixel(point.x[1], point.y[1]);
             let Some((place, line)) = place(at, width as i32, frame, &taken, &lines) else {
-                continue; // the legend has it
+                continue; // the legend has the name
             };
             taken.push(place);
             if let Some(line) = line {
@@ -200,7 +200,7 @@ impl Scatter {
     }
 }
 
-/// Two strokes across the beginning of each axis that does not begin at zero: below, on the left.
+/// Draws two strokes across the beginning of each axis that does not begin at zero: below, on the left.
 fn broken(area: &Canvas<'_>, [left, _, _, bottom]: Area, [below, beside]: [bool; 2]) -> Drawn {
     for gap in [6, 11] {
         if below {
@@ -215,7 +215,7 @@ fn broken(area: &Canvas<'_>, [left, _, _, bottom]: Area, [below, beside]: [bool;
     Ok(())
 }
 
-/// Says in the upper left corner that it is the better one. Returns the place of the word.
+/// Marks the upper left corner as the better one. Returns the area of the word.
 fn corner(area: &Canvas<'_>, [left, top, ..]: Area) -> Result<Area, Box<dyn std::error::Error>> {
     let style = (FONT, 13).into_font().color(&SOFT);
     let word = "\u{2196} better";
@@ -229,8 +229,8 @@ fn corner(area: &Canvas<'_>, [left, top, ..]: Area) -> Result<Area, Box<dyn std:
     ])
 }
 
-/// The nearest free place for a name of this width, and the line from its point if it is farther away. Neither crosses
-/// anything; `None` if there is no such place.
+/// The nearest free position for a name of this width, and the line from its point if it is farther away. Neither
+/// crosses anything; `None` if there is no such position.
 fn place(
     (x, y): (i32, i32),
     width: i32,

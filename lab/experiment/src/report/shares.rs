@@ -5,10 +5,10 @@ use super::picture::{self, KINDS};
 use super::swept;
 use crate::results::{Curve, OneRun, PointResult, RunResult};
 
-/// Maximum number of bars of one picture; a sweep with more points is drawn as curves.
+/// Maximum number of bars of one picture; a sweep with more points becomes curves.
 const BARS_MAX: usize = 24;
 
-/// Competing traffic: all traffic whose data cross the same watched links, directly or through others. The two
+/// Competing traffic: all traffic whose data crosses the same watched links, directly or through others. The two
 /// directions of a link are two links.
 pub(super) struct Group {
     links: Vec<String>,
@@ -57,7 +57,7 @@ impl Group {
         groups
     }
 
-    /// Its links, as a title.
+    /// The links of the group, as a title.
     fn title(&self) -> String {
         match &self.links[..] {
             [first, _, _, .., last] => format!("{first} to {last}"),
@@ -65,7 +65,7 @@ impl Group {
         }
     }
 
-    /// Its links, within a sentence.
+    /// The links of the group, within a sentence.
     fn place(&self) -> String {
         match self.links.len() {
             0 => "the link".to_owned(),
@@ -157,7 +157,7 @@ pub(super) fn html(result: &RunResult) -> String {
     html
 }
 
-/// The share of long TCP beside UDP other than small packets: its maximum and its minimum.
+/// The share of long TCP when it competes with UDP other than small packets: its maximum and its minimum.
 fn share(result: &RunResult, group: &Group) -> Option<String> {
     let heavy = result
         .traffic

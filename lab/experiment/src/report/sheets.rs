@@ -69,7 +69,7 @@ struct Swept {
 }
 
 impl Swept {
-    /// Units, and how a text is read as a number of them.
+    /// Units, and the function that reads a string as a number of each unit.
     const UNITS: [(&str, Number); 3] = [
         ("_s", |text| Some(text.parse::<Span>().ok()?.as_secs_f64())),
         ("_bps", |text| {
@@ -119,7 +119,7 @@ impl Sheets<'_> {
         first.chain(more).collect()
     }
 
-    /// Their cells.
+    /// The cells of these columns.
     fn place(&self, result: &RunResult, point: &PointResult) -> Vec<String> {
         let variant = point.variant.clone().unwrap_or_default();
         let mut cells = vec![result.scenario.clone(), result.on.clone(), variant];
@@ -220,7 +220,7 @@ impl Sheets<'_> {
                 for (name, curve) in &run.series {
                     for (step, value) in curve.values.iter().enumerate() {
                         any = true;
-                        // Rounded to a nanosecond: steps are whole ones, floats are not.
+                        // Rounded to a nanosecond: steps are whole nanoseconds, floats are not.
                         let at = (step as f64 * curve.step_s * 1e9).round() / 1e9;
                         let own = [&seed, name, &at.to_string(), &value.to_string()];
                         to.write_record(place.iter().chain(own))?;

@@ -1,6 +1,6 @@
 //! The page's style sheet: one set of colours for light and one for dark.
 
-/// Number of colours of lines: eight, paler ones of them, and deeper ones.
+/// Number of colours of lines: eight, a paler variant of each, and a deeper variant of each.
 pub(crate) const COLOURS_MAX: usize = 3 * HUES;
 const HUES: usize = 8;
 

@@ -151,7 +151,7 @@ pub(super) fn lines(result: &RunResult, axis: &Axis, metric: &str) -> Vec<Line> 
     lines
 }
 
-/// The number of a point's colour: points that differ only in swept numbers have the same one in all pictures.
+/// The number of a point's colour: points that differ only in swept numbers have the same number in all pictures.
 pub(super) fn colour(result: &RunResult, point: &PointResult) -> usize {
     let axes = axes(result);
     let own = without(point, &axes).title();

@@ -41,7 +41,7 @@ fn column(
 
 /// The columns for which a result has numbers.
 pub(super) fn columns(result: &RunResult) -> Vec<Column> {
-    // Beside small packets TCP's share does not matter.
+    // Without UDP other than small packets, TCP's share does not matter.
     let is_beside = |t: &TrafficInfo| t.kind == "udp" && !t.is_sparse;
     let is_shared = result.traffic.is_empty() || result.traffic.iter().any(is_beside);
     let mut all = small_packets(result);
@@ -212,7 +212,7 @@ fn head<'a>(first: &str, cells: impl Iterator<Item = &'a str>) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(cells).collect()
 }
 
-/// How it was measured, in a sentence.
+/// How the result was measured, in a sentence.
 pub(super) fn measured(result: &RunResult) -> String {
     let runs = result
         .points
@@ -252,7 +252,7 @@ pub(super) fn spreads(result: &RunResult) -> String {
     }
 }
 
-/// Rows of cells as lines; the first column to the left, all others to the right.
+/// Rows of cells as lines; the first column is aligned to the left, all others to the right.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);

@@ -15,7 +15,7 @@ pub(super) const CHECKS: &Checks = &[
 
 /// Acceptance delay of streams; a stream that is never accepted counts with its age at the end (R10).
 const DELAY: &str = "acceptance_delay_s.stream";
-/// Goodput of elastic flows since their acceptance, without those that the clean-up of that run removed (R29).
+/// Goodput of elastic flows since their acceptance, without flows that the clean-up of the same run removed (R29).
 const GOODPUT: &str = "goodput_since_kept_mbps.elastic";
 /// Elastic flows on the list after each run's clean-up or restoration (R30).
 const AFTER_RUNS: &str = "run_after_flows.bottleneck.elastic";
@@ -26,7 +26,7 @@ fn of(m: &Measured, mechanism: &str, interval: u32, metric: &str) -> Samples {
     m.samples(&At::new("afan-eccm/mechanisms", variant), metric)
 }
 
-/// Whether two are alike: within a tolerance, or with overlapping intervals. `None` if one was not measured.
+/// Whether two quantities are alike: within a tolerance, or with overlapping intervals. `None` if one was not measured.
 fn alike(a: &Samples, b: &Samples, within: impl Fn(f64, f64) -> bool) -> Option<bool> {
     let (a, b) = (a.summary()?, b.summary()?);
     let reach = a.ci95.unwrap_or(0.0) + b.ci95.unwrap_or(0.0);

@@ -1,4 +1,5 @@
-//! A value of ours against its limit: what a claim permits is shaded, the mean is a dot, and its interval a line.
+//! One of our values compared with its limit: the permitted range is shaded, the mean is a dot, and its interval a
+//! line.
 //!
 //! ```text
 //!   fetches, times     |      ░░░░░░░░░░░░░░░░|   12.8 (at least 5.00)
@@ -9,22 +10,22 @@ use super::verdict::{Samples, Verdict, shown};
 use crate::report::escape;
 use crate::statistics::Summary;
 
-/// A value, and what is permitted.
+/// A value, and its permitted range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Whether it is permitted.
+    /// The verdict on the value.
     verdict: Verdict,
     /// The quantity.
     what: String,
     mean: f64,
-    /// Half of its 95 % interval; 0 without one.
+    /// Half of the 95 % interval; 0 without an interval.
     half: f64,
-    /// The least and the greatest permitted value, if there is one.
+    /// The minimum and the maximum permitted value, if there is one.
     limits: [Option<f64>; 2],
 }
 
 impl Bar {
-    /// A measured quantity; `None` if it has no value.
+    /// A bar for a measured quantity; `None` if it has no value.
     pub fn of(
         verdict: Verdict,
         what: &str,
@@ -41,7 +42,7 @@ impl Bar {
         })
     }
 
-    /// The mean, its interval, and what is permitted.
+    /// The mean, its interval, and the permitted range.
     fn numbers(&self) -> String {
         let permitted = match self.limits.map(|limit| limit.map(shown)) {
             [Some(least), Some(most)] => format!("{least} to {most}"),
@@ -55,14 +56,14 @@ impl Bar {
         format!("{}{half} ({permitted})", shown(self.mean))
     }
 
-    /// Whether this part of a claim's evidence says no more than the row.
+    /// Whether this part of a claim's evidence contains no more than the row.
     pub(super) fn says(&self, part: &str) -> bool {
         let judged = part.strip_prefix("not: ");
         let judged = judged.or_else(|| part.strip_prefix("unclear: "));
         judged.unwrap_or(part) == format!("{}: {}", self.what, self.numbers())
     }
 
-    /// As a row: its name, the picture, and the numbers.
+    /// The bar as a row: its name, the picture, and the numbers.
     pub(super) fn html(&self) -> String {
         let [least, most] = self.limits;
         let ends = [self.mean - self.half, self.mean + self.half];

@@ -33,14 +33,14 @@ use crate::scenario::Reading;
 pub struct Condition {
     /// The quantity as text.
     pub what: String,
-    /// The condition holds for each of these rows.
+    /// The rows for which the condition must hold.
     #[serde(default)]
     pub each: Each,
     /// The quantity.
     pub of: Quantity,
-    /// The test that it must pass.
+    /// The test to pass.
     pub is: Test,
-    /// The only habitat in which it counts; both if absent.
+    /// The only habitat in which the condition counts; `None` for both.
     pub on: Option<Habitat>,
 }
 
@@ -50,7 +50,7 @@ pub struct Condition {
 pub struct Shown {
     /// The quantity as text.
     pub what: String,
-    /// It is shown for each of these rows.
+    /// The rows to show.
     #[serde(default)]
     pub each: Each,
     /// The name of a row.
@@ -58,12 +58,12 @@ pub struct Shown {
     pub named: String,
     /// The quantity.
     pub of: Quantity,
-    /// Whether it is shown for the printed values, not for the paper as read.
+    /// Whether to show the values as printed instead of the paper as read.
     #[serde(default)]
     pub as_printed: bool,
 }
 
-/// A test of a quantity. The statistics are those of [`Findings`].
+/// A test of a quantity, with the statistics of [`Findings`].
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
@@ -77,7 +77,7 @@ pub enum Test {
     Between([Number; 2]),
     /// Less than another quantity.
     LessThan(Other),
-    /// Not more than another quantity by the minimum effect, as the whole interval shows.
+    /// Not more than another quantity by the minimum effect, per the whole interval.
     NotMoreThan(Other),
     /// At least a multiple of another quantity.
     Times {
@@ -93,7 +93,7 @@ pub enum Test {
         /// The share.
         share: f64,
     },
-    /// Rising from step to step, except that a step whose interval includes zero may fall; `{step}` stands for each
+    /// Rising from step to step, except that a step whose interval includes zero may fall; `{step}` is replaced by each
     /// step.
     Rises(Steps),
     /// Growing at every step.
@@ -111,7 +111,7 @@ pub struct Steps {
 }
 
 impl Condition {
-    /// Adds the findings of this condition to those of its claim.
+    /// Adds the condition's findings to the findings of its claim.
     pub(super) fn decide(&self, m: &Measured, f: &mut Findings) {
         if !self.counts_on(m.on) {
             return;
@@ -121,7 +121,7 @@ impl Condition {
         }
     }
 
-    /// Whether it counts in a habitat.
+    /// Whether the condition counts in a habitat.
     pub(super) fn counts_on(&self, habitat: Habitat) -> bool {
         self.on.is_none_or(|on| on == habitat)
     }
@@ -200,7 +200,7 @@ impl Condition {
         Ok(())
     }
 
-    /// Every point that it needs.
+    /// Every point that the condition needs.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<At> {
         let (rows, quantities) = (self.measured_rows(), self.quantities());
@@ -213,7 +213,7 @@ impl Condition {
 }
 
 impl Shown {
-    /// The numbers in words; none if the paper has one column and they are of the other.
+    /// The numbers as text; `None` if they belong to the other column and the paper has only one column.
     pub(super) fn remark(&self, m: &Measured) -> Option<String> {
         let m = match self.as_printed {
             true => m.column(Reading::Printed)?,
@@ -246,7 +246,7 @@ impl Shown {
         })
     }
 
-    /// Every point that it needs.
+    /// Every point that the numbers need.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<At> {
         let rows = self.each.rows().into_iter();

@@ -1,4 +1,4 @@
-//! Decides a claim: its verdict in each column, the values that it rests on, and whether it could fail at all.
+//! Decides a claim: its verdict in each column, the values that it depends on, and whether it could fail at all.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::load::run::BUSY_MAX;
 use crate::options::Habitat;
 use crate::scenario::Reading;
 
-/// The values that a verdict rests on.
+/// The values that a verdict depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -19,7 +19,7 @@ pub enum Kind {
     Measured,
     /// Printed numbers and equations alone.
     Arithmetic,
-    /// Values on which open ones were calibrated: no evidence.
+    /// Values on which ambiguous ones were calibrated: not evidence.
     Calibrated,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn decide(
             continue;
         };
         let other = verdict_of(paper, claim, measured, None);
-        // The evidence is that of the paper as read; but a missing measurement must be reported.
+        // The evidence comes from the paper as read; but a missing measurement in another column must be reported.
         if other.verdict == Verdict::Missing {
             evidence += &format!("; {name}: {}", other.evidence);
         }
@@ -65,8 +65,8 @@ pub(super) fn decide(
         (false, 0, Verdict::NotRun | Verdict::Missing) | (false, 1.., _) => Kind::Measured,
         (false, 0, _) => Kind::Arithmetic,
     };
-    // A claim that holds whatever is measured proves nothing. How far a value of this machine is from its limit depends on
-    // the machine, so ten times of it may still be permitted.
+    // A claim that holds for all measured values proves nothing. The distance of this machine's values from their
+    // limits depends on the machine, so ten times such a value may still be permitted.
     let factors: &[f64] = if read.is_of_machine {
         &[0.0, 0.1, 10.0, 1e6]
     } else {
@@ -97,15 +97,15 @@ pub(super) fn decide(
 struct Decided {
     verdict: Verdict,
     evidence: String,
-    /// Its values beside their limits.
+    /// The values and their limits.
     bars: Vec<Bar>,
-    /// The number of measured values that it rests on.
+    /// The number of measured values that the claim depends on.
     values: usize,
-    /// Whether this machine was measured for one of them.
+    /// Whether any of these values is a measurement of this machine.
     is_of_machine: bool,
 }
 
-/// Decides a claim; one of its measured values, by its place, may be multiplied by a factor. In a simulation, a missing
+/// Decides a claim; the measured value at one index may be multiplied by a factor. In a simulation, a missing
 /// measurement is a mistake. The lab does not measure everything that a simulation does, and cannot run every scenario.
 fn verdict_of(
     paper: &Paper,

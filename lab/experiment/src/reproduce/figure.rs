@@ -24,11 +24,11 @@ use crate::report::{Dot, Form, Line, Plot, escape, mean_curve};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its title, with the quantity and its unit.
+    /// The title, with the quantity and its unit.
     pub title: String,
-    /// The axis below, with its unit.
+    /// The title of the lower axis, with its unit.
     pub x: String,
-    /// Its lines, in the order of their colours. If they do not fit one picture, there are several pictures.
+    /// The lines, in the order of their colours. If they do not fit into one picture, there are several pictures.
     #[serde(rename = "line")]
     pub lines: Vec<LineSpec>,
 }
@@ -37,12 +37,12 @@ pub struct Figure {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineSpec {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// There is a line for each of these rows.
+    /// The rows; there is a line for each.
     #[serde(default)]
     pub each: Each,
-    /// The values of `{step}`, which are also the places on the axis below; none for a curve over time.
+    /// The values of `{step}`, which are also the positions on the lower axis; empty for a curve over time.
     #[serde(default)]
     pub along: Vec<Step>,
     /// The quantity.
@@ -57,7 +57,7 @@ const fn one() -> Number {
 }
 
 impl Figure {
-    /// The pictures for the page, each with its title; none if nothing was measured. The error is a sentence.
+    /// The pictures for the page, each with its title; empty if nothing was measured. The error is a sentence.
     pub(super) fn html(&self, measured: &Measured) -> Result<Vec<String>, String> {
         let lines = self.lines.iter().flat_map(|line| line.draw(measured));
         let lines = lines.filter(|line| !line.points.is_empty()).enumerate();
@@ -90,7 +90,7 @@ impl LineSpec {
         let rows = self.each.rows();
         let line = |row: &Row| Line {
             name: filled(&self.name, row),
-            colour: 0, // by its place, when all lines are known
+            colour: 0, // set from its index, when all lines are known
             is_marked: !self.along.is_empty(),
             points: match self.along.is_empty() {
                 true => self.curve(m, row),
@@ -141,7 +141,7 @@ impl LineSpec {
         Ok(())
     }
 
-    /// Every point that it needs.
+    /// Every point that the line needs.
     #[cfg(test)]
     fn places(&self) -> Vec<At> {
         let of_row = |row: Row| match self.along.is_empty() {
@@ -157,14 +157,14 @@ impl LineSpec {
     }
 }
 
-/// The position of a row's step on the axis below.
+/// The position of a row's step on the lower axis.
 fn place_of(row: &Row) -> Option<f64> {
     shown(row.get("step")?).parse().ok()
 }
 
 #[cfg(test)]
 impl Figure {
-    /// Every point that it needs.
+    /// Every point that the picture needs.
     pub(super) fn places(&self) -> Vec<At> {
         self.lines.iter().flat_map(LineSpec::places).collect()
     }

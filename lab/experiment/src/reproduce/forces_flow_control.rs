@@ -39,15 +39,15 @@ pub(super) const CHECKS: &Checks = &[
     ("fig17.2", some_burst),
 ];
 
-/// The share of a frame of 1000 B that is payload of a redirect message: the paper's rates count frames.
+/// The share of payload in a redirect message with a frame of 1000 B: the paper's rates count frames.
 const UDP: f64 = 0.958;
 const FRAME_BITS: f64 = 8000.0;
 
-/// Five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
+/// Total rate in bit/s: five FEs on 100 Mbit/s, with 5 Mbit/s of control messages each.
 const TOTAL: f64 = 100e6;
 const CONTROL: f64 = 5e6;
 
-/// B_e in Mbit/s if three of the five redirect 50 Mbit/s and two 5.
+/// B_e in Mbit/s if three of the five FEs redirect 50 Mbit/s and two 5 Mbit/s.
 fn two_quiet(delta: f64) -> f64 {
     let rate = committed(TOTAL, &[CONTROL; 5]);
     excess(rate, delta, &mut [50e6, 50e6, 50e6, 5e6, 5e6]) / 1e6
@@ -57,8 +57,9 @@ fn one(x: f64) -> Samples {
     Samples::new(vec![x])
 }
 
-/// Equation 4: the CE's work is a sum over FEs and channels of the set-up T_p and of M messages of length L at the speed
-/// V. Speed and length have the channel's index, so that each channel has its own time for a message, L / V. Here both
+/// Equation 4: the CE's work is a sum over FEs and channels of the set-up T_p and of M messages of length L at the
+/// speed V. Speed and length have the channel's index, so that each channel has its own time for a message, L / V. Here
+/// both channels of an FE are one term, and events of 64 B and of 1024 B count as separate channels.
 /// channels of an FE are one term, and events of 64 B and of 1024 B count as channels of their own.
 fn linear(m: &Measured, f: &mut Findings) {
     const FES: [u32; 4] = [1, 4, 16, 64];
@@ -109,7 +110,7 @@ fn linear(m: &Measured, f: &mut Findings) {
 /// The values of x and y.
 type Place<const N: usize> = ([f64; N], f64);
 
-/// The factors of the best fit of y by a sum of multiples of x, beside its R2; `None` if they are not determined.
+/// The factors of the best fit of y by a sum of multiples of x, and its R2; `None` if the factors are not determined.
 fn least_squares<const N: usize>(points: &[Place<N>]) -> Option<Place<N>> {
     // The normal equations, solved by elimination (Gauss) with pivots.
     let sum = |of: &dyn Fn(&Place<N>) -> f64| points.iter().map(of).sum::<f64>();
@@ -138,7 +139,7 @@ fn least_squares<const N: usize>(points: &[Place<N>]) -> Option<Place<N>> {
     Some((factors, 1.0 - rest / sum(&|(_, y)| (y - mean).powi(2))))
 }
 
-/// Constant rates, from a silent channel on: the estimate after five windows.
+/// A constant rate that follows silence: the estimate after five windows.
 fn settles(_: &Measured, f: &mut Findings) {
     const RATE_BPS: f64 = 5e6;
     for window in [Span::from_millis(20), Span::from_millis(500)] {
@@ -228,7 +229,7 @@ fn smaller_delta(m: &Measured, f: &mut Findings) {
     ];
     let name = |delta: f64| format!("{} %", 100.0 * delta);
     let level = deltas.each_ref().map(|(delta, _)| two_quiet(*delta));
-    // This is computed, not measured: any rise counts, however small.
+    // The value is computed, not measured, so any rise counts, however small.
     f.is(
         format!("B_e, Mbit/s, by delta, rises: {level:.2?}"),
         level.is_sorted_by(|a, b| a < b),
@@ -267,8 +268,8 @@ fn some_burst(m: &Measured, f: &mut Findings) {
     f.at_most("all FEs send to the CE's link, Mbit/s", &all, 101.5);
 }
 
-/// Five FEs; the fifth answers until 1 s and again from 2 s on. Measures the time until all others have been ordered
-/// the new rates.
+/// Five FEs; the fifth answers until 1 s and again from 2 s on. Measures the time until the controller has sent the new
+/// rates to all others.
 fn anew(f: &mut Findings) {
     let none: [(&str, &Scalar); 0] = [];
     let Ok(spec) = Spec::check("flow_control", &[5], none) else {

@@ -1,4 +1,4 @@
-//! Formulas over measured quantities, which papers' files write in place of a metric.
+//! Formulas over measured quantities, which a paper's file may contain in place of a metric.
 //!
 //! | formula | value |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `curve_mean(queue_packets.wan)` | the mean of a curve's values in that window |
 //! | `curve_max`, `curve_p95`, `curve_slope` | other statistics of such values; the slope is per step |
 //!
-//! Everything is computed per seed.
+//! All values are computed per seed.
 
 use super::verdict::Samples;
 
@@ -21,7 +21,7 @@ pub(super) enum Formula {
     Term(Term),
     Pair(Operator, Box<[Self; 2]>),
     Absolute(Box<Self>),
-    /// The greatest or the least value over the steps of a quantity.
+    /// The maximum or the minimum value over the steps of a quantity.
     Extreme(Operator, Box<Self>),
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Source<'a> {
     pub(super) steps: usize,
 }
 
-/// A value that is the same for all seeds, or one for each.
+/// One value for all seeds, or one value for each seed.
 enum Value {
     Number(f64),
     Samples(Samples),
@@ -80,7 +80,7 @@ impl Formula {
         formula.map_err(|why| format!("in the formula `{text}`: {why}"))
     }
 
-    /// Its value if it contains nothing that is measured.
+    /// The value, if the formula contains no measured quantity.
     pub(super) fn number(&self) -> Option<f64> {
         let none = |_: &Term, _| Samples::default();
         let source = Source {
@@ -93,7 +93,7 @@ impl Formula {
         }
     }
 
-    /// Its values, one for each seed; a single one if it contains nothing that is measured.
+    /// The values, one for each seed; a single value if the formula contains no measured quantity.
     pub(super) fn samples(&self, source: &Source<'_>) -> Samples {
         match self.value(source, None) {
             Value::Number(x) => Samples::new(vec![x]),
@@ -121,7 +121,7 @@ impl Formula {
         }
     }
 
-    /// Every term in it, and whether the term is inside `greatest` or `least`.
+    /// Every term of the formula, and whether the term is inside `greatest` or `least`.
     pub(super) fn terms(&self) -> Vec<(&Term, bool)> {
         match self {
             Self::Number(_) => Vec::new(),
@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// Two seeds: `a` is 1 and 2, and 10 times that at point `far`; a step adds its index.
+    /// Two seeds: `a` is 1 and 2, and 10 times these values at point `far`; a step adds its index.
     fn value(text: &str) -> Vec<f64> {
         let read = |term: &Term, step: Option<usize>| {
             assert_eq!(term.names, ["a"], "{term:?}");

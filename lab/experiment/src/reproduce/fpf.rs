@@ -15,7 +15,7 @@ pub(super) const CHECKS: &Checks = &[
     ("text.1", faster_overall),
 ];
 
-/// Greatest degree at each percentile of Table II, its LIDs, and their bytes.
+/// Maximum degree at each percentile of Table II, its LIDs, and their bytes.
 const TABLE_2: [(u32, u64, u32); 5] = [
     (6, 24, 1),
     (60, 240, 1),
@@ -24,12 +24,12 @@ const TABLE_2: [(u32, u64, u32); 5] = [
     (2972, 11_888, 2),
 ];
 
-/// Domains of the longest path.
+/// Number of domains of the longest path.
 const LONGEST: u32 = 20;
 
 /// Frame sizes in bytes, check sequence included.
 const FRAME_BYTES: [u32; 9] = [78, 96, 128, 196, 256, 384, 512, 1024, 1518];
-/// Most half of a 95 % interval, as a share of the mean.
+/// Maximum half of a 95 % interval, as a share of the mean.
 const SPREAD_MAX: f64 = 0.02;
 
 /// Throughput of an engine for frames of this size.

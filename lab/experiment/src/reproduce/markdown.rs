@@ -1,4 +1,4 @@
-//! A reproduction as a document in Markdown, kept beside the code.
+//! A reproduction as a Markdown document, stored in the repository.
 
 use std::fmt::Write;
 
@@ -96,7 +96,7 @@ fn columns(claim: &ClaimReport) -> Vec<&'static str> {
     printed.into_iter().chain(others).collect()
 }
 
-/// Its verdicts with them.
+/// The verdicts of a claim with its other readings.
 fn verdicts(claim: &ClaimReport) -> Vec<Verdict> {
     let others = claim.otherwise.iter().map(|(_, verdict)| *verdict);
     claim.as_printed.into_iter().chain(others).collect()

@@ -1,6 +1,6 @@
-//! From scenarios to points to runs, and back: a point that several results need is run only once.
+//! From scenarios to points to runs, and back: a point that several results need runs only once.
 //!
-//! A paper with open places is run as read, and with its other readings. A claim asks for points by name, and gets
+//! A paper with ambiguous places runs as read, and with its other readings. A claim requests points by name, and gets
 //! those of the column in which it is decided. A name that does not exist is recorded, so that a misspelt name can
 //! neither decide a claim nor leave it open.
 
@@ -36,42 +36,42 @@ pub(super) struct Measured {
     columns: Vec<(Reading, Self)>,
     /// Requested names that do not exist, as text.
     unknown: RefCell<BTreeSet<String>>,
-    /// Whether a load test or another measurement that was not run was requested.
+    /// Whether a load test or another measurement was requested that did not run.
     needs_load: Cell<bool>,
-    /// The number of measured values that were read since the last [`Self::watch`].
+    /// The number of measured values read since the last [`Self::watch`].
     reads: Cell<usize>,
-    /// The place of one of them, which is multiplied by this instead.
+    /// The index of a measured value to multiply by a factor, and the factor.
     changed: Cell<Option<(usize, f64)>>,
-    /// The greatest share of the processors that others used during one of them, if this machine was measured.
+    /// The maximum share of the processors that others used during a measurement of this machine; `None` without any.
     busy: Cell<Option<f64>>,
-    /// Whether the runs are shorter and fewer than the verdicts are meant for.
+    /// Whether the runs are shorter and fewer than the verdicts need.
     pub is_preview: bool,
     /// The habitat.
     pub on: Habitat,
     /// Limits of the habitat, and features that it left out.
     pub notes: Vec<String>,
-    /// Runs of all points of scenarios.
+    /// Number of runs of all points of scenarios.
     pub runs: u64,
-    /// Single tests of load tests.
+    /// Number of single tests of load tests.
     pub tests: u64,
-    /// Other measurements.
+    /// Number of other measurements.
     pub benches: u64,
 }
 
-/// A point that was run. Several points may share their runs.
+/// A point that ran. Several points may share their runs.
 #[derive(Debug)]
 struct Measurement {
     variant: Option<String>,
     set: Map<String, Value>,
     result: Arc<PointResult>,
-    /// The scenario; a load test or another measurement has none.
+    /// The scenario; `None` for a load test or another measurement.
     scenario: Option<Scenario>,
 }
 
 /// Start and end, in seconds of a run.
 pub(super) type Window = [f64; 2];
 
-/// A value multiplied by a factor. No factor changes 0, so its place is taken by 1.
+/// A value multiplied by a factor. A factor does not change 0, so it is replaced by 1 first.
 fn multiplied(value: f64, factor: f64) -> f64 {
     match value {
         0.0 => factor,
@@ -97,19 +97,20 @@ impl Measured {
         self.needs_load.take()
     }
 
-    /// Begins to count the measured values that are read. One of them, by its place, is multiplied by a factor.
+    /// Starts to count the measured values that are read. The value at one index may be multiplied by a factor.
     pub(super) fn watch(&self, changed: Option<(usize, f64)>) {
         self.reads.set(0);
         self.busy.set(None);
         self.changed.set(changed);
     }
 
-    /// The number of measured values that were read since.
+    /// The number of measured values read since [`Self::watch`].
     pub(super) fn reads(&self) -> usize {
         self.reads.get()
     }
 
-    /// The greatest share of the processors that others used while one of them was measured; `None` if all are simulated.
+    /// The maximum share of the processors that others used during the watched measurements; `None` if all are
+    /// simulated.
     pub(super) fn busy(&self) -> Option<f64> {
         self.busy.get()
     }
@@ -118,7 +119,7 @@ impl Measured {
         self.unknown.borrow_mut().insert(what);
     }
 
-    /// The values of a metric at a point, one for each seed; none if it was not measured.
+    /// The values of a metric at a point, one for each seed; empty if it was not measured.
     pub(super) fn samples(&self, at: &At, metric: &str) -> Samples {
         let samples = self.of_runs(at, |run| run.metrics.get(metric).copied());
         if !self.needs_load.get() && !self.has(|run| run.metrics.contains_key(metric)) {
@@ -130,7 +131,7 @@ impl Measured {
         }
     }
 
-    /// Whether any run has this.
+    /// Whether any run satisfies the condition.
     fn has(&self, what: impl Fn(&OneRun) -> bool) -> bool {
         let all = self.scenarios.values().flatten();
         let mut runs = all.flat_map(|one| &one.result.runs);
@@ -163,8 +164,8 @@ impl Measured {
         }
     }
 
-    /// A number computed from the curves of these names in each run at a point, without its warm-up; empty if a run
-    /// does not give it.
+    /// A number computed from the curves of these names in each run at a point, without the warm-up; empty if a run
+    /// has no such number.
     pub(super) fn of_curves(
         &self,
         at: &At,
@@ -202,8 +203,8 @@ impl Measured {
         })
     }
 
-    /// Delivered divided by offered load in a window, for traffics together that offer a rate at all times: the rate
-    /// of their schedule, not the part that a transport accepted.
+    /// Delivered divided by offered load in a window, for all these traffics together. They must offer a rate at all
+    /// times: the rate of their schedule, not the part that a transport accepted.
     pub(super) fn delivered(&self, at: &At, traffics: &[&str], window: Window) -> Samples {
         let (mut offered, mut delivered) = (0.0, None::<Samples>);
         for traffic in traffics {
@@ -245,7 +246,7 @@ impl Measured {
         self.measurement(at).map(|one| &*one.result)
     }
 
-    /// The one point that a place names.
+    /// The only point that a place names.
     fn measurement(&self, at: &At) -> Option<&Measurement> {
         let points = self
             .scenarios
@@ -320,13 +321,13 @@ pub(super) fn shown(value: &Value) -> String {
 /// A scenario that the requested results need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Its name among those that come with the program.
+    /// The name of the built-in scenario.
     pub(super) scenario: &'static str,
-    /// Whether verdicts in both columns depend on it; otherwise it is run as read only.
+    /// Whether verdicts in both columns depend on the scenario; otherwise it only runs as read.
     pub(super) decides: bool,
 }
 
-/// The points of a scenario, each with its index among all points that are run.
+/// The points of a scenario, each with its index among all points to run.
 type Places = Vec<(&'static str, Vec<(Point, usize)>)>;
 
 /// Runs all points of these scenarios, each once.
@@ -362,7 +363,7 @@ pub(super) fn measure(
     };
     let read = place(Reading::Calibrated)?;
     let mut others: Vec<(Reading, Places)> = Vec::new();
-    // The lab's time is real: it runs the papers as read only.
+    // The lab's time is real, so it only runs the papers as read.
     if options.on == Habitat::Sim {
         let columns = super::papers().iter().flat_map(|paper| &paper.columns);
         for reading in columns.map(|column| column.reading) {

@@ -1,4 +1,4 @@
-//! The papers' results, run again: their numbers beside ours, and a verdict on each of their claims.
+//! Reproduces the papers' results: their numbers compared with ours, and a verdict on each of their claims.
 //!
 //! ```text
 //!   Paper ─▶ Recipe ─▶ scenarios ─▶ points, each once ─▶ Measured ─┐
@@ -19,10 +19,10 @@
 //! A number of a paper is *within* if the difference to ours is at most its tolerance; this decides no verdict. A
 //! verdict follows from the claim's own conditions.
 //!
-//! Where a paper leaves a value open, or prints one that contradicts its own results, we calibrate it on some of its
-//! rows. Each claim then has several verdicts: one for the paper as read, with the calibrated values, one for the
-//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows are
-//! shown, but not counted.
+//! Where a paper is ambiguous, or prints a value that contradicts its own results, we calibrate the value on some of
+//! its rows. Each claim then has several verdicts: one for the paper as read, with the calibrated values, one for the
+//! paper as printed, and one for each other reading of a place that decides claims. Claims about the calibration rows
+//! are shown, but not counted.
 
 mod afan_eccm;
 mod bar;
@@ -82,7 +82,7 @@ const PAPERS: [(&str, &[&Checks]); 5] = [
     (paper!("fpf"), &[fpf::CHECKS]),
 ];
 
-/// Every paper. The files are built in, so an unreadable one is our own mistake; a test reads them all.
+/// Every paper. The files are built in, so an unreadable file is our own mistake; a test reads them all.
 pub fn papers() -> &'static [Paper] {
     static READ: LazyLock<Vec<Paper>> = LazyLock::new(|| {
         let read = PAPERS.map(|(text, code)| Paper::read(text, code));
@@ -106,11 +106,11 @@ pub struct Options {
     /// Habitat, concurrency, interruption and progress; the reproduction chooses the scenario and its settings
     /// itself.
     pub run: RunOptions,
-    /// Fewer seeds and shorter runs.
+    /// Uses fewer seeds and shorter runs.
     pub quick: bool,
-    /// Runs load tests and other measurements of this machine too. Without them, claims that need one are not run.
+    /// Runs load tests and other measurements of this machine as well. Without them, claims that need one are not run.
     pub load: bool,
-    /// A file of relationships between domains, for the measurement of paths; without it graphs are generated.
+    /// A file of relationships between domains, for the measurement of paths; if `None`, graphs are generated.
     pub graph: Option<PathBuf>,
     /// Values set at paths of every scenario, after all others.
     pub overrides: Vec<Override>,
@@ -119,7 +119,7 @@ pub struct Options {
 /// The reproduced results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reproduction {
-    /// One for each result.
+    /// One report for each result.
     pub results: Vec<ResultReport>,
     /// The conditions of the run, in a sentence.
     #[serde(skip)]
@@ -136,14 +136,14 @@ pub struct ResultReport {
     pub id: &'static str,
     /// `sim`, `lab`, or `memory`.
     pub on: &'static str,
-    /// The paper's numbers beside ours.
+    /// The paper's numbers and ours.
     pub rows: Vec<RowReport>,
     /// The paper's claims.
     pub claims: Vec<ClaimReport>,
-    /// Its pictures, as SVG.
+    /// The pictures, as SVG.
     #[serde(skip)]
     pub pictures: Vec<String>,
-    /// Its title.
+    /// The title.
     #[serde(skip)]
     pub title: &'static str,
     /// Set-up and readings.
@@ -152,17 +152,17 @@ pub struct ResultReport {
     /// The scenarios that were run.
     #[serde(skip)]
     pub files: Vec<&'static str>,
-    /// Names in its numbers and pictures that do not exist, and lines of its tables for which we have no number.
+    /// Names in numbers and pictures that do not exist, and lines of tables for which we have no number.
     #[serde(skip)]
     pub missing: Vec<String>,
 }
 
-/// A number of the paper beside ours.
+/// A number of the paper and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowReport {
-    /// The values that identify its line.
+    /// The values that identify the line.
     pub set: Map<String, Value>,
-    /// Its column.
+    /// The column.
     pub metric: &'static str,
     /// The paper's number.
     pub paper: f64,
@@ -190,22 +190,22 @@ pub struct ClaimReport {
     pub as_printed: Option<Verdict>,
     /// The verdicts with other readings, by their names.
     pub otherwise: Vec<(&'static str, Verdict)>,
-    /// Whether open values were chosen so that it holds: then it is no evidence.
+    /// Whether ambiguous values were chosen so that the claim holds: then it is not evidence.
     pub calibrated: bool,
-    /// The values that its verdict rests on.
+    /// The values that the verdict depends on.
     pub kind: Kind,
     /// The evidence, for the paper as read.
     pub evidence: String,
-    /// Whether no measured value could change its verdict, although it rests on some.
+    /// Whether no measured value could change the verdict, although it depends on some.
     #[serde(skip)]
     pub is_fixed: bool,
-    /// Its values beside their limits.
+    /// The values and their limits.
     #[serde(skip)]
     pub bars: Vec<Bar>,
 }
 
-/// The named results (`PAPER` or `PAPER/RESULT`), or all of them if there are no names. The error for an unknown name
-/// suggests the nearest known one.
+/// The named results (`PAPER` or `PAPER/RESULT`), or all results if `names` is empty. The error for an unknown name
+/// suggests the nearest known name.
 pub fn select(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
     let all = || papers().iter().flat_map(|paper| &paper.results);
     if names.is_empty() {
@@ -273,7 +273,7 @@ pub fn run(recipes: &[&'static Recipe], options: &Options) -> Result<Reproductio
     if options.quick {
         how += " A preview: fewer seeds and shorter runs than the verdicts are meant for.";
     }
-    // A picture that fails is reported, but the other results are kept.
+    // A picture that fails is reported, and the other results stay.
     let mut notes = measured.notes.clone();
     Ok(Reproduction {
         results: recipes
@@ -311,7 +311,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
     let files = recipe.scenarios.iter().chain(&recipe.readings);
     let tables = recipe.tables.iter();
     let rows: Vec<_> = tables.flat_map(|table| rows(table, measured)).collect();
-    let _ = measured.take_needs_load(); // pictures and tables leave it out
+    let _ = measured.take_needs_load(); // pictures and tables leave the measurement out
     let missing = match measured.on {
         Habitat::Sim => {
             let unknown = measured.take_unknown().into_iter();
@@ -343,7 +343,7 @@ fn report(recipe: &'static Recipe, measured: &Measured, notes: &mut Vec<String>)
 }
 
 impl RowReport {
-    /// States that we have no number for this line.
+    /// The message that we have no number for this line.
     fn unmeasured(&self) -> String {
         let line = self.set.iter().map(|(key, value)| match value.as_str() {
             Some(text) => format!("{key} {text}"),
@@ -409,13 +409,13 @@ impl Reproduction {
         self.results.iter().flat_map(|result| &result.claims)
     }
 
-    /// Claims that count as evidence and have one of these verdicts, as the papers are read.
+    /// Claims that count as evidence and have one of these verdicts, for the papers as read.
     pub fn with(&self, verdicts: &'static [Verdict]) -> impl Iterator<Item = &ClaimReport> {
         self.claims()
             .filter(|claim| !claim.calibrated && verdicts.contains(&claim.verdict))
     }
 
-    /// Claims and results that are a mistake of ours, with the reason: a name that does not exist, a claim that no
+    /// Claims and results with our own mistakes, and the reason of each: a name that does not exist, a claim that no
     /// measurement could refute.
     pub fn mistakes(&self) -> impl Iterator<Item = (&'static str, String)> {
         let of_claims = self.claims().filter(|claim| {
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(short, "lru-fq/table1: a line has 3 numbers for 4 columns");
     }
 
-    /// Every point that a table, a claim or a picture needs is run.
+    /// Every point that a table, a claim or a picture needs runs.
     #[test]
     fn every_place_is_one_point() {
         let mut counted = BTreeSet::new();
@@ -577,7 +577,7 @@ mod tests {
                     "{}: {at}",
                     recipe.id
                 );
-                // Many claims are about the same place.
+                // Many claims refer to the same place.
                 if counted.insert(at.to_string()) {
                     assert_eq!(measured::points_at(&at), 1, "{}: {at}", recipe.id);
                 }
@@ -587,7 +587,7 @@ mod tests {
 
     #[test]
     fn the_frozen_list_is_covered() {
-        // The list is not in the repository. If it exists beside the repository, none of its claims may be missing.
+        // The list is not in the repository. If it exists next to the repository, none of its claims may be missing.
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../../shared/reference/claims.md"
@@ -611,8 +611,7 @@ mod tests {
         assert!(seen > 40, "only {seen} claims found in {path}");
     }
 
-    /// Metrics for which a short run is not enough: those of runs of a mechanism, of a thousand packets, of ten
-    /// seconds.
+    /// Metrics that need longer runs: they count runs of a mechanism, a thousand packets, or ten seconds.
     const OF_EVENTS: [&str; 4] = [
         "sending_flows.bottleneck.elastic",
         "run_let_in_ratio.bottleneck.stream",
@@ -620,7 +619,7 @@ mod tests {
         "outage_s_max.elastic",
     ];
 
-    /// Runs results for a moment, and returns the names in their claims, rows and pictures that do not exist.
+    /// Runs results for a short time, and returns the names in their claims, rows and pictures that do not exist.
     fn unknown(results: &[&str], set: &[(&str, &str)]) -> Vec<String> {
         let overrides = set.iter().map(|(path, value)| Override {
             path: (*path).to_owned(),
@@ -860,7 +859,7 @@ mod tests {
             ]
         );
         assert_eq!(claims[2]["as_printed"], Value::from("holds"));
-        // The last one needs no run: it is about the printed numbers.
+        // The last claim needs no run: it is about the printed numbers.
         assert_eq!((claims.len(), &claims[2]["verdict"]), (3, &"holds".into()));
         let text = text(&reproduction);
         assert!(
@@ -871,7 +870,7 @@ mod tests {
             reproduction.counts(Kind::Arithmetic)[0],
             (Verdict::Holds, 1)
         );
-        // A preview never says that a claim does not hold.
+        // A preview never concludes that a claim does not hold.
         let [holds, partly, fails, undecided, ..] = reproduction.counts(Kind::Measured);
         assert_eq!(
             (holds.1 + undecided.1, partly.1 + fails.1),

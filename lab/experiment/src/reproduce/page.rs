@@ -1,5 +1,5 @@
-//! A reproduction as a self-contained page: an overview of all claims, then each result with the evidence of its claims and
-//! its numbers beside the paper's, both folded.
+//! A reproduction as a self-contained page: an overview of all claims, then each result with the evidence of its claims
+//! and a comparison of its numbers with the paper's, both folded.
 
 use super::bar::Bar;
 use super::text::{beside, in_words, place, within};
@@ -13,7 +13,7 @@ const LEGEND: &str = "<li>Measured: a measured value decides the claim. Arithmet
      open, or the run was a preview, which refutes nothing.</li><li>A second sign, in brackets, is the verdict with the \
      values that the paper prints instead of calibrated ones. Dashed: places were calibrated on it; it is counted \
      nowhere.</li><li>Beside a claim: shaded is what it permits, the dot is our mean, the line its 95 % interval.</li>";
-/// Files beside the page.
+/// Files next to the page.
 const FILES: [&str; 2] = ["reproduce.md", "reproduce.json"];
 
 /// The page.
@@ -158,7 +158,7 @@ fn result(result: &ResultReport) -> String {
 }
 
 fn claim(claim: &ClaimReport) -> String {
-    // A claim of one number shows it; of several only those who unfold the evidence want each.
+    // A claim with one number shows it; with several numbers, they are shown when the evidence is unfolded.
     let bars: String = claim.bars.iter().map(Bar::html).collect();
     let (shown, folded) = match claim.bars.len() {
         1 => (bars, String::new()),

@@ -5,8 +5,9 @@
 //! of = { scenario = "S", variant = "hit {s}", place = { flows = "{floods}" }, metric = "1 - tcp_share_ratio" }
 //! ```
 //!
-//! `{NAME}` stands for a value of the row in every text. With `each = "line"` the rows are the lines of the result's
-//! tables: the values that identify a line, and the paper's numbers under the names of their columns.
+//! Every string may contain `{NAME}`, which is replaced by a value of the row. With `each = "line"` the rows are the
+//! lines of the result's tables: the values that identify a line, and the paper's numbers under the names of their
+//! columns.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ pub(super) type Row = BTreeMap<String, Value>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// The scenario; empty if the formula contains nothing that is measured.
+    /// The scenario; empty if the formula contains no measured quantity.
     #[serde(default)]
     pub scenario: String,
     /// The variant.
@@ -45,12 +46,12 @@ pub struct Quantity {
     pub over: Vec<Step>,
     /// Start and end of the window for curves, in seconds; by default the scenario's.
     pub window: Option<Window>,
-    /// Whether it is a share although its metrics are not: a difference below 0.01 means nothing.
+    /// Whether the quantity is a share although its metrics are not: a difference below 0.01 means nothing.
     #[serde(default)]
     pub is_share: bool,
 }
 
-/// The differences of a quantity from another one.
+/// Another quantity, as its differences from this one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Other {
@@ -61,7 +62,7 @@ pub struct Other {
     window: Option<Window>,
 }
 
-/// The rows of values for which something is repeated.
+/// The rows of values for which a condition, a line or a number is repeated.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Each {
@@ -73,7 +74,7 @@ pub enum Each {
     Named(String),
 }
 
-/// A step of a sweep: a value of `{step}`, or several values, one of which is named so.
+/// A step of a sweep: a value of `{step}`, or several values, among them `step`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
@@ -115,7 +116,7 @@ impl Each {
         matches!(self, Self::Rows(rows) if rows.is_empty())
     }
 
-    /// The rows; an empty one if there are none.
+    /// The rows; a single empty row without any.
     pub(super) fn rows(&self) -> Vec<Row> {
         match self {
             Self::Rows(rows) if !rows.is_empty() => rows.clone(),
@@ -167,7 +168,7 @@ impl Number {
 }
 
 impl Quantity {
-    /// This quantity with the differences of the other one.
+    /// This quantity with the differences of `other`.
     pub(super) fn but(&self, other: &Other) -> Self {
         let or =
             |own: &String, other: &Option<String>| other.clone().unwrap_or_else(|| own.clone());
@@ -196,7 +197,7 @@ impl Quantity {
         Formula::parse(&filled(&self.metric, row))
     }
 
-    /// The quantity of a term, and the row that fills its texts.
+    /// The quantity of a term, and the row whose values fill its strings.
     fn of_term(&self, term: &Term, step: Option<usize>, row: &Row) -> Option<(Self, Row)> {
         let quantity = match &term.point {
             Some(name) => self.but(self.points.get(name)?),
@@ -209,7 +210,7 @@ impl Quantity {
         Some((quantity, row))
     }
 
-    /// Its values, one for each seed.
+    /// The values, one for each seed.
     pub(super) fn samples(&self, m: &Measured, row: &Row) -> Samples {
         let Ok(formula) = self.formula(row) else {
             return Samples::default(); // `check` has refused it
@@ -272,7 +273,7 @@ impl Quantity {
         Ok(())
     }
 
-    /// Every point that it needs.
+    /// Every point that the quantity needs.
     #[cfg(test)]
     pub(super) fn places(&self, row: &Row) -> Vec<At> {
         let formula = self.formula(row).unwrap();
@@ -291,7 +292,7 @@ impl Quantity {
     }
 }
 
-/// A text with the values of a row in place of their names.
+/// A string with the values of a row in place of their names.
 pub(super) fn filled(text: &str, row: &Row) -> String {
     let fill = |text: String, (name, value): (&String, &Value)| {
         text.replace(&format!("{{{name}}}"), &shown(value))
@@ -299,7 +300,7 @@ pub(super) fn filled(text: &str, row: &Row) -> String {
     row.iter().fold(text.to_owned(), fill)
 }
 
-/// Refuses a text with a name that is not in the row.
+/// Refuses a string with a name that is not in the row.
 pub(super) fn is_filled(text: &str, row: &Row) -> Result<(), String> {
     let text = filled(text, row);
     match (text.find('{'), text.find('}')) {

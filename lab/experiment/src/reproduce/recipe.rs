@@ -1,6 +1,6 @@
 //! The parts of a paper's results: scenarios to run, the paper's numbers, its claims, its pictures.
 //!
-//! All of it is data, in `paper.toml` beside the scenarios of the paper: [`condition`](super::condition) and
+//! All of it is data, in `paper.toml` in the folder of the paper's scenarios: [`condition`](super::condition) and
 //! [`figure`](super::figure) describe the language. Claims that need their own arithmetic are decided in Rust, under
 //! their names ([`Checks`]).
 
@@ -24,23 +24,23 @@ use crate::scenario::Reading;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Its short name, the prefix of the names of its results.
+    /// The short name, which is the prefix of the names of the results.
     pub name: String,
     /// Authors, title, place and year of publication.
     pub source: String,
-    /// Other readings with which each claim is decided once more, for instance with the values that the paper prints
+    /// Other readings with which each claim is decided again, for instance with the values that the paper prints
     /// instead of calibrated ones.
     #[serde(default)]
     pub columns: Vec<OtherReading>,
-    /// The length of its scenarios in the lab, where time is real.
+    /// The length of the scenarios in the lab, where time is real.
     pub lab: LabRun,
-    /// Its load tests.
+    /// The load tests.
     #[serde(default, rename = "load")]
     pub loads: Vec<Load>,
-    /// Its measurements that are neither.
+    /// The measurements that are neither scenarios nor load tests.
     #[serde(default, rename = "bench")]
     pub benches: Vec<Bench>,
-    /// Its results.
+    /// The results.
     #[serde(rename = "result")]
     pub results: Vec<Recipe>,
     /// Claims that are decided in Rust.
@@ -52,9 +52,9 @@ pub struct Paper {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtherReading {
-    /// Its heading.
+    /// The heading.
     pub name: String,
-    /// How open places are read.
+    /// How ambiguous places are read.
     pub reading: Reading,
 }
 
@@ -64,7 +64,7 @@ pub struct OtherReading {
 pub struct LabRun {
     /// The length.
     pub duration: String,
-    /// The time from the start that the metrics leave out.
+    /// The length of the start of a run, which the metrics leave out.
     pub warm_up: String,
 }
 
@@ -74,22 +74,22 @@ pub struct LabRun {
 pub struct Recipe {
     /// `PAPER/RESULT`.
     pub id: String,
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Its set-up, and the values chosen for open places.
+    /// The set-up, and the values chosen for ambiguous places.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The scenarios that its numbers and claims need, by their built-in names.
+    /// The scenarios that the numbers and claims need, by their built-in names.
     #[serde(default)]
     pub scenarios: Vec<String>,
-    /// Scenarios with other values for open places. No verdict as printed depends on them, so they are not run as
+    /// Scenarios with other values for ambiguous places. No verdict as printed depends on them, so they do not run as
     /// printed.
     #[serde(default)]
     pub readings: Vec<String>,
-    /// The load tests that its numbers and claims need, by their names. Their time is real in every habitat.
+    /// The load tests that the numbers and claims need, by name. Their time is real in every habitat.
     #[serde(default)]
     pub loads: Vec<String>,
-    /// The other measurements that its numbers and claims need, by their names.
+    /// The other measurements that the numbers and claims need, by name.
     #[serde(default)]
     pub benches: Vec<String>,
     /// The paper's numbers.
@@ -98,7 +98,7 @@ pub struct Recipe {
     /// The paper's claims.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// Its pictures.
+    /// The pictures.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
 }
@@ -107,11 +107,11 @@ pub struct Recipe {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// The scenario that is measured, unless a line names another one.
+    /// The scenario to measure, unless a line names another.
     pub scenario: String,
     /// The cells of each line.
     pub columns: Vec<Column>,
-    /// Its lines.
+    /// The lines.
     pub lines: Vec<Line>,
 }
 
@@ -119,7 +119,7 @@ pub struct Table {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Its name, with its unit.
+    /// The name, with its unit.
     pub name: String,
     /// Our metric, or a formula over metrics and the values that identify the line.
     pub metric: String,
@@ -132,9 +132,9 @@ pub struct Column {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// The values that identify it, as text.
+    /// The values that identify the line, as text.
     pub set: Row,
-    /// Our scenario, if it is not the table's.
+    /// Our scenario, if it differs from the table's.
     pub scenario: Option<String>,
     /// Our variant.
     pub variant: String,
@@ -153,18 +153,18 @@ pub struct Claim {
     pub id: String,
     /// The claim, in our words.
     pub text: String,
-    /// Whether open values were chosen so that it holds: it is shown, but is no evidence.
+    /// Whether ambiguous values were chosen so that the claim holds: it is shown, but is not evidence.
     #[serde(default)]
     pub calibrated: bool,
-    /// The reason why it is not decided here, if it is not.
+    /// The reason why the claim is not decided here; `None` if it is.
     pub not_run: Option<String>,
-    /// The conditions that decide it, where it compares numbers.
+    /// The conditions that decide the claim, if it compares numbers.
     #[serde(default, rename = "condition")]
     pub conditions: Vec<Condition>,
     /// Additional numbers to show.
     #[serde(default)]
     pub shown: Vec<Shown>,
-    /// Notes for the reader of its evidence.
+    /// Notes for the reader of the evidence.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
@@ -250,7 +250,7 @@ impl Paper {
 }
 
 impl Recipe {
-    /// Inserts the lines of its tables where a claim refers to them.
+    /// Inserts the lines of the result's tables where a claim refers to them.
     fn resolve(&mut self) -> Result<(), String> {
         let lines: Vec<Row> = self.tables.iter().flat_map(Table::rows).collect();
         let failed = |why: String| format!("{}: {why}", self.id);
@@ -263,7 +263,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// Refuses parts that contradict each other.
+    /// Refuses a result whose parts contradict each other.
     fn check(&self, paper: &str) -> Result<(), String> {
         let rest = self.id.strip_prefix(paper);
         if !rest.is_some_and(|rest| rest.starts_with('/')) {
@@ -292,7 +292,8 @@ impl Recipe {
 }
 
 impl Claim {
-    /// Adds what decides nothing to the evidence. Measurements of this machine that were not run are left out.
+    /// Adds numbers and notes without effect on the verdict to the evidence. Leaves out measurements of this machine
+    /// that did not run.
     pub(super) fn remark(&self, m: &Measured, f: &mut Findings) {
         for shown in &self.shown {
             let remark = shown.remark(m);
@@ -303,7 +304,7 @@ impl Claim {
         self.remarks.iter().for_each(|remark| f.remark(remark));
     }
 
-    /// Refuses conditions that all leave out one of the habitats.
+    /// Refuses a claim if all its conditions leave out the same habitat.
     fn check_habitats(&self) -> Result<(), String> {
         let left_out = [Habitat::Sim, Habitat::Lab].into_iter().find(|habitat| {
             let mut conditions = self.conditions.iter();
@@ -355,7 +356,7 @@ impl fmt::Display for At {
 }
 
 impl Table {
-    /// The point that we measure for a line.
+    /// The point to measure for a line.
     pub fn at(&self, line: &Line) -> At {
         self.quantity(line, &self.columns[0]).at(&Row::new())
     }

@@ -43,8 +43,8 @@ fn result(result: &ResultReport) -> String {
     text
 }
 
-/// The note beside a verdict: the verdicts with other readings, and whether the claim is evidence; `None` if there is nothing
-/// to note.
+/// The note next to a verdict: the verdicts with other readings, and whether the claim is evidence; `None` without such
+/// a note.
 pub(super) fn beside(claim: &ClaimReport) -> Option<String> {
     let printed = claim
         .as_printed
@@ -103,7 +103,7 @@ pub(super) fn place(row: &RowReport) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The number of these claims with each verdict, of those of a kind.
+/// The number of claims of this kind with each verdict.
 pub(super) fn counts<'a>(
     claims: impl Iterator<Item = &'a ClaimReport>,
     kind: Kind,

@@ -37,18 +37,18 @@ const SPELLED_MAX: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It holds at every point.
+    /// The claim holds at every point.
     Holds,
-    /// It holds at some of the points.
+    /// The claim holds at some of the points.
     Partly,
-    /// It holds at no point.
+    /// The claim holds at no point.
     Fails,
     /// The order is right, but the intervals do not separate.
     Undecided,
     /// Not measured here, for a stated reason.
     #[serde(rename = "not run")]
     NotRun,
-    /// A metric or a point that it needs does not exist.
+    /// A metric or a point that the claim needs does not exist.
     Missing,
 }
 
@@ -75,7 +75,7 @@ impl Verdict {
         }
     }
 
-    /// Its sign, beside the word.
+    /// The sign, shown next to the word.
     pub fn sign(self) -> char {
         match self {
             Self::Holds => '\u{2713}',
@@ -110,7 +110,7 @@ impl Samples {
         }
     }
 
-    /// The same values, marked as shares (from 0 to 1) or differences of shares.
+    /// These samples, marked as shares (from 0 to 1) or differences of shares.
     pub fn as_shares(self) -> Self {
         Self {
             is_share: true,
@@ -234,14 +234,14 @@ impl Findings {
         self.push(met, format!("{what}: {} ({range})", a.shown()));
     }
 
-    /// The first is less than the second.
+    /// The first quantity is less than the second.
     pub fn less(&mut self, what: &str, a: &Samples, b: &Samples) {
         let met = clearly_less(a, b);
         self.push(met, format!("{what}: {} < {}", a.shown(), b.shown()));
     }
 
-    /// The first is less than the second in at least `least` of these places, and reversed in none: nowhere is its
-    /// mean as great as the second's, or greater.
+    /// The first quantity is less than the second in at least `least` of these places, and reversed in none: nowhere is
+    /// its mean equal to the second's, or greater.
     pub fn mostly_less(&mut self, what: &str, places: &[(String, Samples, Samples)], least: usize) {
         let each: Vec<Met> = places.iter().map(|(_, a, b)| clearly_less(a, b)).collect();
         let count = |wanted: Met| each.iter().filter(|met| **met == wanted).count();
@@ -265,8 +265,8 @@ impl Findings {
         );
     }
 
-    /// Of two quantities, each given as ours and theirs, one of ours is less than theirs, and the mean of our other
-    /// one is greater by at most this share of theirs.
+    /// For two quantities, each given as ours and theirs: one of ours is less than theirs, and the mean of our other
+    /// quantity is greater by at most this share of theirs.
     pub fn one_less(&mut self, text: String, [one, other]: [[&Samples; 2]; 2], share: f64) {
         let wins = |[less, more]: [&Samples; 2], [ours, theirs]: [&Samples; 2]| {
             let met = match (ours.mean(), theirs.mean()) {
@@ -285,7 +285,7 @@ impl Findings {
         self.push(met, text);
     }
 
-    /// The first is not more than the second by the minimum effect, as the whole interval shows.
+    /// The first quantity is not more than the second by the minimum effect, per the whole interval.
     pub fn not_more(&mut self, what: &str, a: &Samples, b: &Samples) {
         let difference = b.less(a);
         let met = match (difference.summary(), minimum_effect(a, b)) {
@@ -299,7 +299,7 @@ impl Findings {
         self.push(met, format!("{what}: {} <= {}", a.shown(), b.shown()));
     }
 
-    /// The first is at least `factor` times the second.
+    /// The first quantity is at least `factor` times the second.
     pub fn times(&mut self, what: &str, a: &Samples, b: &Samples, factor: f64) {
         let met = sign(&a.with(b, |a, b| a - factor * b));
         let times = format!("{what}, times");
@@ -312,7 +312,7 @@ impl Findings {
         self.push(met, format!("{text} (at least {} times)", shown(factor)));
     }
 
-    /// The two differ by at most this share of the second.
+    /// The two quantities differ by at most this share of the second.
     pub fn within(&mut self, what: &str, a: &Samples, b: &Samples, share: f64) {
         let low = sign(&a.with(b, |a, b| a - (1.0 - share) * b));
         let high = sign(&a.with(b, |a, b| (1.0 + share) * b - a));
@@ -370,7 +370,7 @@ impl Findings {
         }
     }
 
-    /// There was nothing to compare: no packets of a kind, no events.
+    /// Records that there was nothing to compare: no packets of a kind, no events.
     pub fn nothing(&mut self, what: impl Into<String>) {
         self.push(Met::Unclear, what.into());
     }
@@ -464,7 +464,7 @@ mod tests {
         // Equal is not less; but it is not more either.
         assert_eq!(verdict(|f| f.less("a", &a, &a)), Verdict::Fails);
         assert_eq!(verdict(|f| f.not_more("a", &a, &a)), Verdict::Holds);
-        // A mean that is not more is no proof: the interval reaches from -1.73 to 2.73.
+        // A mean that is not more does not prove it: the interval reaches from -1.73 to 2.73.
         let (c, d) = (of(&[5.0, 6.0, 7.0]), of(&[6.0, 6.0, 7.5]));
         assert_eq!(verdict(|f| f.not_more("c", &c, &d)), Verdict::Undecided);
         assert_eq!(

@@ -1,11 +1,12 @@
-//! A generated graph with the degrees of the paper's Internet (Table II), for when no file is given.
+//! A generated graph with the degrees of the paper's Internet (Table II), used when no file is given.
 //!
-//! Degrees are fixed: between the percentiles that the table prints, and from the lowest one down to a degree of 1, the
-//! share of domains above a degree falls by a power law. Chance joins them: from the largest domain to the smallest,
-//! each is linked to an earlier one, so that the graph is connected; the places that are left are paired.
+//! Degrees are fixed: between the percentiles that the table prints, and from the lowest percentile down to a degree of
+//! 1, the share of domains above a degree falls by a power law. Links are random: from the largest domain to the
+//! smallest, each domain is linked to an earlier one, so that the graph is connected; the remaining link ends are
+//! paired.
 //!
-//! The Internet differs: its large domains prefer each other, and chains of small ones hang below. So path lengths of
-//! a generated graph are shorter than the Internet's, and only its degrees are like the paper's.
+//! In the real Internet, large domains prefer each other, and chains of small domains hang below. So path lengths of
+//! a generated graph are shorter than the Internet's, and only its degrees match the paper's.
 
 use std::collections::HashSet;
 
@@ -17,7 +18,7 @@ use super::graph::Graph;
 /// Number of domains (Table II).
 pub const DOMAINS: usize = 36_878;
 
-/// Domains with a degree of at least this, and the degree: the steps of Table II, from the largest one.
+/// Number of domains with at least this degree, and the degree: the steps of Table II, from the largest degree.
 const STEPS: [(f64, f64); 5] = [
     (1.0, 2972.0),
     ((DOMAINS - 36_874 + 1) as f64, 2000.0),
@@ -26,10 +27,10 @@ const STEPS: [(f64, f64); 5] = [
     ((DOMAINS - 33_190 + 1) as f64, 6.0),
 ];
 
-/// How many links are tried for two places that cannot be linked before they are left empty.
+/// Number of links to try for two link ends that cannot be linked, before they stay without a link.
 const TRIES: usize = 50;
 
-/// The graph of a seed.
+/// The graph generated from a seed.
 pub fn internet(seed: u64) -> Graph {
     join(&degrees(), &mut Streams::new(seed).stream("domains"))
 }
@@ -42,15 +43,15 @@ fn degrees() -> Vec<u32> {
 /// The degree of the domain with this rank, 1 for the largest.
 fn degree(rank: f64) -> u32 {
     let next = STEPS.iter().position(|(at, _)| *at >= rank);
-    // Beyond the last step its power law goes on.
+    // The power law of the last step continues below it.
     let last = next.unwrap_or(STEPS.len() - 1).max(1);
     let [(from, high), (to, low)] = [STEPS[last - 1], STEPS[last]];
     let exponent = (low / high).ln() / (to / from).ln();
     (high * (rank / from).powf(exponent)).round().max(1.0) as u32
 }
 
-/// Joins domains at random. Degrees are in descending order. The last places of large domains, which would be linked
-/// twice, take a link between others apart, but none of those that connect the graph.
+/// Joins domains at random. Degrees are in descending order. The last link ends of large domains, which would be linked
+/// twice, replace a link between two other domains, but never a link that connects the graph.
 fn join(degrees: &[u32], random: &mut Stream) -> Graph {
     let mut links = Links::default();
     let mut places: Vec<u32> = vec![0; degrees[0] as usize];
@@ -79,7 +80,7 @@ fn join(degrees: &[u32], random: &mut Stream) -> Graph {
     Graph::new(degrees.len(), &links.all)
 }
 
-/// Takes one of the places at random.
+/// Removes one of the link ends at random, and returns its domain.
 fn take(places: &mut Vec<u32>, random: &mut Stream) -> u32 {
     places.swap_remove(random.random_range(0..places.len()))
 }
@@ -92,12 +93,12 @@ struct Links {
 }
 
 impl Links {
-    /// Whether two domains may be linked: they are two, and are not linked yet.
+    /// Whether two domains may be linked: they differ, and are not linked yet.
     fn is_new(&self, a: u32, b: u32) -> bool {
         a != b && !self.known.contains(&(a.min(b), a.max(b)))
     }
 
-    /// Links two domains if they may be.
+    /// Links two domains if permitted; returns whether it did.
     fn add(&mut self, a: u32, b: u32) -> bool {
         let is_new = self.is_new(a, b);
         if is_new {
@@ -107,10 +108,11 @@ impl Links {
         is_new
     }
 
-    /// Replaces the link c - d by a - c and b - d, if these may be.
+    /// Replaces the link c - d by a - c and b - d, if both are permitted.
     fn rewire(&mut self, at: usize, a: u32, b: u32) -> bool {
         let (c, d) = self.all[at];
-        // The two differ: a - c would be d - c otherwise, which is no new link.
+        // The new links differ from each other: a - c and b - d would be the same only for a = d and b = c, and then a
+        // - c is the existing link c - d.
         if !(self.is_new(a, c) && self.is_new(b, d)) {
             return false;
         }

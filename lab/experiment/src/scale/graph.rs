@@ -6,28 +6,29 @@
 //! 1|21616|-1
 //! ```
 //!
-//! Relationships are read and left: FPF's paths follow the LIDs of a header, not the export rules of BGP.
+//! Relationships are ignored: FPF's paths follow the LIDs of a header, not the export rules of BGP.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Most links of a graph: ten times those of the Internet.
+/// Maximum number of links of a graph: ten times that of the Internet.
 const LINKS_MAX: usize = 1 << 23;
-/// Longest line of a file, in bytes.
+/// Maximum length of a line of a file, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Domains by number, and the links between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the peers of each domain begin in `peers`, and the end of the last ones.
+    /// Index in `peers` at which the peers of each domain begin, followed by the end of the last domain's peers.
     starts: Vec<u32>,
     peers: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph of these links between domains 0 to `domains - 1`. No link occurs twice or leads back.
+    /// The graph of these links between domains 0 to `domains - 1`. Links must be distinct and must join different
+    /// domains.
     pub(super) fn new(domains: usize, links: &[(u32, u32)]) -> Self {
         let mut starts = vec![0; domains + 1];
         for end in links.iter().flat_map(|(a, b)| [*a, *b]) {
@@ -46,7 +47,7 @@ impl Graph {
         Self { starts, peers }
     }
 
-    /// Reads a file of relationships, as it is or compressed (`.bz2`, `.gz`).
+    /// Reads a file of relationships, plain or compressed (`.bz2`, `.gz`).
     pub fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let reader: Box<dyn Read> = match path.extension().and_then(|end| end.to_str()) {
@@ -124,7 +125,7 @@ impl Graph {
     }
 }
 
-/// The two ends of a line. Later columns ("serial-2" names the source) are left.
+/// The two ends of a line's link. Later columns ("serial-2" names the source) are ignored.
 fn link(text: &str) -> Option<(u32, u32)> {
     let mut columns = text.split('|');
     let mut name = || columns.next()?.parse().ok();

@@ -1,24 +1,24 @@
-//! Sizes of LIDs and headers: FPF's, by the paper's formula (1), and those of today's source routing.
+//! Sizes of LIDs and headers: those of FPF, by the paper's formula (1), and those of today's source routing.
 
-/// Length and Index, in bytes.
+/// Length of the fields Length and Index, in bytes.
 pub const FIXED_BYTES: u32 = 2;
 /// Behaviours of a domain for each routing path through it (DB of formula 1), as in Table II.
 const BEHAVIOURS: u64 = 3;
 /// Bytes of an IPv6 header, and of a routing header (RFC 8754) before its segments.
 const IPV6_BYTES: u32 = 40;
 const SRH_BYTES: u32 = 8;
-/// Bytes of a SID, and of a container of compressed ones (RFC 9800).
+/// Bytes of a SID, and of a container of compressed SIDs (RFC 9800).
 const SID_BYTES: u32 = 16;
 /// Bits of a locator block and of a compressed SID.
 const BLOCK_BITS: u32 = 32;
 const CSID_BITS: u32 = 16;
 
-/// LIDs of a domain with this degree in Table II: its behaviours, and one special rule, for each link.
+/// Number of LIDs of a domain with this degree in Table II: its behaviours, and one special rule, for each link.
 pub fn lids(degree: u32) -> u64 {
     u64::from(degree) * BEHAVIOURS + u64::from(degree)
 }
 
-/// Bytes of these LIDs by formula (1).
+/// Bytes of each of these LIDs by formula (1).
 pub fn lid_bytes(degree: u32) -> u32 {
     weir_paths::lid_bytes(degree.into(), BEHAVIOURS, degree.into())
 }
@@ -41,7 +41,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// All that are compared, with their names.
+    /// All compared headers, with their names.
     pub const ALL: [(&'static str, Self); 6] = [
         ("FPF, 1-byte LIDs", Self::Fpf(1)),
         ("FPF, 2-byte LIDs", Self::Fpf(2)),
@@ -51,8 +51,8 @@ impl Header {
         ("SRv6, REPLACE-C-SID", Self::ReplaceCSid),
     ];
 
-    /// Bytes of the list for a path of this many hops, at least one. Link-layer headers are left out, and so is the
-    /// IPv6 header that carries a routing header or a container.
+    /// Bytes of the list for a path of this many hops, at least one. Excludes link-layer headers, and the IPv6 header
+    /// that carries a routing header or a container.
     pub const fn bytes(self, hops: u32) -> u32 {
         match self {
             Self::Fpf(lid_bytes) => FIXED_BYTES + lid_bytes * hops,
@@ -64,13 +64,13 @@ impl Header {
             }
             Self::ReplaceCSid => {
                 let each = 8 * SID_BYTES / CSID_BITS;
-                // The first C-SID is in the destination address; the list begins with the second one.
+                // The first C-SID is in the destination address; the list begins with the second.
                 routing_header((hops - 1).div_ceil(each))
             }
         }
     }
 
-    /// The same with the IPv6 header that SRv6 puts around a packet that is not its own (RFC 8986, H.Encaps.Red).
+    /// Like [`Self::bytes`], with the IPv6 header in which SRv6 encapsulates a transit packet (RFC 8986, H.Encaps.Red).
     pub const fn encapsulated_bytes(self, hops: u32) -> u32 {
         match self {
             Self::Fpf(_) | Self::SrMpls => self.bytes(hops),
@@ -81,7 +81,7 @@ impl Header {
     }
 }
 
-/// Bytes of a routing header with this many segments; none without a segment.
+/// Bytes of a routing header with this many segments; zero without segments.
 const fn routing_header(segments: u32) -> u32 {
     match segments {
         0 => 0,

@@ -1,17 +1,17 @@
 //! The scale of FPF on an Internet of domains: lengths of paths, sizes of LIDs and of headers.
 //!
 //! - [`graph`]: domains and links, from a file of relationships between autonomous systems
-//! - [`generate`]: a generated graph, for when there is no file
+//! - [`generate`]: a generated graph, used without a file
 //! - [`paths`]: shortest paths between all pairs
-//! - [`header`]: LIDs by the paper's formula (1), headers of FPF and of others
+//! - [`header`]: LIDs by the paper's formula (1), headers of FPF and of other methods
 //!
 //! Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future Internet Networks", section VI.
-//! Paths are shortest in hops, over all links alike, as there: which domain exports which route to whom is left out.
+//! Paths are shortest in hops, over all links alike, as in the paper: it ignores which routes a domain exports to whom.
 //!
 //! The paper counts a LID for each domain that a path crosses, both ends included ("the longest path crosses 20
-//! domains", "the longest LID vector contains 20 LIDs"). Its Figure 1 needs one less, since the last domain removes the
-//! header. Lengths and headers here follow the count; the number of links, which is that of Figure 1, stands
-//! beside it.
+//! domains", "the longest LID vector contains 20 LIDs"). Its Figure 1 needs one LID less, since the last domain removes
+//! the header. Lengths and headers here follow the paper's count; the number of links, which matches Figure 1, is given
+//! as well.
 
 pub mod generate;
 pub mod graph;
@@ -34,12 +34,12 @@ const PERCENTILES: [(&str, f64); 5] = [
     ("p100", 1.0),
 ];
 
-/// Lengths of paths, in domains, that have a metric each, measured or not: those of Figure 8.
+/// Lengths of paths, in domains, that have a metric each even if no path has this length: the lengths of Figure 8.
 const LENGTHS: u32 = 21;
 /// Sizes of headers, in bytes, that have a metric each.
 const HEADERS: u32 = 44;
 
-/// Measures a graph on `jobs` threads. After each batch of sources `progress` gets the number of those that are done.
+/// Measures a graph on `jobs` threads. After each batch `progress` receives the number of finished sources.
 /// `None` if `interrupt` became true.
 ///
 /// | metric | |
@@ -48,7 +48,7 @@ const HEADERS: u32 = 44;
 /// | `connected_share_ratio` | of all ordered pairs |
 /// | `degree.p90` .. `degree.p100`, `lids.`, `lid_bytes.` | percentiles of Table II, with the LIDs they need |
 /// | `one_byte_share_ratio` | domains whose LIDs need one byte |
-/// | `length_domains_mean`, `_max`, `length_hops_mean` | of paths: domains crossed, and links |
+/// | `length_domains_mean`, `_max`, `length_hops_mean` | length of paths: domains crossed, and links |
 /// | `length_share_ratio.N`, `length_within_share_ratio.N` | paths that cross N domains, and at most N |
 /// | `header_bytes_mean`, `_max`, `header_within_share_ratio.N` | headers with the LID sizes of each domain |
 pub fn study(
@@ -58,7 +58,7 @@ pub fn study(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Option<BTreeMap<String, f64>> {
     let bytes = |domain| lid_bytes(graph.degree(domain));
-    // A LID of 16 bytes would need more links than a graph can have.
+    // A domain would need more links than a graph can have for LIDs of 16 bytes.
     let surplus: Vec<u8> = (0..graph.domains()).map(|d| bytes(d) as u8 - 1).collect();
     let paths = paths::measure(graph, &surplus, jobs, interrupt, progress)?;
     let mut metrics = degrees(graph, &surplus);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_star_by_hand() {
-        // 65 leaves: their LIDs have one byte, the centre's have two.
+        // 65 leaves: their LIDs have one byte, those of the centre have two.
         let links: Vec<_> = (1..=65).map(|leaf| (0, leaf)).collect();
         let metrics = study(&Graph::new(66, &links));
         let pairs = 66.0 * 65.0;

@@ -8,15 +8,15 @@
 //!
 //! A step goes over every link of the front once, for all sources together (Then et al., "The More the Merrier:
 //! Efficient Multi-Source Graph Traversal", VLDB 2014). Every domain has a *surplus*; the surplus of a path is the sum
-//! over its domains, both ends included. Of equally short paths the one with the greatest surplus counts. So what
-//! follows from the surplus is an upper bound, whichever of them a control plane takes.
+//! over its domains, both ends included. Of equally short paths the one with the greatest surplus counts. So results
+//! that follow from the surplus are upper bounds, whichever of these paths a control plane chooses.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::graph::Graph;
 
 const WORDS: usize = 8;
-/// Sources that go side by side.
+/// Number of sources per batch.
 const SOURCES: usize = 64 * WORDS;
 
 /// One bit for each source of a batch.
@@ -25,7 +25,7 @@ type Bits = [u64; WORDS];
 /// The number of ordered pairs of domains by their path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
-    /// By links of the path, then by its surplus.
+    /// Counts by number of links of the path, then by its surplus.
     counts: Vec<Vec<u64>>,
 }
 
@@ -57,7 +57,7 @@ impl Paths {
 }
 
 /// Measures the paths between all pairs of domains on `jobs` threads. `surplus` has a value for each domain. After each
-/// batch `progress` gets the number of sources that are done. `None` if `interrupt` became true.
+/// batch `progress` receives the number of finished sources. `None` if `interrupt` became true.
 pub fn measure(
     graph: &Graph,
     surplus: &[u8],
@@ -99,9 +99,10 @@ struct Search<'a> {
     seen: Vec<Bits>,
     /// Sources that reach a domain from the current class of the front; zero between two steps.
     reached: Vec<Bits>,
-    /// Domains that all sources have reached. Late steps ask nothing else of most links, and this fits the caches.
+    /// Domains that all sources have reached. For most links, late steps read nothing else, and this fits in the
+    /// caches.
     is_done: Vec<bool>,
-    /// The bits of all sources.
+    /// A set bit for each source of the batch.
     all: Bits,
     paths: Paths,
 }
@@ -143,7 +144,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// One step of all sources. The greatest surplus comes first, so it is what a domain is seen with.
+    /// One step of all sources. The greatest surplus is processed first, so a domain is first reached with its greatest
+    /// surplus.
     fn step(&mut self, links: usize, front: &Front) -> Front {
         let mut next = Front::new();
         let mut touched = Vec::new();
@@ -199,7 +201,7 @@ mod tests {
         measure(graph, surplus, jobs, &AtomicBool::new(false), &|_| {}).unwrap()
     }
 
-    /// The same, one pair of domains after another, by relaxation until nothing changes.
+    /// The same result computed one pair of domains after another, by relaxation until nothing changes.
     fn simple(graph: &Graph, surplus: &[u8]) -> Paths {
         let mut paths = Paths::default();
         for source in 0..graph.domains() {
@@ -231,11 +233,11 @@ mod tests {
 
     #[test]
     fn a_square_by_hand() {
-        // 0 - 1 - 3 and 0 - 2 - 3: the way by 2 has the greater surplus.
+        // 0 - 1 - 3 and 0 - 2 - 3: the path through 2 has the greater surplus.
         let graph = Graph::new(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]);
         let paths = measured(&graph, &[0, 0, 1, 0], 1);
         let found: Vec<_> = paths.iter().filter(|(.., n)| *n > 0).collect();
-        // Four links in both directions, two of them with 2 at an end; 0 to 3 by 2, and 1 to 2.
+        // Four links in both directions, two of them with domain 2 at an end; 0 to 3 through 2, and 1 to 2.
         assert_eq!(found, [(1, 0, 4), (1, 1, 4), (2, 1, 4)]);
         assert_eq!(paths.total(), 12);
     }

@@ -1,4 +1,4 @@
-//! A scenario after checking: every name resolves, every value lies in its range.
+//! A scenario after checking: every name resolves, every value is within its range.
 
 use std::collections::HashSet;
 
@@ -26,17 +26,17 @@ pub struct Scenario {
     pub about: String,
     /// Length of a run.
     pub duration: Span,
-    /// The time from the start that the metrics leave out.
+    /// The length of the start of a run, which the metrics leave out.
     pub warm_up: Span,
     /// Seed of the first run.
     pub seed: u64,
-    /// Number of runs of each point, unless the caller chooses another one.
+    /// Number of runs of each point, unless the caller chooses another number.
     pub runs: u64,
     /// Step of the curves.
     pub sample: Span,
-    /// Links whose queues are sampled; by default those that name a discipline.
+    /// Links whose queues are sampled; if `None`, the links that name a discipline.
     pub watch: Option<Vec<String>>,
-    /// Whether controllers are within a control element, on the lab.
+    /// Whether controllers run within a control element, in the lab.
     pub uses_forces: bool,
     /// Routers, by name.
     pub routers: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Scenario {
 /// A group of hosts with a common name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostGroup {
-    /// The name; with more than one host it is followed by a number.
+    /// The name; a number follows it if the group has more than one host.
     pub name: String,
     /// Number of hosts.
     pub count: u32,
@@ -64,11 +64,11 @@ pub struct HostGroup {
 /// A queue discipline, as written and as checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discipline {
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// Its settings as written.
+    /// The settings as written.
     pub settings: Vec<(String, Scalar)>,
-    /// Its settings as checked.
+    /// The settings as checked.
     pub spec: Spec,
 }
 
@@ -86,7 +86,8 @@ const SECTION_NAMES: &[&str] = &[
 ];
 
 impl Scenario {
-    /// Checks a file's tree, from which `variant` and `sweep` must have been removed; `files` has those that it names.
+    /// Checks a file's tree, from which `variant` and `sweep` must have been removed; `files` reads the files that it
+    /// names.
     pub fn check(tree: &Node, files: &Files) -> Result<Self, ScenarioError> {
         let top = Section::new("", tree)?;
         let scenario = Self {
@@ -286,7 +287,7 @@ impl Scenario {
 }
 
 impl HostGroup {
-    /// The names of its hosts.
+    /// The names of the group's hosts.
     pub fn members(&self) -> Vec<String> {
         match self.count {
             1 => vec![self.name.clone()],

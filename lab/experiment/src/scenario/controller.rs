@@ -15,33 +15,33 @@ use super::parameters::{
 use super::raw::Value;
 use super::reader::Section;
 
-/// A controller, the queues that it steers, and the channel between them.
+/// A controller, the queues that it controls, and the channel between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its kind and settings.
+    /// The kind and its settings.
     pub spec: Spec,
-    /// Its queues, in the order of its roles.
+    /// The controlled queues, in the order of the controller's roles.
     pub queues: Vec<Queue>,
-    /// Interval of its polls.
+    /// Interval between polls.
     pub period: Span,
     /// The delay of a sample or an order.
     pub delay: Span,
     /// The loss ratio of samples, and of orders.
     pub loss: f64,
-    /// The links to its elements; none if messages wait nowhere.
+    /// The links to the elements; `None` if messages wait in no queue.
     pub wire: Option<Wire>,
 }
 
 /// The link between a controller and each of its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// Its rate.
+    /// The rate.
     pub rate: Rate,
-    /// The order between control messages and redirects.
+    /// The scheduling of control messages and redirects.
     pub schedule: Schedule,
-    /// Redirects towards the controller.
+    /// The rate of redirects towards the controller.
     pub redirect: Rate,
 }
 
@@ -74,7 +74,7 @@ pub struct Queue {
     pub link: String,
     /// Whether it is the queue at the link's second end.
     pub reverse: bool,
-    /// Its role for the controller.
+    /// The queue's role for the controller.
     pub role: &'static Role,
 }
 
@@ -94,7 +94,7 @@ impl Queue {
 type Wires<'a> = &'a dyn Fn(&Link) -> usize;
 
 impl Controller {
-    /// Checks all controllers of a scenario; no two may set the same parameter of one queue.
+    /// Checks all controllers of a scenario. Two controllers must not set the same parameter of one queue.
     pub(super) fn check_all(
         sections: Vec<(String, Section<'_>)>,
         links: &[Link],
@@ -118,7 +118,7 @@ impl Controller {
         Ok(all)
     }
 
-    /// A queue and its parameter that another controller sets too.
+    /// A queue and its parameter that another controller sets as well.
     fn contended(&self, other: &Self) -> Option<(&Queue, &'static str)> {
         self.queues.iter().find_map(|queue| {
             let mut same = other.queues.iter().filter(|known| known.is(queue));

@@ -1,7 +1,7 @@
 //! Flexible packet forwarding (FPF) in a scenario: `[domain.NAME]`, `[path.NAME]`, `[encapsulation.NAME]`; and
-//! `[event.NAME]`, changes at a time.
+//! `[event.NAME]`, changes at a given time.
 //!
-//! Identifiers are not written: a controller assigns them, finds paths, and makes the rules of each router. All
+//! Scenarios contain no identifiers: a controller assigns them, finds paths, and makes the rules of each router. All
 //! routers in domains are edges. Routers in no domain forward by IP alone.
 
 use weir_base::Span;
@@ -16,16 +16,16 @@ use super::parameters::*;
 use super::reader::Section;
 use super::traffic::TrafficKind;
 
-/// FPF beside IP, and events.
+/// FPF in addition to IP, and events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forwarding {
-    /// Domains; without them everything goes by IP.
+    /// Domains; without domains all routers forward by IP.
     pub domains: Vec<Domain>,
     /// Named paths.
     pub paths: Vec<Path>,
     /// The packets that get an FPF header.
     pub encapsulations: Vec<Encapsulation>,
-    /// Events of a run, in the order of time.
+    /// Events of a run, by ascending time.
     pub events: Vec<Event>,
 }
 
@@ -44,39 +44,39 @@ pub enum Medium {
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its forwarding elements.
+    /// The forwarding elements of the domain.
     pub routers: Vec<String>,
-    /// Bytes of its identifiers; as many as its links need if absent.
+    /// Length of the domain's identifiers in bytes; if `None`, as long as its links need.
     pub lid_bytes: Option<u8>,
 }
 
 /// A named path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The domains or routers that it leads through.
+    /// The domains or routers on the path.
     pub through: Vec<String>,
 }
 
 /// A traffic whose packets get an FPF header at the router of its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encapsulation {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The index of its traffic.
+    /// The index of the traffic.
     pub traffic: usize,
-    /// Its paths.
+    /// The paths.
     pub selection: Selection,
-    /// Whether the paths share out packets instead of flows.
+    /// Whether the encapsulation distributes packets instead of flows over the paths.
     pub by_packet: bool,
-    /// Whether pairs of packets are coded, with the parity over the last of the paths.
+    /// Whether pairs of packets are coded, with the parity on the last path.
     pub is_coded: bool,
-    /// Memory in bytes of the cache at the router of the clients, if there is one.
+    /// Memory in bytes of the cache at the clients' router; `None` without a cache.
     pub cache: Option<u64>,
-    /// The rate at which the packets leave, if they have one.
+    /// The shaper of the encapsulated packets; `None` without shaping.
     pub shape: Option<Shape>,
 }
 
@@ -85,13 +85,13 @@ pub struct Encapsulation {
 pub enum Selection {
     /// Paths by their index, each with its weight.
     Named(Vec<(usize, u32)>),
-    /// Paths that the controller finds, and finds anew when a link fails.
+    /// Paths that the controller finds, and recomputes when a link fails.
     Found {
-        /// Their number; without `disjoint` there may be fewer.
+        /// The number of paths; without `disjoint` there may be fewer.
         number: usize,
-        /// The parts that they must not share.
+        /// The parts of the network that the paths must not share.
         disjoint: Option<Disjoint>,
-        /// Their weights; even if there are none.
+        /// The weights of the paths; equal if empty.
         weights: Vec<u32>,
     },
 }
@@ -99,20 +99,20 @@ pub enum Selection {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its time.
+    /// The time from the start of the run.
     pub at: Span,
-    /// Its effect.
+    /// The effect.
     pub effect: Effect,
 }
 
 /// The effect of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A link, by its index, is cut in both directions.
+    /// A link, by its index, fails in both directions.
     Cut(usize),
-    /// It works again.
+    /// The link works again.
     Join(usize),
     /// An encapsulation, by its index, gets these paths with their weights.
     Change(usize, Vec<(usize, u32)>),
@@ -283,7 +283,7 @@ impl Forwarding {
         })
     }
 
-    /// The paths of a section with their weights. A traffic with copies has a path for each receiver.
+    /// The paths of a section with their weights. A traffic with copies has one path for each receiver.
     fn named(
         &self,
         section: &Section<'_>,
@@ -360,7 +360,7 @@ impl Forwarding {
         Ok(Event { name, at, effect })
     }
 
-    /// Copies need an encapsulation, and hosts at routers of their own.
+    /// Copies need an encapsulation, and hosts at different routers.
     fn check_multicast(&self, top: &Section<'_>, scenario: &Scenario) -> Result<(), ScenarioError> {
         for ((name, section), (number, traffic)) in top
             .sections("traffic")?
@@ -408,7 +408,7 @@ impl Forwarding {
     }
 }
 
-/// Whether packets are coded, which needs two or three paths that are named.
+/// Whether packets are coded, which needs two or three named paths.
 fn check_code(
     section: &Section<'_>,
     selection: &Selection,
@@ -433,7 +433,7 @@ fn check_code(
     }
 }
 
-/// The memory of a cache, which needs chunks, and the path of their data.
+/// The memory of a cache in bytes. A cache needs a traffic with chunks, and one named path of their data.
 fn check_cache(
     section: &Section<'_>,
     selection: &Selection,
@@ -452,7 +452,7 @@ fn check_cache(
     }
 }
 
-/// The rate at which packets leave, and how many wait for it.
+/// The shaper: its rate, and the number of packets that may wait for it.
 fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ScenarioError> {
     let limit = section.count(&SHAPE_LIMIT)? as usize;
     let Some(rate) = section.optional_rate(&SHAPE)? else {
@@ -466,7 +466,7 @@ fn check_shape(section: &Section<'_>) -> Result<Option<Shape>, ScenarioError> {
     Ok(Some(shape))
 }
 
-/// The index of the name that a key gives, among these.
+/// The index in `names` of the name that a key gives.
 fn find<'a>(
     section: &Section<'_>,
     key: &'static Key,

@@ -7,13 +7,13 @@ use weir_base::{Bytes, Rate, Spacing, Span, setting::Kind};
 /// One key of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: &'static str,
     /// The permitted values.
     pub form: Form,
-    /// The default, as in a file; empty if there is none.
+    /// The default, as in a file; empty without a default.
     pub default: &'static str,
-    /// Its effect, in a sentence.
+    /// The effect, in a sentence.
     pub about: &'static str,
 }
 
@@ -26,9 +26,9 @@ pub enum Form {
     Sizes(Bytes, Bytes),
     /// A time or a distribution of times, with the range of every number in it.
     Times(Span, Span),
-    /// A rate that may change in steps during the run, with the range of each one beside an outage.
+    /// A rate that may change in steps during the run; each rate is within the range or an outage.
     RateCourse(Rate, Rate),
-    /// A time that may change in steps during the run, with the range of each one.
+    /// A time that may change in steps during the run; each time is within the range.
     SpanCourse(Span, Span),
     /// A rate, or a rate that is a linear function of time.
     Load,
@@ -42,21 +42,21 @@ pub enum Form {
     Ends,
     /// Names of links.
     Links,
-    /// Names, of what the key says.
+    /// A list of names; the key's description defines what they name.
     Names,
-    /// Whole numbers from 1 on.
+    /// Integers from 1.
     Weights,
     /// Names of variants.
     Variants,
     /// A queue discipline with its settings.
     Discipline,
-    /// The same, or the word [`SAME`].
+    /// A queue discipline with its settings, or the word [`SAME`].
     ReverseDiscipline,
 }
 
-/// Greatest weight of a path.
+/// Maximum weight of a path.
 pub(super) const WEIGHT_MAX: u32 = 1_000_000;
-/// The queue at a link's second end has the same settings as the one at its first.
+/// The word for a queue at a link's second end with the same settings as at the first end.
 pub(super) const SAME: &str = "same";
 
 impl fmt::Display for Form {

@@ -5,9 +5,9 @@
 //!   port ────────────────────────── rate ──▶ delay ──▶ the other end         without: the port knows the rate
 //! ```
 //!
-//! `rate` and `delay` hold both ways, unless `reverse_rate` and `reverse_delay` give the second end's. `shaper` and
-//! `buffer` are things of the first end, `reverse_shaper` and `reverse_buffer` of the second one, as disciplines are.
-//! Rates and delays have a [`Varying`]: they may change during the run.
+//! `rate` and `delay` apply to both directions, unless `reverse_rate` and `reverse_delay` give the second end's. Like
+//! disciplines, `shaper` and `buffer` belong to the first end, `reverse_shaper` and `reverse_buffer` to the second.
+//! Rates and delays are [`Varying`]: they may change during the run.
 
 use weir_autorate::{BY_TRAFFIC, REFLECTORS_MAX};
 use weir_base::setting::{Scalar, Setting};
@@ -23,18 +23,18 @@ use super::reader::Section;
 use super::source::Files;
 use super::trace;
 
-/// A link, or one link per host if a host group at one of its ends has several.
+/// A link, or one link per host if a group at one of its ends has several hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Names of a router or host group.
+    /// Names of routers or host groups.
     pub ends: [String; 2],
     /// The direction from the first end, and that from the second.
     pub directions: [Direction; 2],
     /// From a packet's IP length to its bytes on the wire.
     pub framing: Framing,
-    /// How FPF packets cross it.
+    /// How FPF packets cross the link.
     pub medium: Medium,
     /// The queue at the first end.
     pub discipline: Option<Discipline>,
@@ -45,29 +45,29 @@ pub struct Link {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// Its rate; unlimited if absent.
+    /// The rate; unlimited if `None`.
     pub rate: Option<Varying<Rate>>,
-    /// Its delay.
+    /// The delay.
     pub delay: Varying<Span>,
-    /// The modem between the port and the link; without one the port sends at the link's rate.
+    /// The modem between the port and the link; if `None`, the port sends at the link's rate.
     pub modem: Option<Modem>,
 }
 
 /// A modem, whose rate its port does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modem {
-    /// Maximum bytes that wait in it.
+    /// Maximum number of bytes that wait in the modem.
     pub buffer: Bytes,
-    /// The rate at which the port sends to it; as fast as it can if absent.
+    /// The rate at which the port sends to the modem; if `None`, as fast as it can.
     pub shaper: Option<Shaper>,
 }
 
 /// The rate at which a port sends to a modem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shaper {
-    /// Always this one.
+    /// A fixed rate.
     Fixed(Rate),
-    /// One that it finds.
+    /// A rate that the shaper finds.
     Auto(Auto),
 }
 
@@ -84,26 +84,26 @@ impl Shaper {
 /// A shaper that finds its rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auto {
-    /// Whether it has the law of cake-autorate, or ours.
+    /// Whether the shaper uses cake-autorate's algorithm, or ours.
     pub is_cake: bool,
-    /// The least rate.
+    /// The minimum rate.
     pub least: Rate,
     /// The rate at the start, and without load.
     pub base: Rate,
-    /// The greatest rate.
+    /// The maximum rate.
     pub most: Rate,
-    /// Delay that counts as a queue.
+    /// Delay above which a queue is assumed.
     pub threshold: Span,
     /// Time between two probes.
     pub interval: Span,
-    /// The hosts that answer.
+    /// The hosts that answer the probes.
     pub reflectors: Vec<String>,
-    /// Whether the round trips of the port's own traffic show the delay, too.
+    /// Whether the round trips of the port's own traffic show the delay as well.
     pub by_traffic: bool,
 }
 
 impl Auto {
-    /// Reads the keys of a shaper that finds its rate, whether there is one or not.
+    /// Reads the keys of a shaper that finds its rate, even if the section has none of them.
     fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
         let rate = |key| {
             section.setting(key).map(|setting| match setting {
@@ -160,7 +160,7 @@ impl Direction {
         Some(self.rate.as_ref()?.at(Instant::ZERO))
     }
 
-    /// Whether its rate and its delay never change, and its port knows the rate.
+    /// Whether the rate and the delay never change, and the port knows the rate.
     pub fn is_plain(&self) -> bool {
         let rate_changes = self.rate.as_ref().is_some_and(|rate| !rate.is_constant());
         self.modem.is_none() && !rate_changes && self.delay.is_constant()
@@ -199,7 +199,7 @@ impl Direction {
     }
 }
 
-/// A rate, which a file may have.
+/// The rate of a key; `None` if the file does not set it.
 fn rate(
     section: &Section<'_>,
     key: &'static Key,
@@ -222,7 +222,7 @@ fn rate(
     Ok(Some(course))
 }
 
-/// The modem at an end whose link has a rate or not.
+/// The modem at an end of a link.
 fn modem(
     section: &Section<'_>,
     buffer: &'static Key,
@@ -340,7 +340,7 @@ mod tests {
         let links = &plan.points[0].scenario.links;
         let wan = links.iter().find(|link| link.name == "wan").unwrap();
         let rate = wan.directions[0].rate.as_ref().unwrap();
-        // The outage of its second half, in the second period.
+        // The second half of the trace in its second period is the outage.
         assert_eq!(rate.at(at(16) + Span::from_millis(200)), Rate::default());
 
         let folder = std::env::temp_dir().join(format!("weir-trace-{}", std::process::id()));

@@ -88,7 +88,7 @@
 //! ```
 //!
 //! ```toml
-//! [domain.b]                         # flexible packet forwarding (FPF) beside IP
+//! [domain.b]                         # flexible packet forwarding (FPF) next to IP
 //! routers = ["b1", "b2"]
 //!
 //! [path.detour]
@@ -106,8 +106,8 @@
 //!
 //! Rates of links count the bytes of a packet on the wire, its `framing` included; rates of traffic count payload.
 //! Random sizes and times are written as in [`weir_base::distribution`]. All keys are in [`parameters`]; `weir list
-//! schema` prints them as a JSON Schema for an editor. If a habitat cannot run a scenario, it says so before it
-//! starts anything; features that it leaves out are noted in the result.
+//! schema` prints them as a JSON Schema for an editor. A habitat refuses a scenario that it cannot run before it
+//! starts anything; the result notes the features that it leaves out.
 
 pub mod checked;
 pub mod controller;
@@ -137,13 +137,13 @@ pub(crate) use traffic::flow_name;
 pub use traffic::{Flow, Kind, Starts, Traffic, TrafficKind};
 pub use weir_base::{Offered, Sizes, Spacing, Times};
 
-/// An error of a scenario, and its place.
+/// An error in a scenario, and its position.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}{origin}: {why}", file.as_ref().map(|f| format!("{f}, ")).unwrap_or_default())]
 pub struct ScenarioError {
     /// The file, once it is known.
     pub file: Option<String>,
-    /// The place in the file, or the override.
+    /// The position in the file, or the override.
     pub origin: Origin,
     /// The error, and the permitted values.
     pub why: String,
@@ -159,7 +159,7 @@ impl ScenarioError {
         }
     }
 
-    /// The same error, placed in the file of this name if its file is not known yet.
+    /// Sets the error's file to this name, unless its file is already known.
     pub fn in_file(self, file: &str) -> Self {
         Self {
             file: self.file.or_else(|| Some(file.to_owned())),

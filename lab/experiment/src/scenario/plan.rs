@@ -1,4 +1,4 @@
-//! From one file to its points: every variant at every point of the sweep.
+//! Reads one file and derives its points: every variant at every point of the sweep.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// Whether it sets the value at this path, or a table that has it.
+    /// Whether the override sets the value at this path, or a table that contains it.
     fn holds(&self, path: &str) -> bool {
         let below = path.strip_prefix(&self.path);
         below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
@@ -43,7 +43,7 @@ impl std::str::FromStr for Override {
     }
 }
 
-/// Values from the command line that are swept at a path of the file.
+/// Values from the command line to sweep at a path of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     /// The path: `link.out.rate`.
@@ -66,7 +66,7 @@ impl std::str::FromStr for Sweep {
     }
 }
 
-/// Splits at commas outside of texts, tables and lists.
+/// Splits at commas outside of strings, tables and lists.
 pub(crate) fn split_list(text: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let (mut depth, mut quoted) = (0_i32, false);
@@ -89,7 +89,7 @@ pub(crate) fn split_list(text: &str) -> Vec<String> {
 /// A variant that the caller gives in place of the file's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Its name, which errors about its values name as their place.
+    /// The name, which is also the position in errors about the variant's values.
     pub name: String,
     /// Values set at paths.
     pub set: Vec<Override>,
@@ -102,13 +102,13 @@ pub struct Choices<'a> {
     pub overrides: &'a [Override],
     /// Values swept at paths, in place of the file's.
     pub sweeps: &'a [Sweep],
-    /// Only the variants of these names; all if empty.
+    /// Names of the variants to run; all if empty.
     pub variants: &'a [String],
-    /// Variants in place of the file's, if there are any. What they set is not swept.
+    /// Variants that replace the file's; if empty, the file's. Paths that they set are not swept.
     pub given: &'a [Given],
     /// Chooses between calibrated and printed values.
     pub reading: Reading,
-    /// Runs are as short as the file's `[quick]` says.
+    /// Uses the short runs of the file's `[quick]`.
     pub quick: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Choices<'a> {
 pub struct Plan {
     /// The file.
     pub file: String,
-    /// The scenario without variant and sweep: its title, duration, runs.
+    /// The scenario without variants and sweep: its title, duration, runs.
     pub base: Scenario,
     /// The points, in the order of execution.
     pub points: Vec<Point>,
@@ -130,7 +130,7 @@ pub struct Point {
     pub variant: Option<String>,
     /// The values set at paths.
     pub set: Map<String, Json>,
-    /// The values among them that the sweep set.
+    /// The swept values of `set`.
     pub sweep: Map<String, Json>,
     /// The scenario, checked.
     pub scenario: Scenario,
@@ -141,12 +141,12 @@ pub fn load(path: &Path, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     of_tree(path, None, choices)
 }
 
-/// The same for a text, treated as a built-in file of this name.
+/// Like [`load`], for a text, treated as a built-in file of this name.
 pub fn load_text(file: &Path, text: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     of_tree(file, Some(text), choices)
 }
 
-/// The same for a built-in scenario, by its name.
+/// Like [`load`], for a built-in scenario, by its name.
 pub fn load_built_in(name: &str, choices: Choices<'_>) -> Result<Plan, ScenarioError> {
     let file = PathBuf::from(format!("scenarios/{name}.toml"));
     let text = source::built_in(&file)?;
@@ -247,7 +247,7 @@ fn points(
     Ok((base, points))
 }
 
-/// Removes `[quick]`, and applies its values if runs are to be short.
+/// Removes `[quick]`, and applies its values if `quick`.
 fn shorten(tree: &mut Node, quick: bool) -> Result<(), ScenarioError> {
     let Some(node) = tree.remove("quick") else {
         let why = "there is no [quick] that says how long a quick run is";
@@ -390,8 +390,8 @@ fn point(
     };
     let (mut set, sweep) = (as_json(of_variant), as_json(steps));
     set.extend(sweep.clone());
-    // The caller's values apply to every variant, too; those for the list of variants and for the sweep are already
-    // applied.
+    // The caller's values apply to every variant as well. Values for the list of variants and for the sweep have
+    // already been applied.
     let of_plan =
         |o: &&Override| ["variant", "sweep"].contains(&o.path.split('.').next().unwrap_or(""));
     put(&mut tree, overrides.iter().filter(|o| !of_plan(o)))?;

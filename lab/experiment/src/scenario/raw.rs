@@ -1,4 +1,4 @@
-//! A scenario file before any check: a tree of values that remember their line.
+//! A scenario file before any check: a tree of values, each with its line.
 //!
 //! Overrides (`--set PATH=VALUE`, a variant's `set`, a `sweep`) work on this tree, so that a changed value is checked
 //! exactly like a written one, and its error names its origin.
@@ -14,11 +14,11 @@ use super::ScenarioError;
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In the file, on this line (from 1).
+    /// This line (from 1) of the file.
     Line(usize),
-    /// In a file that this one uses, on this line.
+    /// This line of a file that the scenario uses.
     Other(Arc<str>, usize),
-    /// From an override with this text.
+    /// An override with this text.
     Set(String),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Origin {
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Its origin.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -55,21 +55,21 @@ pub enum Value {
 /// The key of a calibrated value.
 const CALIBRATED: &str = "calibrated";
 
-/// How the open places of a paper are read. A value that depends on it is `{ calibrated = .., printed = .. }`, with a
-/// key for each reading that differs.
+/// How to read a paper where it is ambiguous. A value that depends on the reading is `{ calibrated = .., printed = ..
+/// }`, with a key for each reading that differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
     /// The calibrated values: the paper as read.
     #[default]
     Calibrated,
-    /// The values that the paper prints. A value without one is left out.
+    /// The values that the paper prints. A calibrated value without a printed one is left out.
     Printed,
     /// LRU-FQ, R3: a threshold of packets since the admission, at the calibrated hub.
     SinceAdmission,
-    /// LRU-FQ, R27: UDP flows at what they are measured at.
+    /// LRU-FQ, R27: UDP flows send at their measured rate.
     MeasuredShare,
-    /// AFAN, R10: streams begin when the link is observed.
+    /// AFAN, R10: streams begin when observation of the link begins.
     LateStreams,
     /// AFAN, R13: RAMAF counts all identifiers on the list.
     AllListed,
@@ -102,7 +102,7 @@ pub fn parse(text: &str) -> Result<Node, ScenarioError> {
     table(document.get_ref(), &lines, Origin::Line(1))
 }
 
-/// Reads the right-hand side of an override: a TOML value, or a bare word taken as text.
+/// Reads the right-hand side of an override: a TOML value, or a bare word taken as a string.
 pub fn parse_value(words: &str, origin: Origin) -> Result<Node, ScenarioError> {
     let bare = || Node {
         value: Value::Scalar(Scalar::Text(words.trim().to_owned())),
@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// The items, if this is a list; the node itself otherwise.
+    /// The items, if this is a list; otherwise the node itself.
     pub fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -241,7 +241,7 @@ impl Node {
         Ok(())
     }
 
-    /// The entry `key`, for changes.
+    /// The entry `key`, mutable.
     pub fn entry_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
             Value::Table(entries) => entries.iter_mut().find(|(k, _)| k == key).map(|(_, n)| n),
@@ -254,7 +254,7 @@ impl Node {
         self.relabel_each(&|_| Some(origin.clone()));
     }
 
-    /// Sets the origin of the whole subtree to this file, which another one uses.
+    /// Sets the origin of the whole subtree to this file, which another file uses.
     pub fn is_of_file(&mut self, file: &Arc<str>) {
         self.relabel_each(&|origin| match origin {
             Origin::Line(line) => Some(Origin::Other(Arc::clone(file), *line)),
@@ -273,7 +273,7 @@ impl Node {
         }
     }
 
-    /// This tree extended by another one: tables are merged key by key, and everything else is replaced. New keys
+    /// This tree extended by `over`: tables are merged key by key, and everything else is replaced. New keys
     /// come last.
     pub fn extended_by(self, over: Self) -> Self {
         let is_whole = self.calibrated().is_some() || over.calibrated().is_some();
@@ -304,8 +304,8 @@ impl Node {
         self.entry(CALIBRATED)
     }
 
-    /// Replaces each `{ calibrated = .., printed = .. }` by the value of a reading, or by the calibrated one if it has
-    /// none. If there is no `printed`, the printed reading leaves the key out.
+    /// Replaces each `{ calibrated = .., printed = .. }` by the value of the reading, or by the calibrated value if the
+    /// reading has no value. Without `printed`, the reading `Printed` removes the key.
     pub fn choose(&mut self, reading: Reading) -> Result<(), ScenarioError> {
         match &mut self.value {
             Value::Scalar(_) => {}

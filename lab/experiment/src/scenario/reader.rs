@@ -1,4 +1,4 @@
-//! Reads one section of a scenario: takes its keys by their tables of parameters, and refuses all others.
+//! Reads one section of a scenario: reads the keys in its tables of parameters, and refuses all others.
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use super::raw::{Node, Origin, Value};
 
 const WEIGHT_MAX_INTEGER: i64 = WEIGHT_MAX as i64;
 
-/// One section while it is being read.
+/// A section while it is read.
 pub(super) struct Section<'a> {
-    /// Its path in the file, for messages: `link.out`.
+    /// The section's path in the file, for messages: `link.out`.
     pub(super) path: String,
     node: &'a Node,
     asked: RefCell<Vec<&'static str>>,
@@ -38,7 +38,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The place where the section begins.
+    /// The origin of the section.
     pub(super) fn origin(&self) -> Origin {
         self.node.origin.clone()
     }
@@ -49,12 +49,12 @@ impl<'a> Section<'a> {
         self.node.entry(key.name)
     }
 
-    /// The entry `name`, whose table belongs to another reader.
+    /// The entry `name`, whose table another reader reads.
     pub(super) fn entry(&self, name: &str) -> Option<&'a Node> {
         self.node.entry(name)
     }
 
-    /// The place of `key`; the section's place if the key is absent.
+    /// The origin of `key`; the section's origin if the key is absent.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.node.entry(key).unwrap_or(self.node).origin.clone()
     }
@@ -107,7 +107,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A count without default.
+    /// A count without a default.
     pub(super) fn optional_count(&self, key: &'static Key) -> Result<Option<u64>, ScenarioError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Count(n) => n,
@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A time without default.
+    /// A time without a default.
     pub(super) fn optional_span(&self, key: &'static Key) -> Result<Option<Span>, ScenarioError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Span(span) => span,
@@ -131,7 +131,7 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// A rate without default.
+    /// A rate without a default.
     pub(super) fn optional_rate(&self, key: &'static Key) -> Result<Option<Rate>, ScenarioError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Rate(rate) => rate,
@@ -139,7 +139,7 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// The course of a rate, without default.
+    /// A rate over time, without a default.
     pub(super) fn rate_course(
         &self,
         key: &'static Key,
@@ -151,7 +151,7 @@ impl<'a> Section<'a> {
         self.course(key, |rate| rate == outage || (min..=max).contains(&rate))
     }
 
-    /// The course of a time, without default.
+    /// A time that changes during the run, without a default.
     pub(super) fn span_course(
         &self,
         key: &'static Key,
@@ -176,14 +176,14 @@ impl<'a> Section<'a> {
             .iter()
             .any(|w| text.contains(w));
         if is_single {
-            self.optional(key)?; // its errors say what was meant
+            self.optional(key)?; // its errors name the permitted single values
         }
         let course: Varying<T> = text.parse().map_err(|why| self.error(key.name, why))?;
         self.within(key, course.values().all(permits))?;
         Ok(Some(course))
     }
 
-    /// A size without default.
+    /// A size without a default.
     pub(super) fn optional_bytes(&self, key: &'static Key) -> Result<Option<Bytes>, ScenarioError> {
         Ok(self.optional(key)?.map(|setting| match setting {
             Setting::Bytes(bytes) => bytes,
@@ -199,7 +199,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A framing, from the IP packet on.
+    /// A framing, the overhead on the wire beyond the IP packet.
     pub(super) fn framing(&self, key: &'static Key) -> Result<Framing, ScenarioError> {
         match self.setting(key)? {
             Setting::Bytes(bytes) => Ok(Framing::bytes(bytes.0 as i32)),
@@ -219,7 +219,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of a parameter's words.
+    /// One word of a parameter's list of words.
     pub(super) fn word(&self, key: &'static Key) -> Result<&'static str, ScenarioError> {
         match self.setting(key)? {
             Setting::Word(word) => Ok(word),
@@ -235,7 +235,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Sizes without default.
+    /// Sizes without a default.
     pub(super) fn sizes(&self, key: &'static Key) -> Result<Option<Sizes>, ScenarioError> {
         let Form::Sizes(min, max) = key.form else {
             unreachable!("{} holds no sizes", key.name)
@@ -248,7 +248,7 @@ impl<'a> Section<'a> {
         Ok(Some(sizes))
     }
 
-    /// Times without default.
+    /// Times without a default.
     pub(super) fn times(&self, key: &'static Key) -> Result<Option<Times>, ScenarioError> {
         let Form::Times(min, max) = key.form else {
             unreachable!("{} holds no times", key.name)
@@ -261,7 +261,7 @@ impl<'a> Section<'a> {
         Ok(Some(times))
     }
 
-    /// A value that is parsed from a text, or its default.
+    /// A value parsed from a string, or its default.
     pub(super) fn parsed<T: FromStr<Err = String> + Default>(
         &self,
         key: &'static Key,
@@ -290,7 +290,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text, if present.
+    /// A string, if present.
     pub(super) fn text(&self, key: &'static Key) -> Result<Option<String>, ScenarioError> {
         match self.find(key).map(|node| &node.value) {
             None => Ok(None),
@@ -299,13 +299,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A required text.
+    /// A required string.
     pub(super) fn required_text(&self, key: &'static Key) -> Result<String, ScenarioError> {
         self.text(key)?
             .ok_or_else(|| self.error(key.name, "must be given"))
     }
 
-    /// A required text in a section without a table of keys here: a discipline, a variant.
+    /// A required string in a section whose keys have no table here: a discipline, a variant.
     pub(super) fn required_word(&self, key: &'static str) -> Result<String, ScenarioError> {
         self.asked.borrow_mut().push(key);
         match self.node.entry(key).map(|node| &node.value) {
@@ -415,17 +415,17 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Keys of other programs, and ours.
+/// Keys of other programs, and our keys for them.
 const FOREIGN: &[(&[&str], &str)] = &[
     (&["queue", "qdisc", "aqm", "scheduler"], "discipline"),
     (&["cc", "tcp", "recovery"], "congestion"),
     (&["bandwidth", "capacity", "speed"], "rate"),
     (&["latency"], "delay"),
 ];
-/// Keys of the discipline `impair`, which other programs give to a link itself.
+/// Keys of the discipline `impair` that other programs have on a link.
 const IMPAIRMENTS: &[&str] = &["loss", "jitter", "reorder", "duplicate", "corrupt"];
 
-/// The end of an error about an unknown key: what may have been meant.
+/// The end of an error about an unknown key: suggestions of keys.
 fn remedy(key: &str, known: &[&str]) -> String {
     let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&key));
     match foreign.filter(|(_, ours)| known.contains(ours)) {
@@ -437,7 +437,7 @@ fn remedy(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// A key as a parameter; only for keys that may have a single setting.
+/// A key as a parameter; only for keys that accept a single value.
 fn parameter(key: &'static Key) -> Parameter {
     match key.form {
         Form::Setting(kind) => Parameter::new(key.name, kind, key.default, key.about),

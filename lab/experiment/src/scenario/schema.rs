@@ -1,8 +1,8 @@
-//! The JSON Schema of a scenario file, from the tables that check it, so that an editor can complete and check it.
+//! The JSON Schema of a scenario file, from the tables that check it. With it an editor can complete and check a file.
 //!
-//! It states the kind, range and default of each value. Required keys are not marked, because they may be in the file
-//! that another one extends. Rules for several keys together (names that resolve, `stop` after `start`) are beyond a
-//! schema: only [`super::load`] checks them.
+//! The schema states the kind, range and default of each value. It does not mark required keys, because a file may
+//! inherit them from the file that it extends. It cannot express rules for several keys together (names that resolve,
+//! `stop` after `start`): only [`super::load`] checks them.
 
 use serde_json::{Map, Value, json};
 use weir_base::setting::{Kind, Parameter};
@@ -45,14 +45,14 @@ pub fn schema() -> Value {
     Value::Object(top)
 }
 
-/// A table of the file with only these keys.
+/// The schema of a table with only these keys.
 fn section(tables: &[&[&'static Key]]) -> Map<String, Value> {
     let keys = || tables.iter().flat_map(|table| table.iter());
     let properties = keys().map(|key| (key.name.to_owned(), described(key)));
     object(properties.collect())
 }
 
-/// A calibrated value with those of other readings, as the paper prints it for instance: permitted in place of any value.
+/// A calibrated value and the values of other readings, such as the printed one; permitted in place of any value.
 fn calibrated() -> Value {
     let others = Reading::KEYS.iter().map(|(_, key)| *key);
     let properties = ["calibrated"].into_iter().chain(others);
@@ -79,7 +79,7 @@ fn named(what: &str, section: Value) -> Value {
             "additionalProperties": section })
 }
 
-/// Traffic has the keys of its kind.
+/// The schema of traffic: the keys of each kind.
 fn traffic() -> Value {
     let kinds: [(&str, &[&[&'static Key]]); 3] = [
         ("tcp", &[TRAFFIC, TCP, TCP_OPTIONS]),
@@ -113,7 +113,7 @@ fn discipline() -> Value {
     json!({ "anyOf": one.collect::<Vec<_>>() })
 }
 
-/// A controller has the links and parameters of its kind.
+/// The schema of a controller: the links and parameters of each kind.
 fn controller() -> Value {
     let one = weir_controller::spec::KINDS.iter().map(|kind| {
         let manual = &kind.manual;
@@ -161,12 +161,12 @@ fn sweep() -> Value {
     })
 }
 
-/// A key's schema with its sentence.
+/// A key's schema with its description.
 fn described(key: &Key) -> Value {
     with((key.about, key.default), form(&key.form))
 }
 
-/// A value's schema with its sentence and its default.
+/// A value's schema with its description and its default.
 fn with((about, default): (&str, &str), value: Value) -> Value {
     let mut schema = json!({ "anyOf": [value, { "$ref": "#/$defs/calibrated" }] });
     if let Value::Object(schema) = &mut schema {
@@ -220,13 +220,14 @@ fn quantity(units: &str) -> String {
     format!("{NUMBER} *{units}")
 }
 
-/// A text with a unit; the range is given in words.
+/// A string with a unit; the description gives the range.
 fn text(pattern: &str, permitted: impl std::fmt::Display) -> Value {
     json!({ "type": "string", "pattern": format!("^ *{pattern} *$"),
             "title": permitted.to_string() })
 }
 
-/// A single value of this kind, or its course over time; with a further word for a value, and further forms.
+/// The schema of a single value of this kind, or of its changes over time; with a further word for a value, and further
+/// forms.
 fn course(single: Kind, units: &str, word: &str, more: &str) -> Value {
     let value = quantity(units);
     let from = format!("({value}{word}) +from +{}", quantity(TIME_UNITS));

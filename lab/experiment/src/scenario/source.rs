@@ -1,8 +1,8 @@
-//! Reads a scenario's text, and the other files that it uses: those that it `extends`, and lists of variants that
-//! several files share; and traces of links.
+//! Reads a scenario's text, and the other files that it uses: files that it `extends`, lists of variants that several
+//! files share, and traces of links.
 //!
-//! A file on disk uses files on disk, and a built-in scenario uses built-in ones: built-in scenarios never depend on
-//! the current folder. Paths are relative to the file that contains them.
+//! A file on disk uses files on disk, and a built-in scenario uses built-in files, so that built-in scenarios never
+//! depend on the current folder. Paths are relative to the file that contains them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,16 +14,16 @@ use super::parameters::{EXTENDS, FROM_FILE, ONLY};
 use super::raw::{self, Node, Origin, Value};
 use super::reader::Section;
 
-/// The scenario files of the repository, by their path below `scenarios/` without `.toml`, and their texts. Those
+/// The scenario files of the repository, by their path below `scenarios/` without `.toml`, and their texts. Files
 /// without a title are parts of others.
 pub const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// The traces of links that they use, by their path below `scenarios/`.
+/// The traces of links that built-in scenarios use, by their path below `scenarios/`.
 const TRACES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/traces.rs"));
 
-/// Maximum length of a file.
+/// Maximum length of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Maximum length of a chain of files that extend one another.
+/// Maximum length of a chain of files in which each extends the next.
 const CHAIN_MAX: usize = 8;
 
 /// The text of a built-in scenario, by its path in the repository.
@@ -47,8 +47,8 @@ pub(super) fn built_in(path: &Path) -> Result<&'static str, ScenarioError> {
     }
 }
 
-/// The content of a file, with everything that it takes from others. Without `text` it is read from disk; with
-/// `text`, the files that it names are built-in ones.
+/// The content of a file, with everything that it takes from other files. Without `text` it is read from disk; with
+/// `text`, the files that it names are built-in files.
 pub(super) fn read(file: &Path, text: Option<&str>) -> Result<Node, ScenarioError> {
     let shelf = Shelf::of(text);
     let mut reading = Reading {
@@ -69,7 +69,7 @@ enum Shelf {
 }
 
 impl Shelf {
-    /// With `text`, files that come with the program.
+    /// With `text`, the built-in files; otherwise the disk.
     fn of(text: Option<&str>) -> Self {
         match text {
             Some(_) => Self::BuiltIn,
@@ -88,7 +88,7 @@ impl Shelf {
     }
 }
 
-/// The files that a scenario names, which are found from the place where it names them.
+/// Access to the files that a scenario names, relative to the file that names them.
 #[derive(Debug)]
 pub struct Files {
     shelf: Shelf,
@@ -96,7 +96,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of a scenario file; with `text`, of a built-in one.
+    /// The files of a scenario file; with `text`, of a built-in scenario.
     pub(super) fn of(file: &Path, text: Option<&str>) -> Self {
         Self {
             shelf: Shelf::of(text),
@@ -104,7 +104,8 @@ impl Files {
         }
     }
 
-    /// The plain path and the text of the file that is named at `origin`. The error is a sentence without a subject.
+    /// The normalized path and the text of the file that is named at `origin`. The error is a sentence without a
+    /// subject.
     pub(super) fn text(&self, origin: &Origin, name: &str) -> Result<(String, String), String> {
         let place = match origin {
             Origin::Other(file, _) => Path::new(&**file),
@@ -121,7 +122,7 @@ impl Files {
     }
 }
 
-/// The files that are being read; each one is needed by the one before it.
+/// The files that are being read; each file is needed by the file before it.
 struct Reading {
     shelf: Shelf,
     open: Vec<PathBuf>,
@@ -140,7 +141,7 @@ impl Reading {
         Ok(tree)
     }
 
-    /// The whole content of the file that `named` names.
+    /// The whole content of the file whose name is `named`.
     fn other(&mut self, named: &Node, key: &str) -> Result<Node, ScenarioError> {
         let wrong =
             |why: String| ScenarioError::new(named.origin.clone(), format!("`{key}` {why}"));
@@ -176,7 +177,7 @@ impl Reading {
         Ok(tree)
     }
 
-    /// Replaces each `from` in the list of variants by the variants of the file that it names.
+    /// Replaces each `from` in the list of variants by the variants of the named file.
     fn take_variants(&mut self, tree: &mut Node) -> Result<(), ScenarioError> {
         let Some(Node {
             value: Value::List(items),
@@ -224,7 +225,7 @@ impl Reading {
     }
 }
 
-/// A path without `.` and `..`, as far as its text permits.
+/// A path without `.` and `..`, as far as the text of the path permits.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -19,11 +19,11 @@ pub struct TcpOptions {
     pub initial_window: u32,
     /// Maximum receive window, in bytes.
     pub receive_window: u64,
-    /// Minimum retransmission time-out.
+    /// Minimum retransmission timeout.
     pub min_rto: Span,
-    /// The minimum that is added to the smoothed round-trip time for the time-out, if the scenario sets it.
+    /// The minimum of the term that the timeout adds to the smoothed round-trip time, if the scenario sets it.
     pub granularity: Option<Span>,
-    /// Retransmission time-out before the first measurement, and for a SYN.
+    /// Retransmission timeout before the first measurement, and for a SYN.
     pub initial_rto: Span,
     /// Segments per acknowledgement.
     pub ack_every: u32,
@@ -95,7 +95,7 @@ pub enum Congestion {
     Sack,
     /// Reno's window without selective acknowledgements (RFC 6582).
     NewReno,
-    /// BBR, of the lab's kernel; the simulator has no model of it.
+    /// BBR of the lab's kernel; the simulator has no model of it.
     Bbr,
 }
 

@@ -6,27 +6,27 @@
 //!   2    outage                                                        4
 //! ```
 //!
-//! The first line tells the forms apart. Empty lines, and what follows a `#`, have no meaning. Both forms are repeated
-//! up to the end of the run.
+//! The first line distinguishes the forms. Empty lines, and text after a `#`, are ignored. Both forms repeat until the
+//! end of the run.
 //!
 //! - *Seconds and rate.* Times count from the first line. The last rate holds as long as the one before it.
-//! - *Opportunities*, as recorded in cellular networks. Source: the trace format of Mahimahi (`mm-link`). The time of
+//! - *Seconds and rate.* Times count from the first line. The last rate lasts as long as the one before it.
 //!   the last line is the period.
 //!
-//! Deviation from Mahimahi: the link does not carry 1500 bytes at one instant, but evenly in the millisecond up to it,
-//! and an opportunity that no packet uses is lost for the part of the millisecond in which the link is idle.
+//! Deviation from Mahimahi: the link carries the 1500 bytes not at one instant, but evenly over the millisecond before
+//! it; if the link is idle for a part of the millisecond, that part of the opportunity is lost.
 
 use std::collections::BTreeMap;
 
 use weir_base::varying::Level;
 use weir_base::{Rate, Span, Varying};
 
-/// Bits of one opportunity in a millisecond, as a rate.
+/// One opportunity (1500 bytes) in a millisecond, as a rate in bit/s.
 const OPPORTUNITY: u64 = 1500 * 8 * 1000;
 /// Latest time.
 const TIME_MAX: Span = Span::from_secs(86_400);
 
-/// The course of a trace, or the line of an error (from 1) with a sentence.
+/// The rate over time of a trace; the error is a line (from 1) and a sentence.
 pub fn parse(text: &str) -> Result<Varying<Rate>, (usize, String)> {
     let lines = text.lines().enumerate().map(|(number, line)| {
         let content = line.split('#').next().unwrap_or_default().trim();
@@ -90,7 +90,7 @@ fn rates<'a>(
 fn opportunities<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
 ) -> Result<Varying<Rate>, (usize, String)> {
-    // By millisecond; there are as many at most as the file has lines.
+    // Opportunities by millisecond; at most one entry per line of the file.
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut before, mut last) = (0, 1);
     for (number, line) in lines {
@@ -120,7 +120,7 @@ fn opportunities<'a>(
             "the last time is the period, and must be above 0".to_owned(),
         ));
     }
-    // An opportunity at the start is one at the end of the period before.
+    // An opportunity at time 0 belongs to the end of the previous period.
     if let Some(first) = counts.remove(&0) {
         *counts.entry(before).or_default() += first;
     }
@@ -163,7 +163,7 @@ mod tests {
         let course =
             parse("# of our own\n10 20 Mbit\n10.5 4 Mbit  # a tunnel\n\n12 outage\n").unwrap();
         let at = |millis| course.at(ms(millis)).as_bps() / 1_000_000;
-        // The outage lasts 1.5 s, as the rate before it.
+        // The outage lasts 1.5 s, like the rate before it.
         let values = [0, 499, 500, 1999, 2000, 3499, 3500, 4000].map(at);
         assert_eq!(values, [20, 20, 4, 4, 0, 0, 20, 4]);
     }

@@ -15,38 +15,38 @@ use super::tcp::TcpOptions;
 /// Maximum number of flows of one traffic, over all hosts.
 const FLOWS_MAX: u64 = 1_000_000;
 
-/// Longest content of a chunk, so that its datagram is no longer than those of UDP.
+/// Maximum content of a chunk in bytes, so that its datagram is no longer than other UDP datagrams.
 const CHUNK_BYTES_MAX: f64 = 1400.0;
 
 /// Traffic of one kind between two groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The sender of the data.
+    /// The host group that sends the data.
     pub from: String,
-    /// The receiver of the data.
+    /// The host group that receives the data.
     pub to: String,
-    /// When it starts.
+    /// Start time.
     pub start: Span,
-    /// How the flows start after that.
+    /// How the flows start after `start`.
     pub starts: Starts,
-    /// When it stops, if before the end.
+    /// Stop time; `None` to run to the end.
     pub stop: Option<Span>,
-    /// Over IPv6 instead of IPv4.
+    /// Whether it uses IPv6 instead of IPv4.
     pub ipv6: bool,
-    /// Whether it is the attack, or part of it.
+    /// Whether it is the attack, or a part of the attack.
     pub hog: bool,
-    /// Its kind.
+    /// The kind, and its amount.
     pub kind: TrafficKind,
 }
 
 /// How the flows of a traffic start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Starts {
-    /// Each at a random time within this span; all at once if it is zero.
+    /// Each flow at a random time within this span; all at once if it is zero.
     Spread(Span),
-    /// One after another, with these gaps.
+    /// One flow after another, with these gaps.
     Arrivals(Times),
 }
 
@@ -57,13 +57,13 @@ pub enum TrafficKind {
     Tcp {
         /// Connections of each pair of hosts.
         flows: u32,
-        /// Bytes that each transfers before it closes; without a size it sends to the end.
+        /// Bytes that each connection transfers before it closes; if `None`, it sends to the end.
         size: Option<Sizes>,
-        /// The rate that each connection's application offers while it is on; greedy if absent.
+        /// The rate that each connection's application offers while it is on; greedy if `None`.
         offered: Option<Offered>,
         /// The spacing of the application's writes, if it offers a rate.
         spacing: Spacing,
-        /// When the application offers its load; always if absent.
+        /// When the application offers its load; always if `None`.
         activity: Option<OnOff>,
         /// The endpoints.
         options: TcpOptions,
@@ -74,13 +74,13 @@ pub enum TrafficKind {
         flows: u32,
         /// The rate that each flow offers while it is on, in payload.
         offered: Offered,
-        /// When it offers its load; always if absent.
+        /// When the flow offers its load; always if `None`.
         activity: Option<OnOff>,
         /// Bytes of payload in each packet.
         payload: u32,
         /// The spacing of a flow's packets.
         spacing: Spacing,
-        /// Source addresses over which the flows of each sending host are spread.
+        /// Number of source addresses over which the flows of each sending host are spread.
         addresses: u32,
         /// Further hosts that receive a copy of each packet.
         copies_to: Vec<String>,
@@ -93,7 +93,7 @@ pub enum TrafficKind {
         mix: Sizes,
         /// Pause of a client between two fetches.
         think: Times,
-        /// The numbers of the chunks that are fetched in place of files, a datagram each.
+        /// The numbers of the chunks that clients fetch in place of files; each chunk is one datagram.
         chunks: Option<Arc<Distribution>>,
         /// The endpoints; the congestion control is the server's.
         options: TcpOptions,
@@ -115,9 +115,9 @@ pub enum Kind {
 /// One flow (or web client), as both habitats start it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// When it starts; it never does if this is after the end.
+    /// Start time; a flow that starts after the end of the run never runs.
     pub start: Span,
-    /// Bytes that it transfers, if it has a size.
+    /// Bytes to transfer, if the flow has a size.
     pub size: Option<u64>,
 }
 
@@ -163,7 +163,7 @@ impl TrafficKind {
         matches!(self, Self::Web { chunks, .. } if chunks.is_some())
     }
 
-    /// The TCP endpoints, if it has them.
+    /// The TCP endpoints, if the kind uses TCP.
     pub fn tcp_options(&self) -> Option<&TcpOptions> {
         match self {
             Self::Tcp { options, .. } | Self::Web { options, .. } => Some(options),
@@ -172,18 +172,18 @@ impl TrafficKind {
     }
 }
 
-/// The name of a flow, or client, of a traffic: its number counts the first of each pair of hosts, then the second of each.
+/// The name of a flow, or client, of a traffic. Numbers go to the first flow of each pair of hosts, then to the second.
 pub(crate) fn flow_name(traffic: &str, number: usize) -> String {
     format!("{traffic}.{number}")
 }
 
 impl Traffic {
-    /// When it stops, in a run of this length.
+    /// Stop time in a run of this length.
     pub fn end(&self, duration: Span) -> Span {
         self.stop.unwrap_or(duration)
     }
 
-    /// The opener of the connections: the sender, or the web's clients.
+    /// The host group that opens the connections: the sender, or the web's clients.
     pub fn opener(&self) -> &str {
         match self.kind {
             TrafficKind::Web { .. } => &self.to,
@@ -191,8 +191,8 @@ impl Traffic {
         }
     }
 
-    /// All flows of a run with this seed, between `pairs` pairs of hosts: the first of each pair in order, then the
-    /// second of each. They are the same in every habitat.
+    /// All flows of a run with this seed, between `pairs` pairs of hosts: the first flow of each pair in order, then
+    /// the second of each. They are the same in every habitat.
     pub fn flows(&self, pairs: u32, seed: u64) -> Vec<Flow> {
         let streams = Streams::new(seed).below("traffic").below(&self.name);
         let (mut starts, mut sizes) = (streams.stream("starts"), streams.stream("sizes"));
@@ -328,7 +328,7 @@ fn check_kind(section: &Section<'_>, pairs: u32) -> Result<TrafficKind, Scenario
     })
 }
 
-/// The chunks of web clients, which all have one size, and how often each is asked for.
+/// The chunks of web clients, which all have the same size, and their popularity.
 fn check_chunks(section: &Section<'_>) -> Result<Option<Arc<Distribution>>, ScenarioError> {
     let popularity = section.ratio(&POPULARITY)?;
     let Some(number) = section.optional_count(&CHUNKS)? else {
@@ -355,7 +355,7 @@ fn check_activity(section: &Section<'_>) -> Result<Option<OnOff>, ScenarioError>
     }
 }
 
-/// `rate` is for each flow, `total_rate` for all `flows` together.
+/// The offered rate: `rate` is for each flow, `total_rate` for all `flows` together.
 fn check_offered(section: &Section<'_>, flows: u32) -> Result<Option<Offered>, ScenarioError> {
     let read = |key: &'static Key| {
         let text = section.text(key)?;

@@ -1,4 +1,4 @@
-//! A scenario as a simulation: its network, its traffic, and the watched ports.
+//! Builds the simulation of a scenario: its network, its traffic, and the watched ports.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -68,18 +68,18 @@ fn check_models(scenario: &Scenario) -> Result<(), Error> {
     Ok(())
 }
 
-/// A simulation of a scenario.
+/// The simulation of a scenario.
 pub(super) struct World {
     pub(super) simulation: Simulation,
     /// Watched ports, by the name of their link.
     pub(super) watched: Vec<(String, PortId)>,
-    /// The name of every port: its link and direction, as for the watched ones.
+    /// The name of every port: its link and direction, as for the watched ports.
     pub(super) ports: Vec<String>,
     /// The record of each controller.
     pub(super) records: Vec<SharedRecord>,
-    /// The record of each shaper that finds its rate, by the name of its port.
+    /// The record of each shaper that finds its rate, by the name of the shaper's port.
     pub(super) shapers: Vec<(String, SharedCourse)>,
-    /// The changes by events.
+    /// Counts of the changes by events.
     pub(super) changed: Arc<Mutex<Changed>>,
 }
 
@@ -175,7 +175,7 @@ impl World {
         Ok(world)
     }
 
-    /// Makes routers forwarding elements, which must be known before the paths of traffic are; adds the events.
+    /// Turns routers into forwarding elements, which the paths of traffic depend on; adds the events.
     fn add_forwarding(
         &mut self,
         scenario: &Scenario,
@@ -357,7 +357,7 @@ impl World {
     }
 }
 
-/// Adds a link; a direction that changes or has a modem has a line.
+/// Adds a link; a direction with a modem or with changes has a line.
 fn add_link(
     network: &mut Network,
     ends: [End; 2],
@@ -383,7 +383,7 @@ fn add_link(
     made
 }
 
-/// The hosts that receive a traffic's packets: the first one, and those that get copies.
+/// The hosts that receive a traffic's packets: the first receiver, then the receivers of copies.
 fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
     let more = traffic.kind.copies_to().iter();
     let more = more.filter_map(|name| topology.node(name));
@@ -391,7 +391,7 @@ fn copies(topology: &Topology, traffic: &Traffic, to: usize) -> Vec<NodeId> {
     all.map(|node| NodeId(node as u32)).collect()
 }
 
-/// The address of a traffic's group.
+/// The group address of a traffic's receivers.
 fn group_address(traffic: u32, ipv6: bool) -> IpAddr {
     let [high, low] = [traffic >> 8, traffic & 0xff].map(|n| n as u8);
     match ipv6 {
@@ -400,7 +400,7 @@ fn group_address(traffic: u32, ipv6: bool) -> IpAddr {
     }
 }
 
-/// The name of a port's random stream; for parallel links the second one has a number.
+/// The name of a port's random stream; the second of two parallel links has a number.
 fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> String {
     let name = format!("{here}>{there}");
     let count = taken.entry(name.clone()).or_default();
@@ -411,7 +411,7 @@ fn port_name(here: &str, there: &str, taken: &mut HashMap<String, u32>) -> Strin
     }
 }
 
-/// A source address of a host that has many: from the lab's networks, as far as those suffice.
+/// A source address of a host that has many: from the lab's networks, as far as they suffice.
 fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
     const LAB: usize = 16;
     if ipv6 {
@@ -425,7 +425,7 @@ fn spread_address(host: usize, address: u32, ipv6: bool) -> IpAddr {
     Ipv4Addr::from(u32::from(network) + 1 + address).into()
 }
 
-/// The queue at an end: its discipline, or a plain FIFO.
+/// The discipline of the queue at an end, or a plain FIFO.
 fn spec(discipline: Option<&Discipline>) -> Spec {
     match discipline {
         Some(discipline) => discipline.spec.clone(),
@@ -438,7 +438,7 @@ fn spec(discipline: Option<&Discipline>) -> Spec {
 
 fn tcp_options(options: &TcpOptions) -> Options {
     let modelled = Options::default();
-    // As in Linux, where both are `rto_min`. A longer minimum time-out is RFC 6298's floor of a second, and has no
+    // As in Linux, where both are `rto_min`. A longer minimum timeout is RFC 6298's floor of a second, and has no
     // margin.
     let granularity = modelled.granularity.min(options.min_rto);
     Options {

@@ -1,11 +1,12 @@
-//! The law of cake-autorate, as a model beside which ours is compared.
+//! A model of cake-autorate's algorithm, for comparison with ours.
 //!
 //! Source: cake-autorate 3.2, `cake-autorate.sh` and `defaults.sh` (github.com/lynxthecat/cake-autorate), with `fping`:
-//! half of each round trip counts for a direction. Its defaults: an answer every 50 ms, in turn; an answer 30 ms above
-//! the baseline is delayed; three of six are congestion; the load is taken every 200 ms, and 75 % of the rate is high.
+//! half of each round trip counts for a direction. Its defaults: an answer every 50 ms, from one reflector after
+//! another; an answer is delayed if it is 30 ms above the baseline; three delayed answers of six are congestion; the
+//! load is measured every 200 ms, and is high from 75 % of the rate.
 //!
-//! Left out, since nothing here needs them: the sleep of an idle link, the choice among reflectors, stalls, and the
-//! compensation of its limits for the time of a full frame.
+//! Not modelled, because our comparisons do not need it: the sleep of an idle link, the choice among reflectors,
+//! stalls, and the compensation of its limits for the time of a full frame.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,8 @@ use weir_base::{Instant, Rate, Span};
 const INTERVAL: Span = Span::from_millis(50);
 const LOAD_OVER: Span = Span::from_millis(200);
 const LOAD_HIGH: f64 = 0.75;
-/// Delays in seconds: delayed; below it the rate may grow most; above it it is cut most.
+/// Delays in seconds: an answer is delayed above the first; below the second the rate may grow fastest; above the third
+/// it is cut most.
 const DELAYED: f64 = 0.030;
 const GROWS_MOST: f64 = 0.010;
 const CUT_MOST: f64 = 0.060;
@@ -28,12 +30,12 @@ const GROWTH: f64 = 0.04;
 const DECAY: f64 = 0.01;
 const REFRACTORY: Span = Span::from_millis(300);
 const DECAY_GAP: Span = Span::from_secs(1);
-/// Answers older than this are not used.
+/// Older answers are not used.
 const OLD: Span = Span::from_millis(500);
-/// Probes under way at most.
+/// Maximum number of probes in flight.
 const UNDER_WAY: usize = 512;
 
-/// Its state for one direction.
+/// The algorithm's state for one direction.
 pub(super) struct CakeAutorate {
     params: Params,
     rate: f64,

@@ -1,4 +1,4 @@
-//! Controllers in virtual time: an actor whose elements answer immediately.
+//! Controllers in virtual time: an actor. Its elements answer immediately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct ControllerActor {
 }
 
 impl ControllerActor {
-    /// The controller of this description, for these queues; `port` gives the port of each.
+    /// The controller of this description, for these queues; `port` gives the port of each queue.
     pub(super) fn new(
         described: &Described,
         queues: &[ControlledQueue],
@@ -38,7 +38,7 @@ impl ControllerActor {
         }
     }
 
-    /// Its record, which can be read after the run too.
+    /// The controller's record, which can also be read after the run.
     pub(super) fn record(&self) -> SharedRecord {
         Arc::clone(&self.record)
     }

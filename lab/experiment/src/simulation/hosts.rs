@@ -1,13 +1,13 @@
 //! Fairness between hosts, at each end of the traffic.
 //!
-//! A host has what all flows that it sends (at the other end: that it receives) brought in the window. It wants without
-//! limit if one of these flows is a transfer without end. A flow that offers a rate wants what it offers. Pages and
-//! transfers of a size stop by themselves: they want what they had.
+//! A host's amount is the bytes of all flows that it sends (at the other end: receives) in the window. Its demand is
+//! unlimited if one of these flows is a transfer without end. A flow that offers a rate demands its offered load. Pages
+//! and transfers of a given size stop by themselves: their demand is the amount that they had.
 //!
-//! The fair level is that of max-min fairness: if no host had more than the level or than it wants, all together would
-//! have what they had. Hosts that want more than the level count. The two ends stay apart, because they contradict each
-//! other where a host has many partners: fifty senders to one home are unequal to the two senders of its neighbours
-//! if the homes are equal, and the other way round.
+//! The fair level is that of max-min fairness: if each host had the smaller of the level and its demand, the sum would
+//! be the sum of all amounts. Hosts whose demand exceeds the level count. The index is computed for each end
+//! separately, because the ends contradict each other where a host has many partners: fifty senders to one home are
+//! unequal to the two senders of its neighbours if the homes are equal, and vice versa.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metr
     }
 }
 
-/// The bytes of those hosts that want more than the fair level.
+/// The bytes of the hosts whose demand exceeds the fair level.
 fn wanting(mut hosts: Vec<Host>) -> Vec<f64> {
     hosts.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
     let mut left: f64 = hosts.iter().map(|host| host.had).sum();
@@ -79,7 +79,7 @@ mod tests {
             wanting(all.iter().map(host).collect())
         };
         let all = f64::INFINITY;
-        // Together 10, and the first one wants only 1: 9 for the other three, a level of 3.
+        // The sum is 10, and the first host demands only 1: 9 for the other three, a level of 3.
         let mixed = hosts(&[(1.0, 1.0), (5.0, all), (1.0, 4.0), (3.0, all)]);
         assert_eq!(mixed, [1.0, 5.0, 3.0]);
         // 9^2 / (3 * (1 + 25 + 9))

@@ -1,13 +1,13 @@
-//! Runs a plan in virtual time: every variant at every point of its sweep, several seeds, side by
-//! side on all processors.
+//! Runs a plan in virtual time: every variant at every point of its sweep, with several seeds, in
+//! parallel on all processors.
 //!
 //! ```text
 //!   scenario ─▶ topology ─▶ build (a weir_sim::Simulation) ─▶ run ─▶ observe ─▶ results
 //! ```
 //!
 //! - [`build`]: a scenario as a simulation
-//! - [`cake_autorate`]: a model of that program's law, for comparison
-//! - [`control`]: its controllers as actors
+//! - [`cake_autorate`]: a model of that program's algorithm, for comparison
+//! - [`control`]: the scenario's controllers as actors
 //! - [`fpf`]: flexible packet forwarding, and events
 //! - [`hosts`]: fairness between hosts
 //! - [`observe`]: measurements that only the simulator can make: delays, places of loss, queues
@@ -15,7 +15,7 @@
 //! - [`shaper`]: shapers that find their rate
 //! - [`trace`]: captures of links
 //!
-//! A run depends on its scenario and its seed only, so results are independent of `--jobs`.
+//! A run depends only on its scenario and its seed, so results are independent of `--jobs`.
 
 mod build;
 mod cake_autorate;
@@ -98,7 +98,7 @@ pub(crate) fn run(plan: &Plan, options: &RunOptions) -> Result<RunResult, Error>
     })
 }
 
-/// Checks that everything in a plan can be simulated.
+/// Checks that the simulator supports every scenario of a plan.
 pub(crate) fn check(plan: &Plan, options: &RunOptions) -> Result<(), Error> {
     for point in &plan.points {
         let mut world = build::World::new(&point.scenario, 0)?;
@@ -118,7 +118,7 @@ pub(crate) fn work(scenario: &Scenario, span: Span) -> u64 {
     rate.bytes_in(span).max(1)
 }
 
-/// One run, with its captures if requested, and its number of events.
+/// Performs one run; returns its result, with captures if requested, and its number of events.
 fn run_one(
     scenario: &Scenario,
     seed: u64,
@@ -192,7 +192,7 @@ impl<'a> Status<'a> {
             return Err(Error::Interrupted);
         }
         let done = self.done.fetch_add(work, Ordering::Relaxed) + work;
-        // If another run is writing the line, leave it to that one.
+        // If another run is writing the line, skip this update.
         if let Ok(mut progress) = self.progress.try_lock() {
             let share = done as f64 / self.whole as f64;
             let passed = self.began.elapsed().as_secs_f64();
@@ -263,7 +263,7 @@ mod tests {
             let world = build::World::new(&scenario, 1).unwrap();
             (thread_cpu_time() - began, scenario, world)
         };
-        // The least of some: a busy machine makes each of them longer.
+        // The minimum of several runs: a busy machine makes each of them longer.
         let others = (0..4).map(|_| set_up().0).min().unwrap();
         let (least, scenario, mut world) = set_up();
         let least = least.min(others).as_secs_f64();

@@ -1,4 +1,4 @@
-//! From a finished simulation to reports, metrics, curves and rows of flows.
+//! Reads reports, metrics, curves and rows of flows from a finished simulation.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -95,10 +95,10 @@ pub(super) fn reported(scenario: &Scenario, world: &World) -> Vec<Reported> {
 
 /// Delay, jitter and loss of packets; places of loss; queues.
 ///
-/// Metrics of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) cover its packets with payload; those of a link
-/// (`packets_sent`, `dropped_packets`) cover all packets, acknowledgments too. A direction has one name in every
-/// metric and in `--capture`: the name of its link for the direction from the first end to the second, and the same
-/// with the suffix `.reverse` for the other.
+/// Metrics of a traffic (`loss_ratio`, `lost_packets`, `delay_ms`) cover its packets with payload; metrics of a link
+/// (`packets_sent`, `dropped_packets`) cover all packets, including acknowledgments. A direction has the same name in
+/// every metric and in `--capture`: the name of its link for the direction from the first end to the second, and that
+/// name with the suffix `.reverse` for the other.
 pub(super) fn add_metrics(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     let meters = world.simulation.meters();
     let seconds = (scenario.duration - scenario.warm_up).as_secs_f64();
@@ -158,8 +158,8 @@ fn add_packets(metrics: &mut Metrics, name: &str, meter: &Meter, lost: u64) {
     }
 }
 
-/// The delay in seconds that 99 % of all packets do not exceed, if a lost one is as late as the run is long. It is finite, so
-/// that means over runs and files with results can hold it.
+/// The delay in seconds that 99 % of all packets do not exceed, if the delay of a lost packet is the length of the run.
+/// It is finite, so that means over runs and files with results can contain it.
 fn p99_with_losses(delays: &Delays, lost: u64, run: Span) -> Option<f64> {
     let received = delays.count() as f64;
     let rank = 0.99 * (received + lost as f64);
@@ -216,7 +216,7 @@ fn add_queues(scenario: &Scenario, world: &World, metrics: &mut Metrics) {
     passage::add_metrics(scenario, world, metrics);
 }
 
-/// The bytes that a link carried in this window, with the cost of `framing`, and the losses before it.
+/// Adds the bytes that a link carried in the window, with the overhead of `framing`, and the losses in front of it.
 fn add_link(
     world: &World,
     (name, port): (&str, PortId),
@@ -275,7 +275,8 @@ fn add_quality(link: &str, mut quality: Quality, metrics: &mut Metrics) {
     }
 }
 
-/// The queue that each traffic's packets left from, and the average number of its flows that the discipline tracks.
+/// Adds the queue that each traffic's packets left from, and the average number of its flows that the discipline
+/// tracks.
 fn add_inside(scenario: &Scenario, link: &str, watch: &Watch, metrics: &mut Metrics) {
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let name = &traffic.name;
@@ -381,7 +382,7 @@ mod tests {
         }
         let p99 = |lost| p99_with_losses(&delays, lost, Span::from_secs(22)).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 0.001 * b;
-        // Of 99, the 99th; of 100 with a lost one, the 99th as well; of 101 more than 1 % are lost.
+        // Of 99 packets, the 99th; of 100 with one lost, the 99th as well; of 101 more than 1 % are lost.
         assert!(near(p99(0), 0.099), "{}", p99(0));
         assert!(near(p99(1), 0.099), "{}", p99(1));
         assert_eq!(p99(2), 22.0);

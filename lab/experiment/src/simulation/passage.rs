@@ -1,8 +1,8 @@
 //! The admission of flows at the watched links: acceptance delay, goodput since acceptance, outages, and the changes
 //! by each run of a mechanism.
 //!
-//! A flow that passes several watched links is accepted when all of them have accepted it. A flow that never was
-//! counts in the acceptance delay with its age at the end of the run. Web fetches are not distinguished here.
+//! A flow that passes several watched links is accepted when all of them have accepted it. A flow that was never
+//! accepted counts in the acceptance delay with its age at the end of the run. Web fetches are not distinguished here.
 //!
 //! - `goodput_since_accepted_mbps`: for all flows that were ever accepted, payload delivered in the window divided by
 //!   the time in the window since their first acceptance
@@ -21,20 +21,21 @@ use crate::reported::mbps;
 use crate::scenario::{Kind, Scenario};
 use crate::statistics::mean;
 
-/// Time after the run of a mechanism by which the flows that it accepts have passed: half an interval of the fair
-/// rate and a sampling interval.
+/// Time after the start of a mechanism's run within which the flows that it accepts have passed: half an interval of
+/// the fair rate and a sampling interval.
 const LET_IN: Span = Span::from_millis(350);
-/// Time after a run by which its clean-up is over.
+/// Time after the start of a run within which its clean-up has finished.
 const CLEANED_UP: Span = Span::from_secs(1);
 
 /// The admission of a flow at all watched links.
 struct Passed<'a> {
     flow: &'a Flow,
-    /// When it arrived.
+    /// Arrival of the flow.
     offered: Instant,
-    /// When all links had accepted it.
+    /// Time at which all links had accepted the flow.
     passed: Option<Instant>,
-    /// When all links had finally accepted it, and the payload in the window that has left the latest of them since then.
+    /// Time at which all links had finally accepted the flow, and its payload in bytes that has left the last link in
+    /// the window since then.
     kept: Option<(Instant, u64)>,
     outage: Option<Span>,
 }
@@ -100,7 +101,7 @@ fn passed<'a>(
     })
 }
 
-/// Delays, goodput and outages.
+/// Adds delays, goodput and outages.
 fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut Metrics) {
     let end = Instant::ZERO + scenario.duration;
     let from = Instant::ZERO + scenario.warm_up;
@@ -142,7 +143,7 @@ fn add_passed(scenario: &Scenario, name: &str, all: &[Passed<'_>], metrics: &mut
     set("outage_s_max", outages.iter().copied().reduce(f64::max));
 }
 
-/// Mean number of flows that sent, over the ten-second steps of the window.
+/// Adds the mean number of sending flows over the ten-second steps of the window.
 fn add_sending(
     scenario: &Scenario,
     [link, name]: [&str; 2],
@@ -160,8 +161,8 @@ fn add_sending(
     }
 }
 
-/// For the runs of a mechanism: the number of accepted flows a second after each, its increase, and the share of the
-/// flows waiting before it that it accepted.
+/// Adds, for the runs of a mechanism: the number of accepted flows a second after each run, its increase, and the share
+/// of the flows waiting before the run that the run accepted.
 fn add_runs(
     scenario: &Scenario,
     [link, name]: [&str; 2],

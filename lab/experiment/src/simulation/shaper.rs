@@ -1,4 +1,4 @@
-//! Shapers that find their rate, in virtual time: an actor that sends their probes and paces their port.
+//! Shapers that find their rate, in virtual time: an actor that sends the probes and paces the port.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::cake_autorate::CakeAutorate;
 use crate::results::Curve;
 use crate::scenario::{Auto, Scenario};
 
-/// The rates of a shaper, each from its time on, which can be read after the run.
+/// The rates of a shaper, each with its start time, which can be read after the run.
 pub(super) type SharedCourse = Arc<Mutex<Vec<(Instant, Rate)>>>;
 
 enum Law {
@@ -21,7 +21,7 @@ enum Law {
     Cake(Box<CakeAutorate>),
 }
 
-/// The same call for either law.
+/// Calls the same function of either algorithm.
 macro_rules! either {
     ($law:expr, $call:ident($($argument:expr),*)) => {
         match &mut $law {
@@ -63,7 +63,7 @@ impl ShaperActor {
         }
     }
 
-    /// Its record.
+    /// The shaper's record.
     pub(super) fn record(&self) -> SharedCourse {
         Arc::clone(&self.record)
     }
@@ -114,7 +114,7 @@ impl Actor for ShaperActor {
     }
 }
 
-/// Adds the curve `shaper_rate_mbps` of each shaper: its mean over each step.
+/// Adds the curve `shaper_rate_mbps` of each shaper: the mean rate over each step.
 pub(super) fn add_curves(scenario: &Scenario, world: &World, curves: &mut BTreeMap<String, Curve>) {
     let step = scenario.sample;
     let steps = (scenario.duration.as_nanos() / step.as_nanos()).max(1);

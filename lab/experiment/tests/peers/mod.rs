@@ -127,8 +127,8 @@ fn received(lines: &[Line], seconds: f64) -> f64 {
     bytes.sum::<u64>() as f64 * 8.0 / 1e6 / seconds
 }
 
-/// Measurements of each pair of tools: one in real time may be disturbed by other programs of the machine, a
-/// difference between the tools shows in each.
+/// Number of measurements of each pair of tools: other programs of the machine may disturb one measurement in real
+/// time; a difference between the tools shows in each.
 const MEASUREMENTS: usize = 3;
 
 pub(crate) fn iperf3() -> Test {

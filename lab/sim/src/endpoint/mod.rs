@@ -11,8 +11,8 @@ use crate::flight::{Content, Flight};
 use crate::network::PortId;
 use crate::route::Hop;
 
-/// Identifies an endpoint. A place is reused with a new generation, so late packets and timers of its earlier user are
-/// recognised and ignored.
+/// Identifies an endpoint. A place is reused with a new generation, so late packets and timers of an earlier endpoint
+/// are recognised and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointId {
     pub(crate) place: u32,
@@ -25,21 +25,21 @@ const GENERATIONS: u32 = 1 << 28;
 /// The path of an endpoint's packets, and the data for counting them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// Its own identifier.
+    /// The identifier of this endpoint.
     pub(crate) own: EndpointId,
     /// The other end.
     pub(crate) peer: EndpointId,
-    /// The port of its own host.
+    /// The port of this endpoint's host.
     pub(crate) uplink: PortId,
-    /// The first hop behind that port.
+    /// The first hop after that port.
     pub(crate) first_hop: Hop,
     /// Addresses and ports.
     pub(crate) key: Shared,
     /// Length of the link-layer and IP headers in bytes.
     pub(crate) headers: u32,
-    /// The traffic whose meter counts it.
+    /// The traffic whose meter counts the packets.
     pub(crate) traffic: u32,
-    /// Its flow; all fetches of a web traffic count as one flow.
+    /// The flow; all fetches of a web traffic count as one flow.
     pub(crate) flow: u32,
 }
 
@@ -67,13 +67,13 @@ pub(crate) enum Endpoint {
     Source(Box<udp::Source>),
     /// A receiver of datagrams.
     Sink(udp::Sink),
-    /// Asks for chunks, for the web client of this number.
+    /// Requests chunks, for the web client with this number.
     Requester(u32, udp::Sink),
-    /// Has all chunks, with this number of bytes each.
+    /// Serves all chunks, with this number of bytes each.
     Producer(Route, u32),
     /// Answers probes.
     Reflector(Route),
-    /// Takes the answers to a port's probes.
+    /// Receives the answers to a port's probes.
     Prober(ProberId),
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum Application {
     },
 }
 
-/// Progress that others must handle.
+/// Progress that the simulation must handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// No relevant progress.
@@ -124,8 +124,8 @@ impl Tcp {
             fabric.meters.received(flight, now, &mut self.jitter);
         }
         self.connection.on_segment(segment, marked, now, out);
-        // When a loss is repaired, an application can read at once the data of many round trips. If it were counted
-        // then, the momentary goodput would exceed the rate of the link.
+        // When a loss is repaired, an application can read the data of many round trips at once. If the data were
+        // counted only then, the momentary goodput would exceed the rate of the link.
         let arrived = self.connection.arrived();
         if arrived > self.arrived {
             let more = arrived - self.arrived;

@@ -1,4 +1,4 @@
-//! Routers that are forwarding elements (FEs) of flexible packet forwarding, beside IP.
+//! Routers that are forwarding elements (FEs) of flexible packet forwarding, in addition to IP.
 //!
 //! ```text
 //!   no header ──▶ edge rules ──none──▶ the routes of IP
@@ -8,15 +8,16 @@
 //! ```
 //!
 //! The decisions are those of [`weir_path::fpf`]: its tables, its encapsulation rules, and [`decide`] on the bytes of a
-//! header. Packets have no other bytes here, so the header lies beside the packet, and counts in its length.
+//! header. Packets have no other bytes here, so the header is stored next to the packet, and counts in its length.
 //!
-//! Where a packet without a header comes to an FE, its path has a mark instead of a port. Networks without FEs have no
-//! marks, and do no work for this.
+//! Where a packet without a header reaches an FE, a mark precedes the next port of its path. Networks without FEs have
+//! no marks, and do no work for this.
 //!
-//! - A packet whose header came off goes on by IP from there. The encapsulation rules of that FE do not get it again.
-//! - Redirected packets are dropped: no control element takes any.
+//! - A packet whose header was removed continues by IP from there. The encapsulation rules of that FE do not apply to
+//!   it again.
+//! - Redirected packets are dropped: no control element receives them.
 //! - There is no MTU: the header makes a packet longer, and no link refuses it.
-//! - A drop counts at the link by which the packet came.
+//! - A drop counts at the link through which the packet arrived.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -44,19 +45,19 @@ use crate::route::Hop;
 /// Maximum encapsulation rules of an FE.
 const RULES_MAX: usize = 1 << 16;
 
-/// The FEs of a network, and the headers of packets under way.
+/// The FEs of a network, and the headers of packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    /// By router.
+    /// FEs by router.
     elements: HashMap<NodeId, Element>,
     pub(super) processors: Processors,
-    /// By slot: the header of its packet, empty if there is none.
+    /// By slot: the header of its packet, empty without a header.
     headers: Vec<Vec<u8>>,
-    /// How a flow goes on from an FE that took its header off.
+    /// The path on which a flow continues from an FE that removed its header.
     onward: HashMap<(NodeId, FlowKey), Onward>,
     /// The key of flow hashes.
     secret: (u64, u64),
-    /// Rules whose time-out is over.
+    /// Buffer for expired rules.
     expired: Vec<Listed>,
 }
 
@@ -64,22 +65,22 @@ pub(crate) struct Elements {
 #[derive(Debug)]
 struct Element {
     table: Table,
-    /// The port of each interface of the table, and the rows of packets that come in there.
+    /// The port of each interface of the table, and the rows for packets that arrive there.
     ports: Vec<(PortId, Option<Input>)>,
     edge: Rules,
     /// Packets that wait for the rates of their paths, each with the port that sent it here.
     shapers: Shapers<(PortId, Frame)>,
-    /// The event that comes for them; never if they have none.
+    /// Time of the release event scheduled for them; far future if none is scheduled.
     wake: Instant,
 }
 
-/// The decision of an edge about a packet that has no header.
+/// The decision of an edge about a packet without a header.
 enum Entry {
-    /// It gets a header, or a copy of it gets each of them.
+    /// The packet gets a header, or a copy of it gets each of these headers.
     Headers(Vec<Repr>),
-    /// It waits for the rate of its path.
+    /// The packet waits for the rate of its path.
     Wait,
-    /// It goes on by IP.
+    /// The packet continues by IP.
     Plain,
 }
 
@@ -87,7 +88,7 @@ enum Entry {
 #[derive(Clone, Copy, Debug)]
 struct Onward {
     first_hop: Hop,
-    /// The endpoint that gets it, if it is not the one that the sender named: a receiver of a group.
+    /// The receiving endpoint, if the sender did not name it: a receiver of a group.
     to: Option<EndpointId>,
 }
 
@@ -125,7 +126,7 @@ impl Elements {
             .map_or(0, |header| header.len() as u32)
     }
 
-    /// Puts a header before a packet, in place of the one that it has.
+    /// Adds a header to a packet, in place of its current header.
     pub(super) fn put(&mut self, frame: &mut Frame, repr: &Repr) {
         frame.len = frame.len + repr.encoded_len() as u32 - self.header_len(frame);
         let place = frame.slot.0 as usize;
@@ -139,7 +140,7 @@ impl Elements {
         frame.hop = Hop::ELEMENT;
     }
 
-    /// The header of a packet that goes on by its own vector after a processor of this router.
+    /// The header of a packet that continues with its own vector after a processor of this router.
     pub(super) fn own_header(&self, router: NodeId, frame: &Frame) -> Option<Repr> {
         let header = &self.headers.get(frame.slot.0 as usize)?[..];
         let header = Repr::parse(&View::new_checked(header).ok()?).ok()?;
@@ -149,7 +150,7 @@ impl Elements {
         )
     }
 
-    /// Takes the header off a packet.
+    /// Removes the header of a packet.
     pub(super) fn remove_header(&mut self, frame: &mut Frame) {
         frame.len -= self.header_len(frame);
         if let Some(header) = self.headers.get_mut(frame.slot.0 as usize) {
@@ -177,8 +178,8 @@ enum Step {
 }
 
 impl Fabric {
-    /// Makes a router an FE, or replaces its table. `ports` are those of the table's interfaces, by number. Packets by
-    /// IP pass the encapsulation rules of all FEs that are there when their flow is created.
+    /// Makes a router an FE, or replaces its table. `ports` are those of the table's interfaces, by number. IP packets
+    /// pass the encapsulation rules of all FEs that exist when their flow is created.
     pub fn set_table(
         &mut self,
         router: NodeId,
@@ -237,7 +238,7 @@ impl Fabric {
         Some(&mut element.edge)
     }
 
-    /// From this FE on, packets with this key go to this host, and its endpoint gets them.
+    /// From this FE on, packets with this key go to this host, and this endpoint receives them.
     pub(crate) fn deliver(&mut self, from: NodeId, key: &FlowKey, to: (NodeId, EndpointId)) {
         let onward = Onward {
             first_hop: self.hops_from(from, false, to.0, key),
@@ -246,7 +247,7 @@ impl Fabric {
         self.elements.onward.insert((from, *key), onward);
     }
 
-    /// The first hop to the address of a group: only an encapsulation rule of the first router leads on.
+    /// The first hop to the address of a group: only an encapsulation rule of the first router leads further.
     pub(crate) fn hops_to_group(&mut self) -> Hop {
         self.hops.keep_nowhere()
     }
@@ -261,8 +262,8 @@ impl Fabric {
         }
     }
 
-    /// Handles a packet without a header: it gets one, waits for it, or goes on by IP. `released` is the row for which it
-    /// has waited.
+    /// Handles a packet without a header: it gets a header, waits for the rate of its path, or continues by IP.
+    /// `released` is the row whose rate it has waited for.
     fn handle_at_edge(&mut self, over: PortId, frame: Frame, released: Option<u32>) {
         match self.encapsulate(over, frame, released) {
             Ok(Entry::Plain) => self.go_on(over, frame, frame.hop.next()),
@@ -272,7 +273,7 @@ impl Fabric {
         }
     }
 
-    /// Sends the packets on that have waited for the rates of their paths. They follow the rules as they are now.
+    /// Forwards the packets that have waited for the rates of their paths, by the current rules.
     pub(crate) fn release(&mut self, router: NodeId) {
         if let Some(element) = self.elements.elements.get_mut(&router) {
             element.wake = Instant::FAR_FUTURE;
@@ -296,7 +297,7 @@ impl Fabric {
         }
     }
 
-    /// Decides about a packet that has no header by the rules.
+    /// Applies the encapsulation rules to a packet without a header.
     fn encapsulate(
         &mut self,
         over: PortId,
@@ -342,7 +343,7 @@ impl Fabric {
         Ok(Entry::Headers(headers.to_vec()))
     }
 
-    /// Handles a packet with a header; `nested` decisions about it were made at this FE, with this one.
+    /// Handles a packet with a header; `nested` counts the decisions about it at this FE, including this one.
     pub(super) fn forward(&mut self, over: PortId, frame: Frame, nested: u8) {
         match self.decide(over, &frame) {
             Step::Send(port, queue, index) => {
@@ -364,7 +365,7 @@ impl Fabric {
     fn decide(&self, over: PortId, frame: &Frame) -> Step {
         let router = self.wires[over.0 as usize].to;
         let Some(element) = self.elements.elements.get(&router) else {
-            return Step::Drop(Reason::NotIp); // as a router that knows no FPF;
+            return Step::Drop(Reason::NotIp); // like a router without FPF
         };
         let header = &self.elements.headers[frame.slot.0 as usize];
         let lid_size = element.table.domain().lid_size();
@@ -393,7 +394,7 @@ impl Fabric {
     fn copy(&mut self, over: PortId, frame: Frame, headers: &[Repr], nested: u8) {
         for (place, header) in headers.iter().enumerate() {
             let mut copy = frame;
-            // The last one is the packet itself.
+            // The last copy is the packet itself.
             if place + 1 < headers.len() {
                 copy.slot = self.flights.duplicate(frame.slot);
                 copy.len -= self.elements.header_len(&frame);
@@ -403,7 +404,7 @@ impl Fabric {
         }
     }
 
-    /// Takes the header off: the packet goes on by IP, from here or from the other end of this port's link.
+    /// Removes the header: the packet continues by IP, from here or from the other end of this port's link.
     fn strip(&mut self, over: PortId, mut frame: Frame, port: Option<PortId>) {
         self.elements.remove_header(&mut frame);
         frame.queue = Queue::default();
@@ -432,7 +433,7 @@ impl Fabric {
         }
     }
 
-    /// Finds the rest of a flow's path to the host that has its destination address, and keeps it.
+    /// Finds the rest of a flow's path to the host that has its destination address, and stores it.
     fn find_onward(&mut self, from: NodeId, key: &FlowKey) -> Option<Onward> {
         let to = self.host_of(key)?;
         let onward = Onward {
@@ -443,7 +444,7 @@ impl Fabric {
         Some(onward)
     }
 
-    /// Sends a packet without a header on its way by IP.
+    /// Forwards a packet without a header by IP.
     fn go_on(&mut self, over: PortId, frame: Frame, hop: Hop) {
         match self.hops.port(hop) {
             Some(port) => {

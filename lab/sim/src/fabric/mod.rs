@@ -8,7 +8,7 @@
 //!
 //! - `change`: changes by actors: rates, parameters, cuts
 //! - `fpf`: routers that are forwarding elements of flexible packet forwarding; `process`: their processors
-//! - `probe`: probes of ports to reflectors; `round_trips`: those of the TCP connections that pass a port
+//! - `probe`: probes of ports to reflectors; `round_trips`: round trips of the TCP connections that pass a port
 //!
 //! # The order at one instant
 //!
@@ -123,7 +123,7 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) v4: Ipv4Addr,
     pub(crate) v6: Ipv6Addr,
-    /// The port of a host; none for a router.
+    /// The port of a host; `None` for a router.
     pub(crate) uplink: Option<PortId>,
 }
 
@@ -224,10 +224,10 @@ impl Fabric {
         self.wires[self.uplink(host).0 as usize].to
     }
 
-    /// Whether packets between two hosts take any time, on every one of several equal paths that their flow may use;
-    /// none if there is no path.
+    /// Whether packets between two hosts take any time, on each of the equal paths that their flow may use; `None` if
+    /// no path exists.
     pub(crate) fn path_takes_time(&self, from: NodeId, to: NodeId) -> Option<bool> {
-        // Every port of every path, with whether some path to the node behind it takes no time. All paths to a node
+        // Every port of every path, and whether some path to the node of the port takes no time. All paths to a node
         // have the same number of hops, because they are shortest paths.
         let mut ports = BTreeMap::from([(self.nodes[from.0 as usize].uplink?, true)]);
         loop {
@@ -257,7 +257,8 @@ impl Fabric {
         self.hops_from(first, decides, to, key)
     }
 
-    /// The first hop of a flow with this key from a node on; `decides`: that node's encapsulation rules get it.
+    /// The first hop of a flow with this key from a node on; `decides`: that node's encapsulation rules apply to the
+    /// flow.
     pub(crate) fn hops_from(
         &mut self,
         mut node: NodeId,
@@ -308,7 +309,7 @@ impl Fabric {
                 let Some(sending) = plain.admit(u64::from(frame.len), self.now, &wire.ring) else {
                     return self.discard(port, &frame, Reason::QueueFull);
                 };
-                // Its arrival is scheduled when the previous frame arrives, or by a step if there is no previous frame.
+                // The arrival is scheduled when the previous frame arrives, or by a step if there is no previous frame.
                 let is_next = wire.ring.last().is_none_or(|l| l.arrival <= self.now);
                 wire.ring.push(Frame {
                     arrival: sending.end + wire.delay,
@@ -354,7 +355,7 @@ impl Fabric {
         }
     }
 
-    /// The next event not later than `until`; none while touched ports wait for their step.
+    /// The next event not later than `until`; `None` while touched ports wait for their step.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<Event> {
         let is_settled = self.touched.is_empty() && self.timeless.is_empty();
@@ -382,7 +383,7 @@ impl Fabric {
         }
     }
 
-    /// Handles the arrival of the first frame on a wire. A router forwards it; if it has reached its host, it is
+    /// Handles the arrival of the first frame on a wire. A router forwards it; a frame that has reached its host is
     /// returned.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, port: PortId) -> Option<Frame> {

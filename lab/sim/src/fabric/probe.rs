@@ -1,12 +1,12 @@
-//! Probes of a port to a reflector, by which a controller measures the delay of the link behind it.
+//! Probes of a port to a reflector, with which a controller measures the delay of the link behind the port.
 //!
 //! ```text
 //!   prober ── past the port's queue ──▶ [ modem ] ─▶ line ─▶ .. ─▶ reflector, a host
 //!     ◀─────────────────────── as any packet ───────────────────────┘
 //! ```
 //!
-//! A probe is a packet of the router itself: it passes before the port's queue, which is charged for it, and waits in
-//! the modem like any other.
+//! A probe is a packet of the router itself: it bypasses the port's queue, which is charged for it, and waits in the
+//! modem like any other packet.
 
 use weir_base::Instant;
 use weir_packet::{Ecn, Reason, Shared};
@@ -21,7 +21,7 @@ use crate::wire::Sender;
 
 /// Length of a probe without link-layer and IP headers: an ICMP echo with 16 bytes.
 pub(crate) const PROBE_BYTES: u32 = 24;
-/// The traffic and the flow of a probe, which no meter has.
+/// The traffic and the flow of a probe, which no meter counts.
 pub(crate) const NO_TRAFFIC: u32 = u32::MAX;
 
 /// A port and a reflector.
@@ -33,7 +33,7 @@ pub struct ProberId(pub(crate) u32);
 pub struct Echo {
     /// The probe's number.
     pub number: u64,
-    /// When it came.
+    /// Time of arrival.
     pub at: Instant,
 }
 
@@ -42,12 +42,12 @@ pub struct Echo {
 pub(crate) struct Prober {
     pub(crate) port: PortId,
     pub(crate) to: EndpointId,
-    /// The first hop behind the port's link.
+    /// The first hop after the port's link.
     pub(crate) hop: Hop,
     pub(crate) key: Shared,
     /// Length of the link-layer and IP headers in bytes.
     pub(crate) headers: u32,
-    /// Answers that nobody has taken.
+    /// Answers that were not taken yet.
     pub(crate) echoes: Vec<Echo>,
 }
 
@@ -95,7 +95,7 @@ impl Fabric {
         });
     }
 
-    /// Notes the answer to a probe.
+    /// Records the answer to a probe.
     pub(crate) fn answered(&mut self, ProberId(id): ProberId, flight: &Flight) {
         if let Content::Probe { number } = flight.content {
             let at = self.now;
@@ -103,7 +103,7 @@ impl Fabric {
         }
     }
 
-    /// Takes the answers that have come since the last time.
+    /// Takes the answers since the last call.
     pub fn echoes(&mut self, ProberId(id): ProberId) -> Vec<Echo> {
         std::mem::take(&mut self.probers[id as usize].echoes)
     }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   packet ──▶ bytes: the number under which its content is kept, padded to its IP length
-//!   bytes ──▶ processor ──▶ bytes ..            a packet that a processor gave has bytes of its own from then on
-//!   bytes ──▶ header comes off: a number, and zeros? ──▶ the content again; else dropped, as what is no IP packet
+//!   bytes ──▶ processor ──▶ bytes ..            a packet that a processor returned keeps its own bytes
+//!   bytes ──▶ header is removed: a number, and zeros? ──▶ the content again; else dropped as not IP
 //! ```
 //!
-//! Modelled packets have no bytes, and a processor needs some. So a packet is repaired only if a processor has computed
-//! its bytes exactly. Lengths on the wire are those that the same packets have in a live router.
+//! Modelled packets have no bytes, but a processor needs bytes. So a packet is repaired only if a processor has
+//! computed its bytes exactly. Lengths on the wire are those that the same packets have in a live router.
 //!
-//! An interest and its data have the bytes of real ones, so that a cache finds the name. An answer that it gives is a packet
-//! of the flow whose addresses and ports are in its bytes.
+//! An interest and its data have the bytes of real packets, so that a cache finds the name. An answer of the cache is a
+//! packet of the flow whose addresses and ports are in its bytes.
 //!
-//! A packet that a processor takes and gives nothing for counts as delivered in the books.
+//! A packet that a processor consumes without output counts as delivered.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -32,21 +32,21 @@ use crate::flight::{Chunk, Content, Flight};
 use crate::frame::Frame;
 use crate::network::{NodeId, PortId};
 
-/// Number of contents that are kept: many more than processors hold.
+/// Maximum number of stored contents: many more than processors hold.
 const KEPT_MAX: usize = 1 << 16;
 /// Bytes of a number.
 const NUMBER_LEN: usize = size_of::<u64>();
 
-/// The processors of a network, and the bytes of packets under way.
+/// The processors of a network, and the bytes of packets in flight.
 #[derive(Debug, Default)]
 pub(super) struct Processors {
     by_router: HashMap<(NodeId, ProcessorId), Box<dyn Processor>>,
-    /// By slot: the bytes of a packet that a processor gave, empty if there are none.
+    /// By slot: the bytes of a packet that a processor returned, otherwise empty.
     bytes: Vec<Vec<u8>>,
     kept: VecDeque<Kept>,
-    /// The number of the first content that is kept.
+    /// The number of the first stored content.
     first: u64,
-    /// By flow: an interest or data of it, without name and content.
+    /// By flow: an interest or data of the flow, without name and content.
     chunks: HashMap<FlowKey, (Flight, Shared)>,
 }
 
@@ -75,13 +75,13 @@ impl Processors {
         self.bytes[place] = bytes;
     }
 
-    /// The bytes of a packet that a processor gave; none if no processor did.
+    /// The bytes of a packet that a processor returned; `None` if no processor did.
     fn take_bytes(&mut self, slot: Slot) -> Option<Vec<u8>> {
         let bytes = self.bytes.get_mut(slot.0 as usize)?;
         Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())
     }
 
-    /// Keeps a content, and returns the bytes that stand for it.
+    /// Stores a content, and returns the bytes that represent it.
     fn keep(&mut self, kept: Kept) -> Vec<u8> {
         let number = self.first + self.kept.len() as u64;
         if self.kept.len() == KEPT_MAX {
@@ -94,7 +94,7 @@ impl Processors {
         bytes
     }
 
-    /// The interest or the data that these bytes are.
+    /// The interest or the data that these bytes represent.
     fn find_chunk(&self, bytes: &[u8]) -> Option<(Flight, Shared)> {
         let message = Message::read(bytes)?;
         let ends = [message.source, message.destination];
@@ -114,7 +114,7 @@ impl Processors {
         Some((Flight { content, ..flight }, key))
     }
 
-    /// The content that these bytes stand for.
+    /// The content that these bytes represent.
     fn find(&self, bytes: &[u8]) -> Option<Kept> {
         let (number, rest) = bytes.split_first_chunk::<NUMBER_LEN>()?;
         let place = u64::from_be_bytes(*number).checked_sub(self.first)?;
@@ -125,7 +125,7 @@ impl Processors {
 }
 
 impl Fabric {
-    /// Gives an FE a processor, to which the rules with its number hand packets.
+    /// Adds a processor to an FE; the rules with its number hand it packets.
     pub fn set_processor(
         &mut self,
         router: NodeId,
@@ -142,7 +142,8 @@ impl Fabric {
         processors.get(&(router, number)).map(AsRef::as_ref)
     }
 
-    /// Hands a packet to a processor; each packet that this gives goes on with the vector of its leaf.
+    /// Hands a packet to a processor; each packet that it returns continues with the vector of its leaf, or with its
+    /// own vector if there is no such leaf.
     pub(super) fn process(
         &mut self,
         over: PortId,
@@ -171,7 +172,7 @@ impl Fabric {
             given.extend(header.map(|header| (header, bytes.to_vec())));
         };
         let taken = Taken {
-            from: over.0 as u16, // tells apart the links of a router
+            from: over.0 as u16, // distinguishes the links of a router
             ..Taken::new(&bytes, self.now)
         };
         if let Err(reason) = processor.process(taken, &mut give) {
@@ -206,7 +207,7 @@ impl Fabric {
         })
     }
 
-    /// Learns of a flow of interests, or of data.
+    /// Registers a flow of interests or of data.
     pub(crate) fn know_chunks(&mut self, route: &Route) {
         let flight = Flight {
             to: route.peer,
@@ -234,8 +235,8 @@ impl Fabric {
         self.forward(over, frame, nested + 1);
     }
 
-    /// Gives a packet whose header came off the content that its bytes stand for, if it has bytes. Returns whether it
-    /// is a packet of IP.
+    /// Restores the content that the bytes of a packet represent, after its header was removed. A packet without bytes
+    /// stays as it is. Returns whether it is an IP packet.
     pub(super) fn restore(&mut self, frame: &mut Frame) -> bool {
         let Some(bytes) = self.elements.processors.take_bytes(frame.slot) else {
             return true;
@@ -260,7 +261,7 @@ impl Fabric {
     }
 }
 
-/// The bytes of an interest, or of data.
+/// The bytes of an interest or of data.
 fn chunk_bytes(key: &FlowKey, chunk: Chunk) -> Option<Vec<u8>> {
     let content = chunk.content.map(|len| vec![0; len as usize]);
     let mut name = [0; NAME_LEN];

@@ -17,12 +17,12 @@ pub(crate) struct Measured {
     link: Link,
     /// Bytes that the port has sent, on the wire.
     sent: u64,
-    /// Round trips that nobody has taken.
+    /// Round trips that were not taken yet.
     taken: Vec<RoundTrip>,
 }
 
 impl Measured {
-    /// Notes that the port sends a packet of `len` bytes (layer 2) at `at`.
+    /// Records that the port sends a packet of `len` bytes (layer 2) at `at`.
     pub(crate) fn sent(&mut self, at: Instant, key: &FlowKey, flight: &Flight, len: u32) {
         if let Some(segment) = segment(flight) {
             self.round_trips.sent(at, key, &segment, self.sent);
@@ -44,13 +44,13 @@ impl Fabric {
         self.wires[other_end(port)].is_measured = true;
     }
 
-    /// Takes the round trips of a port that were measured since the last time.
+    /// Takes the round trips of a port that were measured since the last call.
     pub fn round_trips(&mut self, port: PortId) -> Vec<RoundTrip> {
         let measured = self.wires[port.0 as usize].stepped().round_trips.as_mut();
         measured.map_or(Vec::new(), |measured| std::mem::take(&mut measured.taken))
     }
 
-    /// Notes the arrival of a frame from `port` at the port at the other end.
+    /// Records the arrival of a frame from `port` at the port at the other end.
     pub(crate) fn measure_arrival(&mut self, port: PortId, frame: &Frame) {
         let measured = self.wires[other_end(port)].stepped().round_trips.as_mut();
         let flight = self.flights.get(frame.slot);
@@ -62,12 +62,12 @@ impl Fabric {
     }
 }
 
-/// The place of the port at the other end of a link: links are added with both ends.
+/// The index of the port at the other end of a link: both ends of a link are added together.
 fn other_end(port: PortId) -> usize {
     port.0 as usize ^ 1
 }
 
-/// A segment as on a wire: numbers of 32 bits, and Linux's clock of milliseconds.
+/// A segment as on a wire: 32-bit numbers, and Linux's millisecond clock.
 fn segment(flight: &Flight) -> Option<Segment> {
     let Content::Tcp(segment) = &flight.content else {
         return None;

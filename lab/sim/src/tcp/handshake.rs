@@ -1,6 +1,6 @@
 //! From the first SYN to an established connection, with the options that both ends agree on.
 //!
-//! The timer of the sending half runs for the SYN, too. If a SYN arrives again while our answer is out, it is answered
+//! The timer of the sending half runs for the SYN too. If a SYN arrives again while our answer is out, it is answered
 //! again, as in Linux and ns-3: the answer or its acknowledgment may be lost. Our timer continues from the first
 //! answer.
 

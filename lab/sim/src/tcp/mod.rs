@@ -14,7 +14,7 @@
 //! Read it in this order: [`segment`](Segment), `handshake`, `sender`, `transmit`, `recovery`,
 //! `receiver`; then `scoreboard`, `congestion`, `rtt`.
 //!
-//! Sources: RFC 9293 (the protocol), 5681 (congestion control), 6298 (time-out), 6582 (NewReno), 2018 and 6675 (SACK),
+//! Sources: RFC 9293 (the protocol), 5681 (congestion control), 6298 (timeout), 6582 (NewReno), 2018 and 6675 (SACK),
 //! 9438 (CUBIC), 3042 (limited transmit), 3465 (byte counting), 3168 (ECN), 7323 (timestamps). Each file begins with
 //! its choices where they leave room, and with its deviations from them.
 //!
@@ -58,7 +58,7 @@ enum State {
     SynReceived,
     /// Both SYNs are acknowledged.
     Established,
-    /// The connection was reset, or given up after too many time-outs.
+    /// The connection was reset, or given up after too many timeouts.
     Failed,
 }
 
@@ -198,7 +198,7 @@ impl Connection {
         self.receiver.delivered()
     }
 
-    /// Payload bytes that arrived, in order or not; each counts once.
+    /// Payload bytes that arrived, in order or not; each byte counts once.
     pub fn arrived(&self) -> u64 {
         self.receiver.arrived()
     }
@@ -243,7 +243,7 @@ impl Connection {
         self.has_failed() || (self.sender.is_finished() && self.receiver.is_finished())
     }
 
-    /// Whether the connection was reset, or given up after too many time-outs.
+    /// Whether the connection was reset, or given up after too many timeouts.
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -267,17 +267,17 @@ impl Connection {
             .unwrap_or(u32::MAX)
     }
 
-    /// The smoothed round-trip time (SRTT); none before the first sample.
+    /// The smoothed round-trip time (SRTT); `None` before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Span> {
         self.sender.rtt.smoothed()
     }
 
-    /// The current retransmission time-out (RTO).
+    /// The current retransmission timeout (RTO).
     pub fn retransmission_timeout(&self) -> Span {
         self.sender.rtt.rto()
     }
 
-    /// Whether losses are being repaired, after duplicate acknowledgments or after a time-out.
+    /// Whether losses are being repaired, after duplicate acknowledgments or after a timeout.
     pub fn is_recovering(&self) -> bool {
         self.sender.phase != sender::Phase::Open
     }

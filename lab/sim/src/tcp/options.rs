@@ -25,16 +25,16 @@ pub struct Options {
     /// Bytes that the receiver can hold. The application reads immediately, so the advertised window always has this
     /// value. It must not be zero: there are no window probes.
     pub receive_window: u32,
-    /// Minimum retransmission time-out (RFC 6298, rule 2.4, has one second).
+    /// Minimum retransmission timeout (RFC 6298, rule 2.4, has one second).
     pub min_rto: Span,
     /// Minimum margin above the smoothed round-trip time: RFC 6298's clock granularity G.
     ///
     /// Virtual time is exact, so on an idle path the variation decays to nothing, and with zero here a delayed
-    /// acknowledgment would cause a time-out. Linux adds its `rto_min`.
+    /// acknowledgment would cause a timeout. Linux adds its `rto_min`.
     pub granularity: Span,
-    /// Time-out of the SYN, and of data before the first round trip was measured (RFC 6298, rule 2.1).
+    /// Timeout of the SYN, and of data before the first round trip was measured (RFC 6298, rule 2.1).
     pub initial_rto: Span,
-    /// Maximum retransmission time-out (RFC 6298, rule 2.5).
+    /// Maximum retransmission timeout (RFC 6298, rule 2.5).
     pub max_rto: Span,
     /// Full-sized segments per acknowledgment: 2 as in RFC 5681, section 4.2; 1 delays none.
     pub ack_every: u32,

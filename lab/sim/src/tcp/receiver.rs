@@ -9,8 +9,8 @@ use super::options::Options;
 use super::range::{Range, RangeSet};
 use super::segment::{Flags, SackBlocks, Segment};
 
-/// After this time TS.Recent says nothing (RFC 7323, section 5.5). It is less than 2^31 ticks of [`timestamp`], 36 minutes, after
-/// which a newer value looks older.
+/// After this time TS.Recent is invalid (RFC 7323, section 5.5). It is less than 2^31 ticks of [`timestamp`], 36
+/// minutes, after which a newer value looks older.
 const OUTDATED: Span = Span::from_secs(30 * 60);
 
 /// The receiving half of a connection.
@@ -41,7 +41,7 @@ pub(super) struct Receiver {
     /// Whether a mark was seen, and no CWR since then.
     echo_congestion: bool,
     timestamps: bool,
-    /// TS.Recent, when it came, and the last acknowledged number (RFC 7323, section 4.3).
+    /// TS.Recent, its time of arrival, and the last acknowledged number (RFC 7323, section 4.3).
     timestamp: u32,
     timestamp_at: Instant,
     acknowledged: u64,
@@ -88,7 +88,7 @@ impl Receiver {
         self.next.min(self.fin).saturating_sub(1)
     }
 
-    /// Payload bytes received, in order or not; each counts once.
+    /// Payload bytes received, in order or not; each byte counts once.
     pub(super) fn arrived(&self) -> u64 {
         // A held FIN has a number but no payload.
         let is_fin_held = self.fin != u64::MAX && self.next <= self.fin;
@@ -111,7 +111,7 @@ impl Receiver {
     }
 
     /// Handles arriving data or a FIN. Returns whether a pure acknowledgment must answer it even if data is sent too:
-    /// only pure ones count as duplicates (RFC 5681, section 2).
+    /// only pure acknowledgments count as duplicates (RFC 5681, section 2).
     pub(super) fn on_data(&mut self, segment: &Segment, marked: bool, now: Instant) -> bool {
         let range = segment.range();
         if range.end <= self.next || range.end > self.next + u64::from(self.window) {
@@ -177,7 +177,7 @@ impl Receiver {
         }
         if marked && !self.echo_congestion {
             self.echo_congestion = true;
-            // Not delayed, as in Linux: a sender with a small window may wait for this one.
+            // Not delayed, as in Linux: a sender with a small window may wait for this acknowledgment.
             self.is_ack_due = true;
         }
     }
@@ -191,7 +191,7 @@ impl Receiver {
         }
     }
 
-    /// Holds data that arrived out of order, and reports it first from now on (RFC 2018, section 4).
+    /// Holds data that arrived out of order, and moves its range to the front of the report (RFC 2018, section 4).
     fn hold(&mut self, range: Range) {
         let length = &mut self.held_length;
         let latest = self.held.insert(range, |fresh| *length += fresh.length());

@@ -92,7 +92,7 @@ impl Sender {
     }
 
     /// Handles an echoed mark after the peer has acknowledged data that was sent after the last reduction. The peer
-    /// knows about that reduction, so this mark is a new one (RFC 3168, section 6.1.2).
+    /// knows about that reduction, so this mark is new (RFC 3168, section 6.1.2).
     fn reduce_for_mark(&mut self, flight: u64) {
         self.statistics.marks += 1;
         self.congestion.on_mark(flight);
@@ -118,7 +118,7 @@ impl Sender {
     /// Fast retransmit (RFC 5681, section 3.2; RFC 6675, section 5, steps 4.1 to 4.3).
     fn enter_recovery(&mut self, flight: u64) {
         self.statistics.fast_retransmits += 1;
-        // One reduction for each window of data: no reduction for data that was lost before the last one.
+        // One reduction for each window of data: no reduction for data that was lost before the last reduction.
         if self.una >= self.reduced {
             self.congestion.on_loss(flight);
             self.note_reduction();
@@ -163,7 +163,7 @@ impl Sender {
         }
     }
 
-    /// Repairs, in slow start, the losses of a time-out.
+    /// Repairs, in slow start, the losses of a timeout.
     fn continue_loss(&mut self, advanced: u64, now: Instant) {
         if advanced > 0 {
             self.grow(advanced, now);

@@ -1,13 +1,13 @@
-//! Round-trip time and retransmission time-out (RFC 6298).
+//! Round-trip time and retransmission timeout (RFC 6298).
 //!
 //! Choice: every acknowledgment of data that was never retransmitted gives a sample, as in Linux, not only one for each
-//! round trip. The time-out stays backed off until there is a new sample (Karn).
+//! round trip. The timeout stays backed off until there is a new sample (Karn).
 
 use weir_base::Span;
 
 use super::options::Options;
 
-/// Time-out for data after the SYN was lost and no round trip is known (RFC 6298, rule 5.7).
+/// Timeout for data after the SYN was lost and no round trip is known (RFC 6298, rule 5.7).
 const FALLBACK_RTO: Span = Span::from_secs(3);
 
 /// The estimator of one sender.
@@ -37,12 +37,12 @@ impl RttEstimator {
         }
     }
 
-    /// SRTT; none before the first sample.
+    /// SRTT; `None` before the first sample.
     pub(super) fn smoothed(&self) -> Option<Span> {
         self.is_measured.then_some(self.smoothed)
     }
 
-    /// The time-out, doubled for each expiry since the last sample.
+    /// The timeout, doubled for each expiry since the last sample.
     pub(super) fn rto(&self) -> Span {
         self.rto
     }
@@ -66,7 +66,7 @@ impl RttEstimator {
         self.rto = rto.max(self.min_rto).min(self.max_rto);
     }
 
-    /// Doubles the time-out after an expiry of the timer (rule 5.5).
+    /// Doubles the timeout after an expiry of the timer (rule 5.5).
     pub(super) fn back_off(&mut self) {
         self.rto = self.rto.times(2).min(self.max_rto);
     }

@@ -10,7 +10,7 @@
 //! marks rather than per-segment bits. The pipe follows from three sums, which are updated as SACK blocks arrive: no
 //! acknowledgment causes a walk over the window.
 //!
-//! Without SACK the set stays empty, and the marks alone implement go-back-N after a time-out.
+//! Without SACK the set stays empty, and the marks alone implement go-back-N after a timeout.
 
 use super::range::{Range, RangeSet};
 
@@ -38,7 +38,7 @@ impl Scoreboard {
         if !self.sacked.is_empty() {
             let removed = self.sacked.remove_below(una);
             self.sacked_bytes -= removed;
-            // A mark above una has counted all of the removed range; a mark below counts nothing from now on.
+            // A mark above una has counted all of the removed range; a mark below una no longer counts anything.
             self.sacked_below_lost = self.sacked_below_lost.saturating_sub(removed);
             self.sacked_below_retransmitted =
                 self.sacked_below_retransmitted.saturating_sub(removed);
@@ -97,7 +97,7 @@ impl Scoreboard {
         self.lost > self.una
     }
 
-    /// Handles a time-out: everything below `next` that is not SACKed is lost, including retransmitted data. Our
+    /// Handles a timeout: everything below `next` that is not SACKed is lost, including retransmitted data. Our
     /// receiver never discards SACKed data, so SACKs stay valid (RFC 6675, section 5.1).
     pub(super) fn lose_all(&mut self, next: u64) {
         self.clear_marks();
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_pipe_by_hand() {
-        // Ten segments are out; 0 and 4 are missing, 1 to 3 and 5 to 6 have come.
+        // Ten segments are out; 0 and 4 are missing, 1 to 3 and 5 to 6 have arrived.
         let mut scoreboard = scoreboard();
         let next = segments(10, 11).start;
         assert_eq!(scoreboard.pipe(next), 100);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(scoreboard.next_gap(), Some(segments(4, 5)));
         assert_eq!(scoreboard.last_gap(next), Some(segments(7, 10)));
         assert_eq!(scoreboard.pipe(next), 50);
-        // There is a third one above 4: now that is lost, too.
+        // With a third SACKed segment above 4, segment 4 is lost too.
         scoreboard.add(segments(7, 8));
         scoreboard.find_lost(MSS);
         assert_eq!(scoreboard.next_lost(), Some(segments(4, 5)));

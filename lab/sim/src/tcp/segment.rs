@@ -46,7 +46,7 @@ impl Segment {
         self.payload as u64 + syn + fin
     }
 
-    /// Its range in the sequence space.
+    /// The range of the segment in the sequence space.
     pub const fn range(&self) -> Range {
         Range::new(self.sequence, self.sequence + self.length())
     }

@@ -7,7 +7,7 @@
 //! - no Nagle algorithm, no pacing: data goes out as soon as the windows permit;
 //! - round-trip samples from every acknowledgment that covers no retransmitted data (Karn),
 //!   measured from the oldest segment it covers, so that the receiver's delay is part of it;
-//! - after idling for longer than the time-out the window restarts at the initial window (RFC 5681,
+//! - after idling for longer than the timeout the window restarts at the initial window (RFC 5681,
 //!   section 4.1);
 //! - the connection is given up after 15 expiries of the timer without progress, as in Linux, and
 //!   after 6 for a SYN; one lost SYN does not shrink the initial window, but two do (as in Linux).
@@ -35,7 +35,7 @@ pub(super) enum Phase {
     Open,
     /// Fast recovery (RFC 6582 or RFC 6675), until the data outstanding at its start is acknowledged.
     Recovery,
-    /// Slow start after a time-out, until the data outstanding at the time-out is acknowledged.
+    /// Slow start after a timeout, until the data outstanding at the timeout is acknowledged.
     Loss,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Sender {
     pub(super) had_partial_ack: bool,
     /// The change of the congestion window by fast recovery without SACK: the segments that, according to duplicates,
     /// have left the network, minus the data that partial acknowledgments cover (RFC 5681, section 3.2, steps 3 and 4;
-    /// RFC 6582). It is kept apart from the window, so that no reduction is calculated from it.
+    /// RFC 6582). It is separate from the window, so that no reduction is calculated from it.
     pub(super) inflation: i64,
     /// The rescue retransmission of this recovery was made (RFC 6675, NextSeg() rule 4).
     pub(super) is_rescued: bool,
@@ -98,7 +98,7 @@ pub(super) struct Sender {
     pub(super) deadline: Instant,
     /// Expiries of the timer since the last progress.
     pub(super) retries: u32,
-    /// Our SYN was sent again although the timer had not expired. It is unknown which one is acknowledged, so the
+    /// Our SYN was sent again although the timer had not expired. It is unknown which SYN is acknowledged, so the
     /// acknowledgment gives no round-trip sample (Karn; RFC 6298, section 3).
     is_syn_repeated: bool,
     /// Time at which the SYN or new data was last sent.
@@ -205,7 +205,7 @@ impl Sender {
         self.retries <= SYN_RETRIES_MAX
     }
 
-    /// Completes the handshake with these options, those `agreed` on by both ends, and the peer's first window.
+    /// Completes the handshake with these options, the options `agreed` by both ends, and the peer's first window.
     pub(super) fn establish(
         &mut self,
         options: &Options,
@@ -221,7 +221,7 @@ impl Sender {
         self.edge = self.next + u64::from(window);
         self.deadline = Instant::FAR_FUTURE;
         match self.retries {
-            // The timer has not expired, so both its time-out and the window stay.
+            // The timer has not expired, so both its timeout and the window stay.
             0 if self.is_syn_repeated => {}
             0 => self.rtt.sample(now.since(self.last_sent)),
             1 => self.rtt.fall_back(),
@@ -289,7 +289,7 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// Records that data below `una` is acknowledged. Returns the time at which the oldest of it was sent.
+    /// Records that data below `una` is acknowledged. Returns the time at which the oldest of this data was sent.
     pub(super) fn note_acknowledged(&mut self) -> Option<Instant> {
         let oldest = self.bursts.front()?.sent;
         while self.bursts.front().is_some_and(|b| b.end <= self.una) {

@@ -51,7 +51,7 @@ impl Sender {
         }
     }
 
-    /// After a time-out, sends lost data as far as the window permits. Returns whether that was all.
+    /// After a timeout, sends lost data as far as the window permits. Returns whether all lost data was sent.
     fn transmit_lost(&mut self, header: &Segment, now: Instant, out: &mut Vec<Segment>) -> bool {
         while let Some(gap) = self.scoreboard.next_lost() {
             let segment = self.cut(gap);

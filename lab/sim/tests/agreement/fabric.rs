@@ -63,7 +63,7 @@ pub(crate) fn trains() -> Vec<Train> {
     trains
 }
 
-/// The arrivals of their datagrams; at one instant, they are in the order in which their events were scheduled.
+/// The arrivals of all datagrams; at one instant, they are in the order in which their events were scheduled.
 pub(crate) fn arrivals(trains: &[Train]) -> Vec<Coming> {
     let mut events = BTreeMap::new();
     for (flow, train) in trains.iter().enumerate() {

@@ -101,7 +101,7 @@ impl Router {
         }
     }
 
-    /// One turn, as in a worker.
+    /// One poll iteration, as in a worker.
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.clock.store(now.as_nanos(), Ordering::Relaxed);
         let plane = &mut self.plane;
@@ -174,7 +174,7 @@ fn id(frame: &[u8]) -> usize {
     u32::from_be_bytes(frame[HEADERS..HEADERS + 4].try_into().unwrap()) as usize
 }
 
-/// The internet checksum; zero over a header that has its own.
+/// The internet checksum; zero over a header that contains its own checksum.
 fn checksum(header: &[u8]) -> u16 {
     let words = header
         .chunks(2)
@@ -183,7 +183,7 @@ fn checksum(header: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// `step` returns the time between the last turn and the next one. If it returns none, the next turn comes when
+/// `step` returns the time from one poll iteration to the next. If it returns `None`, the next iteration comes when
 /// something is due.
 pub(crate) fn live(
     spec: &Spec,

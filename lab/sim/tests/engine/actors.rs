@@ -14,7 +14,7 @@ const PIECE: u32 = 1208;
 const FRAME: u64 = 1250;
 const RATE: Rate = Rate::from_mbps(10);
 
-/// Puts parameters in force at a port at given times.
+/// Sets the parameters of a port at given times.
 struct Set {
     port: PortId,
     spec: Spec,

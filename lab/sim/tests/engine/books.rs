@@ -1,4 +1,4 @@
-//! Random networks and traffic: no packet is lost without being counted, and none stays in the network forever.
+//! Random networks and traffic: no packet is lost without being counted, and no packet stays in the network forever.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use super::support::{flow_spec, host, load, millis, simulation};
 /// After this time, no traffic begins and no application continues.
 const STOP: Instant = Instant::from_nanos(1_000_000_000);
 /// By this time, everything has ended: the slowest link drains its queue in less, and a connection waits at most one
-/// minute for a time-out.
+/// minute for a timeout.
 const END: Instant = Instant::from_nanos(1_500_000_000_000);
 
 /// A link: its rate (of [`RATES`]), its delay, its queues (of [`KINDS`]), its framing.
@@ -268,7 +268,7 @@ impl Built {
         self.losses(lost);
     }
 
-    /// The losses by place add up to all losses.
+    /// The losses by traffic, port and reason add up to all losses.
     fn losses(&self, lost: u64) {
         let losses = &self.sim.meters().losses;
         let told: u64 = losses.values().map(|loss| loss.packets).sum();
@@ -291,7 +291,7 @@ impl Built {
             let losses = meters.losses.iter().filter(|((t, ..), _)| *t == traffic);
             let lost: u64 = losses.map(|(_, loss)| loss.payload.packets).sum();
             let ended = meter.received.packets + lost;
-            // A packet for a connection that is gone has no receiver.
+            // A packet for a connection that was removed has no receiver.
             assert!(ended <= meter.sent.packets);
             if self.datagrams.contains(&traffic) {
                 assert_eq!(ended, meter.sent.packets);

@@ -1,4 +1,4 @@
-//! Flexible packet forwarding beside IP: Figure 1 of the paper, with tables written by hand.
+//! Flexible packet forwarding together with IP: Figure 1 of the paper, with tables written by hand.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const PORT: u16 = 9;
 /// A thousand packets, one each millisecond.
 const END: Instant = Instant::from_nanos(1_000_500_000);
 
-/// C, two FEs of B, A, D: IP goes C-D-A because that has fewer hops.
+/// C, two FEs of B, A, D: IP takes C-D-A, because that path has fewer hops.
 struct Figure1 {
     sim: Simulation,
     hosts: [NodeId; 2],
@@ -102,7 +102,7 @@ impl Figure1 {
         self.sim.udp(&flow_spec, load).unwrap();
     }
 
-    /// Puts vectors before the packets of a traffic.
+    /// Adds vectors to the packets of a traffic.
     fn encapsulate(&mut self, traffic: u32, spread: Spread, vectors: &[(&[u8], u32)]) {
         self.encapsulate_with(traffic, spread, vectors, None);
     }
@@ -242,7 +242,7 @@ fn a_shaped_path_sends_at_its_rate_and_drops_what_its_queue_does_not_hold() {
     net.assert_books();
 }
 
-/// Packets that wait for a rate take the path of the rule as it is when they leave.
+/// Packets that wait for a rate take the path that the rule has when they leave.
 #[test]
 fn a_shaped_path_that_changes_takes_its_packets_with_it() {
     let mut net = figure_1(1);
@@ -261,7 +261,7 @@ fn a_shaped_path_that_changes_takes_its_packets_with_it() {
     net.assert_books();
 }
 
-/// A header that nobody takes off does not stay with the place of its packet.
+/// A header that no FE removes does not stay with the slot of its packet.
 #[test]
 fn a_wrong_vector_is_dropped_with_its_reason() {
     let mut net = figure_1(2);
@@ -275,7 +275,7 @@ fn a_wrong_vector_is_dropped_with_its_reason() {
     net.assert_books();
 }
 
-/// Pairs of packets by two paths with their parity: while one path is cut, nothing is lost.
+/// Pairs of packets over two paths with their parity: while one path is cut, nothing is lost.
 #[test]
 fn xor_coding_over_two_paths_repairs_what_one_loses() {
     for coded in [false, true] {
@@ -334,7 +334,7 @@ fn xor_coding_over_two_paths_repairs_what_one_loses() {
         let received = received(&net.sim, 0);
         assert_eq!(received, if coded { 1000 } else { 1000 - lost });
         if coded {
-            // A packet and a parity of each pair by B: header, vector, eight bytes before the payload.
+            // A packet and a parity of each pair via B: header, vector, eight bytes before the payload.
             assert_eq!(net.sent()[0], 1000);
             let len = u64::from(PAYLOAD) + HEADERS as u64 + 2 + BY_B.len() as u64 + 1 + 8;
             assert_eq!(net.sim.fabric().port(to_b).sent().bytes, 1000 * len);
@@ -343,7 +343,7 @@ fn xor_coding_over_two_paths_repairs_what_one_loses() {
     }
 }
 
-/// Leaves at hosts of their own, from one branch in the network and from the edge's own copies.
+/// Leaves at separate hosts, from one branch in the network and from the edge's own copies.
 #[test]
 fn each_leaf_gets_exactly_one_copy() {
     for leaves in [2, 8] {
@@ -362,7 +362,7 @@ fn each_leaf_gets_exactly_one_copy() {
     }
 }
 
-/// A source behind an edge, a router in the middle, and leaves around it. Copies are made in the middle, or at the edge.
+/// A source behind an edge, a router in the middle, and leaves around it. The middle or the edge makes the copies.
 fn star(leaves: usize, branch: bool) -> (Simulation, Vec<PortId>) {
     let mut network = Network::default();
     let [edge, middle] = ["edge", "middle"].map(|name| network.router(name));

@@ -9,7 +9,7 @@ use crate::support::*;
 /// A datagram of 958 B: 1000 B with its headers, 8 000 bit.
 const PIECE: u32 = 958;
 
-/// Two hosts at a router; the line of the port towards the second one is `line`.
+/// Two hosts at a router; the line of the port towards the second host is `line`.
 fn network(line: LineSpec, shaper: Option<Rate>, limit: u32) -> (Simulation, PortId) {
     let mut network = Network::default();
     let (a, b) = (host(&mut network, 1), host(&mut network, 2));
@@ -44,7 +44,7 @@ fn a_port_sends_at_each_instant_what_its_line_carries() {
     let rate = "8 Mbit, 4 Mbit from 1 s, outage from 2 s, 8 Mbit from 3 s";
     let (mut sim, port) = network(line(rate, "10 ms", None), None, 100_000);
     // Frames follow each other from 0.5 ms on and arrive 10 ms after their last bit. Up to the first step the line has
-    // sent 999.5 of them, up to the outage 1499.5; the second half of that one takes 0.5 ms after the outage.
+    // sent 999.5 frames, up to the outage 1499.5; the second half of the last frame takes 0.5 ms after the outage.
     let after = |millis: u64| millis_and_half(millis);
     let counts = [1010, 2010, 2900, 3010, 3510].map(|at| received_by(&mut sim, after(at)));
     assert_eq!(counts, [999, 1499, 1499, 1500, 2000]);

@@ -1,4 +1,4 @@
-//! The simulator's engine as a whole: queues of known mean, books, order, chance, paths, actors, FPF.
+//! The simulator's engine as a whole: queues of known mean, balance of counters, order, randomness, paths, actors, FPF.
 
 mod actors;
 mod books;

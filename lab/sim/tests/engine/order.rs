@@ -58,7 +58,7 @@ fn lost(sim: &Simulation) -> u64 {
 
 #[test]
 fn all_that_comes_at_one_instant_is_queued_before_the_link_starts() {
-    // If the first one were sent immediately, there would be room for another one.
+    // If the first datagram were sent immediately, another datagram would fit.
     for limit in 1..6 {
         let received = receptions(limit, &[millis(5); 5]);
         assert_eq!(received, limit.into());
@@ -67,8 +67,8 @@ fn all_that_comes_at_one_instant_is_queued_before_the_link_starts() {
 
 #[test]
 fn the_link_starts_nothing_before_what_comes_as_it_becomes_free() {
-    // One is sent from 5 to 6 ms, and another one waits. The third finds the only place occupied until the link takes
-    // the second, which happens after all arrivals of that instant.
+    // One datagram is sent from 5 to 6 ms, and a second datagram waits. The third finds the only place occupied until
+    // the link takes the second, which happens after all arrivals of that instant.
     let third = |at| receptions(1, &[millis(5), nanos(5_500_000), at]);
     assert_eq!(third(nanos(5_999_999)), 2);
     assert_eq!(third(nanos(6_000_000)), 2);
@@ -84,7 +84,7 @@ fn the_way_to_a_queue_does_not_matter_if_the_time_is_the_same() {
         for host in &near {
             wire(&mut network, *host, router);
         }
-        // Two hops that take no time, three, and one of a millisecond.
+        // Two hops that take no time, three such hops, and one hop of a millisecond.
         let middle = network.router("middle");
         wire(&mut network, middle, router);
         let second = host(&mut network, 3);
@@ -145,8 +145,8 @@ fn a_hop_that_takes_no_time_changes_nothing() {
 }
 
 /// A packet of a flow that LRU-FQ knows, and immediately after it, at the same instant, a packet of another flow. Of
-/// two queues with equal tags, the one for unknown flows goes first if both packets are there. The tags are equal
-/// because each queue has sent one packet before.
+/// two queues with equal tags, the queue for unknown flows is served first if both packets are queued. The tags are
+/// equal because each queue has sent one packet before.
 #[test]
 fn a_scheduler_sees_all_that_came_at_one_instant() {
     let queue = spec("lru_fq", &[("admission", "1"), ("threshold", "0")]);

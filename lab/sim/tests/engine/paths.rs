@@ -143,7 +143,7 @@ fn hosts_may_be_linked_to_each_other_but_pass_nothing_on() {
     assert_eq!((sent(&sim, &[port])[0], received(&sim, 0)), (10, 10));
 }
 
-/// The single error with which every kind of traffic between these hosts is refused; none if no kind is refused.
+/// The single error with which every kind of traffic between these hosts is refused; `None` if no kind is refused.
 fn refusals(sim: &mut Simulation, from: NodeId, to: NodeId) -> Option<NetworkError> {
     let flow_spec = flow_spec(from, to, 0);
     let udp = sim.udp(&flow_spec, load(1.0, 100, Spacing::Even));

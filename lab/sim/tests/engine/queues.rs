@@ -5,7 +5,7 @@
 //! service time is that of the payload alone.
 //!
 //! A mean is tested with the 95 % confidence interval of independent runs (Student), whose seeds are simply the first
-//! ones. The interval must also be narrow, otherwise any queue would pass.
+//! numbers. The interval must also be narrow, otherwise any queue would pass.
 #![allow(clippy::unwrap_used)] // helpers of tests fail like tests
 
 use weir_base::pace::Load;
@@ -219,7 +219,7 @@ fn the_second_of_two_that_come_together_waits_for_one_service() {
 
 #[test]
 fn beyond_full_load_the_queue_grows_by_the_difference() {
-    // 1.1 pieces arrive for each one that leaves: after one second, 100 of them wait or are being sent.
+    // 1.1 pieces arrive per departure: after one second, 100 pieces wait or are being sent.
     let load = load(1.1 / SERVICE, PIECE, Spacing::Even);
     let (mut sim, port) = queue(&[load], 1, Instant::ZERO);
     sim.run_until(Instant::ZERO + Span::from_secs(10));

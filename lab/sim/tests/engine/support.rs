@@ -53,7 +53,7 @@ pub(crate) fn link(
     link_with(network, a, b, rate, delay, fifo(1_000_000))
 }
 
-/// The same with the caller's queue at `a`.
+/// [`link`] with the caller's queue at `a`.
 pub(crate) fn link_with(
     network: &mut Network,
     a: NodeId,

@@ -135,7 +135,7 @@ fn a_syn_that_comes_again_is_answered_again() {
     let statistics = server.statistics();
     assert_eq!((statistics.timeouts, statistics.retransmitted), (0, 1));
     // Answers at 50 and at 1050 ms, acknowledged at 1150 ms: it is unknown which of them was acknowledged. The timer
-    // has not expired, so the time-out and the initial window are unchanged.
+    // has not expired, so the timeout and the initial window are unchanged.
     assert_eq!(server.smoothed_rtt(), None);
     assert_eq!(server.retransmission_timeout(), Span::from_secs(30));
     assert_eq!(server.congestion_window(), 14_600);
@@ -181,7 +181,7 @@ fn nobody_there_is_given_up_after_six_more_syns() {
     path.start(Some(1000));
     path.run();
     assert_eq!(path.log.len(), 7);
-    // 1 + 2 + 4 + 8 + 16 + 32 s, and the last one waits 60 s, the longest time-out.
+    // 1 + 2 + 4 + 8 + 16 + 32 s, and 60 s after the last SYN, the longest timeout.
     assert_eq!(path.now, at(123_000));
     assert!(path.ends[CLIENT].has_failed());
     assert!(path.ends[CLIENT].is_closed());

@@ -156,7 +156,7 @@ fn a_lost_retransmission_needs_the_timer() {
 
 #[test]
 fn the_last_loss_of_a_recovery_is_rescued() {
-    // The last segment of all is lost, too: no SACK can reveal that, and there is no new data left to provoke one. The
+    // The last segment of all is lost too: no SACK can reveal that, and there is no new data left to provoke one. The
     // window of 2.5 segments has room for it when 5 is acknowledged.
     let mut path = Path::new(&options(Variant::Sack), RTT, lose(1000, &[5, 9]));
     path.start(Some(10_000));
@@ -211,7 +211,7 @@ fn reordering_by_two_is_no_loss() {
 
 #[test]
 fn after_a_timeout_newreno_goes_back_and_sack_does_not() {
-    // Only 0, 2 and 4 arrive: two duplicates, and nothing left to send. After the time-out has resent 1, NewReno
+    // Only 0, 2 and 4 arrive: two duplicates, and nothing left to send. After the timeout has resent 1, NewReno
     // resends 3 and also 4, which SACK knows to have arrived.
     for (variant, expected) in [
         (Variant::Sack, &[1_u64, 3, 5, 6, 7, 8, 9][..]),

@@ -6,7 +6,8 @@ use weir_sim::tcp::{Options, Variant};
 
 use crate::support::{CLIENT, Fate, Path, SERVER, Sent, at, is_data, options};
 
-/// A link that sends a segment every 0.1 ms, behind a queue of `limit` segments, and that also loses one in a thousand.
+/// A link that sends a segment every 0.1 ms, behind a queue of `limit` segments, and that also loses one segment in a
+/// thousand.
 fn bottleneck(limit: u64, seed: u64) -> impl FnMut(&Sent) -> Fate + 'static {
     const SERVICE: Span = Span::from_micros(100);
     let mut stream = Streams::new(seed).stream("loss");

@@ -26,7 +26,7 @@ pub(crate) struct Sent {
     pub(crate) at: Instant,
     pub(crate) from: usize,
     pub(crate) segment: Segment,
-    /// Whether any part of it had been sent before.
+    /// Whether any part of the segment had been sent before.
     pub(crate) again: bool,
 }
 

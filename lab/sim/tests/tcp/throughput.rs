@@ -45,7 +45,7 @@ fn random(p: f64, name: &str) -> impl FnMut(&Sent) -> bool + 'static {
     move |_| stream.random::<f64>() < p
 }
 
-/// Padhye, Firoiu, Towsley, Kurose, SIGCOMM 1998, equation 30; the time-out is in round trips.
+/// Padhye, Firoiu, Towsley, Kurose, SIGCOMM 1998, equation 30; the timeout is in round trips.
 fn pftk(p: f64, timeout: f64) -> f64 {
     let recovery = (2.0 * p / 3.0).sqrt();
     let timeouts = (3.0 * (3.0 * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p);
@@ -82,7 +82,7 @@ fn reno_is_as_fast_as_pftk_says() {
 #[test]
 fn cubic_is_as_fast_as_reno_on_a_short_path() {
     // RFC 9438, section 4.3: AVG_W_est = sqrt(alpha (1 + beta) / (2 p (1 - beta))) = sqrt(1.5 / p) in its Reno-friendly
-    // region. The model is somewhat faster, because alpha is 1 above the last maximum, and slower where time-outs
+    // region. The model is somewhat faster, because alpha is 1 above the last maximum, and slower where timeouts
     // matter.
     for ack_every in [1, 2] {
         for p in [0.001, 0.003, 0.01] {

@@ -107,8 +107,8 @@ fn a_call_that_comes_early_does_nothing() {
 
 #[test]
 fn a_timeout_that_was_needless_is_followed_by_no_fast_retransmit() {
-    // All acknowledgments of the first window are late. Meanwhile its first segment is retransmitted, and then, as they
-    // arrive, others: NewReno must not interpret the answers to those as signs of a loss.
+    // All acknowledgments of the first window are late. Meanwhile its first segment is retransmitted, and then, as the
+    // acknowledgments arrive, other segments: NewReno must not interpret the answers to these as signs of a loss.
     for variant in [Variant::NewReno, Variant::Sack] {
         let mut path = Path::new(&options(variant), RTT, |sent| {
             if sent.from == SERVER && sent.at == at(150) {

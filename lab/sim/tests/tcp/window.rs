@@ -1,4 +1,4 @@
-//! Movements of the windows, and the data that they hold back.
+//! Changes of the windows, and the data that they delay.
 
 use weir_base::{Instant, Span};
 use weir_sim::tcp::{Options, Variant};
@@ -146,7 +146,7 @@ fn timestamps_measure_what_was_sent_again() {
         let before = path.ends[CLIENT].retransmission_timeout();
         path.run();
         let after = path.ends[CLIENT].retransmission_timeout();
-        // The time-out at 200 + 300 ms doubles; only a timestamp proves the sample after it (Karn).
+        // The timeout at 200 + 300 ms doubles; only a timestamp proves the sample after it (Karn).
         assert_eq!(path.now, at(600));
         assert_eq!(after, if timestamps { before } else { before.times(2) });
     }

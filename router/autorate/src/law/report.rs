@@ -1,4 +1,4 @@
-//! The law for a person who watches it, and a change of what the person wants.
+//! The state of the law for an observer, and changes of its parameters.
 
 use weir_base::Rate;
 
@@ -6,7 +6,7 @@ use super::{Autorate, LOAD_HIGH, LOAD_IDLE, Params, Phase};
 use crate::reflectors::ReflectorState;
 
 impl Autorate {
-    /// The rate that it holds to be right; the port's own is another one while a queue is emptied.
+    /// The estimated rate of the link; the port's rate differs during a suspicion or a drain.
     pub fn found(&self) -> Rate {
         self.within(self.rate)
     }
@@ -66,7 +66,7 @@ impl Autorate {
         self.reflectors.traffic(self.now)
     }
 
-    /// Puts other wishes in force, for the same reflectors. What it has learnt stays.
+    /// Applies new parameters for the same reflectors. The learnt state stays.
     pub fn set_params(&mut self, params: Params) {
         debug_assert_eq!(
             params.reflectors, self.params.reflectors,

@@ -1,4 +1,4 @@
-//! Transit goes from the kernel to the router, and back, at a moment that lies ahead.
+//! Handover of transit from the kernel to the router, and back, at a moment in the near future.
 
 use weir_base::Span;
 use weir_lfb::port::PortPlan;
@@ -7,11 +7,11 @@ use super::{Job, Step, Task};
 use crate::effect::{Effect, Moment, Place};
 use crate::state::State;
 
-/// The kernel's rule goes by the time at which it sees a frame, which may be this much later than its stamp.
+/// Maximum time from a frame's timestamp until the kernel's rule sees the frame; the rule compares this later time.
 const SETTLE: Span = Span::from_millis(1);
 
 impl Job {
-    /// Ports whose transit should be the router's and is not.
+    /// Ports whose transit the router should have, but has not.
     pub(super) fn places_to_take(&self, state: &State) -> Vec<Place> {
         if !state.reasons().is_empty() {
             return Vec::new();
@@ -31,16 +31,16 @@ impl Job {
         untaken.map(place).collect()
     }
 
-    /// These of the ports that were asked about have their device.
+    /// The steps after [`Effect::ListOpen`]: these ports have their device.
     pub(super) fn opened(&mut self, ports: &[String], state: &State) -> Vec<Step> {
         if let Task::Lost { port } = &self.task {
             if ports.contains(port) {
-                self.stages = &[]; // it has come back in the meantime
+                self.stages = &[]; // the device has come back in the meantime
             }
             return Vec::new();
         }
         let mut places = self.places_to_take(state);
-        places.retain(|place| ports.contains(&place.port)); // the others are the kernel's until they are open
+        places.retain(|place| ports.contains(&place.port)); // the kernel forwards at the others until they are open
         match state.in_force.as_ref() {
             Some(in_force) if !places.is_empty() => {
                 vec![Step::Do(Effect::Take(places, in_force.plan.router.mode))]
@@ -49,14 +49,14 @@ impl Job {
         }
     }
 
-    /// The kernel has transit at these places from a moment on.
+    /// The steps after [`Effect::GiveBack`]: the kernel forwards at these places from a moment on.
     pub(super) fn given_back(&self, places: Vec<Place>, until: Moment) -> Vec<Step> {
         let is_removal = self.removed().is_some();
         let ports = self.gone();
         let taken = places.into_iter().map(|place| place.port).collect();
         let mut steps = vec![Step::Do(Effect::End(taken, until)), Step::Wait(until.at)];
         if let Task::HandBack { .. } = self.task {
-            return steps; // the ports go on sending what they hold
+            return steps; // the ports continue to send their queued packets
         }
         if is_removal {
             steps.push(Step::Do(Effect::Close(ports.clone())));
@@ -68,7 +68,7 @@ impl Job {
         steps
     }
 
-    /// The ports that are removed; none if the router stops.
+    /// The ports to remove, separated by commas; `None` if the router stops.
     pub(super) fn removed(&self) -> Option<String> {
         match self.task {
             Task::Stop { .. } => None,
@@ -76,14 +76,15 @@ impl Job {
         }
     }
 
-    /// Where the router has transit that the kernel gets back.
+    /// Places whose transit the router has and gives back to the kernel.
     pub(super) fn places_to_leave(&self, state: &State) -> Vec<Place> {
         let gone = self.gone();
         gone.iter().filter_map(|port| state.taken(port)).collect()
     }
 }
 
-/// The kernel lets these places go at a moment: so do the rings, and then its rule needs no time any more.
+/// The steps after [`Effect::Take`]: the kernel stops forwarding at these places at a moment. The receive rings start
+/// at the same moment; afterwards the kernel rule with that time is no longer needed.
 pub(super) fn taken(places: Vec<Place>, from: Moment, state: &mut State) -> Vec<Step> {
     let taken = places.iter().cloned();
     let taken = taken.map(|place| (place.port, place.interface));
@@ -96,7 +97,7 @@ pub(super) fn taken(places: Vec<Place>, from: Moment, state: &mut State) -> Vec<
     ]
 }
 
-/// Keeps what the ports need: the interfaces that the plan names, and those that they have now.
+/// Releases all interfaces except those of the ports: the interfaces named in the plan, and the current ones.
 pub(super) fn release(state: &State) -> Effect {
     let in_force = state.in_force.iter();
     let interfaces = in_force.flat_map(|in_force| {

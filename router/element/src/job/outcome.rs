@@ -8,7 +8,7 @@ use crate::effect::{Answer, Effect, Notice, Place, Ticket, UNCHANGED};
 use crate::state::State;
 
 impl Job {
-    /// Handles a failure: its consequence depends on how far the job has come.
+    /// Handles a failure; its consequence depends on the stage of the job.
     pub(super) fn fail(&mut self, effect: &Effect, why: String, state: &mut State) {
         let why = described(effect, &why);
         match (self.stage, &self.task) {
@@ -34,7 +34,7 @@ impl Job {
                 };
                 let port = port.clone();
                 if let Task::HandBack { .. } = task {
-                    state.change(|in_force| drop(in_force.taken.remove(&port))); // taken anew, with its rules
+                    state.change(|in_force| drop(in_force.taken.remove(&port))); // so that it is taken again
                 }
                 state.notice(Notice::RulesStay { port, is_lost, why });
             }
@@ -47,8 +47,8 @@ impl Job {
         }
     }
 
-    /// Ports that cannot be taken together are taken one by one, so that one whose rules the kernel refuses
-    /// leaves the others to the router.
+    /// Ports that cannot be taken together are taken one by one, so that the router gets the other ports if the
+    /// kernel refuses the rules of one port.
     fn fail_to_take(&mut self, effect: &Effect, why: String, state: &mut State) {
         let ports = match effect {
             Effect::Take(places, mode) if places.len() > 1 => {
@@ -101,7 +101,7 @@ impl Job {
         }
     }
 
-    /// The components that a change has changed, and the ports that the router does not have yet.
+    /// The components that a change has changed, and the ports whose transit the router does not have yet.
     fn messages(&self, state: &State) -> Vec<String> {
         let (Task::Change { .. }, Some(admitted)) = (&self.task, self.admitted()) else {
             return Vec::new();

@@ -1,7 +1,7 @@
-//! Every kind of kernel state, and what weir does about it.
+//! Every kind of kernel state, and weir's reaction to it.
 //!
-//! A new kind is an entry here, if weir refuses it or warns of it (a reader of the habitat gives the findings), or else in
-//! [`others`](super::others).
+//! A new kind is an entry here if weir refuses it or warns about it (a reader of the habitat supplies the findings), or
+//! else in [`others`](super::others).
 
 use super::others::OTHERS;
 use super::{Advice, Kind, Permit, Stance};
@@ -41,7 +41,7 @@ pub static NETFILTER: Kind = Kind {
     }),
 };
 
-/// Rules beyond the default ones, default ones that are missing.
+/// Rules in addition to the default rules, and missing default rules.
 pub static POLICY_RULES: Kind = Kind {
     part: RULES_PART,
     name: "policy rules",
@@ -183,7 +183,7 @@ pub static UNPORTED_ROUTE: Kind = Kind {
     }),
 };
 
-/// Default routes past the ports that others precede.
+/// Default routes past the ports that are inactive because of other default routes with a lower metric.
 pub static SPARE_DEFAULT: Kind = Kind {
     part: ROUTES_PART,
     name: "spare default routes past the ports",
@@ -248,7 +248,7 @@ pub static FORWARDING_OFF: Kind = Kind {
     }),
 };
 
-/// Forwarding by path MTUs that the machine has learned.
+/// Use of learned path MTUs in forwarding.
 pub static PATH_MTU: Kind = Kind {
     part: SYSCTL_PART,
     name: "path MTU in forwarding",
@@ -280,7 +280,7 @@ pub static XDP: Kind = Kind {
     }),
 };
 
-/// Interfaces on ports whose packets weir does not know.
+/// Virtual interfaces on ports, whose packets weir does not know.
 pub static UPPER: Kind = Kind {
     part: LINKS_PART,
     name: "interfaces on ports",

@@ -1,4 +1,4 @@
-//! Kinds of kernel state that need no reader of findings: weir follows them, they act by themselves, or weir differs.
+//! Kinds of kernel state without a reader of findings: weir follows them, they act by themselves, or weir differs.
 
 use super::kinds::{
     BRIDGE_PART, CONF, CONTROL_PART, IPSEC_PART, LINKS_PART, NETFILTER_PART, NO_IP, ROUTES_PART,
@@ -7,7 +7,7 @@ use super::kinds::{
 use super::{Kind, Stance};
 use Stance::{Applies, Differs, Follows, Without};
 
-/// A kind about which weir neither refuses nor warns.
+/// A kind that weir neither refuses nor warns about.
 const fn plain(
     part: &'static str,
     name: &'static str,
@@ -28,7 +28,7 @@ const fn plain(
 
 const NOT_READ: &str = "not read";
 
-/// Kinds that need no reader of findings.
+/// Kinds without a reader of findings.
 pub(super) static OTHERS: [Kind; 30] = [
     plain(
         NETFILTER_PART,

@@ -24,18 +24,18 @@ pub(crate) static CE_ROUTES: Block = Block {
     source: Source::CeRoutes(|routes| row(COLUMNS, &routes)),
 };
 
-/// How the kernel has the routes of a control element.
+/// How many routes of a control element the kernel has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CeRoutes {
-    /// Routes that it must have.
+    /// Routes that the kernel must have.
     pub wanted: u64,
-    /// Routes of these that it lacks now.
+    /// Routes of these that the kernel lacks now.
     pub missing: u64,
-    /// The first of these, and why; empty if there is none.
+    /// The first missing route, and why; empty if none is missing.
     pub first: String,
-    /// Routes that it has lost, those included that are installed again.
+    /// Routes that the kernel has lost, including reinstalled routes.
     pub lost: u64,
-    /// Routes that were installed again.
+    /// Reinstalled routes.
     pub restored: u64,
 }
 

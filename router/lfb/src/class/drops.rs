@@ -1,4 +1,4 @@
-//! Dropped packets by reason; reasons that dropped nothing are left out.
+//! Dropped packets by reason; reasons without drops are omitted.
 
 use weir_base::Tally;
 use weir_model::class::{COUNT, Cell, Class, Form, Layout};
@@ -46,7 +46,7 @@ impl Row for Ended {
     type View<'a> = Self;
 }
 
-/// Most packets first.
+/// Reasons with drops, most packets first.
 fn ended(plane: &Plane) -> Vec<Ended> {
     let count = |reason| Ended {
         reason,

@@ -1,4 +1,4 @@
-//! Flexible packet forwarding: the domain with the packets that went through, and its sections with names.
+//! Flexible packet forwarding: the domain with its packet counters, and its named sections.
 
 use weir_model::class::{COUNT, Cell, Class, Component, Form, HELD, Layout};
 use weir_path::fpf::edge::classes;
@@ -128,7 +128,7 @@ const COLUMNS: &[Column<Counted>] = &[
         .read(|all| all.stats.cache.refused.into()),
 ];
 
-/// The class of the sections of a kind.
+/// The class of this kind of section.
 pub(crate) const fn class_of(part: Part) -> &'static Class {
     match part {
         Part::Interface => &INTERFACES,
@@ -138,7 +138,7 @@ pub(crate) const fn class_of(part: Part) -> &'static Class {
     }
 }
 
-/// The name of a section that has no row in a table.
+/// The name component of a section that has no row in a table.
 const fn name(example: &'static str, about: &'static str) -> Component {
     Component::new(1, "name", TEXT, example).about(about)
 }

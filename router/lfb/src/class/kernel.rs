@@ -1,4 +1,4 @@
-//! Kernel state that a router refuses or warns of.
+//! Kernel state that a router refuses or warns about.
 
 use weir_model::class::{Cell, Class, Condition, Event, Layout};
 
@@ -28,14 +28,14 @@ pub(super) static KERNEL: Block = Block {
     source: Source::Kernel(|found| rows(COLUMNS, found)),
 };
 
-/// Kernel state that the router refuses or warns of.
+/// Kernel state that the router refuses or warns about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its kind.
+    /// Kind of state: docs/router.md lists them.
     pub kind: &'static str,
-    /// Its name and place.
+    /// Name and place of the state.
     pub what: String,
-    /// Whether the router must not forward beside it.
+    /// Whether the router must not forward while this state exists.
     pub refused: bool,
     /// Whether it existed when the router started.
     pub at_start: bool,

@@ -1,9 +1,9 @@
-//! Every block of the router as a class: its declaration, and how it is read, side by side.
+//! Every LFB of the router as a class: its declaration next to the functions that read it.
 //!
 //! ```text
-//!   Class { name, id, .. }          what northbound, `weir show`, `weir describe` and the pages are made from
+//!   Class { name, id, .. }          the source of northbound, `weir show`, `weir describe` and the pages
 //!   Column { component, read }      one component, and the function that reads it from a row
-//!   Block { class, source }         the class, and where its rows come from
+//!   Block { class, source }         the class, and the source of its rows
 //! ```
 //!
 //! A new table is a file here, and a line in [`BLOCKS`].
@@ -38,7 +38,7 @@ mod tracked;
 pub use redirect::ControlSent;
 pub use tracked::Flow;
 
-/// Every block, in the order in which pages list them.
+/// Every LFB, in the order of the manual pages.
 pub static BLOCKS: &[&Block] = &[
     &status::STATUS,
     &ports::PORTS,
@@ -63,48 +63,48 @@ pub static BLOCKS: &[&Block] = &[
     &ce_routes::CE_ROUTES,
 ];
 
-/// A class, and where it is read.
+/// A class, and the source of its values.
 #[derive(Debug)]
 pub struct Block {
     /// The declaration.
     pub class: Class,
-    /// Where it is read.
+    /// The source of its values.
     pub source: Source,
 }
 
-/// Where a class is read; the reading function gives a structure, or a list of them.
+/// The source of a class's values; the reading function returns a structure, or a list of structures.
 #[derive(Debug)]
 pub enum Source {
     /// The plane, on the forwarding thread between two bursts.
     Plane(fn(&Plane) -> Value),
-    /// The same, with the control messages that the forwarding element has sent.
+    /// The plane, with the control messages that the forwarding element has sent.
     Redirect(fn(&Plane, Instant, ControlSent) -> Value),
-    /// The same in two steps, since there may be many flows: the forwarding thread collects them with the first
-    /// function, and the asking thread makes values of them with the second.
+    /// The plane in two steps, since there may be many flows: the forwarding thread collects them with the first
+    /// function, and the requesting thread converts them to values with the second.
     Flows(
         fn(&Plane, Instant, &Settings) -> Vec<Flow>,
         fn(Vec<Flow>) -> Value,
     ),
-    /// The same, with the counters of devices: an entry for each port, in the same order.
+    /// The plane, with the counters of devices: an entry for each port, in the same order.
     Ports(fn(&Plane, &[ports::Device]) -> Value),
-    /// The latest snapshot of the kernel's tables: a full one takes too long for the forwarding thread.
+    /// The latest snapshot of the kernel's tables: reading a full table takes too long for the forwarding thread.
     Tables(fn(&Tables) -> Value),
-    /// Ports that find their rate, as whoever finds it knows them.
+    /// Ports that find their rate, from the thread that finds it.
     Rates(fn(&[rates::Finding]) -> Value),
-    /// Kernel state that the router refuses or warns of.
+    /// Kernel state that the router refuses or warns about.
     Kernel(fn(&[kernel::Found]) -> Value),
     /// Netfilter rules of the machine.
     Netfilter(fn(&[netfilter::Bypassed]) -> Value),
-    /// The latest sample, and the records of those before it.
+    /// The latest sample, and the records of earlier samples.
     Sampled(fn(&Sampled, &Settings) -> Value),
-    /// Routes of a control element, as the forwarding element keeps them.
+    /// Routes of a control element, as recorded by the forwarding element.
     CeRoutes(fn(&ce_routes::CeRoutes) -> Value),
-    /// The process.
+    /// The router process.
     Status(fn(&status::Process) -> Value),
 }
 
 impl Block {
-    /// The block of this name.
+    /// Finds the LFB with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         BLOCKS
             .iter()
@@ -112,7 +112,7 @@ impl Block {
             .find(|block| block.class.name == name)
     }
 
-    /// Checks what is asked for with the block: names and values as they stand in a path.
+    /// Checks the query parameters of a request: names and values as in a path.
     pub fn query<'a>(
         &self,
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -133,7 +133,7 @@ pub fn classes() -> Vec<&'static Class> {
     BLOCKS.iter().map(|block| &block.class).collect()
 }
 
-/// The class of every section with a name that is in no table.
+/// The class of every named section that has no table.
 pub fn sections() -> [Class; 2] {
     [Part::Interface, Part::Rule].map(|part| *fpf::class_of(part))
 }
@@ -158,16 +158,16 @@ pub fn all() -> impl Iterator<Item = Class> {
         .chain(disciplines())
 }
 
-/// A row, which the columns of a class read.
+/// A type of row, which the columns of a class read.
 trait Row {
-    /// The row, for as long as it may be read.
+    /// A borrowed row.
     type View<'a>;
 }
 
-/// A component that cannot be read yet.
+/// A declared component, still without its reading function.
 struct Declared(Component);
 
-/// Declares a component; the example is empty where there is none.
+/// Declares a component; an empty example means no example.
 const fn component(id: u32, name: &'static str, kind: Type, example: &'static str) -> Declared {
     Declared(Component::new(id, name, kind, example))
 }
@@ -189,22 +189,22 @@ impl Declared {
         Self(self.0.about(about))
     }
 
-    /// It can be set.
+    /// Makes the component settable.
     const fn settable(self) -> Self {
         Self(self.0.settable())
     }
 
-    /// It is a capability.
+    /// Makes the component a capability.
     const fn capability(self) -> Self {
         Self(self.0.capability())
     }
 
-    /// It may have no value.
+    /// Permits an absent value.
     const fn optional(self) -> Self {
         Self(self.0.optional())
     }
 
-    /// It is a text that is another one each time, so it is no label of a metric.
+    /// Marks a text that differs each time, so it must not label a metric.
     const fn varying(self) -> Self {
         Self(self.0.varying())
     }
@@ -222,7 +222,7 @@ impl Declared {
     }
 }
 
-/// Columns of received packets, for components that are a [`COUNT`](weir_model::class::COUNT).
+/// Columns of received packets, for components of type [`COUNT`](weir_model::class::COUNT).
 const IN: &[Cell] = &[
     Cell::new("IN PKT/S").of("packets").form(Form::PerSecond),
     Cell::new("IN MBIT/S").of("bytes").form(Form::PerSecond),
@@ -238,13 +238,13 @@ const OUT: &[Cell] = &[
     Cell::new("OUT BYTES").of("bytes").since_start(),
 ];
 
-/// A component, and how it is read from a row.
+/// A component, and the function that reads it from a row.
 struct Column<R: Row> {
     component: Component,
     read: for<'a> fn(&R::View<'a>) -> Value,
 }
 
-/// The components of some columns, for a [`Class`].
+/// The components of these columns, for a [`Class`].
 const fn components<R: Row, const N: usize>(columns: &[Column<R>]) -> [Component; N] {
     let mut all = [columns[0].component; N];
     let mut n = 1;

@@ -36,7 +36,7 @@ impl Row for Neighbour {
     type View<'a> = Self;
 }
 
-/// Those in the kernel's table, and those that packets wait for.
+/// Neighbours in the kernel's table, and neighbours that packets wait for.
 fn neighbours(plane: &Plane) -> Vec<Neighbour> {
     let tables = plane.tables();
     let waiting = plane.waiting();
@@ -56,7 +56,7 @@ fn neighbours(plane: &Plane) -> Vec<Neighbour> {
     all.into_iter().map(row).collect()
 }
 
-/// An interface that is gone has a number only.
+/// The name of an interface, or `#` and its number if the interface no longer exists.
 pub(super) fn interface_name(tables: &Tables, number: u32) -> String {
     let known = tables.interfaces.get(&number);
     known.map_or_else(|| format!("#{number}"), |interface| interface.name.clone())

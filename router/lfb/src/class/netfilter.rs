@@ -33,17 +33,17 @@ pub(super) static NETFILTER: Block = Block {
 pub struct Bypassed {
     /// Family of nf_tables, or `iptables` or `ip6tables` for legacy tables.
     pub family: String,
-    /// Name of its table.
+    /// Name of the chain's table.
     pub table: String,
-    /// Its name.
+    /// Name of the chain.
     pub chain: String,
-    /// The hook that it is at.
+    /// Hook of the chain.
     pub hook: String,
-    /// Whether it has rules.
+    /// Whether the chain has rules.
     pub has_rules: bool,
-    /// Whether it drops what no rule decides about.
+    /// Whether the chain's policy drops packets that no rule decides about.
     pub policy_drop: bool,
-    /// Whether it was there when the router started.
+    /// Whether the chain existed when the router started.
     pub at_start: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) static PORTS: Block = Block {
 /// Counters of the device behind a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Device {
-    /// Whether the device works.
+    /// Whether the device is up.
     pub up: bool,
     /// Frames lost before the router saw them.
     pub missed: u64,

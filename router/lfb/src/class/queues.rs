@@ -42,7 +42,7 @@ pub static QUEUES: Block = Block {
     source: Source::Plane(|plane| rows(COLUMNS, plane.ports())),
 };
 
-/// Components that a controller needs of a queue, so that it need not ask.
+/// Components of a queue that a controller needs, so that an event saves it a query.
 const SAMPLE: &[&str] = &["port", "received", "sent", "backlog", "gauges"];
 
 const EVENTS: &[Event] = &[
@@ -70,7 +70,7 @@ impl Row for QueueRow {
     type View<'a> = &'a PlanePort;
 }
 
-/// Dropped packets as a share of the offered ones; none if none was offered.
+/// Dropped packets as a share of the offered packets; `None` if none was offered.
 fn dropped_ratio(offered: Tally, dropped: Tally) -> Option<f64> {
     (offered.packets > 0).then(|| dropped.packets as f64 / offered.packets as f64)
 }
@@ -93,9 +93,9 @@ fn times(delays: &Delays) -> Value {
     ])
 }
 
-/// A parameter for a program: a number where it is one, its unit in the name.
+/// A parameter for programs: a number if possible, with its unit in the name.
 fn parameter((name, setting): (&'static str, &Setting)) -> (Cow<'static, str>, Value) {
-    // Parsers of JSON read whole numbers below 2^63.
+    // Many JSON parsers read whole numbers below 2^63 only.
     let whole = |n: u64| Value::Whole(n.min(i64::MAX as u64));
     let (unit, value) = match setting {
         Setting::Count(n) => ("", whole(*n)),

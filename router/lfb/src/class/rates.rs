@@ -38,7 +38,7 @@ pub(super) static RATES: Block = Block {
 /// A port that finds its rate.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its name.
+    /// Name of the port.
     pub port: String,
     /// The limits.
     pub auto: AutoRate,
@@ -46,13 +46,13 @@ pub struct Finding {
     pub state: State,
     /// The state of each reflector.
     pub reflectors: Vec<ReflectorState>,
-    /// That of the port's own traffic, if it is one of them.
+    /// The state of the port's own traffic, if the port measures by it.
     pub traffic: Option<ReflectorState>,
-    /// Answers that nobody had asked for, or that came twice.
+    /// Unsolicited or duplicate answers, which are ignored.
     pub strange: u64,
     /// Probes that could not be sent.
     pub refused: u64,
-    /// Why the latest one could not be sent, if it could not.
+    /// Why the latest probe could not be sent; `None` if it was sent.
     pub trouble: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct State {
     pub why: &'static str,
     /// The port's rate.
     pub rate: Rate,
-    /// The rate that is held to be the link's.
+    /// The estimated rate of the link.
     pub found: Rate,
     /// The latest delay above the baseline.
     pub delay: Span,
@@ -74,7 +74,7 @@ pub struct State {
 }
 
 impl State {
-    /// That of this law.
+    /// The state of this law.
     pub fn of(law: &Autorate) -> Self {
         Self {
             phase: law.phase().word(),

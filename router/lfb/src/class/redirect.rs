@@ -25,13 +25,13 @@ pub(crate) static REDIRECT: Block = Block {
 /// Control messages that a forwarding element has sent to its control elements.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ControlSent {
-    /// All of them.
+    /// All messages and their bytes.
     pub total: Tally,
-    /// The rate of the latest ones.
+    /// The rate of recent messages.
     pub rate: Rate,
 }
 
-/// Components that flow control needs, so that it need not ask.
+/// Components that flow control needs, so that an event saves it a query.
 const SAMPLE: &[&str] = &["stats", "control", "redirect_bps", "control_bps"];
 
 const EVENTS: &[Event] = &[
@@ -54,7 +54,7 @@ const EVENTS: &[Event] = &[
     },
 ];
 
-/// The counters of exceptions, and of control messages beside them.
+/// The counters of exceptions and of control messages.
 struct Counted {
     stats: Stats,
     rate: Rate,
@@ -81,7 +81,7 @@ const fn bytes(id: u32, name: &'static str, about: &'static str) -> Component {
     Component::new(id, name, Type::Counter(Unit::Bytes), "9000").about(about)
 }
 
-/// The counters of the token buckets, which count messages with all their bytes.
+/// The counters of the token buckets, which count whole messages, headers included.
 const GATE: Type = Type::Struct(&[
     packets(1, "packets", "Exceptions that came to the token buckets."),
     bytes(2, "bytes", "Their bytes."),
@@ -97,7 +97,7 @@ const GATE: Type = Type::Struct(&[
     bytes(8, "dropped_bytes", "Their bytes."),
 ]);
 
-/// Messages that were sent.
+/// Sent messages.
 const MESSAGES: Type = Type::Struct(&[
     Component::new(1, "messages", Type::Counter(Unit::One), "15").about("Messages."),
     Component::new(2, "bytes", Type::Counter(Unit::Bytes), "9000").about("Their bytes."),

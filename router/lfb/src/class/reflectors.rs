@@ -1,4 +1,5 @@
-//! The hosts behind a link that answer the probes of a port that finds its rate, and its traffic, which it may measure by.
+//! The reflectors of a port that finds its rate: hosts that answer its probes, and its own traffic if it measures by
+//! it.
 
 use weir_autorate::{BY_TRAFFIC, ReflectorState};
 use weir_model::class::{Cell, Class, Layout, Type, Unit};

@@ -1,4 +1,4 @@
-//! The routes in force.
+//! The installed routes.
 
 use ipnet::IpNet;
 use weir_model::class::{Cell, Class, Layout, Type};
@@ -30,7 +30,7 @@ pub(super) static ROUTES: Block = Block {
     }),
 };
 
-/// A route is a row, or one for each network of sources.
+/// The rows of a route: one row, or a row for each source network.
 fn views<'a>(tables: &'a Tables, prefix: IpNet, route: &'a Route) -> Vec<RouteView<'a>> {
     let view = |prefix, route| RouteView {
         tables,

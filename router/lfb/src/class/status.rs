@@ -23,7 +23,7 @@ pub(crate) static STATUS: Block = Block {
     source: Source::Status(|process| row(COLUMNS, &process)),
 };
 
-/// The process that the router is.
+/// The router process.
 pub struct Process {
     /// Version of the program.
     pub version: &'static str,
@@ -31,33 +31,33 @@ pub struct Process {
     pub hostname: String,
     /// Seconds since 1970, by the clock of the machine.
     pub unix_s: f64,
-    /// Its process ID.
+    /// Process ID.
     pub pid: u32,
-    /// The number of processes before it that ended in a crash or a hang.
+    /// Number of earlier processes that ended in a crash or a hang.
     pub restarts: u64,
-    /// For how long it has run.
+    /// Time since the start.
     pub uptime: Span,
-    /// Packets that its pool can hold.
+    /// Packets that the pool can hold.
     pub pool_packets: usize,
-    /// The longest frame that its pool can hold, in bytes.
+    /// The longest frame that the pool can hold, in bytes.
     pub frame_bytes_max: usize,
-    /// The router's own components in force.
+    /// The running configuration of the router itself.
     pub router: RouterPlan,
-    /// Number of its ports.
+    /// Number of ports.
     pub ports: usize,
     /// Chains of netfilter rules that forwarded packets bypass.
     pub bypassed: usize,
-    /// Of these, chains that appeared while it ran.
+    /// Chains of these that appeared while the router ran.
     pub bypassed_new: usize,
-    /// Why the kernel forwards instead, a sentence for each kind of its state; empty while the router forwards.
+    /// Why the kernel forwards instead: a sentence for each kind of kernel state; empty while the router forwards.
     pub handed_back: Vec<String>,
-    /// Packets that it has made itself.
+    /// Packets that the router has created itself.
     pub created: u64,
-    /// Seconds for which its forwarding thread was ready but had no processor.
+    /// Seconds for which the forwarding thread was ready but had no processor.
     pub processor_wait_s: f64,
-    /// Seconds until the first certificate of the forwarding element that it is expires; `None` without certificates.
+    /// Seconds until the first certificate of this forwarding element expires; `None` without certificates.
     pub certificate_left_s: Option<f64>,
-    /// Why the forwarding element that it is does not forward; `None` if it does.
+    /// Why this forwarding element does not forward; `None` if it does.
     pub stopped: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The sections `[fpf.class.NAME]`: which flows a classifier finds, and the vectors that their packets get.
+//! The sections `[fpf.class.NAME]`: flows that a classifier finds, and the vectors of their packets.
 //!
 //! ```toml
 //! [fpf.class.partner]
@@ -61,7 +61,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     BURST,
 ];
 
-/// A class, and how its flows are found.
+/// A checked class, and the classifier's criteria for its flows.
 pub(super) struct Checked {
     pub(super) priority: u64,
     pub(super) class: Class,

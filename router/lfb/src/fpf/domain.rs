@@ -1,4 +1,4 @@
-//! The section `[fpf]`: what all FEs of a domain agree about, and the part of this edge.
+//! The section `[fpf]`: the parameters that all FEs of a domain share, and the parameters of this edge.
 
 use weir_base::setting::{Kind, Parameter, Settings};
 use weir_path::fpf::Domain;

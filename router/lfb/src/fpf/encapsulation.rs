@@ -1,4 +1,4 @@
-//! The sections `[fpf.encapsulation.NAME]`: which packets get an FPF header at this edge, and which vectors are in it.
+//! The sections `[fpf.encapsulation.NAME]`: packets that get an FPF header at this edge, and the vectors in the header.
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ pub(super) const VECTORS: Parameter = Parameter::new(
 )
 .id(10);
 
-/// How packets are spread over them.
+/// How packets are spread over the vectors.
 pub(super) const SPREAD: Parameter = Parameter::new(
     "spread",
     Kind::Word(&["flow", "packet", "copies"]),
@@ -50,7 +50,7 @@ pub(super) const SESSION: Parameter = Parameter::new(
 )
 .id(13);
 
-/// A rate that the packets must keep.
+/// The rate to which packets are policed.
 pub(super) const POLICE: Parameter = Parameter::new(
     "police",
     Kind::Rate(Rate::from_bps(0), Rate::PARAMETER_MAX),
@@ -59,7 +59,7 @@ pub(super) const POLICE: Parameter = Parameter::new(
 )
 .id(14);
 
-/// The depth of its bucket.
+/// The depth of the policer's token bucket.
 pub(super) const BURST: Parameter = Parameter::new(
     "burst",
     Kind::Bytes(BURST_MIN, BURST_MAX),
@@ -131,7 +131,7 @@ pub(super) fn encapsulation(
     })
 }
 
-/// The vectors of packets with this profile, and their time-out.
+/// The edge rule of a section: vectors, timeout, session, and this profile.
 pub(super) fn rule(
     settings: &Settings,
     domain: &Domain,
@@ -154,7 +154,7 @@ pub(super) fn rule(
     })
 }
 
-/// The rate that packets must keep, if there is one.
+/// The policer of a section, if it has one.
 pub(super) fn policed(settings: &Settings) -> Result<Option<Profile>, Wrong> {
     let rate = settings.rate("police");
     if rate.as_bps() == 0 {
@@ -181,7 +181,7 @@ fn profile(settings: &Settings) -> Result<Option<Profile>, Wrong> {
     }
 }
 
-/// Packets that may wait for the rate of the section.
+/// Maximum packets that wait in the shaper of a section.
 pub(super) fn waiting_max(settings: &Settings) -> usize {
     match settings.rate("shape").as_bps() {
         0 => 0,
@@ -189,20 +189,20 @@ pub(super) fn waiting_max(settings: &Settings) -> usize {
     }
 }
 
-/// The packets of an encapsulation, or of anything with the same components for them.
+/// The filter of an encapsulation, or of any section with the same filter components.
 pub(super) fn filter(settings: &Settings) -> Result<Filter, Wrong> {
     let filter = raw(settings)?.check();
     filter.map_err(|error| Wrong::whole(error.to_string()))
 }
 
-/// Gives each a row of its own: by priority, and then by name, in which order they come.
+/// Gives each encapsulation a unique row: by priority, then by name, which is the order of `all`.
 pub(super) fn in_rows(mut all: Vec<Encapsulation>) -> Vec<Encapsulation> {
     all.sort_by_key(|encapsulation| encapsulation.row);
     let mut next = 0;
     for encapsulation in &mut all {
         next = next.max(encapsulation.row << 16);
         encapsulation.row = next;
-        next += 1; // fewer than 65 536 have one priority
+        next += 1; // at most NAMED_MAX = 65 536 encapsulations share a priority
     }
     all
 }
@@ -277,7 +277,7 @@ fn protocol(text: &str) -> Result<u8, String> {
     })
 }
 
-/// A vector with its weight: `b1a1:3`. Its first LID counts in this domain.
+/// Parses a vector with its weight: `b1a1:3`. Its first LID belongs to this domain.
 fn weighted(word: &str, domain: &Domain) -> Result<(Vector, u32), String> {
     let (vector, weight) = word.split_once(':').unwrap_or((word, "1"));
     let lids = text::vector(vector)?;

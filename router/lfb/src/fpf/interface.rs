@@ -1,4 +1,4 @@
-//! The sections `[fpf.interface.NAME]`: where FPF packets come in and go out.
+//! The sections `[fpf.interface.NAME]`: interfaces that receive and send FPF packets.
 
 use std::net::IpAddr;
 

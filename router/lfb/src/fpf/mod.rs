@@ -1,4 +1,5 @@
-//! Flexible packet forwarding (FPF): the domain, the interfaces, the rules, and what gets a header at this edge.
+//! Flexible packet forwarding (FPF): the domain, the interfaces, the rules, and the packets that get a header at this
+//! edge.
 //!
 //! ```toml
 //! [fpf]                              # the domain
@@ -22,13 +23,13 @@
 //! vectors = "b1a1"
 //! ```
 //!
-//! A router has FPF as soon as it has an interface of it. FPF packets are taken at these interfaces only; elsewhere
-//! their Ethernet type is unadded. Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future
+//! A router has FPF if the configuration has an FPF interface. Only these interfaces accept FPF packets; elsewhere
+//! their Ethernet type is unknown. Source: Beben et al., "A Scalable and Flexible Packet Forwarding Method for Future
 //! Internet Networks", section III.
 //!
 //! - `domain`: the section `[fpf]`
 //! - `interface`, `rule`, `encapsulation`, `class`: one file for each kind of section within
-//! - `text`: LIDs, vectors and addresses as they are written
+//! - `text`: parsers for LIDs, vectors and Ethernet types
 
 mod class;
 mod domain;
@@ -55,24 +56,24 @@ use crate::port::PortPlan;
 /// The key of the section.
 pub(crate) const KEY: &str = "fpf";
 
-/// The most interfaces, rules and encapsulations, each.
+/// Maximum interfaces; also maximum rules, and maximum encapsulations.
 const NAMED_MAX: usize = 65_536;
 
 /// A kind of section within `[fpf]`, whose instances the operator names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Where FPF packets come in and go out.
+    /// An interface that receives and sends FPF packets.
     Interface,
     /// The action for packets with a LID.
     Rule,
     /// Packets that get a header here, and their vectors.
     Encapsulation,
-    /// Flows that get one because of what they carry.
+    /// Flows that get a header because of their content, and their vectors.
     Class,
 }
 
 impl Part {
-    /// All of them, in the order in which they depend on each other.
+    /// All kinds; each kind depends only on the kinds before it.
     pub const ALL: [Self; 4] = [
         Self::Interface,
         Self::Rule,
@@ -100,12 +101,12 @@ impl Part {
         }
     }
 
-    /// Where the section with this name is.
+    /// The path of the section with this name.
     pub fn path(self, name: &str) -> ComponentPath {
         ComponentPath::new([KEY, self.key(), name])
     }
 
-    /// The part and the name that a path leads to, or into.
+    /// The kind and name of the section that a path names or points into.
     pub fn find<'p>(path: &'p ComponentPath) -> Option<(Self, &'p str)> {
         let segments: Vec<&'p str> = path.segments();
         let [key, part, name, ..] = segments[..] else {
@@ -117,7 +118,7 @@ impl Part {
     }
 }
 
-/// The settings of every section by its name.
+/// The settings of sections, by name.
 type Named = BTreeMap<String, Settings>;
 
 /// The checked sections of FPF.
@@ -125,7 +126,7 @@ type Named = BTreeMap<String, Settings>;
 pub struct FpfPlan {
     settings: Settings,
     named: BTreeMap<Part, Named>,
-    /// None while there are no sections with names, and before [`Self::build`].
+    /// `None` without named sections, and before [`Self::build`].
     built: Option<Built>,
 }
 
@@ -136,7 +137,7 @@ pub struct Built {
     pub table: Arc<Table>,
     /// The part of the edge: encapsulations, classes, and their ports.
     pub edge: Arc<Setup>,
-    /// How flows of the classes are found: a row for each, in the same order.
+    /// The classifier's criteria: a row for each class, in the same order.
     pub policy: Arc<Policy>,
 }
 
@@ -150,7 +151,7 @@ impl Default for FpfPlan {
     }
 }
 
-/// The settings tell all: `built` follows from them.
+/// Compares the settings only, because `built` is derived from them.
 impl PartialEq for FpfPlan {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings && self.named == other.named
@@ -158,12 +159,12 @@ impl PartialEq for FpfPlan {
 }
 
 impl FpfPlan {
-    /// The table and the edge for the plane; none if the router has no FPF.
+    /// The table and the edge for the plane; `None` if the router has no FPF.
     pub fn built(&self) -> Option<&Built> {
         self.built.as_ref()
     }
 
-    /// Packets that may wait at this edge for the rates of their paths.
+    /// Maximum packets that wait in the shapers of this edge.
     pub(crate) fn waiting_max(&self) -> usize {
         let each = self.each(Part::Encapsulation);
         each.map(|(_, settings)| encapsulation::waiting_max(settings))
@@ -199,7 +200,7 @@ impl FpfPlan {
         }
     }
 
-    /// Whether what is built does not follow from the settings yet.
+    /// Whether the named sections have changed since the last [`Self::build`].
     pub(crate) fn is_stale(&self) -> bool {
         self.built.is_none() && !self.named.is_empty()
     }
@@ -221,7 +222,8 @@ impl FpfPlan {
         Part::ALL.into_iter().flat_map(each)
     }
 
-    /// Builds what the plane needs from all sections, of which there are some. Every fault is reported.
+    /// Builds the table and the edge for the plane from the sections, of which at least one must exist. Reports every
+    /// fault.
     pub(crate) fn build(mut self) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         self.check_numbers(&mut faults);
@@ -234,8 +236,9 @@ impl FpfPlan {
         }
     }
 
-    /// Checks that every interface is on a port of the router, and that the port has the queues that rules name. A tunnel
-    /// has no port: at the port by which its packets leave, a queue that is not there is a class like any other.
+    /// Checks that every interface is on a port of the router, and that the port has the queues that rules name. A
+    /// tunnel has no port, so its queues are not checked: a port that lacks the queue treats the packets like any
+    /// others.
     pub(crate) fn check_ports(&self, ports: &[PortPlan]) -> Result<(), Fault> {
         let is_port = |name: &str| ports.iter().any(|port| port.name == name);
         for (name, settings) in self.each(Part::Interface) {
@@ -324,7 +327,7 @@ impl FpfPlan {
         let mut classes = self.checked(Part::Class, faults, |name, settings| {
             class::class(name, settings, &domain)
         });
-        classes.sort_by_key(|class| class.priority); // the same priority: by name, as they come
+        classes.sort_by_key(|class| class.priority); // stable: equal priorities stay in the order of names
         let no_match = domain::no_match(&self.settings);
         if !classes.is_empty() && no_match == NoMatch::Drop {
             let why = "classes need `no_match = \"forward\"`: the first packets of a flow follow the routes";
@@ -379,12 +382,12 @@ struct Added {
     is_tunnel: bool,
 }
 
-/// The packets of an encapsulation at this path, or of a section with the same components for them.
+/// The packet filter of an encapsulation at this path, or of a section with the same filter components.
 pub fn filter(path: &ComponentPath, settings: &Settings) -> Result<Filter, Fault> {
     encapsulation::filter(settings).map_err(|wrong| wrong.at(path))
 }
 
-/// Why a section is refused, and at which of its components.
+/// Why a section is refused, and the component at fault.
 #[derive(Debug)]
 struct Wrong {
     /// Empty for the whole section.

@@ -1,4 +1,4 @@
-//! The sections `[fpf.rule.NAME]`: what becomes of the packets with a LID.
+//! The sections `[fpf.rule.NAME]`: the action for packets with a LID.
 
 use std::net::IpAddr;
 
@@ -218,7 +218,7 @@ pub(super) fn add(
     added.map_err(|error| Wrong::whole(error.to_string()))
 }
 
-/// A neighbour by its MAC address, or by its IP address.
+/// Parses the MAC address or the IP address of a neighbour.
 fn destination(text: &str) -> Result<Destination, String> {
     let mac = mac::read(text).filter(|mac| !is_group(*mac));
     let address = text
@@ -234,7 +234,7 @@ fn destination(text: &str) -> Result<Destination, String> {
     })
 }
 
-/// The interface by which packets of a rule leave, and the queue that it names for them there, if it names one.
+/// The output interface of a rule, and the queue that the rule selects there; `None` if it selects no queue.
 pub(super) fn queue(settings: &Settings) -> Option<(&str, Queue)> {
     let queue = settings.count("queue") as u8; // its range is checked
     let is_sent = matches!(settings.word("action"), "forward" | "decapsulate" | "end");

@@ -1,4 +1,4 @@
-//! LIDs, vectors and Ethernet types as they are written. An error says what would be permitted.
+//! Parsers for LIDs, vectors and Ethernet types in a configuration. An error names the permitted form.
 
 use weir_wire::fpf::Vector;
 
@@ -12,7 +12,7 @@ pub(super) fn ether_type(text: &str) -> Result<u16, String> {
         })
 }
 
-/// A LID of this many bytes: `b1`, or `00b1`.
+/// A LID with this number of bytes: `b1`, or `00b1`.
 pub(super) fn lid(text: &str, bytes: u8) -> Result<u16, String> {
     let digits = 2 * usize::from(bytes);
     let lid = u16::from_str_radix(text, 16).ok();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kernel --(copy)--> [TPACKET_V2 ring, 4096 slots] --lend--> receive
-//!        --(reference, what is too long for a slot)--> receive queue --(copy)-->
+//!        --(reference, frames longer than a slot)----> receive queue --(copy)-->
 //! transmit --> sendmmsg, 32 frames a call --> driver          (PACKET_QDISC_BYPASS)
 //! ```
 //!
@@ -34,7 +34,7 @@ use super::{Counters, Device, Direction, Received};
 use crate::clock::{self, Stamps, UnixTime};
 use crate::sys;
 
-/// Bytes given out of a frame that the kernel sent.
+/// Bytes delivered of a frame that the kernel itself sent.
 pub const OUTGOING_BYTES_MAX: u32 = 128;
 /// Length of an Ethernet header and two VLAN tags.
 const LINK_HEADER_BYTES: usize = 14 + 4 + 4;
@@ -46,7 +46,7 @@ const EMPTY_CALLS_PER_CHECK: u32 = 16;
 /// If the driver keeps refusing a frame as "no buffer space" for this long, the frame itself is the cause (veth: longer
 /// than the peer's MTU), or the link has no carrier.
 const NO_BUFFER_PATIENCE: Span = Span::from_millis(1);
-/// Bytes that may wait in the driver.
+/// Send buffer: bytes that may wait in the driver.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// The mark (`SO_MARK`) of frames sent by this device. It lets netfilter's egress hook distinguish them from frames of
@@ -62,9 +62,9 @@ pub struct Options {
     pub frame_bytes_max: Option<usize>,
     /// Receive frames addressed to others too (bridged mode).
     pub promiscuous: bool,
-    /// Give out frames that the kernel itself sends out of the interface.
+    /// Deliver frames that the kernel itself sends out of the interface.
     pub outgoing: bool,
-    /// The frames that are given out from the start.
+    /// The frames to deliver from the start.
     pub tenure: Tenure,
 }
 
@@ -96,7 +96,7 @@ pub struct AfPacket {
     no_buffer_since: Option<Instant>,
 }
 
-/// Whether an error says that the interface is down or does not exist any more.
+/// Whether an error means that the interface is down or no longer exists.
 pub fn device_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -166,7 +166,7 @@ impl AfPacket {
         self.ring.slots()
     }
 
-    /// Returns a pending error of the receiving socket; checks only once in a number of calls.
+    /// Returns a pending error of the receiving socket; checks once per [`EMPTY_CALLS_PER_CHECK`] calls.
     fn check_when_empty(&mut self) -> io::Result<()> {
         self.empty_calls += 1;
         if self.empty_calls < EMPTY_CALLS_PER_CHECK {
@@ -230,7 +230,7 @@ impl Device for AfPacket {
             }
             let stamp = (slot.header.tp_sec, slot.header.tp_nsec);
             let stamped = UnixTime::from_stamp(stamp.0, stamp.1);
-            // Fetched regardless of its time, to keep the receive queue in step with the ring.
+            // Fetch the frame regardless of its time, to keep the receive queue in step with the ring.
             let whole = self.long.whole(slot, &self.receiver)?;
             if !self.tenure.admits(stamped) {
                 taken += 1;
@@ -299,8 +299,8 @@ impl Device for AfPacket {
     }
 }
 
-/// A slot in the form in which the trait lends it. A tag of another kind than 802.1Q is put back into the frame,
-/// because it is not one of our VLANs.
+/// Converts a slot to the form in which the trait lends it. A tag that is not 802.1Q goes back into the frame, because
+/// it is not one of our VLANs.
 fn received(slot: Slot<'_>, arrived: Instant) -> Received<'_> {
     let Slot {
         header,
@@ -371,9 +371,9 @@ fn send_batch(socket: &Socket, frames: &[&[u8]]) -> io::Result<usize> {
         message.msg_hdr.msg_iovlen = 1;
         messages[n].write(message);
     }
-    // SAFETY: the first `count` headers were written above; each points to a vector that lives
-    // until the end of this function, and that to a frame which is borrowed as long. The kernel
-    // reads the frames and writes only into the headers.
+    // SAFETY: the first `count` headers were written above; each points to a vector that lives until the end of this
+    // function, and each vector to a frame that is borrowed as long. The kernel reads the frames and writes only into
+    // the headers.
     let sent = unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),

@@ -1,7 +1,7 @@
-//! Sends frames together with work that is left for hardware, as a virtual machine does: for the lab and for tests.
+//! Sends frames together with work left to hardware, as a virtual machine does: for the lab and for tests.
 //!
-//! The kernel checks that work a little, and refuses what it cannot make sense of. What it lets through arrives at the
-//! other end of a veth pair as it is.
+//! The kernel partially validates the description of that work, and refuses what it cannot interpret. A frame that it
+//! accepts arrives unchanged at the other end of a veth pair.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::af_packet::link_address;
 use super::interface::interface_index;
 use super::vnet::{self, GSO_NONE, GSO_TCP_V4, GSO_TCP_V6, GSO_UDP_L4, NEEDS_CHECKSUM};
 
-/// A send waits for room for this time at most.
+/// Maximum time for which a send waits for buffer space.
 const SEND_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A socket that sends frames out of an interface.
@@ -30,7 +30,7 @@ impl Injector {
         Ok(Self(socket))
     }
 
-    /// Sends a frame; an error says that the kernel refuses it, or has no room.
+    /// Sends a frame; an error means that the kernel refuses it, or has no buffer space.
     pub fn send(&self, frame: &[u8], offload: &Offload) -> io::Result<()> {
         let (mut flags, mut gso, mut words) = (0, GSO_NONE, [0_u16; 4]);
         if let Some(PartialChecksum { start, offset }) = offload.checksum {

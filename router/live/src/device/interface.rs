@@ -7,7 +7,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::sys;
 
-/// Whether the interface called `name` is up, as an administrator has set it.
+/// Whether the interface called `name` is administratively up.
 pub fn is_up(name: &str) -> io::Result<bool> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     let request = ask_interface(&socket, name, libc::SIOCGIFFLAGS as libc::Ioctl)?;
@@ -50,7 +50,7 @@ pub(super) fn interface_mtu(socket: &Socket, name: &str) -> io::Result<usize> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
 }
 
-/// Asks for a property of the interface called `name`. (C libraries differ in the type of such a request's number.) It
+/// Queries a property of the interface called `name`. (C libraries differ in the type of such a request's number.) This
 /// uses the socket instead of sysfs, because sysfs may show another network namespace.
 pub(super) fn ask_interface(
     socket: &Socket,

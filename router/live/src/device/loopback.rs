@@ -43,15 +43,15 @@ struct Queue {
 pub struct Frame {
     /// The bytes from the Ethernet header on.
     pub bytes: Vec<u8>,
-    /// Its length on the link.
+    /// Length on the link, in bytes.
     pub len: u32,
     /// Time of arrival.
     pub arrived: Instant,
-    /// Its VLAN tag, out of band.
+    /// The VLAN tag, out of band.
     pub vlan: Option<u16>,
     /// Receiver of the frame.
     pub direction: Direction,
-    /// Work that its sender left to hardware.
+    /// Work that the sender left to hardware.
     pub offload: Offload,
 }
 

@@ -1,7 +1,7 @@
-//! Interfaces that this process makes (/dev/net/tun): what [`tap`](super::tap) and [`tun`](super::tun) have in common.
+//! Interfaces that this process creates (/dev/net/tun): the common part of [`tap`](super::tap) and [`tun`](super::tun).
 //!
-//! They are not persistent: each vanishes with its file, and thus with the process, however that ends; and with it its
-//! addresses and its routes.
+//! They are not persistent: an interface vanishes with its file, together with its addresses and its routes, and thus
+//! with the process, however that ends.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,12 +16,12 @@ pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
 /// Why an interface could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
-    /// The name is not one of an interface.
+    /// The name is not a valid interface name.
     #[error(
         "`{0}` cannot be the name of an interface: 1 to {NAME_LEN_MAX} bytes, without spaces, `/`, `:` and `%`"
     )]
     Name(String),
-    /// The name is taken.
+    /// The name is in use.
     #[error("there is an interface `{0}` already; remove it, or choose another name")]
     Taken(String),
     /// The kernel has no such devices, or this process may not use them.
@@ -101,8 +101,8 @@ pub(super) fn switch_on(name: &str) -> Result<(), MakeError> {
     done.map_err(refused(name, "switch on the link"))
 }
 
-/// Whether an error of a write is about this packet, or passes: the interface is down, the kernel has no memory, or no
-/// header is there.
+/// Whether a write error concerns only this packet, or is temporary: the interface is down, the kernel has no memory,
+/// or the packet has no header.
 pub(super) fn is_about_packet(error: &io::Error) -> bool {
     let passing = [libc::EIO, libc::ENOBUFS, libc::ENOMEM, libc::EINVAL];
     error
@@ -135,7 +135,7 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Any socket is the way to ask about interfaces.
+/// Requests about interfaces work on any socket.
 fn set(what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     change(socket.as_raw_fd(), what, request)

@@ -4,8 +4,8 @@
 //! [`loopback`] (memory). The trait is designed so that `af_xdp` fits in: frames are lent, never owned, in both
 //! directions, and one call moves a burst.
 //!
-//! [`tap`] and [`tun`] are interfaces that this process makes: [`tap`], for a control element, is a device of the kernel's
-//! whose link is this process, and [`tun`] is a port whose link is the kernel. An [`injector`] only sends.
+//! [`tap`] and [`tun`] are interfaces that this process creates. [`tap`], for a control element, is a kernel device
+//! whose link is this process; [`tun`] is a port whose link is the kernel. An [`injector`] only sends.
 
 pub mod af_packet;
 pub mod injector;
@@ -41,7 +41,7 @@ pub struct Received<'a> {
     pub len: u32,
     /// Time of arrival by the monotonic clock; never later than now.
     pub arrived: Instant,
-    /// The 802.1Q tag control information, if it was tagged.
+    /// The 802.1Q tag control information, if the frame was tagged.
     pub vlan: Option<u16>,
     /// Receiver of the frame.
     pub direction: Direction,
@@ -59,17 +59,18 @@ pub enum Direction {
     Group,
     /// Another host (promiscuous mode).
     Other,
-    /// No receiver here: the kernel itself sent the frame out of this interface. It must not be forwarded, but it
+    /// No receiver here: the kernel itself sent the frame through this interface. It must not be forwarded, but it
     /// counts against the port's rate.
     Outgoing,
 }
 
-/// A longer frame counts as several of these, both in a burst and in a port's share of a turn.
+/// Length of an ordinary frame. A longer frame counts as several, both in a burst and in a port's share of an
+/// iteration.
 const ORDINARY_FRAME_BYTES: u32 = 1536;
 
 impl Received<'_> {
     /// The number of ordinary frames that this one counts as: the packets that a superframe becomes, or its length in
-    /// ordinary frames if that is more. Packets of a superframe that waits count when they are made.
+    /// ordinary frames if that is more. Packets of a deferred superframe count when they are created.
     #[inline]
     pub fn cost(&self) -> usize {
         let bytes = self.len.div_ceil(ORDINARY_FRAME_BYTES) as usize;
@@ -94,17 +95,17 @@ pub trait Device: Send {
     /// counts as taken.
     fn transmit(&mut self, frames: &[&[u8]]) -> io::Result<usize>;
 
-    /// A descriptor that becomes readable when frames wait; none for devices that never wait.
+    /// A descriptor that becomes readable when frames wait; `None` for devices that never wait.
     fn wait_on(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Sets which frames are given out; the others are received and dropped. Without effect on a device from which the
-    /// kernel does not forward.
+    /// Sets which frames the device delivers; it receives and drops the others. Has no effect on a device from which
+    /// the kernel does not forward.
     fn set_tenure(&mut self, _tenure: Tenure) {}
 
-    /// Frames of the tenure that were stamped before `from` are the kernel's after all.
+    /// Moves the start of the tenure to `from`, if that is later: frames stamped before `from` belong to the kernel.
     fn begin_again(&mut self, _from: UnixTime) {}
 
-    /// Whether every frame of the tenure has been given out and no more can arrive.
+    /// Whether the device has delivered every frame of the tenure and no more can arrive.
     fn tenure_is_over(&self) -> bool {
         true
     }

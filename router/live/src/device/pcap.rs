@@ -252,21 +252,22 @@ struct Timer(OwnedFd);
 impl Timer {
     fn new() -> io::Result<Self> {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: it takes two integers and touches no memory of ours.
+        // SAFETY: it takes two integers and does not touch our memory.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
         crate::sys::check(fd)?;
         // SAFETY: the descriptor is new, valid, and nobody else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Makes it readable from `at` on; never, if that is zero.
+    /// Makes the timer readable from `at` on; never, if `at` is zero.
     fn set(&self, at: Instant) -> io::Result<()> {
         let setting = libc::itimerspec {
             it_interval: clock::timespec(Span::ZERO),
             it_value: clock::timespec(at.since(Instant::ZERO)),
         };
         let (fd, absolute) = (self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-        // SAFETY: the new setting lives during the call, and the old one is not asked for.
+        // SAFETY: the new setting lives during the call, and a null pointer means that the kernel does not return the
+        // old one.
         crate::sys::check(unsafe {
             libc::timerfd_settime(fd, absolute, &setting, std::ptr::null_mut())
         })
@@ -316,7 +317,7 @@ fn read_pcapng(file: impl Read) -> io::Result<Frames> {
                 units.push(stamp_unit_nanos(&interface));
             }
             Block::EnhancedPacket(packet) => {
-                // The library takes every stamp for nanoseconds; the interface has the real unit.
+                // The library reads every stamp as nanoseconds; the interface has the real unit.
                 let unit = units.get(packet.interface_id as usize).copied();
                 let unit = unit.ok_or_else(|| invalid("a frame of an unknown interface"))?;
                 let nanos = (packet.timestamp.as_nanos() as f64 * unit) as u64;

@@ -94,7 +94,7 @@ impl Ring {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         crate::sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         crate::sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.
+        // SAFETY: a new mapping at an address of the kernel's choice does not overlap our memory.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

@@ -9,9 +9,9 @@ use super::interface::interface_request;
 use super::merging::SIOCETHTOOL;
 use crate::sys;
 
-/// `ETHTOOL_GSET` of linux/ethtool.h. The request that replaces it has more modes and the same speed, and needs two calls.
+/// `ETHTOOL_GSET` of linux/ethtool.h. Its successor reports more modes and the same speed, and needs two calls.
 const GET_SETTINGS: u32 = 0x01;
-/// A device that does not know its speed says this, or 0.
+/// A device that does not know its speed reports this value, or 0.
 const UNKNOWN: u32 = u32::MAX;
 
 /// `struct ethtool_cmd` of linux/ethtool.h, as words.
@@ -20,7 +20,8 @@ type EthtoolCmd = [u32; 11];
 const SPEED_LOW: usize = 3;
 const SPEED_HIGH: usize = 7;
 
-/// The speed of the link at the interface called `name`; none if it has no link, or its device does not know.
+/// The speed of the link at the interface called `name`; `None` if it has no link, or its device does not know the
+/// speed.
 pub(crate) fn link_speed(socket: &Socket, name: &str) -> Option<Rate> {
     let mut settings: EthtoolCmd = [0; 11];
     settings[0] = GET_SETTINGS;

@@ -1,14 +1,14 @@
 //! TAP devices: an interface of the machine whose link is this process (/dev/net/tun).
 //!
-//! A control element has one for each port of its forwarding elements that its own kernel shall act for: the kernel, and
-//! every program on the machine, uses `edge-1.wan` as if the remote port were built in. Frames that the kernel sends
-//! are read here; frames that arrived at the remote port are written here.
+//! A control element has a TAP for each port of its forwarding elements for which its own kernel acts: the kernel, and
+//! every program on the machine, uses `edge-1.wan` as if the remote port were built in. The control element reads the
+//! frames that the kernel sends, and writes the frames that arrived at the remote port.
 //!
 //! The device vanishes with this process ([`made`](super::made)).
 //!
-//! Frames that the kernel sends wait in the device's queue, which is bounded (`txqueuelen`), and are dropped and counted
-//! there by the kernel (`ip -s link`). A frame for the kernel is taken at once or dropped and counted here. The kernel
-//! leaves no checksum and no segmentation to a TAP, so frames are as on a wire.
+//! Frames that the kernel sends wait in the device's queue, which is bounded (`txqueuelen`); the kernel drops and
+//! counts the excess there (`ip -s link`). A frame for the kernel is either taken at once, or dropped and counted here.
+//! The kernel completes checksums and segments before it passes a frame to a TAP, so frames are as on a wire.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -48,7 +48,7 @@ impl Tap {
         })
     }
 
-    /// The name of the interface when it was made.
+    /// The name of the interface when it was created.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -79,8 +79,8 @@ impl Tap {
         }
     }
 
-    /// Hands a frame to the kernel, as if it had arrived. Does not block. Returns whether the kernel took it: it does not
-    /// while the interface is down, or when it has no memory.
+    /// Passes a frame to the kernel, as if it had arrived. Does not block. Returns whether the kernel took it: the
+    /// kernel refuses it while the interface is down, or without memory.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         let written = self.file.get_ref().write(frame);
         let error = match written {

@@ -1,4 +1,4 @@
-//! The frames of a ring that belong to the router, where the kernel forwards before and after it.
+//! The period in which the frames of a ring belong to the router; the kernel forwards earlier and later frames.
 
 use weir_base::{Instant, Span};
 
@@ -26,7 +26,7 @@ impl Tenure {
         until: UnixTime::NEVER,
     };
 
-    /// From this instant on.
+    /// A tenure from this instant on.
     pub const fn from(from: UnixTime) -> Self {
         Self {
             from,
@@ -51,7 +51,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// For a tenure that is set at `now`.
+    /// The progress through a tenure that is set at `now`.
     pub(super) fn new(tenure: Tenure, now: Instant) -> Self {
         Self {
             tenure,
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// The tenure begins at `from`, if not later.
+    /// Moves the start of the tenure to `from`, if that is later.
     pub(super) fn begin_again(&mut self, from: UnixTime, now: Instant) {
         if self.tenure.from < from {
             self.tenure.from = from;
@@ -81,7 +81,7 @@ impl Progress {
         stamp < self.tenure.until
     }
 
-    /// The ring was empty at this time, by both clocks.
+    /// Records that the ring was empty at this time, by both clocks.
     pub(super) fn nothing_before(&mut self, wall_clock: UnixTime, now: Instant) {
         if wall_clock >= self.tenure.from || now >= self.begun_at {
             self.tenure.from = UnixTime::FIRST;

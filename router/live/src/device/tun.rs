@@ -6,16 +6,15 @@
 //!  process <-- kernel <-------------------------------------write--- (header taken off) <------------ plane
 //! ```
 //!
-//! The kernel hands over IP packets. The plane knows frames, so each packet gets an Ethernet header with fixed addresses,
-//! which nobody else sees but a capture. The kernel leaves no checksum and no segmentation to a TUN, so packets are as on
-//! a wire.
+//! The kernel passes IP packets. The plane handles frames, so each packet gets an Ethernet header with fixed addresses,
+//! which nobody else sees except a capture. The kernel completes checksums and segments before it passes a packet to a
+//! TUN, so packets are as on a wire.
 //!
-//! Packets that the kernel sends wait in the device's queue, which is bounded, and are dropped and counted there by the
-//! kernel (`ip -s link`). A packet for the kernel is taken at once or counted as refused: while the interface is down, or
-//! when the kernel has no memory. What is not IP is refused, too.
+//! Packets that the kernel sends wait in the device's queue, which is bounded; the kernel drops and counts the excess
+//! there (`ip -s link`). A packet for the kernel is either taken at once, or counted as refused: while the interface is
+//! down, or when the kernel has no memory. A frame that is not IP is refused too.
 //!
-//! The device vanishes with this process ([`made`](super::made)), and the machine's packets follow its other routes
-//! again.
+//! The device vanishes with this process ([`made`](super::made)); the machine's packets then follow its other routes.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -40,7 +39,7 @@ const FRAME_BYTES_MAX: usize = HEADER_LEN + 65_535;
 #[derive(Debug)]
 pub struct Tun {
     file: File,
-    /// Where a packet is read to, behind its Ethernet header.
+    /// Buffer for a received packet, behind its Ethernet header.
     frame: Box<[u8]>,
     counters: Counters,
 }
@@ -120,7 +119,7 @@ impl Device for Tun {
     }
 }
 
-/// The Ethernet type of a packet, by its version; none if it is not IP.
+/// The Ethernet type of a packet, by its IP version; `None` if the packet is not IP.
 fn ethertype(packet: &[u8]) -> Option<[u8; 2]> {
     match packet.first()? >> 4 {
         4 => Some(IPV4),
@@ -129,7 +128,7 @@ fn ethertype(packet: &[u8]) -> Option<[u8; 2]> {
     }
 }
 
-/// The IP packet of a frame; none if it has another one, or whose version is another one.
+/// The IP packet of a frame; `None` if the Ethernet type is not IP, or does not match the version of the packet.
 fn ip(frame: &[u8]) -> Option<&[u8]> {
     let (header, packet) = frame.split_at_checked(HEADER_LEN)?;
     let named = &header[ADDRESSES.len()..];

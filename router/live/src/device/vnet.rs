@@ -1,4 +1,4 @@
-//! The kernel's metadata for a received frame, and frames that fit no slot of the ring.
+//! The kernel's metadata for a received frame, and frames that are too long for a slot of the ring.
 //!
 //! With `PACKET_VNET_HDR`, each frame comes with a `virtio_net_hdr`, which describes the work that the sender left to
 //! hardware.
@@ -32,8 +32,8 @@ pub(super) type Header = [u8; HEADER_LEN];
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 pub(super) const NEEDS_CHECKSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_NONE`, `.._TCPV4`, `.._TCPV6`, `.._UDP_L4`, and the flag `.._ECN`, which asks for the
-/// segmentation by RFC 3168 that is done in any case.
+/// `VIRTIO_NET_HDR_GSO_NONE`, `.._TCPV4`, `.._TCPV6`, `.._UDP_L4`, and the flag `.._ECN`, which requests segmentation
+/// per RFC 3168; we always segment that way.
 pub(super) const GSO_NONE: u8 = 0;
 pub(super) const GSO_TCP_V4: u8 = 1;
 pub(super) const GSO_TCP_V6: u8 = 4;
@@ -48,14 +48,14 @@ const LONG_FRAME_BYTES_MAX: usize = 65_535 + 14 + 8;
 /// as much as a ring holds in frames of 1500 bytes.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Makes each frame of `socket` come with a header, and each one that it sends have one.
+/// Makes `socket` deliver, and expect, a header before each frame.
 pub(super) fn switch_on(socket: &Socket) -> io::Result<()> {
     let on: libc::c_int = 1;
     sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)
 }
 
-/// The header in front of the frame that starts at `start`. If there is no room for one, it is all zeros, which means
-/// that no work is left.
+/// The header before the frame that starts at `start`. Without room for a header, it is all zeros, which means that no
+/// work is left.
 pub(super) fn before(bytes: &[u8], start: usize) -> Header {
     bytes
         .get(..start)
@@ -64,7 +64,7 @@ pub(super) fn before(bytes: &[u8], start: usize) -> Header {
         .unwrap_or_default()
 }
 
-/// The work that is left.
+/// The work that the header leaves to us.
 #[inline]
 pub(super) fn offload(header: Header) -> Offload {
     let [flags, gso, _, _, a, b, c, d, e, f] = header;
@@ -111,7 +111,7 @@ impl LongFrames {
     }
 
     /// The slot with its whole frame, which is fetched from the receive queue of `socket` if the slot was too short;
-    /// none if there was no room for it in the queue.
+    /// `None` if the queue had no room for the frame.
     #[inline]
     pub(super) fn whole<'a>(
         &'a mut self,
@@ -144,7 +144,8 @@ impl LongFrames {
                 }))
             }
             Err(error) if device_gone(&error) => Err(error),
-            // The kernel queues the frame before it hands over the slot, so a frame that is not there is lost.
+            // The kernel queues the frame before it hands over the slot, so a frame that is missing in the queue is
+            // lost.
             Err(_) => Ok(None),
         }
     }

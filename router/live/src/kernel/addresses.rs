@@ -1,4 +1,4 @@
-//! Gives addresses to an interface.
+//! Adds addresses to an interface.
 
 use std::ffi::CString;
 use std::io;
@@ -8,12 +8,12 @@ use ipnet::IpNet;
 
 use super::netlink::{NetlinkSocket, Request};
 
-/// Of linux/if_addr.h: the address, and the same seen from the peer of a link.
+/// Of linux/if_addr.h: the prefix address (on a point-to-point link the peer's), and the local address.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// Gives an address with the network of its link to the interface of this name, in the calling thread's network
-/// namespace. It is no error if the interface has it already.
+/// Adds an address, with the network of its link, to the interface called `interface`, in the calling thread's network
+/// namespace. An address that the interface has already is not an error.
 pub fn add(interface: &str, address: IpNet) -> io::Result<()> {
     let name = CString::new(interface).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the name ends with a zero, and outlives the call.

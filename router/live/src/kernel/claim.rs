@@ -7,7 +7,7 @@
 //! table netdev weir-claim-INDEX { flags owner; }        user data: who
 //! ```
 //!
-//! Only one table can have a name, only a process with CAP_NET_ADMIN can create one, it belongs to one network
+//! The name of a table is unique, only a process with CAP_NET_ADMIN can create a table, a table belongs to one network
 //! namespace as the interface does, and it vanishes with its owner, however the owner ends. The lock needs all these
 //! properties, and neither a file nor a socket has them all.
 
@@ -20,7 +20,7 @@ use super::nft::{self, CommitError, NFT_MSG_NEWTABLE, NFT_TABLE_F_OWNER, message
 /// Reason why an interface cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// Another process has it.
+    /// Another process has claimed the interface.
     #[error(
         "another weir router has this interface: {0}; stop that one first, or give this one another \
          interface"
@@ -51,7 +51,7 @@ const NFT_MSG_DELTABLE: u8 = libc::NFT_MSG_DELTABLE as u8;
 const TABLE_NAME: u16 = 1;
 const TABLE_FLAGS: u16 = 2;
 const TABLE_USER_DATA: u16 = 6;
-/// Most user data that the kernel stores with a table.
+/// Maximum user data that the kernel stores with a table, in bytes.
 const USER_DATA_BYTES_MAX: usize = 256;
 /// Length of the nf_tables header before the attributes of a message.
 const NFGENMSG_BYTES: usize = 4;

@@ -3,7 +3,7 @@
 //! ```text
 //! subscribe -> dump -> publish -> changes, gathered for a few milliseconds -> publish -> ..
 //!     ^          |
-//!     +----------+ a change that says too little, or more changes than the socket holds
+//!     +----------+ a change with too little information, or more changes than the socket holds
 //! ```
 //!
 //! Subscribing comes before the dump and has its own socket: a change during the dump is applied after the dump, and
@@ -52,7 +52,7 @@ const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 const WAITING_MAX: u32 = 1 << 20;
 /// How often settings are read whose changes the kernel does not announce.
 const POLL: Duration = Duration::from_millis(500);
-/// Longest time until a dump is repeated during which changes arrived.
+/// Longest time until a dump is repeated because changes arrived during it.
 const REPEAT_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of times that this wait doubles.
 const DOUBLINGS_MAX: u32 = 16;
@@ -88,7 +88,7 @@ pub async fn follow(publish: impl FnMut(&TableState)) -> Result<Infallible, Erro
     follow_by(read_state, publish).await
 }
 
-/// The same with another function that reads everything.
+/// Like [`follow`], with another function that reads everything.
 async fn follow_by(
     read: fn() -> Result<TableState, Error>,
     mut publish: impl FnMut(&TableState),
@@ -110,7 +110,7 @@ async fn follow_by(
         changes
             .apply_to(&mut state, repeat_at, &mut publish)
             .await?;
-        tokio::task::spawn_blocking(move || drop(state)); // a large one takes longer than a slice
+        tokio::task::spawn_blocking(move || drop(state)); // dropping a large state takes longer than a slice
         sleep(rest).await;
         changes.discard().await?;
     }

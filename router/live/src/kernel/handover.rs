@@ -10,13 +10,13 @@
 //!
 //! Both sides see each frame, and each decides by the wall clock: the chain by the time at which it evaluates a frame,
 //! the router by the stamp that the packet tap gave the frame, on the same processor and less than a microsecond
-//! before. So an instant in the future, at the time when the rule is committed, divides the frames: none is forwarded
-//! twice or by nobody, except a frame that is between the two when the instant comes. (If some program on the machine
-//! asks for software time stamps, the kernel stamps frames before they wait in a processor's backlog, and a frame that
+//! before. So an instant that is still in the future when the rule is committed divides the frames: exactly one side
+//! forwards each frame, except a frame that is between the two when the instant comes. (If some program on the machine
+//! requests software time stamps, the kernel stamps frames before they wait in a processor's backlog, and a frame that
 //! waits there at that instant is an exception too.)
 //!
-//! The rule with the time is needed for a moment only: [`TransitGuard::settle`] removes it, so that it does not slow
-//! down frames, and a wall clock that is set back later has no effect.
+//! The rule with the time is needed only briefly: [`TransitGuard::settle`] removes it, so that it does not slow down
+//! frames, and a wall clock that is set back later has no effect.
 
 use weir_base::Span;
 use weir_path::plane::Mode;
@@ -25,7 +25,7 @@ use super::nft::Compare;
 use super::transit::{Error, TransitGuard};
 use crate::clock::UnixTime;
 
-/// Time within which the kernel puts rules in force and the router hears of the instant, unless the machine is overloaded.
+/// Time within which the kernel activates rules and the router learns the instant, unless the machine is overloaded.
 const COMMIT_TIME: Span = Span::from_millis(40);
 
 impl TransitGuard {
@@ -42,8 +42,8 @@ impl TransitGuard {
     /// future, from which the frames belong to the kernel.
     pub fn give_back(&mut self, ports: &[&str]) -> Result<UnixTime, Error> {
         let all = || ports.iter().copied();
-        // Packets that the kernel forwards from then on are not the machine's own. This comes first: it takes several
-        // commits, and the router must hear of the instant before it comes.
+        // Packets that the kernel forwards after the handover are not the machine's own. This comes first: it takes
+        // several commits, and the router must learn the instant before it comes.
         self.end_limits(all())?;
         let until = UnixTime::now().after(COMMIT_TIME);
         self.set_kernels(all(), Some((Compare::AtLeast, until)))?;

@@ -21,13 +21,13 @@ pub(super) fn ingress(device: &str, index: u32) -> Hook {
     }
 }
 
-/// Options of an IPv4 header with which the kernel would forward a packet that is addressed to the box.
+/// Options of an IPv4 header with which the kernel would forward a packet that is addressed to the machine.
 const SOURCE_ROUTES: [u8; 2] = [libc::IPOPT_LSRR, libc::IPOPT_SSRR];
 
-/// The two ends of a GRE tunnel that the router itself makes: its own address, and that of the other end.
+/// The two ends of a GRE tunnel that the router itself terminates: its own address, and that of the other end.
 pub type Tunnel = (IpAddr, IpAddr);
 
-/// Packets for an address of the machine; those of these tunnels are the router's.
+/// The chain for packets to an address of the machine. It drops the packets of these tunnels, which are the router's.
 pub(super) fn local_chain(tunnels: &[Tunnel]) -> Chain {
     let source_route = |option| Rule::new().ip_option(option).drop();
     let mut rules = SOURCE_ROUTES.map(source_route).to_vec();
@@ -36,9 +36,9 @@ pub(super) fn local_chain(tunnels: &[Tunnel]) -> Chain {
     Chain::unhooked(LOCAL_CHAIN, rules)
 }
 
-/// The packets with the addresses of a tunnel, fragments and those with IPv6 extension headers included, whatever port
-/// they came in by. The kernel, which does not know the tunnel, would answer them: with "protocol unreachable", or with
-/// "parameter problem" for one behind an extension header.
+/// Matches packets with the addresses of a tunnel, at any port, including fragments and packets with IPv6 extension
+/// headers. The kernel, which does not know the tunnel, would answer them: with "protocol unreachable", or with
+/// "parameter problem" if an extension header precedes GRE.
 fn of_tunnel((own, other): Tunnel) -> Rule {
     /// Offsets of source and destination in an IP header.
     const AT_V4: [u32; 2] = [12, 16];
@@ -64,7 +64,7 @@ const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
 const ETH_P_IPV6: u16 = libc::ETH_P_IPV6 as u16;
 const ETH_P_8021Q: u16 = libc::ETH_P_8021Q as u16;
 const ETH_P_8021AD: u16 = libc::ETH_P_8021AD as u16;
-/// Link-layer protocols of the box itself: ARP, LLDP, EAPOL (port authentication).
+/// Link-layer protocols of the machine itself: ARP, LLDP, EAPOL (port authentication).
 const OWN_PROTOCOLS: [u16; 3] = [libc::ETH_P_ARP as u16, 0x88cc, libc::ETH_P_PAE as u16];
 /// PPPoE, discovery and session.
 const PPPOE: [u16; 2] = [libc::ETH_P_PPP_DISC as u16, libc::ETH_P_PPP_SES as u16];
@@ -146,7 +146,7 @@ fn untagged() -> Vec<Rule> {
         .is(Compare::Equal, &[0xff]);
     let mut rules = vec![
         transit(ip()),
-        group.accept(), // the fib calls it unicast
+        group.accept(), // the fib reports unicast for a group
         transit(ip6()),
         ours(ip()).goto(LOCAL_CHAIN),
         ours(ip6()).goto(LOCAL_CHAIN),

@@ -4,14 +4,15 @@
 //!  changes --> one datagram of requests (64 KiB) --> kernel --> a message for each request that it refused
 //! ```
 //!
-//! The routes carry a protocol number of their own ([`PROTOCOL`]) and their own metric ([`METRIC`]). So nobody takes them
-//! for those of the operator or of a routing daemon, nobody else's route is replaced, and an operator's own route
-//! (metric 0 unless given) wins. They stay when this process ends: the kernel forwards by them until they are removed.
-//! [`Installer::installed`] finds them after a restart, with those of other forwarding elements in the same network
-//! namespace: a route belongs to the router that has claimed its interface ([`claim`](super::claim)).
+//! The routes have their own protocol number ([`PROTOCOL`]) and their own metric ([`METRIC`]). So nobody takes them for
+//! routes of the operator or of a routing daemon, they replace nobody else's route, and an operator's own route wins if
+//! its metric is lower (the default is 0 for IPv4, but 1024 for IPv6). They stay when this process ends: the kernel
+//! forwards by them until they are removed. [`Installer::installed`] finds them after a restart, together with routes
+//! of other forwarding elements in the same network namespace: a route belongs to the router that has claimed its
+//! interface ([`claim`](super::claim)).
 //!
 //! The kernel handles the requests of a datagram before the send returns, in their order. It announces every change to
-//! [`follow`](super::follow), which hands it to the forwarding thread.
+//! [`follow`](super::follow), which passes it to the forwarding thread.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,9 +23,9 @@ use super::netlink::{
     DATAGRAM_BYTES_MAX, NetlinkSocket, Request, attribute, attributes, messages, u32_at,
 };
 
-/// The protocol of the routes (`ip route` prints `proto 119`): one that no daemon has.
+/// The protocol of the routes (`ip route` prints `proto 119`), a number that no daemon uses.
 pub const PROTOCOL: u8 = 119;
-/// The metric of the routes: behind those of an operator, before those that DHCP brings.
+/// The metric of the routes: behind an operator's IPv4 routes, whose default is 0, and before routes from DHCP.
 pub const METRIC: u32 = 50;
 
 /// Length of `struct rtmsg`.
@@ -33,7 +34,7 @@ const RTMSG_BYTES: usize = 12;
 const BATCH_BYTES: usize = 64 * 1024;
 /// Send buffer: the kernel counts more for a datagram than its bytes.
 const SEND_BUFFER_BYTES: usize = 4 * BATCH_BYTES;
-/// Receive buffer for a refusal of every request of a datagram.
+/// Receive buffer with room for refusals of all requests of a datagram.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A route.
@@ -41,7 +42,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 pub struct InstalledRoute {
     /// The destinations. Bits after the prefix are ignored.
     pub prefix: IpNet,
-    /// The next router; none for destinations on the link.
+    /// The next router; `None` for destinations on the link.
     pub gateway: Option<IpAddr>,
     /// Kernel index of the interface.
     pub interface: u32,
@@ -50,11 +51,13 @@ pub struct InstalledRoute {
 /// A change of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteChange {
-    /// There is this route. It is refused if there is one of its prefix with our metric, whoever has made it.
+    /// Adds this route. The kernel refuses it if its prefix already has a route with our metric, whichever program made
+    /// that.
     Add(InstalledRoute),
-    /// The route of this prefix is this one, whether there was one with our metric or not.
+    /// Sets the route of this prefix; replaces a route with our metric, if there is one.
     Put(InstalledRoute),
-    /// There is no route of this prefix, by this interface if one is named. It is no error if there was none.
+    /// Removes the route of this prefix, and only through this interface if one is named. A missing route is not an
+    /// error.
     Remove(IpNet, Option<u32>),
 }
 
@@ -72,9 +75,9 @@ impl RouteChange {
 #[derive(Debug, thiserror::Error)]
 #[error("route {prefix}: {source}")]
 pub struct RefusedRoute {
-    /// Where it is among the changes.
+    /// Index among the changes.
     pub place: usize,
-    /// Its prefix.
+    /// Prefix of the route.
     pub prefix: IpNet,
     /// The kernel's error.
     pub source: io::Error,
@@ -98,7 +101,7 @@ impl Installer {
         Ok(Self { socket, buffer })
     }
 
-    /// The netlink port by which the kernel announces the changes that are made here.
+    /// The netlink port in the kernel's announcements of the changes that are made here.
     pub fn port(&mut self) -> io::Result<u32> {
         let nothing = Request::new(libc::NLMSG_NOOP as u16, 0, &[]).acknowledged();
         self.socket.send(&nothing)?; // the kernel answers before that returns
@@ -108,7 +111,7 @@ impl Installer {
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Makes the changes in their order, and returns those that the kernel refused. The others are made. Blocks for
+    /// Makes the changes in their order, and returns those that the kernel refused. It makes the others. Blocks for
     /// about a microsecond or two per change.
     pub fn change(&mut self, changes: &[RouteChange]) -> io::Result<Vec<RefusedRoute>> {
         let mut refused = Vec::new();
@@ -125,7 +128,7 @@ impl Installer {
         Ok(refused)
     }
 
-    /// Sends the requests of some changes, of which the first one is at `begin`.
+    /// Sends the requests of some changes, the first of which has the index `begin`.
     fn send(
         &mut self,
         batch: &[Request],
@@ -163,10 +166,10 @@ impl Installer {
         }
     }
 
-    /// The routes of this protocol and metric that the kernel has now, whoever has made them.
+    /// The routes of this protocol and metric that the kernel has now, from any program.
     pub fn installed(&self) -> io::Result<Vec<InstalledRoute>> {
         let mut socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
-        let _ = socket.check_strictly(); // an older kernel sends the routes of other protocols, too
+        let _ = socket.check_strictly(); // an older kernel also sends the routes of other protocols
         let mut routes = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut header = [0; RTMSG_BYTES];
@@ -218,7 +221,7 @@ fn request(change: &RouteChange) -> Request {
     }
 }
 
-/// `struct rtmsg` of a route of ours.
+/// `struct rtmsg` of one of our routes.
 fn header(prefix: IpNet, scope: u8) -> [u8; RTMSG_BYTES] {
     let family = match prefix {
         IpNet::V4(_) => libc::AF_INET,
@@ -246,7 +249,7 @@ fn is_ours(payload: &[u8]) -> bool {
         && metric(payload) == Some(METRIC)
 }
 
-/// Whether the change of a route may be that of one of ours: another program may have put its own in the place of ours.
+/// Whether a changed route may concern ours: another program may have replaced one of ours by its own.
 pub(super) fn is_touched(payload: &[u8]) -> bool {
     let is_main = payload.get(4) == Some(&libc::RT_TABLE_MAIN);
     is_main && (payload.get(5) == Some(&PROTOCOL) || metric(payload) == Some(METRIC))

@@ -1,4 +1,4 @@
-//! The interfaces of this machine and where its default routes lead, for someone who chooses ports.
+//! The interfaces of this machine and where its default routes lead, for choosing ports.
 //!
 //! Everything here can be read without privileges.
 
@@ -19,19 +19,19 @@ use crate::device::speed::link_speed;
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// The kernel's word for its kind: bridge, vlan, wireguard, ..; empty for hardware.
+    /// The kernel's name for its kind: bridge, vlan, wireguard, ..; empty for hardware.
     pub kind: String,
     /// Whether it carries Ethernet frames.
     pub is_ethernet: bool,
     /// Whether it reaches this machine only.
     pub is_loopback: bool,
-    /// Whether it is a radio.
+    /// Whether it is a wireless device.
     pub is_wireless: bool,
     /// Whether it is switched on.
     pub up: bool,
-    /// Its addresses with their networks.
+    /// Addresses, with their networks.
     pub addresses: Vec<IpNet>,
     /// The bridge or bond that it belongs to.
     pub master: Option<String>,
@@ -46,11 +46,11 @@ pub struct Interface {
 pub struct Inventory {
     /// All interfaces, in the kernel's order.
     pub interfaces: Vec<Interface>,
-    /// The interfaces of the default routes: those of IPv4 first, none twice.
+    /// The interfaces of the default routes: IPv4 first, each once.
     pub uplinks: Vec<String>,
 }
 
-/// Reads both in the calling thread's network namespace.
+/// Reads the interfaces and uplinks in the calling thread's network namespace.
 pub fn read() -> io::Result<Inventory> {
     let state = follow::read_state().map_err(io::Error::other)?;
     let tables = state.tables();
@@ -75,7 +75,7 @@ pub fn read() -> io::Result<Inventory> {
     })
 }
 
-/// Names of wireless devices come from sysfs: the kernel says it nowhere else without a second netlink protocol.
+/// Whether sysfs lists a wireless device. Elsewhere, the kernel reports that through a second netlink protocol only.
 fn is_wireless(name: &str) -> bool {
     let folder = Path::new("/sys/class/net").join(name);
     ["wireless", "phy80211"]

@@ -38,7 +38,7 @@ struct Legacy {
     module_prefix: &'static str,
     domain: libc::c_int,
     level: libc::c_int,
-    /// Position in a rule of the offset of its target.
+    /// Offset in a rule of the field that holds the offset of its target.
     target_offset_at: usize,
 }
 
@@ -63,7 +63,7 @@ const LEGACY_IPV6: Legacy = Legacy {
 /// Information about a table: `struct ipt_getinfo`, which is the same for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Info {
-    /// For each hook, the offsets of its first rule and of its policy; none without a chain at that hook.
+    /// For each hook, the offsets of its first rule and of its policy; `None` without a chain at that hook.
     chains: [Option<(u32, u32)>; 5],
     bytes: u32,
 }
@@ -87,7 +87,7 @@ impl Legacy {
                 let len = ENTRIES_AT + info.bytes as usize;
                 self.ask(&socket, libc_opt::GET_ENTRIES, table, info.bytes, len)?
             }
-            _ => Vec::new(), // a longer one has rules in any case
+            _ => Vec::new(), // a longer table has rules in any case
         };
         for (hook, chain) in HOOKS {
             let Some((start, policy)) = info.chain(hook) else {

@@ -1,4 +1,4 @@
-//! The rules that keep transit from the kernel end by themselves when the forwarding thread stands still.
+//! Ends the rules that keep transit from the kernel when the forwarding thread stalls.
 //!
 //! ```text
 //!  forwarding thread                    the kernel
@@ -9,17 +9,17 @@
 //!                                                              +--no--> RULES
 //! ```
 //!
-//! A process that stands still does not vanish: frozen by its control group, stopped together with its supervisor, or
-//! waiting in a driver. The table stays, and without more nobody would forward. So every chain begins with a rule that
-//! accepts everything while a set has no element, and the element lives for `watchdog` only.
+//! A stalled process does not vanish: it may be frozen by its control group, stopped together with its supervisor, or
+//! waiting in a driver. The table stays, and without a lease nobody would forward. So every chain begins with a rule
+//! that accepts everything while a set has no element, and the element lives only for `watchdog`.
 //!
-//! Only a frame with the forwarding thread's own mark renews the element, when the thread sends it: the thread needs a
-//! system call of some microseconds for that, several times in the element's life, and waits for no lock. A renewal by
-//! netlink would wait while another process loads a large ruleset, and each of them would make `nft` of other processes
-//! start again, because it is a new generation of the ruleset. No packet of a network can renew the element: the hook
+//! Only a frame with the forwarding thread's own mark renews the element, when the thread sends it: this takes the
+//! thread a system call of some microseconds, several times in the element's life, and waits for no lock. A renewal by
+//! netlink would wait while another process loads a large ruleset, and each renewal would make `nft` of other processes
+//! start again, because it is a new generation of the ruleset. No packet from a network can renew the element: the hook
 //! sees only frames that this machine sends, and only a privileged process can mark them.
 //!
-//! The chain is at `lo`, which every network namespace has, or at one of the ports as long as `lo` is down.
+//! The chain is at `lo`, which every network namespace has, or at one of the ports while `lo` is down.
 //!
 //! [lease::Lease]: crate::worker::Lease
 
@@ -45,13 +45,13 @@ const LOOPBACK: u32 = 1;
 pub struct Renewal {
     /// The mark (`SO_MARK`) of the frames that renew. Each guard of this network namespace has its own.
     pub(crate) mark: u32,
-    /// Index of the interface through which they go. It may change.
+    /// Index of the interface through which they are sent. It may change.
     pub(crate) device: Arc<AtomicU32>,
-    /// The time for which each of them renews the lease.
+    /// The time for which each frame renews the lease.
     pub(crate) lifetime: Span,
 }
 
-/// How the rules of a guard end by themselves.
+/// The terms on which the rules of a guard expire.
 #[derive(Debug)]
 pub(super) struct Terms(Renewal);
 
@@ -90,7 +90,7 @@ impl Terms {
         })
     }
 
-    /// Records that a chain is in force: frames that renew go there from now on.
+    /// Records that a chain is active: renewing frames then go through its interface.
     pub(super) fn put(&self, chain: &Chain) {
         if let Some(hook) = &chain.hook
             && chain.name.starts_with(RENEWING_PREFIX)
@@ -101,7 +101,7 @@ impl Terms {
 }
 
 impl TransitGuard {
-    /// Lets all rules hold only as long as somebody renews the lease, each time for `lifetime`.
+    /// Keeps all rules active only while the lease is renewed, each time for `lifetime`.
     pub fn lease(&mut self, lifetime: Span) -> Result<Renewal, Error> {
         const NOBODY_ELSES: u32 = 1 << 31; // programs number their marks from one on
         let random = RandomState::new().build_hasher().finish();
@@ -120,7 +120,7 @@ impl TransitGuard {
         done.map(|()| renewal)
     }
 
-    /// Lets all rules hold as long as this process has them.
+    /// Keeps all rules active as long as this process has them, without a lease.
     pub fn end_lease(&mut self) -> Result<(), Error> {
         self.terms = None;
         self.follow_links()

@@ -8,15 +8,14 @@ use super::netlink::{NetlinkSocket, Request, attribute, text, u32_at};
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Its name.
     pub(super) name: String,
-    /// Whether it is switched on.
+    /// Whether it is administratively up.
     pub(super) up: bool,
-    /// Its MAC address; empty if it has none.
+    /// MAC address; empty if it has none.
     pub(super) mac: Vec<u8>,
     /// Whether it belongs to another interface, for instance a bridge.
     pub(super) enslaved: bool,
-    /// The interface below it.
+    /// The interface below a VLAN, macvlan or macvtap device.
     pub(super) above: Option<Above>,
 }
 

@@ -1,4 +1,4 @@
-//! A limit on the traffic that the box itself sends out of a paced port.
+//! A limit on the traffic that the machine itself sends out of a paced port.
 //!
 //! ```text
 //! the kernel --> egress hook: within the limit? --> queue of the device --> wire
@@ -9,7 +9,7 @@
 //! A packet socket that bypasses the device's queue still passes this hook, so frames of weir carry a mark
 //! ([`af_packet::MARK`]).
 //!
-//! Packets of the kernel pass none of our queues. Without a limit, anybody who makes the kernel answer (with a flood of
+//! Packets of the kernel bypass all our queues. Without a limit, anybody who makes the kernel answer (with a flood of
 //! pings) takes the link from transit. Packets within the limit are charged to the port's pacing, so that both together
 //! keep to the port's rate. Shares of the limit of L bytes per second:
 //!
@@ -22,8 +22,8 @@
 //! | everything else: UDP, VPNs | of the rest, 3/4 L |
 //!
 //! So under a flood of pings or SYNs, management and VPNs keep nearly everything, and under a flood of requests to a
-//! UDP service of the box, TCP and routing daemons keep a quarter. A bucket of nf_tables holds one second's bytes in
-//! addition to its burst.
+//! UDP service of the machine, TCP and routing daemons keep a quarter. A bucket of nf_tables holds one second's bytes
+//! in addition to its burst.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -57,7 +57,7 @@ const TCP_FLAGS_AT: u32 = 13;
 const TCP_SYN: u8 = 0x02;
 const TCP_RST: u8 = 0x04;
 
-/// The chains that limit a port's own packets to `most`.
+/// The chains that limit the machine's own packets at a port to `most`.
 pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
     let limit = most.as_bps() / 8;
     let share = |eighths: u64| (limit * eighths / 8).max(1);
@@ -75,7 +75,7 @@ pub(super) fn chains(port: &str, index: u32, most: Rate) -> Vec<Chain> {
         .is(Compare::AtMost, &[ND_TYPES.1]);
     let begins = flags(TCP_SYN, TCP_SYN).rate(share(1), FRAME_BYTES, true);
     let mut rules = vec![
-        Rule::new().marked(af_packet::MARK).accept(), // transit comes first: it is the most
+        Rule::new().marked(af_packet::MARK).accept(), // transit first: most frames are transit
         Rule::new().protocol(libc::ETH_P_ARP as u16).accept(),
         discovery.accept(),
         is(ICMP).jump(&answers),

@@ -1,12 +1,12 @@
 //! Announcements after which the kernel may have lost routes that [`install`](super::install) has put into it.
 //!
 //! ```text
-//!   eth0 goes down, is removed, or loses an address     the kernel drops its routes, those of IPv4 without a word
+//!   eth0 goes down, is removed, or loses an address     the kernel drops its routes, IPv4 routes silently
 //!   eth0 is up, or has an address, again                they can be installed again
 //!   ip route del, flush, replace                        another program has removed a route, or taken its place
 //! ```
 //!
-//! An announcement tells only that it is time to compare: what is missing, the kernel's routes themselves say.
+//! An announcement only triggers a comparison: the kernel's routes themselves show which routes are missing.
 
 use std::io;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub enum Hint {
 pub struct Losses {
     socket: AsyncFd<NetlinkSocket>,
     buffer: Vec<u8>,
-    /// The netlink port of the installer, whose own changes are no losses; zero before it is opened.
+    /// The netlink port of the installer, whose own changes are not losses; zero before it is opened.
     installer: Arc<AtomicU32>,
 }
 
 impl Losses {
-    /// From now on.
+    /// Starts to follow them.
     pub fn open(installer: Arc<AtomicU32>) -> io::Result<Self> {
         let socket = NetlinkSocket::open(libc::NETLINK_ROUTE)?;
         for group in [

@@ -27,12 +27,12 @@ pub enum KernelMessage {
     Global(Global),
 }
 
-/// Settings of IPv4 that are not those of an interface, and that the kernel announces to nobody.
+/// Settings of IPv4 that are not those of an interface, and whose changes the kernel does not announce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Global {
     /// `icmp_errors_use_inbound_ifaddr`.
     pub errors_from_ingress: bool,
-    /// `ip_forward_use_pmtu`: packets may not be longer than the path MTU that the box itself has learnt.
+    /// `ip_forward_use_pmtu`: packets may not be longer than the path MTU that the machine itself has learnt.
     pub forwards_by_path_mtu: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct NetConf {
     pub rp_filter: Option<u32>,
     /// Whether packets are forwarded.
     pub forwarding: Option<u32>,
-    /// Whether next hops without carrier are out of use.
+    /// Whether next hops without carrier are not used.
     pub ignore_linkdown: Option<u32>,
 }
 
@@ -91,15 +91,15 @@ pub enum ConfOf {
     Interface(u32),
 }
 
-/// The position of a new route among those of the same prefix and metric.
+/// The position of a new route among the routes of the same prefix and metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Behind them: a dump's order, and `ip route append`.
+    /// Behind the others: a dump's order, and `ip route append`.
     #[default]
     Last,
-    /// Before them: `ip route prepend`, or the only one.
+    /// Before the others: `ip route prepend`, or the only route.
     First,
-    /// Instead of the first of them: `ip route replace`.
+    /// In place of the first one: `ip route replace`.
     Replace,
 }
 
@@ -108,11 +108,11 @@ pub enum Placement {
 pub struct NextHopObject {
     /// The number that routes and groups refer to.
     pub id: u32,
-    /// The object.
+    /// Kind of the object, with its data.
     pub kind: NextHopKind,
 }
 
-/// A next-hop object.
+/// The kind of a next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHopKind {
     /// A single next hop.
@@ -123,7 +123,7 @@ pub enum NextHopKind {
         gateway: Option<IpAddr>,
         /// The kernel reports the interface as down.
         dead: bool,
-        /// Its interface has no carrier.
+        /// The interface has no carrier.
         no_carrier: bool,
     },
     /// Other objects, with their weights.
@@ -157,7 +157,7 @@ const RTNH_F_LINKDOWN: u32 = 16;
 /// Length of `struct nexthop_grp`.
 const MEMBER_BYTES: usize = 8;
 
-/// Parses one message; None if this kind of message is not relevant here.
+/// Parses one message; `None` if this kind of message is not relevant here.
 pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessage>, DecodeError> {
     match message.kind {
         RTM_NEWNEXTHOP => Ok(parse_next_hop(message.payload).map(KernelMessage::NewNextHop)),
@@ -181,7 +181,7 @@ pub(super) fn parse(message: &netlink::Message<'_>) -> Result<Option<KernelMessa
     }
 }
 
-/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); none if it is about another family.
+/// Reads `struct netconfmsg` and its attributes (linux/netconf.h); `None` if it is about another family.
 fn parse_netconf(payload: &[u8]) -> Option<KernelMessage> {
     const NETCONFA_IFINDEX: u16 = 1;
     const NETCONFA_FORWARDING: u16 = 2;

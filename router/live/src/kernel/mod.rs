@@ -5,19 +5,20 @@
 //! ```
 //!
 //! - [`follow`]: keeps a copy of the kernel's tables up to date
-//! - [`tables`], [`message`]: the part of that without sockets
+//! - [`tables`], [`message`]: the part of [`follow`] without sockets
 //! - [`neighbours`]: asks the kernel to find a next hop's MAC address and to keep it valid
-//! - [`transit`]: the rules that keep transit away from the kernel and limit the box's own packets to a share of a port
-//! - [`lease`]: these rules end by themselves when the forwarding thread stands still
+//! - [`transit`]: the rules that keep transit away from the kernel and limit the machine's own packets to a share of a
+//!   port
+//! - [`lease`]: ends these rules when the forwarding thread stalls
 //! - [`handover`]: the instants at which transit moves from the kernel to the router and back
-//! - [`claim`]: one router for each interface
+//! - [`claim`]: ensures that an interface has only one router
 //! - [`bridge`]: members of the kernel's bridges
-//! - [`install`]: puts routes of a control element into the kernel
-//! - [`inventory`]: all interfaces and default routes, for someone who chooses ports
+//! - [`install`]: installs routes of a control element in the kernel
+//! - [`inventory`]: all interfaces and default routes, for choosing ports
 //! - [`losses`]: announcements after which the kernel may have lost some of these routes
-//! - [`netfilter`]: rules of the box that transit through the router bypasses
-//! - [`state`]: everything of the kernel that a router refuses or warns of
-//! - [`addresses`]: gives addresses to interfaces
+//! - [`netfilter`]: rules of the machine that transit through the router bypasses
+//! - [`state`]: kernel state that a router refuses or warns of
+//! - [`addresses`]: adds addresses to interfaces
 //! - [`announcements`]: notifications of changed interfaces or rules
 
 pub mod addresses;

@@ -7,21 +7,21 @@
 //!  in use, or a gateway --> verify --> STALE: verified, as by a packet of the kernel's own
 //! ```
 //!
-//! The kernel no longer forwards, so it would not notice that a neighbour has gone: it verifies an entry only while its
-//! own packets use the entry. So the forwarding thread periodically reports the neighbours that it uses.
+//! The kernel no longer forwards, so it would not notice that a neighbour has become unreachable: it verifies an entry
+//! only while its own packets use the entry. So the forwarding thread periodically reports the neighbours that it uses.
 //!
-//! Nothing is changed that would have to be undone: when this process ends, in whatever way, the kernel's entries are
-//! such as it could have created by itself. In particular:
+//! The router changes nothing that it would have to undo: however this process ends, the kernel's entries are entries
+//! that the kernel could have created by itself. In particular:
 //!
 //! - An entry that the operator has set (PERMANENT, NOARP), or that another program maintains (managed, learned
 //!   externally), is never requested. Both `NTF_USE` and `NTF_EXT_MANAGED` would silently remove these marks.
-//! - A new entry is requested with `NLM_F_EXCL`: the kernel itself makes sure that there is none yet. The state of an
+//! - A new entry is requested with `NLM_F_EXCL`: the kernel itself ensures that no entry exists yet. The state of an
 //!   existing entry is read immediately before the request. If an operator makes it permanent in the few microseconds
 //!   between these two system calls, that change is overwritten; netlink has no compare-and-set request.
 //!
-//! The kernel's table is bounded too. With `gc_thresh3` entries it takes no more. With more than `gc_thresh2` it
-//! removes entries that it has not heard of for five seconds, including those of working neighbours. So entries of
-//! unsuccessful requests are removed again, and the number of concurrent requests is limited to half of the room below
+//! The kernel's table is bounded too. With `gc_thresh3` entries it accepts no more. With more than `gc_thresh2` it
+//! removes entries that were not updated for five seconds, including those of working neighbours. So the router removes
+//! entries of unsuccessful requests, and limits the number of concurrent requests to half of the free entries below
 //! `gc_thresh2`. These limits apply to all network namespaces together, and only the first namespace can read them:
 //! elsewhere their defaults are used.
 //!
@@ -36,7 +36,7 @@ use weir_path::ip::tables::{Neighbour, NeighbourKey, Tables};
 
 use super::netlink::{NetlinkSocket, Request, attribute, u16_at, u32_at};
 
-/// Maximum neighbours verified in one call: a bound on its duration, some 10 us for each.
+/// Maximum neighbours verified in one call: a bound on its duration, about 10 us for each.
 const VERIFIED_MAX: usize = 4096;
 
 /// Maximum requested neighbours that the tables do not contain yet. More than any plane requests at the same time.
@@ -51,7 +51,7 @@ const QUESTIONS_MIN: usize = 32;
 pub struct Neighbours {
     socket: NetlinkSocket,
     asked: HashSet<NeighbourKey>,
-    /// Numbers of entries for IPv4 and IPv6 above which the kernel removes some.
+    /// Numbers of IPv4 and IPv6 entries above which the kernel removes some.
     entries_max: [usize; 2],
 }
 
@@ -110,7 +110,7 @@ impl Neighbours {
         }
         let mut present = [0; 2];
         for (_, address) in tables.neighbours.keys() {
-            // The entry of a multicast group is the first to go when the table is full.
+            // When the table is full, the kernel removes entries of multicast groups first.
             present[usize::from(address.is_ipv6())] += usize::from(!address.is_multicast());
         }
         let left = |family: usize| self.entries_max[family].saturating_sub(present[family]) / 2;
@@ -152,8 +152,8 @@ impl Neighbours {
         }
     }
 
-    /// Lets the kernel verify those of `in_use` and of all gateways that it has not heard of recently. Unknown gateways
-    /// are requested. If there are several errors, returns the last one.
+    /// Lets the kernel verify the stale entries of the neighbours in `in_use` and of all gateways. Requests unknown
+    /// gateways. If there are several errors, returns the last one.
     pub fn verify(&mut self, in_use: &[NeighbourKey], tables: &Tables) -> io::Result<()> {
         let others = in_use.iter().copied().filter(|n| !tables.is_gateway(*n));
         let mut result = Ok(());
@@ -166,7 +166,7 @@ impl Neighbours {
                 Some(Neighbour::Failed) | None if tables.is_gateway(neighbour) => {
                     self.resolve(neighbour)
                 }
-                Some(Neighbour::Failed) | None => Ok(()), // the next packet asks
+                Some(Neighbour::Failed) | None => Ok(()), // the next packet requests it
             };
             result = gone_is_well(done).and(result);
         }

@@ -1,5 +1,5 @@
-//! Rules of the box that transit through the router bypasses: those at the hooks that it would pass if the kernel
-//! forwarded it.
+//! Rules of the machine that transit through the router bypasses: the rules at the hooks that transit would pass if the
+//! kernel forwarded it.
 //!
 //! | family | hooks | when |
 //! |---|---|---|
@@ -26,15 +26,15 @@ use super::netlink::{NetlinkSocket, Request, attribute, attributes, text};
 pub struct BypassedChain {
     /// Family of nf_tables, or "iptables" or "ip6tables" (legacy).
     pub family: String,
-    /// Its table.
+    /// Name of its table.
     pub table: String,
-    /// Its name.
+    /// Name of the chain.
     pub chain: String,
-    /// Its hook.
+    /// Name of its hook.
     pub hook: String,
-    /// Whether it has rules.
+    /// Whether the chain has rules.
     pub has_rules: bool,
-    /// Whether its policy is to drop.
+    /// Whether the chain's policy is to drop.
     pub drops: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn bypassed(mode: Mode, ports: &[&str]) -> io::Result<Vec<BypassedCha
     Ok(Passed::of(mode, ports)?.select(&read_chains()?))
 }
 
-/// Whether transit between these interfaces would pass the hooks of IP, those of legacy iptables too.
+/// Whether transit between these interfaces would pass the hooks of IP, including those of legacy iptables.
 pub(super) fn passes_ip(mode: Mode, ports: &[&str]) -> io::Result<bool> {
     Ok(Passed::of(mode, ports)?.ip)
 }
@@ -67,9 +67,9 @@ pub(super) fn passes_ip(mode: Mode, ports: &[&str]) -> io::Result<bool> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Passed<'a> {
     ports: &'a [&'a str],
-    /// The hooks of IP.
+    /// Whether transit would pass the hooks of IP.
     ip: bool,
-    /// The hooks of bridges.
+    /// Whether transit would pass the hooks of bridges.
     bridge: bool,
 }
 

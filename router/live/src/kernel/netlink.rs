@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sys;
 
-/// Buffer size for any datagram of the kernel, which creates none beyond 32 KiB by itself.
+/// Buffer size for any datagram of the kernel, which by itself creates datagrams of at most 32 KiB.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 64 * 1024;
 /// Length of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
@@ -182,14 +182,15 @@ pub(crate) struct Message<'a> {
     pub(crate) flags: u16,
     /// Sequence number of the request that it answers.
     pub(crate) sequence: u32,
-    /// The netlink port of the socket whose request it answers, or announces; zero for none.
+    /// The netlink port of the socket whose request it answers, or whose change it announces; zero without such a
+    /// socket.
     pub(crate) port: u32,
     /// The bytes after the header.
     pub(crate) payload: &'a [u8],
 }
 
 impl Message<'_> {
-    /// The result at the end of an answer: success or an error. None if this message is not an end.
+    /// The result at the end of an answer: success or an error. `None` if this message does not end an answer.
     pub(crate) fn result(&self) -> Option<io::Result<()>> {
         if self.kind != libc::NLMSG_ERROR as u16 && self.kind != libc::NLMSG_DONE as u16 {
             return None;

@@ -1,6 +1,6 @@
 //! Transactions, chains and rules of nf_tables, family netdev, in the kernel's own form.
 //!
-//! This does not use the `nft` program: little is needed, and it must work where `nft` is not installed.
+//! This does not use the `nft` program: weir needs few of its functions, and must work where `nft` is not installed.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::clock::UnixTime;
 /// A part of a transaction: a name for error messages, and its message.
 pub(super) type Part = (String, Request);
 
-/// Reason why a transaction failed; no part of it was put in force.
+/// Reason why a transaction failed; the kernel applied no part of it.
 #[derive(Debug)]
 pub(super) enum CommitError {
     /// The netlink socket failed, or the whole transaction was refused.
@@ -56,7 +56,7 @@ pub(super) fn open() -> io::Result<NetlinkSocket> {
     Ok(socket)
 }
 
-/// Sends messages as one transaction: all of it comes into force at one instant, or none of it.
+/// Sends messages as one transaction: the kernel applies all of it at one instant, or none of it.
 ///
 /// Only the last message requests an answer, because answers to all might exceed the socket's buffer. For the other
 /// messages, the kernel reports refusals only, in their order.
@@ -86,7 +86,7 @@ pub(super) fn commit(socket: &mut NetlinkSocket, batch: &[Part]) -> Result<(), C
                     let what = what.clone();
                     refused.get_or_insert(CommitError::Refused { what, source });
                 }
-                // The transaction itself; answers to an earlier one have other numbers.
+                // The transaction itself failed; answers to an earlier one have other numbers.
                 (Err(error), None) if part == 0 => return Err(error.into()),
                 _ => {}
             }
@@ -110,10 +110,10 @@ fn boundary(kind: libc::c_int) -> Request {
     Request::new(kind as u16, 0, &[0, 0, high, low])
 }
 
-/// Creates a set of one-word keys whose elements end by themselves, and that rules may renew.
+/// Creates a set of one-word keys whose elements expire, and that rules may renew.
 pub(super) fn new_set(table: &str, set: &str, lifetime: Span) -> Part {
     const KEY_TYPE_MARK: u32 = 19; // how `nft` shows the key
-    const SIZE: u32 = 64; // an element that has ended counts until the kernel collects it, about a second later
+    const SIZE: u32 = 64; // an expired element counts until the kernel collects it, about a second later
     let flags = (libc::NFT_SET_TIMEOUT | libc::NFT_SET_EVAL) as u32;
     let message = message(libc::NFT_MSG_NEWSET as u8, libc::NLM_F_CREATE)
         .with_text(1, table)
@@ -153,18 +153,17 @@ pub(super) struct Hook {
     pub(super) index: u32,
     /// Order at the hook, lowest first.
     pub(super) priority: i32,
-    /// The policy: what happens to frames that match no rule.
+    /// The policy: whether frames that match no rule are dropped.
     pub(super) drops: bool,
 }
 
-/// A chain in its wanted state.
+/// A chain in its desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Its name.
     pub(super) name: String,
-    /// If there is none, rules of other chains jump to this chain.
+    /// `None`: rules of other chains jump to this chain.
     pub(super) hook: Option<Hook>,
-    /// Its rules, in order.
+    /// Rules, in the order of evaluation.
     pub(super) rules: Vec<Rule>,
 }
 
@@ -203,7 +202,7 @@ impl Chain {
         (format!("chain at the {side} of {}", hook.device), chain)
     }
 
-    /// Replaces the chain's rules by these.
+    /// Replaces the rules of the chain in the kernel by its `rules`.
     pub(super) fn fill<'a>(&'a self, table: &'a str) -> impl Iterator<Item = Part> + 'a {
         let name = &self.name;
         let flush = message(NFT_MSG_DELRULE, 0)
@@ -412,7 +411,7 @@ impl Rule {
         })
     }
 
-    /// Gives such a set its element, or lets the one that it has live for `lifetime` from now.
+    /// Adds the element of such a set, or lets the existing one live for `lifetime` from now.
     pub(super) fn renew(self, set: &str, lifetime: Span) -> Self {
         self.key().expression("dynset", |data| {
             data.with_text(1, set)

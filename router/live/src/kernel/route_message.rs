@@ -13,18 +13,18 @@ use weir_path::ip::tables::{Action, NextHop};
 
 use super::routes::{Candidate, Hop, RANK_DEFAULT, Unfollowed, Unsupported, Way};
 
-/// Ticks a second of the kernel's times for programs (USER_HZ).
+/// Ticks per second of the times that the kernel passes to programs (USER_HZ).
 const TICKS: u64 = 100;
 
 /// A route of the kernel.
 pub(super) enum Read {
-    /// One that forwarding uses.
+    /// A route that forwarding uses.
     Candidate(IpNet, Candidate),
-    /// One that it should use.
+    /// A route that forwarding should use but does not follow, with a substitute if it has one.
     Unfollowed(Unfollowed, Option<Candidate>),
 }
 
-/// Reads a route message; None for routes that forwarding does not use: other tables, multicast, cached routes.
+/// Reads a route message; `None` for routes that forwarding does not use: other tables, multicast, cached routes.
 pub(super) fn read(message: &RouteMessage) -> Option<Read> {
     let header = &message.header;
     let any: IpAddr = match header.address_family {
@@ -48,7 +48,7 @@ pub(super) fn read(message: &RouteMessage) -> Option<Read> {
     let rank = match u8::try_from(table) {
         Ok(libc::RT_TABLE_LOCAL) => 0,
         Ok(libc::RT_TABLE_MAIN) => 1,
-        // No rule of IPv6 leads there.
+        // IPv6 has no rule that leads there.
         Ok(libc::RT_TABLE_DEFAULT) if any.is_ipv4() => RANK_DEFAULT,
         _ => return None,
     };
@@ -133,7 +133,7 @@ impl Attributes {
                 self.mtu = mtu.filter(|mtu| *mtu > 0);
             }
             RouteAttribute::CacheInfo(info) if info.expires != 0 => {
-                let left = u64::try_from(info.expires.cast_signed()).unwrap_or(0); // negative: over
+                let left = u64::try_from(info.expires.cast_signed()).unwrap_or(0); // negative: expired
                 self.expires = Some(Instant::now() + Duration::from_millis(left * 1000 / TICKS));
             }
             RouteAttribute::Oif(index) => self.interface = *index,
@@ -151,7 +151,7 @@ impl Attributes {
         }
     }
 
-    /// One of several next hops.
+    /// Adds one of several next hops.
     fn read_hop(&mut self, hop: &RouteNextHop) {
         let mut own = Self::default();
         for attribute in &hop.attributes {

@@ -1,12 +1,12 @@
-//! All routes of the kernel for each prefix, of which one is in force.
+//! All routes of the kernel for each prefix, one of which is active.
 //!
-//! A prefix may have routes in several tables and with several metrics. In force is the first working route in this
-//! order: tables local, main, default; then lowest metric; then the router's preference (RFC 4191); then the kernel's own
-//! order. One whose lifetime has ended does not work.
+//! A prefix may have routes in several tables and with several metrics. The active route is the first working route in
+//! this order: tables local, main, default; then lowest metric; then the router's preference (RFC 4191); then the
+//! kernel's own order. A route whose lifetime has ended does not work.
 //!
-//! The kernel searches one table after the other. IPv4's local and main are one table for it, as long as nobody has made a
-//! rule; so a route of `default` counts only where those two have none. IPv6's local comes before main, and there is no
-//! rule for `default`. A throw route ends the search in its table.
+//! The kernel searches one table after the other. It treats IPv4's local and main as one table as long as nobody has
+//! added a rule; so a route of `default` counts only where those two have no route. IPv6's local comes before main, and
+//! there is no rule for `default`. A throw route ends the search in its table.
 //!
 //! | not followed | its packets |
 //! |---|---|
@@ -30,16 +30,16 @@ pub(super) struct Candidate {
     pub(super) metric: u32,
     /// The router's preference; smaller is better.
     pub(super) preference: u8,
-    /// The sources that the route is for (IPv6).
+    /// The sources to which the route applies (IPv6); `None` for all.
     pub(super) from: Option<IpNet>,
-    /// When its lifetime ends.
+    /// The end of its lifetime.
     pub(super) expires: Option<Instant>,
     pub(super) mtu: Option<u32>,
     pub(super) source: Option<IpAddr>,
     pub(super) scope: u8,
     /// The action of the route itself.
     pub(super) way: Way,
-    /// The next-hop object that the route refers to instead.
+    /// The next-hop object to which the route refers instead.
     pub(super) object: Option<u32>,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Hop {
 pub(super) struct Routes {
     candidates: HashMap<IpNet, Vec<Candidate>>,
     objects: HashMap<u32, NextHopKind>,
-    /// Prefixes that look into another table, or are looked up there: those of `default`, and those of throw routes.
+    /// Prefixes whose lookup involves another table: those of `default`, and those of throw routes.
     linked: BTreeSet<IpNet>,
-    /// Networks of IPv6 in the table local, which hide those of main.
+    /// IPv6 networks in the table local, which hide those of main.
     wide_local: BTreeSet<IpNet>,
-    /// When the first lifetime ends.
+    /// The end of the first lifetime.
     first_end: Option<Instant>,
     unfollowed: BTreeSet<Unfollowed>,
 }
@@ -77,17 +77,17 @@ pub(super) struct Routes {
 /// A route of the kernel that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Unfollowed {
-    /// Its destination.
+    /// Destination of the route.
     pub prefix: IpNet,
-    /// Why it is not followed.
+    /// Reason why it is not followed.
     pub why: Unsupported,
     pub(super) metric: u32,
 }
 
-/// The attribute of a route that is not followed.
+/// The attribute because of which a route is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unsupported {
-    /// A type of service, for whose packets alone it is.
+    /// A type of service: the route applies only to its packets.
     TypeOfService(u8),
     /// An encapsulation: MPLS, a tunnel, segment routing.
     Encapsulation,
@@ -102,7 +102,7 @@ pub(super) const RANK_DEFAULT: u8 = 2;
 const NESTING_MAX: u32 = 1;
 
 impl Routes {
-    /// The route of a prefix that is in force.
+    /// The active route of a prefix.
     pub(super) fn in_force(&self, prefix: &IpNet) -> Option<Route> {
         let own = self.first(prefix, |c| c.from.is_none());
         let list = self.candidates.get(prefix)?;
@@ -124,7 +124,7 @@ impl Routes {
         }
     }
 
-    /// The first working route of a prefix, of the first table that has one for it.
+    /// The first working route of a prefix, from the first table that has a route for it.
     fn first(&self, prefix: &IpNet, counts: impl Fn(&Candidate) -> bool) -> Option<Route> {
         let early = self.working(prefix, |c| counts(c) && !c.is_late(prefix));
         match early.as_ref().map(|route| &route.action) {
@@ -134,7 +134,7 @@ impl Routes {
                 self.working(prefix, counts)
             }
             None => {
-                // A shorter prefix of the earlier table hides it.
+                // A shorter prefix of the earlier table hides the route.
                 let shorter = supernets(prefix).skip(1);
                 let mut early = shorter.filter_map(|net| self.working(&net, |c| !c.is_late(&net)));
                 match early.next().map(|route| route.action) {
@@ -172,7 +172,7 @@ impl Routes {
         })
     }
 
-    /// The actions of all routes of a prefix, also of those that are not in force.
+    /// The actions of all routes of a prefix, including inactive ones.
     pub(super) fn all_of(&self, prefix: &IpNet) -> impl Iterator<Item = Action> {
         let candidates = self.candidates.get(prefix).into_iter().flatten();
         candidates.map(|candidate| {
@@ -183,8 +183,8 @@ impl Routes {
         })
     }
 
-    /// The prefixes whose route in force may differ after a change of one of them: itself, and those within it that depend
-    /// on another table.
+    /// The prefixes whose active route may differ after a change of this prefix: itself, and prefixes within it that
+    /// depend on another table.
     pub(super) fn affected(&self, prefix: &IpNet) -> Vec<IpNet> {
         let within = |net: &&IpNet| *net != prefix && prefix.contains(*net);
         let mut all = vec![*prefix];
@@ -201,12 +201,12 @@ impl Routes {
         self.first_end.is_some_and(|at| at <= Instant::now())
     }
 
-    /// The routes that are not followed; of very many, some.
+    /// The routes that are not followed, at most [`UNFOLLOWED_MAX`].
     pub(super) fn unfollowed(&self) -> impl Iterator<Item = &Unfollowed> {
         self.unfollowed.iter()
     }
 
-    /// Lists a route as not followed, or no longer.
+    /// Adds a route to the list of routes that are not followed, or removes it from the list.
     pub(super) fn set_unfollowed(&mut self, route: Unfollowed, is_there: bool) {
         if !is_there {
             self.unfollowed.remove(&route);
@@ -223,7 +223,7 @@ impl Routes {
         }
     }
 
-    /// A route has replaced another one, which may not have been followed.
+    /// Removes the route that `by` has replaced from the list of routes that are not followed.
     pub(super) fn replace_unfollowed(&mut self, prefix: &IpNet, by: &Candidate) {
         let replaced = Unfollowed {
             prefix: *prefix,
@@ -233,13 +233,13 @@ impl Routes {
         self.unfollowed.remove(&replaced);
     }
 
-    /// Inserts a new route. False if the route that it replaced can be found only by reading everything again.
+    /// Inserts a new route. Returns false if only a new dump can determine the route that it replaced.
     pub(super) fn insert(&mut self, prefix: IpNet, new: Candidate, place: Placement) -> bool {
-        // One that has ended already stays until the kernel removes it.
+        // A route that has already expired stays until the kernel removes it.
         let end = new.expires.filter(|at| *at > Instant::now());
         self.first_end = self.first_end.into_iter().chain(end).min();
         if new.rank == RANK_DEFAULT || matches!(new.way, Way::Fixed(Action::Throw)) {
-            self.linked.insert(prefix); // stays: at worst it is looked at in vain
+            self.linked.insert(prefix); // never removed: at worst, it causes useless lookups
         }
         if new.rank == 0 && prefix.addr().is_ipv6() && prefix.prefix_len() < prefix.max_prefix_len()
         {
@@ -279,7 +279,7 @@ impl Routes {
         true
     }
 
-    /// Removes a route. False if it is not stored in this form.
+    /// Removes a route. Returns false if it is not stored in this form.
     pub(super) fn remove(&mut self, prefix: &IpNet, gone: &Candidate) -> bool {
         let Some(list) = self.candidates.get_mut(prefix) else {
             return true;
@@ -289,7 +289,7 @@ impl Routes {
             list.remove(at);
             true
         } else if prefix.addr().is_ipv4() {
-            // Never removed in part. The route of a next-hop object may be stored in another form.
+            // IPv4 routes are never removed in part. The route of a next-hop object may be stored in another form.
             let at = list.iter().position(rival);
             at.map(|at| list.remove(at)).is_some()
         } else if let Some(whole) = list.iter_mut().find(|c| rival(c) && c.covers(gone)) {
@@ -346,7 +346,7 @@ impl Routes {
             .collect()
     }
 
-    /// The destination of an object; None if it is not known.
+    /// The destination of an object; `None` if the object is unknown.
     fn object_way(&self, id: u32, nesting: u32) -> Option<Way> {
         Some(match self.objects.get(&id)? {
             NextHopKind::Blackhole => Way::Fixed(Action::Blackhole),
@@ -386,7 +386,7 @@ impl Routes {
 }
 
 impl Candidate {
-    /// Whether the kernel searches its table after another one that counts for all prefixes.
+    /// Whether the kernel searches its table after another table, for all prefixes.
     fn is_late(&self, prefix: &IpNet) -> bool {
         match prefix {
             IpNet::V4(_) => self.rank == RANK_DEFAULT,
@@ -394,7 +394,7 @@ impl Candidate {
         }
     }
 
-    /// Whether only their order in the kernel, or their preference, decides between both.
+    /// Whether only their order in the kernel, or their preference, decides between the two routes.
     fn rivals(&self, other: &Self) -> bool {
         let plain = |c: &Self| (c.rank, c.metric, c.from);
         plain(self) == plain(other)
@@ -444,7 +444,7 @@ impl Hop {
 }
 
 impl Way {
-    /// The action without dead next hops, and without those without carrier if another one has a carrier.
+    /// The action without dead next hops, and without next hops that lack a carrier if another one has a carrier.
     fn action(&self) -> Action {
         let hops = match self {
             Self::Fixed(action) => return action.clone(),

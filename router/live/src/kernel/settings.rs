@@ -12,7 +12,7 @@
 //! | IPv4 | `net.ipv4.conf.X.forwarding` of the interface X where they come in is 1 (`ip_forward` sets all of them) |
 //! | IPv6 | `net.ipv6.conf.all.forwarding` or `net.ipv6.conf.X.force_forwarding` is 1, and `disable_ipv6` of X is 0 |
 //!
-//! The kernel also ends IPv4 at an interface with an MTU below 68, and IPv6 below 1280.
+//! The kernel also disables IPv4 at an interface with an MTU below 68, and IPv6 below 1280.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,8 @@ pub(super) struct Confs {
 }
 
 impl Confs {
-    /// Stores the settings that a message has. Returns whether they change which next hops without carrier are in use.
+    /// Stores the settings that a message contains. Returns whether they change which next hops without carrier are in
+    /// use.
     pub(super) fn set(&mut self, version: Version, of: ConfOf, news: NetConf) -> bool {
         let conf = self.netconf.entry((version, of)).or_default();
         let before = conf.ignore_linkdown;
@@ -47,7 +48,7 @@ impl Confs {
         self.inet6.insert(index, conf);
     }
 
-    /// The MTU of a link has changed: the kernel sets that of IPv6 to the same value.
+    /// Forgets IPv6's MTU of a link whose MTU has changed: the kernel sets both to the same value.
     pub(super) fn forget_mtu(&mut self, index: u32) {
         if let Some(conf) = self.inet6.get_mut(&index) {
             conf.mtu = u32::MAX;
@@ -62,7 +63,7 @@ impl Confs {
         self.inet6.remove(&index);
     }
 
-    /// The settings that count at an interface.
+    /// The effective settings of an interface.
     pub(super) fn of(&self, index: u32, interface: &Interface) -> Settings {
         let conf = |version, of| {
             let conf = self.netconf.get(&(version, of));

@@ -10,8 +10,9 @@
 //! kernel changes its tables without a message for each change (routes vanish with their link or their source address).
 //! Then [`Effect::Reread`] requests a new dump.
 //!
-//! The tables local, main and default are followed ([`Routes`]), not other ones, which only rules lead to.
-//! [`TableState::findings`] lists what is not followed, or switched off.
+//! The tables local, main and default are followed ([`Routes`]), but not others, which only rules lead to.
+//! [`unfollowed`](super::state::unfollowed) lists routes that are not followed, and
+//! [`forwarding_off`](super::state::forwarding_off) ports where forwarding is switched off.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -63,22 +64,22 @@ pub enum Effect {
 }
 
 impl TableState {
-    /// The tables as they are now.
+    /// The current tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// The actions of all routes of a prefix, also of those that are not in force.
+    /// The actions of all routes of a prefix, including inactive ones.
     pub(super) fn all_of(&self, prefix: &IpNet) -> impl Iterator<Item = Action> {
         self.routes.all_of(prefix)
     }
 
-    /// The routes that are not followed; of very many, some.
+    /// The routes that are not followed, up to a limit.
     pub(super) fn unfollowed(&self) -> impl Iterator<Item = &Unfollowed> {
         self.routes.unfollowed()
     }
 
-    /// Whether the kernel's path MTUs limit forwarded packets, which is not followed.
+    /// Whether the kernel's path MTUs limit forwarded packets, which weir does not follow.
     pub(super) fn forwards_by_path_mtu(&self) -> bool {
         self.global.forwards_by_path_mtu
     }
@@ -94,7 +95,7 @@ impl TableState {
         effects.max().unwrap_or(Effect::Nothing)
     }
 
-    /// Applies a message. One that cannot be parsed is skipped: the rest of the tables is still right.
+    /// Applies a message. Skips a message that cannot be parsed: the rest of the tables is still right.
     pub(super) fn apply_bytes(&mut self, message: &netlink::Message<'_>) -> Effect {
         match message::parse(message) {
             Ok(Some(parsed)) => self.apply(parsed),
@@ -121,7 +122,7 @@ impl TableState {
                 self.refresh_all(&users)
             }
             KernelMessage::DelNextHop(id) => match self.routes.remove_object(id) {
-                true => Effect::Reread, // its routes went with it, silently
+                true => Effect::Reread, // its routes were removed with it, without messages
                 false => Effect::Nothing,
             },
             KernelMessage::NetConf(version, of, conf) => {
@@ -268,7 +269,7 @@ impl TableState {
         // On a point-to-point link "address" is the peer's; without "local" it is ours.
         let own = local.or(other)?;
         let has = |flags: Flags| message.header.flags.intersects(flags);
-        // The kernel has one bit for both.
+        // The kernel has one flag for secondary (IPv4) and temporary (IPv6).
         let second = has(Flags::Secondary);
         let address = Address {
             net: IpNet::new(own, message.header.prefix_len).ok()?,
@@ -299,7 +300,7 @@ impl TableState {
                 self.routes.set_unfollowed(route, true);
                 match candidate {
                     Some(candidate) => (prefix, candidate),
-                    None => return Effect::Changed, // of the findings
+                    None => return Effect::Changed, // the findings changed
                 }
             }
         };
@@ -333,7 +334,7 @@ impl TableState {
         effects.max().unwrap_or(Effect::Nothing)
     }
 
-    /// Puts the right route of a prefix in force.
+    /// Updates the active route of a prefix.
     fn refresh(&mut self, prefix: &IpNet) -> Effect {
         let now = self.routes.in_force(prefix);
         let same = match self.tables.route(prefix.addr()) {
@@ -404,8 +405,8 @@ fn neighbour_key(message: &NeighbourMessage) -> Option<(u32, IpAddr)> {
     Some((message.header.ifindex, address?))
 }
 
-/// Where the kernel puts a new address among those of its interface. It has IPv4's primary addresses by scope, behind them
-/// the secondary ones; and the latest of IPv6 first, by scope.
+/// The position at which the kernel inserts a new address among those of its interface. It orders IPv4's primary
+/// addresses by scope, followed by the secondary ones; and IPv6's addresses by scope, the latest first.
 fn place_of(all: &[Address], new: &Address) -> usize {
     if new.flags.secondary {
         return all.len();

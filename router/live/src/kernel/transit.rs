@@ -1,16 +1,16 @@
 //! The rules that keep transit away from the kernel.
 //!
 //! ```text
-//! frame --> packet tap (our copy) --> ingress hook: is it for the box? --no--> drop
+//! frame --> packet tap (our copy) --> ingress hook: is it for this machine? --no--> drop
 //!                                          |
 //!                                          +-- yes --> the kernel
 //! ```
 //!
 //! The kernel's forwarding stays switched on. While this process is alive, an nf_tables table of family netdev, behind
-//! the packet tap, passes only frames for the box itself to the kernel and drops everything else. The table is owned by
-//! our socket, so it vanishes with the process, however that ends, and the kernel forwards again (fail open). This
-//! needs nf_tables with `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works in a
-//! user namespace too. Rules installed for a routed port:
+//! the packet tap, passes only frames for the machine itself to the kernel and drops everything else. The table is
+//! owned by our socket, so it vanishes with the process, however that ends, and the kernel forwards again (fail open).
+//! This needs nf_tables with `NFT_TABLE_F_OWNER` (Linux 5.12) and its fib expression for the netdev family, and works
+//! in a user namespace too. Rules installed for a routed port:
 //!
 //! ```text
 //! table netdev weir-PID-N {
@@ -28,7 +28,7 @@
 //!         ARP, LLDP, EAPOL accept
 //!         PPPoE: pkttype {host, broadcast} accept
 //!     }
-//!     chain upper-INDEX { the same at each VLAN and macvlan device that stands on the port }
+//!     chain upper-INDEX { the same at each VLAN and macvlan device on the port }
 //!     chain egress-NAME { see local.rs }
 //!     set lease, chain renew-lo { see lease.rs: every chain at a hook begins with "lease is empty: accept" }
 //! }
@@ -36,14 +36,15 @@
 //!
 //! - The hook sees a frame after the kernel has removed its outermost tag, and only once. The kernel removes further
 //!   tags with VLAN 0 later, one after the other, and forwards the packet inside. So the decisive value is the Ethernet
-//!   type after the outermost tag, and the type of a further tag does not pass.
+//!   type after the outermost tag, and no rule accepts the type of a further tag.
 //! - A VLAN device passes its frames to the kernel through its own hook, so it gets its own chain: the kernel must not
-//!   forward the frames that arrive there either. Devices are followed ([`TransitGuard::follow_links`]): a new one
-//!   works once its chain exists. A device in another network namespace is invisible here, and receives nothing.
-//! - The kernel would forward a packet to the box that has a source route, so the packet is dropped.
+//!   forward the frames that arrive there either. The guard follows such devices ([`TransitGuard::follow_links`]): a
+//!   new device works once its chain exists. A device in another network namespace is invisible here, and receives
+//!   nothing.
+//! - The kernel would forward a packet to the machine that has a source route, so the packet is dropped.
 //! - Link-local IPv6 needs no rule: the fib looks addresses up on the incoming interface and finds ours local, and the
 //!   kernel does not forward others.
-//! - weir ends its GRE tunnels itself. The kernel does not know them, and would answer their packets.
+//! - weir terminates its GRE tunnels itself. The kernel does not know them, and would answer their packets.
 //! - At a bridged port, everything is dropped.
 
 use std::collections::BTreeMap;
@@ -96,24 +97,24 @@ impl Error {
 /// Keeps transit away from the kernel as long as it exists.
 #[derive(Debug)]
 pub struct TransitGuard {
-    socket: NetlinkSocket, // the table's owner: the table goes when this closes
+    socket: NetlinkSocket, // the table's owner: closing it removes the table
     pub(super) table: String,
-    /// How the rules end by themselves; none: only with this process.
+    /// How the rules expire; `None`: only with this process.
     pub(super) terms: Option<Terms>,
     ports: BTreeMap<String, Protected>,
-    /// Chains in force, by name.
+    /// Active chains, by name.
     in_force: BTreeMap<String, Chain>,
     /// Counters of removed chains, by interface.
     dropped_before: BTreeMap<String, Tally>,
 }
 
-/// The rules wanted for a port.
+/// The desired rules of a port.
 #[derive(Clone, Copy, Debug)]
 struct Protected {
     mode: Mode,
-    /// Maximum rate of the box's own packets at this port.
+    /// Maximum rate of the machine's own packets at this port.
     local: Option<Rate>,
-    /// The frames whose time compares like this with that instant belong to the kernel ([`super::handover`]).
+    /// Frames whose time compares in this way with this instant belong to the kernel ([`super::handover`]).
     kernels: Option<(Compare, UnixTime)>,
 }
 
@@ -121,7 +122,7 @@ struct Protected {
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
 impl TransitGuard {
-    /// Puts the rules of these ports in force, for all of them or none, in the calling thread's network namespace. At a
+    /// Activates the rules of these ports, for all of them or none, in the calling thread's network namespace. At a
     /// routed port the kernel then gets no frames that it would forward, and at a bridged port it gets no frames at
     /// all.
     pub fn install(ports: &[(&str, Mode)]) -> Result<Self, Error> {
@@ -148,8 +149,8 @@ impl TransitGuard {
         Ok(guard)
     }
 
-    /// Puts the rules of ports in force at one instant, again if they had some: a chain vanishes with its interface.
-    /// `kernels` tells which of their frames belong to the kernel.
+    /// Activates the rules of ports at one instant, even for ports that had rules: a chain vanishes with its interface.
+    /// `kernels` defines which of their frames belong to the kernel.
     pub(super) fn protect(
         &mut self,
         ports: &[(&str, Mode)],
@@ -167,12 +168,12 @@ impl TransitGuard {
         }
         let done = self.renew(ports);
         if done.is_err() {
-            self.ports = before; // so that no later call puts the refused rules in force
+            self.ports = before; // so that no later call activates the refused rules
         }
         done
     }
 
-    /// Puts the chains of these ports in force, even those that exist already.
+    /// Activates the chains of these ports, even those that exist already.
     fn renew(&mut self, ports: &[(&str, Mode)]) -> Result<(), Error> {
         let links = links::read()?;
         let chains = ports.iter().flat_map(|(port, _)| self.chains(port, &links));
@@ -207,7 +208,7 @@ impl TransitGuard {
         self.put(None, chains)
     }
 
-    /// Ends the limits on the box's own packets at these ports.
+    /// Ends the limits on the machine's own packets at these ports.
     pub(super) fn end_limits<'a>(
         &mut self,
         ports: impl IntoIterator<Item = &'a str>,
@@ -231,7 +232,7 @@ impl TransitGuard {
         Ok(())
     }
 
-    /// Keeps the packets of these tunnels from the kernel, and of no others.
+    /// Keeps the packets of exactly these tunnels from the kernel.
     pub fn set_tunnels(&mut self, tunnels: &[Tunnel]) -> Result<(), Error> {
         self.put(None, vec![local_chain(tunnels)])
     }
@@ -253,7 +254,7 @@ impl TransitGuard {
         self.sweep(&links)
     }
 
-    /// Limits the box's own packets at a port, or ends the limit. Returns false if this kernel has no hook for that
+    /// Limits the machine's own packets at a port, or ends the limit. Returns false if this kernel has no hook for that
     /// (before Linux 5.16).
     pub fn limit_local(&mut self, port: &str, most: Option<Rate>) -> Result<bool, Error> {
         let Some(protected) = self.ports.get_mut(port) else {
@@ -294,7 +295,7 @@ impl TransitGuard {
             return Vec::new();
         };
         let index = links.iter().find(|(_, link)| link.name == port);
-        let index = index.map_or(0, |(index, _)| *index); // the kernel refuses a missing one
+        let index = index.map_or(0, |(index, _)| *index); // the kernel refuses a missing interface
         let mut chains = Vec::new();
         match protected.mode {
             Mode::Routed => {
@@ -333,8 +334,8 @@ impl TransitGuard {
         self.terms.as_ref()?.renewing(self.ports.keys(), links)
     }
 
-    /// Devices on top of an interface, directly or indirectly: index and name of each whose frames reach the kernel's
-    /// IP and that is not a port itself.
+    /// Devices on top of an interface, directly or indirectly: index and name of each device that passes frames to the
+    /// kernel's IP stack and is not a port itself.
     fn above(&self, below: u32, links: &Links) -> Vec<(u32, String)> {
         let mut found = Vec::new();
         let mut bases = vec![below];
@@ -352,7 +353,7 @@ impl TransitGuard {
         found
     }
 
-    /// Puts those chains in force that are not in force yet: all of them at one instant, or none.
+    /// Activates those chains that are not active yet: all of them at one instant, or none.
     pub(super) fn put(
         &mut self,
         first: Option<nft::Part>,

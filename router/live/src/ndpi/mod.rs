@@ -1,10 +1,10 @@
-//! nDPI, the library that the classifier is compared with: the protocol of each flow by its opinion.
+//! nDPI, the library with which we compare the classifier: the protocol of each flow according to nDPI.
 //!
-//! The feature `ndpi` links Debian's libndpi (LGPL-3.0, dynamically). `shim.c` stands between, because nDPI's structs
-//! are other ones in each release.
+//! The feature `ndpi` links Debian's libndpi (LGPL-3.0, dynamically). `shim.c` hides nDPI's structs, because they
+//! differ in each release.
 //!
-//! Flows are never removed, so their number is bounded: packets of further flows are not read. Of a flow nDPI sees
-//! the first packets, as its own reader does it.
+//! Flows are never removed, so their number is bounded: packets of further flows are ignored. nDPI sees the first
+//! packets of a flow, as in its own reader.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,11 +13,11 @@ use std::ptr::{NonNull, null};
 
 use weir_packet::FlowKey;
 
-/// Flows at most.
+/// Maximum number of flows.
 const FLOWS_MAX: usize = 100_000;
-/// Packets of a flow that nDPI sees; its reader stops after 80 of TCP and 24 of UDP.
+/// Maximum packets of a flow that nDPI sees; its reader stops after 80 of TCP and 24 of UDP.
 const PACKETS_MAX: u32 = 80;
-/// Room for the name of a protocol.
+/// Buffer size for the name of a protocol.
 const NAME_BYTES: usize = 128;
 
 unsafe extern "C" {
@@ -47,13 +47,13 @@ pub struct Ndpi {
 #[derive(Debug)]
 struct Flow {
     state: NonNull<c_void>,
-    /// Its place among all flows, by first packets.
+    /// Its position among all flows, by first packets.
     number: u64,
     packets: u32,
 }
 
 impl Ndpi {
-    /// nDPI without flows; none if it cannot be initialised.
+    /// nDPI without flows; `None` if nDPI cannot be initialised.
     pub fn new() -> Option<Self> {
         // SAFETY: the function has no arguments, and its result is checked.
         let module = NonNull::new(unsafe { weir_ndpi_new() })?;
@@ -64,7 +64,7 @@ impl Ndpi {
         })
     }
 
-    /// Takes a packet, from its IP header on, of a flow, at this time in milliseconds.
+    /// Takes a packet of a flow, from its IP header on, with its time in milliseconds.
     pub fn take(&mut self, key: &FlowKey, packet: &[u8], at_ms: u64) {
         let back = FlowKey {
             source: key.destination,
@@ -100,7 +100,7 @@ impl Ndpi {
         }
     }
 
-    /// Ends all flows: the name of the protocol of each, in the order of their first packets.
+    /// Ends all flows; returns the name of the protocol of each, in the order of their first packets.
     pub fn finish(mut self) -> Vec<(FlowKey, String)> {
         let mut flows: Vec<_> = self.flows.drain().collect();
         flows.sort_by_key(|(_, flow)| flow.number);

@@ -42,7 +42,7 @@ pub(super) struct Carrier {
     worker: Option<Handle>,
     launched: Option<Launched>,
     known: Arc<Mutex<KernelFindings>>,
-    /// The classes of flows in force, for the classifier.
+    /// The active classes of flows, for the classifier.
     classes: Classes,
     /// Wakes the classifier, once it has started.
     classifier: Option<Wake>,
@@ -115,7 +115,7 @@ impl Carrier {
         }
     }
 
-    /// Carries out an effect; none if its completion will be reported later.
+    /// Carries out an effect; `None` if its completion will be reported later.
     pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Completion> {
         if effect == Effect::ReadTables {
             return self.read_tables();
@@ -213,8 +213,8 @@ impl Carrier {
         Ok(())
     }
 
-    /// The devices of ports to be added, each with the longest frame of its interface. Neither may be determined on the
-    /// forwarding thread, which opens no sockets.
+    /// The devices of ports to be added, each with the longest frame of its interface. The forwarding thread must
+    /// determine neither, because it opens no sockets.
     fn with_devices(&mut self, ports: Vec<PortPlan>) -> Result<Vec<ports::Addition>, String> {
         let with_device = |port: PortPlan| {
             let opened = self.opened.remove(&port.name);
@@ -265,7 +265,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// A lease on transit, if this kernel can have one.
+    /// A lease on transit, if this kernel supports it.
     fn lease(&self, limit: Span) -> Option<Lease> {
         let renewal = lock(&self.guard).lease(Lease::lifetime(limit));
         let renewal = renewal.inspect_err(|error| {
@@ -278,7 +278,7 @@ impl Carrier {
         lease.inspect_err(|error| self.end_lease(error)).ok()
     }
 
-    /// Goes on without a lease that cannot be renewed.
+    /// Continues without a lease that cannot be renewed.
     fn end_lease(&self, why: &dyn Display) {
         let ended = lock(&self.guard).end_lease();
         let rules = ended.err().map(tracing::field::display);
@@ -289,7 +289,7 @@ impl Carrier {
         );
     }
 
-    /// Renews the lease that the rules in force depend on.
+    /// Renews the lease on which the active rules depend.
     fn renew_lease(&self) -> Result<(), String> {
         let Err(error) = self.on_worker(Worker::renew_lease)? else {
             return Ok(());
@@ -359,7 +359,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Hands the classifier the classes of flows that take effect now.
+    /// Passes new classes of flows to the classifier.
     fn set_classes(&self, fpf: &FpfPlan) {
         self.classes.store(fpf.built().cloned().map(Arc::new));
         if let Some(classifier) = &self.classifier {
@@ -388,7 +388,7 @@ impl Carrier {
     }
 }
 
-/// Puts FPF in force, or switches it off. Returns the table and the parts of the edge that are replaced.
+/// Applies FPF, or switches it off. Returns the replaced table and the replaced parts of the edge.
 fn set_fpf(worker: &mut Worker, fpf: &FpfPlan) -> (Option<Arc<Table>>, Replaced) {
     let built = fpf.built();
     let replaced = worker

@@ -6,11 +6,11 @@
 //!             +------------- decisions, a few with each command -------------------------------------+
 //! ```
 //!
-//! The forwarding thread copies, and says once that there are copies. This thread fetches all of them at a time, with a
-//! pause between two fetches: so the memory for copies bounds how many are made. While it is busy, copies are lost,
-//! and packets go on by the routes.
+//! The forwarding thread makes copies, and reports once that copies wait. This thread fetches all of them at once, with
+//! a pause between two fetches: so the memory for copies bounds their number. While this thread is busy, further copies
+//! are lost, and their packets follow the routes.
 //!
-//! The classes are those of the plan that is stored last. The plane forgets decisions that were made for others.
+//! The classes are those of the plan stored last. The plane discards decisions made for earlier classes.
 
 use std::io;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::worker::{Handle, NoAnswer};
 
 /// Shortest time between two fetches.
 const PERIOD: Duration = Duration::from_millis(5);
-/// Decisions that take effect in one turn of the forwarding thread.
+/// Decisions that take effect in one iteration of the forwarding thread.
 const DECISIONS_MAX: usize = 64;
 
-/// Wakes the thread of the classifier. When all of them are gone, it ends.
+/// Wakes the thread of the classifier. The thread ends when all wakers were dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Wake(SyncSender<()>);
 
@@ -45,10 +45,10 @@ impl Wake {
     }
 }
 
-/// The classes in force, for the thread; none while the router has none.
+/// The active classes, for the thread; `None` while the router has no classes.
 pub(super) type Classes = Arc<ArcSwapOption<Built>>;
 
-/// A thread of a classifier that is yet to start.
+/// A classifier's thread before its start.
 pub(super) struct Starting {
     inbox: Receiver<()>,
 }
@@ -82,7 +82,7 @@ impl Starting {
     }
 }
 
-/// Fetches copies, and puts the decisions about their flows in force.
+/// Fetches copies, and applies the decisions about their flows.
 fn turn(
     handle: &Handle,
     classes: &Classes,
@@ -113,7 +113,7 @@ fn turn(
     Ok(())
 }
 
-/// A classifier between two turns.
+/// The classifier between two turns of its thread.
 #[derive(Debug)]
 struct Classification {
     classifier: Classifier,
@@ -144,7 +144,7 @@ impl Classification {
             let Some(segment) = Segment::parse(copy.key.protocol, transport) else {
                 continue;
             };
-            self.now = self.now.max(copy.at); // packets of several ports
+            self.now = self.now.max(copy.at); // packets of several ports are not in order of time
             let verdict = self.classifier.observe(self.now, &copy.key, segment);
             let (class, is_watched) = match verdict {
                 Verdict::Unknown => continue,
@@ -202,7 +202,7 @@ mod tests {
         Policy::new(kinds.iter().map(row).collect())
     }
 
-    /// The classes and the wish for more of the flows of these packets.
+    /// For each decision about the flows of these packets: hash, class, and whether the flow is still watched.
     fn decide(
         classification: &mut Classification,
         policy: &Policy,
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(decided, []);
         let decided = decide(&mut classification, &policy, &flow[31..]);
         assert_eq!(decided, [(7, None, false)]);
-        // A packet that is cut in its header tells nothing, and does no harm.
+        // A packet cut within its header yields no decision, and causes no error.
         let (copy, bytes) = datagram(8, b"");
         let decided = decide(&mut classification, &policy, &[(copy, bytes[..7].to_vec())]);
         assert_eq!(decided, []);

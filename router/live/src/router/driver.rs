@@ -3,10 +3,11 @@
 //! ```text
 //!  operators, signals -- requests --+                                      +--> machine, forwarding thread
 //!  forwarding thread --- events ----+--> weir-element: [Element] [Carrier] +--> log
-//!  runtime ------------- tables ----+                                      +--> what is in force
+//!  runtime ------------- tables ----+                                      +--> active state
 //! ```
 //!
-//! Between two effects it takes pending inputs, so that the element knows immediately when the router should stop.
+//! Between two effects, the thread takes pending inputs, so that the element knows immediately when the router should
+//! stop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +34,7 @@ pub(super) enum Input {
     Tables(Result<Tables, String>),
 }
 
-/// The forwarding thread, just started, and the state in force.
+/// The forwarding thread, just started, and the active state.
 pub(super) type Launch = (Launched, Arc<Published>);
 
 pub(super) struct Driver {
@@ -48,7 +49,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. When every sender of its inbox is gone, it releases everything that it holds and ends.
+    /// Starts the thread. When every sender of its inbox was dropped, it releases everything that it holds and ends.
     pub(super) fn start(
         carrier: Carrier,
         inbox: mpsc::Receiver<Input>,
@@ -68,7 +69,7 @@ impl Driver {
     }
 
     fn run(mut self) {
-        // An instant at which traffic is handed over is near, and the forwarding thread must hear of it before.
+        // The instant of a traffic handover may be near, and the forwarding thread must receive it in time.
         if let Err(error) = clock::go_second() {
             tracing::debug!(%error, "the element's thread has no priority");
         }
@@ -92,7 +93,7 @@ impl Driver {
         }
     }
 
-    /// Carries out all effects that the element wants now.
+    /// Carries out all pending effects of the element.
     fn carry_on(&mut self) {
         loop {
             while let Ok(input) = self.inbox.try_recv() {

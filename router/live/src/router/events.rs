@@ -16,14 +16,14 @@ use crate::kernel::neighbours::Neighbours;
 use crate::mutex::lock;
 use crate::worker::{Event, Worker};
 
-/// Maximum pending neighbour requests. A request that does not fit is lost, and its packets are dropped; the next
+/// Maximum pending neighbour requests. A request that exceeds this is lost, and its packets are dropped; the next
 /// packet after that repeats the request.
 const REQUESTS_MAX: usize = 1024;
-/// Requests that are handled together.
+/// Maximum requests that are handled together.
 const BATCH_MAX: usize = 256;
 /// Shortest time between two verifications of the neighbours in use. The kernel marks an entry stale 15 to 45 s after
-/// the neighbour's last answer, and probes 5 s later. So a changed MAC address is noticed about as soon as by the
-/// kernel's own forwarding.
+/// the neighbour's last answer, and probes 5 s later. So the router notices a changed MAC address about as soon as the
+/// kernel's own forwarding would.
 const VERIFY_PERIOD: Duration = Duration::from_secs(5);
 
 /// Events of the forwarding thread. Packets to new addresses cause neighbour requests without bound. All other events
@@ -35,7 +35,7 @@ pub struct Inbox {
 
 impl Inbox {
     /// The function that the forwarding thread calls for each event, and the inbox that receives the events.
-    /// The classifier is woken by `classifier`.
+    /// `classifier` wakes the classifier.
     pub(super) fn new(classifier: Wake) -> (Box<dyn FnMut(Event) + Send>, Self) {
         let (ask, requests) = mpsc::channel(REQUESTS_MAX);
         let (send, events) = mpsc::unbounded_channel();
@@ -142,7 +142,7 @@ fn handle(running: &Running, event: Event) {
     let event = match event {
         Event::NeighbourRequest(_) | Event::InUse(_) | Event::Copies => return, // these are handled elsewhere
         Event::Retired(tables) => {
-            // Parts of a large one that no other shares take long.
+            // Dropping the parts of a large snapshot that no other snapshot shares takes long.
             tokio::task::spawn_blocking(move || drop(tables));
             return;
         }

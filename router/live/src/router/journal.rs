@@ -18,7 +18,7 @@ const CHANGES_SHOWN_MAX: usize = 20;
 /// A controller can change components many times a second. Level `info` logs at most one change in this time.
 const SPARSE_GAP: Duration = Duration::from_secs(1);
 
-/// The router has started, with these ports.
+/// Logs that the router has started, with its ports.
 pub fn started(InForce { plan, limits, .. }: &InForce) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -142,7 +142,7 @@ impl Totals {
     }
 }
 
-/// The router stops; logs its totals if the forwarding thread could still report them.
+/// Logs that the router stops, with its totals if the forwarding thread could still report them.
 pub fn stopped(totals: Option<Totals>, started: Instant) {
     let uptime_s = started.elapsed().as_secs();
     let Some(Totals {
@@ -165,7 +165,7 @@ pub fn stopped(totals: Option<Totals>, started: Instant) {
     );
 }
 
-/// Chooses those of many similar entries that level `info` has: at most one a second. Level `debug` has all.
+/// Selects, of many similar entries, those that level `info` logs: at most one a second. Level `debug` logs all.
 #[derive(Debug, Default)]
 pub struct Sparse {
     latest: Option<Instant>,
@@ -173,7 +173,7 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// Whether level `info` has the entry that comes now; if so, the number of entries that it has skipped before.
+    /// The number of entries skipped before the current one, if level `info` logs it; `None` if level `info` skips it.
     pub fn admit(&mut self) -> Option<u64> {
         if self.latest.is_some_and(|at| at.elapsed() < SPARSE_GAP) {
             self.skipped += 1;
@@ -184,7 +184,7 @@ impl Sparse {
     }
 }
 
-/// Changes in one line; a long list is cut, and the rest is counted.
+/// Joins changes to one line; cuts a long list, and counts the rest.
 pub fn listed(messages: &[String]) -> String {
     let shown: Vec<&str> = messages
         .iter()
@@ -198,10 +198,10 @@ pub fn listed(messages: &[String]) -> String {
     }
 }
 
-/// The kernel's tables have changed.
+/// Logs changes of the kernel's tables.
 pub(super) fn tables(old: &Tables, new: &Tables) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
-        return; // to compare large tables takes time
+        return; // comparing large tables takes time
     }
     let changes = [
         compared("route", &routes(old), &routes(new)),

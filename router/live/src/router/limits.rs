@@ -19,7 +19,7 @@ const LINKS_GAP: Duration = Duration::from_millis(100);
 /// changes rates many times a second.
 const LIMITS_GAP: Duration = Duration::from_secs(5);
 
-/// Returns false if the kernel cannot limit. If one port fails, the others still get their limits.
+/// Applies the limits. Returns false if the kernel cannot limit. If one port fails, the others still get their limits.
 fn limit(running: &Running) -> Result<bool, transit::Error> {
     let mut limited = Ok(true);
     for (interface, most) in running.local_limits() {
@@ -32,7 +32,7 @@ fn limit(running: &Running) -> Result<bool, transit::Error> {
     limited
 }
 
-/// Renews the limits at the start and whenever the rates of the plan in force change.
+/// Renews the limits at the start and whenever rates of the active plan, or found rates, change.
 pub(super) async fn follow_rates(running: Arc<Running>) -> String {
     loop {
         let limited = Arc::clone(&running);
@@ -66,7 +66,7 @@ pub(super) async fn follow_links(running: Arc<Running>) -> String {
         let followed = tokio::task::spawn_blocking(move || lock(&guarded.guard).follow_links());
         match followed.await {
             Ok(Ok(())) => {}
-            // The device has gone in the meantime; that will be announced too.
+            // The device was removed in the meantime; the kernel announces that too.
             Ok(Err(error)) => tracing::debug!(%error, "the guard does not follow the interfaces"),
             Err(error) => return error.to_string(),
         }

@@ -113,7 +113,7 @@ pub(super) fn add(worker: &mut Worker, addition: Addition) {
     steer(worker, number, &port);
 }
 
-/// On the forwarding thread: puts changed plans of its ports in force.
+/// On the forwarding thread: applies changed plans of its ports.
 pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     for port in ports {
         if let Some(number) = number(worker, &port.name) {
@@ -131,7 +131,7 @@ pub(super) fn reconfigure(worker: &mut Worker, ports: &[PortPlan]) {
     }
 }
 
-/// Lets a port find its rate if its plan says so.
+/// Lets a port find its rate if its plan requires that.
 fn steer(worker: &mut Worker, number: usize, port: &PortPlan) {
     let by_traffic = port.auto.as_ref().is_some_and(|auto| auto.by_traffic);
     worker.set_steered(number, port.auto.is_some(), by_traffic);

@@ -1,4 +1,4 @@
-//! Reads the classes of a running router, for whoever asks: a person, a program, a control element.
+//! Reads the classes of a running router, for operators, programs and control elements.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,12 +24,12 @@ use crate::worker::{FORWARDING, LinkState, Worker};
 /// Time between two samples.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// The process that a router is.
+/// The process in which a router runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Version of the program.
     pub version: &'static str,
-    /// The number of processes before it that its supervisor had to replace.
+    /// The number of earlier processes that the supervisor had to replace.
     pub restarts: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Reader {
     identity: Identity,
     started: Instant,
     sampled: Arc<Mutex<Sampled>>,
-    /// Counts the samples, for whoever waits for the next one.
+    /// Counts the samples, for readers that wait for the next one.
     samples: watch::Sender<u64>,
 }
 
@@ -55,8 +55,8 @@ impl Reader {
         }
     }
 
-    /// Makes a sample each second until the router does not answer, and returns why. So the forwarding thread does the
-    /// same work for any number of readers.
+    /// Takes a sample each second, so that the forwarding thread does the same work for any number of readers. Returns
+    /// only if a sample panics, with the reason.
     pub async fn sample(self: Arc<Self>) -> String {
         let mut timer = tokio::time::interval(SAMPLE_PERIOD);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +66,7 @@ impl Reader {
             let taken = tokio::task::spawn_blocking(move || reader.take_sample()).await;
             match taken {
                 Ok(Ok(())) => self.samples.send_modify(|count| *count += 1),
-                // A router that does not answer for long is ended by its watchdog.
+                // The watchdog ends a router that does not answer for long.
                 Ok(Err(error)) => tracing::debug!(error, "no sample of the counters"),
                 Err(error) => return error.to_string(),
             }
@@ -92,18 +92,18 @@ impl Reader {
         Ok(())
     }
 
-    /// All samples, for whoever looks for differences between them.
+    /// All samples, for readers that look for differences between them.
     pub fn all_samples(&self) -> Arc<Mutex<Sampled>> {
         Arc::clone(&self.sampled)
     }
 
-    /// Tells when there is a new sample: the number of samples so far.
+    /// Receives the number of samples so far, after each new sample.
     pub fn samples(&self) -> watch::Receiver<u64> {
         self.samples.subscribe()
     }
 
-    /// A table as it was in the latest sample, without asking the forwarding thread; none if samples do not have it, or
-    /// there is none yet.
+    /// A table of the latest sample, without a call to the forwarding thread; `None` if samples do not contain the
+    /// table, or before the first sample.
     pub fn sampled(&self, block: &Block, query: &Settings) -> Option<Value> {
         let sampled = lock(&self.sampled);
         match block.source {
@@ -112,8 +112,8 @@ impl Reader {
         }
     }
 
-    /// The rows of a class, or the one value of a class without rows; an error says why it cannot be read now.
-    /// Blocks for a turn of the forwarding thread.
+    /// The rows of a class, or the one value of a class without rows; an error explains why it cannot be read now.
+    /// Blocks for an iteration of the forwarding thread.
     pub fn read(&self, block: &Block, query: &Settings) -> Result<Value, String> {
         match block.source {
             Source::Plane(read) => self.ask(move |worker| read(&worker.plane)),
@@ -155,7 +155,7 @@ impl Reader {
         answer.map_err(|error| error.to_string())
     }
 
-    /// The same for a question about the plane and the counters of its ports' devices.
+    /// Like [`Self::ask`], for a question about the plane and the counters of its ports' devices.
     fn with_devices<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Plane, &[Device]) -> T + Send + 'static,

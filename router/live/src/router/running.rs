@@ -28,7 +28,7 @@ use crate::worker::{Handle, NoAnswer};
 
 /// Shortest time between two changes of single components.
 const CHANGE_GAP: Duration = Duration::from_millis(1);
-/// Maximum packets of the control element in one turn of the forwarding thread: as many as a port may receive.
+/// Maximum packets of the control element in one iteration of the forwarding thread: as many as a port may receive.
 pub const INJECTIONS_MAX: usize = 64;
 
 /// Computes the seconds until the first certificate expires; `None` without certificates.
@@ -40,17 +40,17 @@ pub struct Running {
     pub handle: Handle,
     /// The latest snapshot of the kernel's tables.
     pub tables: ArcSwap<Tables>,
-    /// Notifies of a new snapshot.
+    /// Signals a new snapshot.
     pub(super) tables_changed: Notify,
-    /// Notifies of packets that wait for the control element.
+    /// Signals packets that wait for the control element.
     pub(super) exceptions_wait: Notify,
     /// Control messages that were sent to control elements.
     control_sent: Mutex<Throughput>,
     /// The routes of a control element, as the kernel has them.
     ce_routes: Mutex<CeRoutes>,
-    /// The seconds until the first certificate of the forwarding element that the router is expires.
+    /// Computes the seconds until the first certificate expires, if the router is a forwarding element.
     certificate_left: OnceLock<CertificateLeft>,
-    /// Why the forwarding element that the router is does not forward.
+    /// Reason why the router, as a forwarding element, does not forward; `None` if it does.
     stopped: Mutex<Option<String>>,
     pub(super) neighbours: Mutex<Neighbours>,
     pub(super) published: Arc<Published>,
@@ -68,12 +68,12 @@ pub struct Running {
     changed: Mutex<Instant>,
 }
 
-/// A snapshot of the state in force, for all readers.
+/// A snapshot of the active state, for all readers.
 pub(super) struct Published {
     in_force: ArcSwap<InForce>,
-    /// Notifies of a new plan whose rates may differ, of a port with another interface, or of a rate that was found.
+    /// Signals a new plan whose rates may differ, a port with another interface, or a found rate.
     pub(super) rates_changed: Notify,
-    /// Notifies of a new plan, or of a port with another interface.
+    /// Signals a new plan, or a port with another interface.
     pub(super) plan_changed: Notify,
 }
 
@@ -122,25 +122,25 @@ impl Running {
         }
     }
 
-    /// The plan in force, and the interfaces whose transit is taken.
+    /// The active plan, and the interfaces whose transit the router has taken.
     pub fn in_force(&self) -> Arc<InForce> {
         self.published.in_force.load_full()
     }
 
-    /// Puts a plan in force and returns the changes, or changes nothing and returns the reasons. May block for seconds
-    /// if ports have to drain.
+    /// Applies a plan and returns the changes, or changes nothing and returns the reasons. May block for seconds if
+    /// ports have to drain.
     pub fn apply(&self, plan: Plan) -> Answer {
         self.ask(Request::Apply(plan))
     }
 
-    /// Carries out operations on the plan in force, all of them or none; returns the changes, or the reasons why nothing
+    /// Applies operations to the active plan, all of them or none; returns the changes, or the reasons why nothing
     /// changed. Blocks, for seconds if ports have to drain.
     pub fn change(&self, operations: Vec<Operation>) -> Answer {
         self.wait_for_turn();
         self.ask(Request::Change(operations))
     }
 
-    /// Checks the same without doing it.
+    /// Checks operations without applying them.
     pub fn check(&self, operations: Vec<Operation>) -> Answer {
         self.ask(Request::Check(operations))
     }
@@ -158,19 +158,19 @@ impl Running {
         answered.blocking_recv().map_err(|_| ended())?
     }
 
-    /// Waits until packets wait for the control element. Take them then; there is one waiter.
+    /// Waits until packets wait for the control element. Take them then. Only one task may wait.
     pub async fn exceptions(&self) {
         self.exceptions_wait.notified().await;
     }
 
     /// Takes the packets that wait for the control element, oldest first: at most
-    /// [`RING_MAX`](weir_path::exception::RING_MAX). Blocks for a turn of the forwarding thread.
+    /// [`RING_MAX`](weir_path::exception::RING_MAX). Blocks for an iteration of the forwarding thread.
     pub fn take_exceptions(&self) -> Result<VecDeque<Exception>, NoAnswer> {
         self.handle.call(|worker| worker.plane.take_exceptions())
     }
 
-    /// Sends packets of the control element, at most [`INJECTIONS_MAX`] of them; the others are left. Returns how many
-    /// were refused. Blocks for a turn of the forwarding thread, so that whoever injects is slowed down by it.
+    /// Sends packets of the control element, at most [`INJECTIONS_MAX`] of them; the others stay in `packets`. Returns
+    /// the number of refused packets. Blocks for an iteration of the forwarding thread, which slows the caller down.
     pub fn inject(&self, packets: &mut Vec<Injection>) -> Result<usize, NoAnswer> {
         let count = packets.len().min(INJECTIONS_MAX);
         let burst: Vec<Injection> = packets.drain(..count).collect();
@@ -195,28 +195,30 @@ impl Running {
         }
     }
 
-    /// Forwards what is received, or drops it. Blocks for a turn of the forwarding thread.
+    /// Sets whether the router forwards received packets or drops them. Blocks for an iteration of the forwarding
+    /// thread.
     pub fn set_forwarding(&self, on: bool) -> Result<(), NoAnswer> {
         self.handle
             .call(move |worker| worker.plane.set_forwarding(on))
     }
 
-    /// Sets how the kernel has the routes of a control element; returns how it had them before.
+    /// Stores the state of a control element's routes in the kernel; returns the previous state.
     pub fn set_ce_routes(&self, now: CeRoutes) -> CeRoutes {
         std::mem::replace(&mut lock(&self.ce_routes), now)
     }
 
-    /// How the kernel has the routes of a control element.
+    /// The state of a control element's routes in the kernel.
     pub(super) fn ce_routes(&self) -> CeRoutes {
         lock(&self.ce_routes).clone()
     }
 
-    /// Keeps why a forwarding element does not forward, for readers; `None` if it does.
+    /// Stores, for readers, the reason why a forwarding element does not forward; `None` if it does.
     pub fn set_stopped(&self, why: Option<String>) {
         *lock(&self.stopped) = why;
     }
 
-    /// Keeps how a forwarding element computes the seconds until its first certificate expires, for readers.
+    /// Stores, for readers, the function that computes the seconds until a forwarding element's first certificate
+    /// expires.
     pub fn set_certificate_left(&self, left: CertificateLeft) {
         let _ = self.certificate_left.set(left); // there is one forwarding element
     }
@@ -239,10 +241,10 @@ impl Running {
 
     /// Passes an event of a port's device to the element.
     pub(super) fn handle_event(&self, event: Event) {
-        let _ = self.element.send(Input::Event(event)); // the router ends
+        let _ = self.element.send(Input::Event(event)); // without a receiver, the router is ending
     }
 
-    /// For each interface, the maximum rate of the machine's own packets; none if its port is not paced.
+    /// For each interface, the maximum rate of the machine's own packets; `None` if its port is not paced.
     pub(super) fn local_limits(&self) -> Vec<(String, Option<Rate>)> {
         let InForce { plan, taken, .. } = &*self.in_force();
         let limit = |port: &PortPlan| {

@@ -10,7 +10,7 @@ use super::ports::frame_bytes_max;
 use super::watch;
 use crate::device::interface;
 
-/// Reads the facts for a start. If an interface cannot be a port, nothing else matters.
+/// Reads the facts for a start. If an interface cannot be a port, the other facts do not matter.
 pub fn survey(plan: &Plan) -> Facts {
     let unfit = unfit(plan);
     match unfit.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn all(plan: &Plan) -> Facts {
     }
 }
 
-/// Reads the frame sizes only: nothing else matters as long as every port keeps its interface.
+/// Reads the frame sizes only: the other facts do not matter as long as every port keeps its interface.
 pub(super) fn frames(plan: &Plan) -> Facts {
     let sizes = plan.ports.iter();
     let sizes = sizes.map(|port| (port.interface.clone(), frame_bytes_max(&port.interface)));
@@ -46,7 +46,7 @@ pub(super) fn frames(plan: &Plan) -> Facts {
 fn unfit(plan: &Plan) -> BTreeMap<String, Unfit> {
     let of_port = |port: &PortPlan| {
         let unfit = match (port.is_tun, interface::is_ethernet(&port.interface)) {
-            // A TUN of this name may be that of the router for which `weir check` asks; if not, it cannot be made.
+            // A TUN of this name may belong to the router on whose behalf `weir check` runs; if not, creating it fails.
             (false, Ok(true)) | (true, Err(_) | Ok(false)) => return None,
             (false, Ok(false)) => Unfit::NotEthernet,
             (false, Err(error)) => Unfit::Missing(error.to_string()),

@@ -29,7 +29,7 @@ use crate::mutex::lock;
 const GAP: Duration = Duration::from_millis(400);
 /// Longest time between two readings: the kernel does not announce everything.
 const GAP_MAX: Duration = Duration::from_millis(500);
-/// After this time, everything is read again, also what the kernel announces, and all routes.
+/// Interval at which everything is read again, including announced state and all routes.
 const WHOLE_GAP: Duration = Duration::from_secs(10);
 
 /// The findings of the latest reading.
@@ -41,7 +41,7 @@ pub(super) struct KernelFindings {
 }
 
 impl KernelFindings {
-    /// At the start.
+    /// The findings at the start.
     pub(super) fn at_start(findings: &[Finding]) -> Self {
         let watched = |finding: &&Finding| *finding.kind != kinds::SPARE_DEFAULT;
         let findings = findings.iter().filter(watched);
@@ -66,7 +66,7 @@ impl KernelFindings {
             .collect()
     }
 
-    /// Records what a new plan permits, so that it does not count as new once the plan is in force.
+    /// Records findings that a new plan permits, so that they do not count as new once the plan is active.
     pub(super) fn permit(&mut self, findings: &[Finding], router: &RouterPlan) {
         let permitted = Self::at_start(findings).findings.into_keys();
         for finding in permitted.filter(|finding| !finding.is_refused(router)) {
@@ -74,7 +74,7 @@ impl KernelFindings {
         }
     }
 
-    /// Replaces the state by what was just read; logs and returns what is new.
+    /// Replaces the state by the latest reading; logs and returns new findings.
     fn renew(&mut self, found: &Found, router: &RouterPlan) -> Vec<Finding> {
         let before = std::mem::take(&mut self.findings);
         self.chains.clone_from(&found.chains);
@@ -130,7 +130,7 @@ impl KernelFindings {
         self.findings.get(finding).copied().unwrap_or(false)
     }
 
-    /// Everything, for an operator.
+    /// All findings, for an operator.
     pub(super) fn report(&self, router: &RouterPlan) -> Vec<kernel::Found> {
         let row = |(finding, at_start): (&Finding, &bool)| kernel::Found {
             kind: finding.kind.name,
@@ -142,7 +142,7 @@ impl KernelFindings {
     }
 }
 
-/// Reads the state on which a plan depends: what is refused or warned of, and the bridges of its interfaces.
+/// Reads the state on which a plan depends: refused state and state to warn of, and the bridges of its interfaces.
 pub(super) fn survey(plan: &Plan) -> (Vec<Finding>, Option<BTreeMap<String, u32>>) {
     let interfaces = plan.ports.iter().map(|port| port.interface.clone());
     let scope = Scope {
@@ -183,9 +183,9 @@ impl Announced {
         }
     }
 
-    /// Waits for an announcement until a time; says what must be read then, and whether there was one.
+    /// Waits for an announcement until a time; returns the state to read then, and whether an announcement came.
     async fn changed(&mut self, until: Instant) -> (Changed, bool) {
-        // Without announcements, it may have changed.
+        // Unannounced state may have changed.
         let mut changed = Changed {
             chains: self.chains.is_none(),
             policies: self.policies.is_none(),
@@ -211,7 +211,7 @@ impl Announced {
     }
 }
 
-/// Waits for an announcement; without a socket for ever. One that fails is given up, and counts as a change.
+/// Waits for an announcement; without a socket, forever. A socket that fails is closed, and counts as a change.
 async fn next(announcements: &mut Option<Announcements>) -> bool {
     let Some(socket) = announcements else {
         return std::future::pending().await;

@@ -1,4 +1,4 @@
-//! Bursts from the devices to the plane, bounded by the work that they make.
+//! Moves bursts from the devices to the plane, bounded by the work that they cause.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use super::{BURST_MAX, Worker};
 use crate::clock;
 use crate::device::{Direction, Received};
 
-/// Packets that superframes which wait at a device may become in each turn, however many other frames it has.
+/// Packets that the deferred superframes of a device may become in each iteration, regardless of its other frames.
 const DEFERRED_MIN: usize = BURST_MAX / 4;
 
 impl Worker {
-    /// Takes a burst from each device, and of the frames that wait; returns whether there are more.
+    /// Takes a burst from each device, and from the deferred superframes; returns whether more frames wait.
     pub(super) fn receive(&mut self) -> bool {
         let mut more = false;
         let leased_until = self.leased_until();
@@ -32,7 +32,7 @@ impl Worker {
                 plane.step(clock::now());
             }
             if taken > 0 {
-                // Fragments, copies and ICMP errors are work, too.
+                // Fragments, copies and ICMP errors are work too.
                 let made = plane.created().saturating_sub(made) as usize;
                 link.overdrawn += (taken + made).saturating_sub(share);
             }
@@ -60,7 +60,7 @@ fn receive_burst(
     let bridged = plane.ports()[number].mode == Mode::Bridged;
     let mut burst = plane.burst(number);
     device.receive(share, &mut |frame| match frame.direction {
-        _ if frame.arrived >= leased_until => {} // the thread stood still in this turn
+        _ if frame.arrived >= leased_until => {} // the thread stalled in this iteration
         Direction::Outgoing => {
             let plane = burst.plane();
             plane.charge(number, frame.bytes, &arrival(&frame));
@@ -70,8 +70,7 @@ fn receive_burst(
         Direction::Host | Direction::Group | Direction::Other => {
             burst.receive(frame.bytes, arrival(&frame));
             if frame.offload.segmentation.is_some() {
-                // Its packets go to their queues, or are dropped, before another port's frame needs a place in
-                // the pool.
+                // Its packets go to their queues, or are dropped, before another port's frame needs a slot in the pool.
                 burst.plane().step(clock::now());
             }
         }

@@ -1,4 +1,4 @@
-//! The forwarding thread renews the lease on transit, and returns what it may have missed.
+//! The forwarding thread renews the lease on transit, and leaves frames that it may have missed to the kernel.
 //!
 //! ```text
 //!  renewed          kernel forwards from about here      renewed again
@@ -8,13 +8,13 @@
 //!     frames from here on, up to the next renewal, are the kernel's
 //! ```
 //!
-//! The rules that keep transit from the kernel hold for the lifetime of a renewal ([`kernel::lease`](crate::kernel::lease)).
-//! The kernel ends them by its timer, which is exact to a tick. So the router stops [`DOUBT`] earlier: a frame in doubt
-//! is the kernel's, and no frame is forwarded twice. The next renewal takes transit back at that instant. Frames that
-//! wait in a ring and are stamped before it are forgotten.
+//! The rules that keep transit from the kernel are active for the lifetime of a renewal
+//! ([`kernel::lease`](crate::kernel::lease)). The kernel ends them by its timer, which is exact to a tick. So the
+//! router stops [`DOUBT`] earlier: a frame in doubt belongs to the kernel, and no frame is forwarded twice. The next
+//! renewal takes transit back at that instant. The router discards frames that wait in a ring with an earlier stamp.
 //!
-//! This uses the monotonic clock, as the kernel's timer does: a wall clock that is set does not end the lease, and
-//! neither does a machine that was suspended.
+//! This uses the monotonic clock, like the kernel's timer: neither setting the wall clock nor suspending the machine
+//! ends the lease.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -27,35 +27,37 @@ use crate::clock::{self, UnixTime};
 use crate::device::af_packet::link_address;
 use crate::kernel::lease::Renewal;
 
-/// Time for which both the router and the kernel might take a frame for their own: some ticks of the slowest timer.
+/// Time at the end of a lease in which both the router and the kernel might forward a frame: some ticks of the slowest
+/// timer.
 const DOUBT: Span = Span::from_millis(40);
 /// The shortest lifetime of a renewal: several times [`DOUBT`].
 const LIFETIME_MIN: Span = Span::from_millis(200);
-/// Renewals in a lifetime.
+/// Renewals per lifetime.
 const RENEWALS: u64 = 5;
-/// Length of the shortest Ethernet frame, which is dropped before it reaches a link.
+/// Length of the shortest Ethernet frame, in bytes. A rule drops the frame before it reaches a link.
 const FRAME_BYTES: usize = 60;
-/// Where the frame goes all the same: to a neighbour at most (IEEE 802.1Q), as a local experiment (IEEE 802).
+/// Header in case the frame is sent all the same: it reaches a neighbour at most (IEEE 802.1Q), as a local experiment
+/// (IEEE 802).
 const HEADER: [u8; 14] = [1, 0x80, 0xc2, 0, 0, 0x0e, 0, 0, 0, 0, 0, 0, 0x88, 0xb5];
 
-/// A lease on transit, which this thread renews.
+/// A lease on transit that this thread renews.
 #[derive(Debug)]
 pub struct Lease {
     socket: Socket,
     renewal: Renewal,
-    /// Frames that arrived from then on may be the kernel's.
+    /// Frames that arrive from this instant on may be the kernel's.
     until: Instant,
     renew_at: Instant,
     has_failed: bool,
 }
 
 impl Lease {
-    /// The lifetime of a renewal, if the kernel should forward once a router stands still for `limit`.
+    /// The lifetime of a renewal with which the kernel forwards once the router has stalled for `limit`.
     pub fn lifetime(limit: Span) -> Span {
         limit.max(LIFETIME_MIN)
     }
 
-    /// A lease that [`TransitGuard::lease`](crate::kernel::transit::TransitGuard::lease) has given.
+    /// A lease with a renewal from [`TransitGuard::lease`](crate::kernel::transit::TransitGuard::lease).
     pub fn new(renewal: Renewal) -> io::Result<Self> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
         socket.set_mark(renewal.mark)?;
@@ -68,7 +70,7 @@ impl Lease {
         })
     }
 
-    /// Renews it. Returns the time for which it had ended, if it had.
+    /// Renews the lease. Returns the time since its end, if it had ended.
     fn renew(&mut self) -> io::Result<Option<Span>> {
         let before = clock::now();
         let lifetime = self.renewal.lifetime;
@@ -93,7 +95,7 @@ impl Lease {
 }
 
 impl Worker {
-    /// Renews this lease from now on; without one, the router forwards as long as it has rules.
+    /// Sets the lease that this thread renews; without a lease, the router forwards as long as it has rules.
     pub fn set_lease(&mut self, lease: Option<Lease>) {
         self.lease = lease;
     }
@@ -125,14 +127,14 @@ impl Worker {
         lease.map_or(Instant::FAR_FUTURE, |lease| lease.until)
     }
 
-    /// Renews the lease if it is time; returns when it is time again.
+    /// Renews the lease if that is due; returns when it is due next.
     pub(super) fn keep_lease(&mut self, now: Instant) -> Option<Instant> {
         if self.lease.as_ref()?.renew_at <= now {
             let had_one = self.leased_until() > Instant::ZERO;
             let kept = self.renew_lease();
             let lease = self.lease.as_mut()?;
             match kept {
-                // Its interface may just have been switched off: then the rule moves to another one.
+                // The interface of the rule may just have been switched off: then the rule moves to another interface.
                 Err(error) if !lease.has_failed && had_one && now >= lease.until => {
                     lease.has_failed = true;
                     tracing::error!(%error, "the lease on transit is not renewed: the kernel forwards");

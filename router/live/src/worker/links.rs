@@ -6,8 +6,8 @@
 //!  to be tried again -- Open ------------> opens it --- command ---> Worker::opened
 //! ```
 //!
-//! Closing a packet ring takes tens of milliseconds for each: it waits until no processor uses the ring any more (RCU).
-//! Opening one asks the kernel about the interface, and another process that changes the network may hold the necessary
+//! Closing a packet ring takes tens of milliseconds: the kernel waits until no processor uses the ring (RCU). Opening a
+//! ring queries the kernel about the interface, and another process that changes the network may hold the necessary
 //! lock. Forwarding waits for neither.
 
 use std::io;
@@ -19,23 +19,23 @@ use weir_base::{Instant, Span};
 use super::{BURST_MAX, Handle, LinkState, Opener, Steering};
 use crate::device::{Counters, Device};
 
-/// Time after which a lost device is tried again, if its interface is up.
+/// Time between attempts to open a lost device whose interface is up.
 const REOPEN_RETRY: Span = Span::from_millis(500);
 
 /// A port's device, or the attempt to open it again.
 pub(super) struct Link {
     pub(super) device: Option<Box<dyn Device>>,
-    /// None while the device is being opened.
+    /// `None` while the device thread is opening the device.
     open: Option<Opener>,
     /// Identifies a link: a port's number changes when a port before it is removed.
     pub(super) id: u64,
     retry_at: Instant,
     counters: Counters,
-    /// Frames taken beyond its share, in ordinary frames.
+    /// Frames taken beyond the device's share, in ordinary frames.
     pub(super) overdrawn: usize,
-    /// Shared with whoever finds the rate of its port.
+    /// Shared with the thread that finds the rate of the port.
     pub(super) steering: Arc<Steering>,
-    /// Whether its port takes the rate from there.
+    /// Whether the port takes its rate from `steering`.
     pub(super) is_steered: bool,
 }
 
@@ -53,14 +53,14 @@ impl Link {
         }
     }
 
-    /// Frames that it may take in this turn.
+    /// Frames that the device may deliver in this iteration.
     pub(super) fn share(&mut self) -> usize {
         let share = BURST_MAX.saturating_sub(self.overdrawn);
         self.overdrawn = self.overdrawn.saturating_sub(BURST_MAX);
         share
     }
 
-    /// Takes its device away, if it has one.
+    /// Takes the device out of the link, if it has one.
     pub(super) fn close(&mut self) -> Option<Box<dyn Device>> {
         self.counters = self.state().counters;
         self.device.take()
@@ -79,7 +79,7 @@ impl Link {
         }
     }
 
-    /// The time of the next attempt to open it, if there is one.
+    /// The time of the next attempt to open the device; `None` while it is open or being opened.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         (self.device.is_none() && self.open.is_some()).then_some(self.retry_at)
     }
@@ -89,14 +89,14 @@ impl Link {
         self.retry_at = now + REOPEN_RETRY;
     }
 
-    /// Records the end of an attempt to open it.
+    /// Records the result of an attempt to open the device.
     pub(super) fn tried(&mut self, open: Opener, device: Option<Box<dyn Device>>) {
         self.open = Some(open);
         self.device = device;
     }
 }
 
-/// Work for the thread.
+/// A job for the device thread.
 enum Job {
     Close(Box<dyn Device>),
     Open {
@@ -109,7 +109,7 @@ enum Job {
 /// The thread that opens and closes devices. After this value is dropped, it finishes its pending jobs and ends.
 #[derive(Default)]
 pub(super) struct Doorkeeper {
-    /// None before the worker runs: until then, nothing waits for the calling thread.
+    /// `None` before the worker runs: until then, nothing waits for the calling thread, which drops devices itself.
     jobs: Option<mpsc::Sender<Job>>,
 }
 
@@ -160,7 +160,7 @@ fn carry_out(job: Job, worker: &Handle) {
             mut open,
         } => {
             let opened = open(&interface);
-            // If the worker has gone, the device is closed here.
+            // If the worker has ended, dropping the command closes the device here.
             let _ = worker.post(move |worker| worker.opened(link, open, opened));
         }
     }

@@ -1,10 +1,10 @@
-//! The forwarding thread shows that it makes turns.
+//! A periodic callback that shows that the forwarding thread iterates.
 
 use weir_base::{Instant, Span};
 
 use super::Worker;
 
-/// A function that the forwarding thread calls once in a period, from its own loop. It must not block.
+/// A function that the forwarding thread calls once per period, from its own loop. The function must not block.
 pub(super) struct Pulse {
     beat: Box<dyn FnMut() + Send>,
     period: Span,
@@ -12,7 +12,7 @@ pub(super) struct Pulse {
 }
 
 impl Worker {
-    /// Calls this function once in a period as long as the thread makes turns.
+    /// Calls this function once per period as long as the thread iterates.
     pub fn set_pulse(&mut self, period: Span, beat: impl FnMut() + Send + 'static) {
         self.pulse = Some(Pulse {
             beat: Box::new(beat),
@@ -21,7 +21,7 @@ impl Worker {
         });
     }
 
-    /// Calls the function if it is time; returns when it is time again.
+    /// Calls the function if it is due; returns when it is due next.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
         let pulse = self.pulse.as_mut()?;
         if pulse.next <= now {

@@ -1,4 +1,4 @@
-//! The rate of a port, in the hands of another thread.
+//! A port's rate, set by another thread.
 //!
 //! ```text
 //!   worker's thread                    the thread that finds the rate
@@ -7,10 +7,10 @@
 //!              round trips ---------->  taken at least every few milliseconds
 //! ```
 //!
-//! A pair of numbers instead of commands: reading never waits for the forwarding thread, and rates that come faster than
-//! its turns do not queue up, because only the latest one counts. Round trips of the port's traffic, for a port that
-//! measures by them, lie in a list of bounded length. The forwarding thread never waits for it: while the other one
-//! empties it, they stay with the port until the next turn.
+//! The threads share numbers instead of sending commands: reading never waits for the forwarding thread, and rates that
+//! come faster than its iterations do not queue up, because only the latest rate counts. For a port that measures its
+//! rate by the round trips of its traffic, these wait in a list of bounded length. The forwarding thread never waits
+//! for the list: while the other thread empties it, the round trips stay with the port until the next iteration.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,34 +22,34 @@ use weir_path::round_trips::RoundTrip;
 use super::Worker;
 use crate::mutex::lock;
 
-/// Round trips that wait to be taken; more are dropped. There are about a thousand a second.
+/// Maximum round trips that wait in the list; more are dropped. About a thousand arrive per second.
 const ROUND_TRIPS_MAX: usize = 256;
 
 /// The numbers that a port shares with the thread that finds its rate.
 #[derive(Debug, Default)]
 pub struct Steering {
-    /// Bytes on the wire so far: those of the port, and those of the kernel that are charged to it.
+    /// Bytes sent on the wire so far: the port's own, and the kernel's that are charged to the port.
     sent: AtomicU64,
-    /// The wanted rate in bit/s; zero before the first one.
+    /// The desired rate in bit/s; zero before the first rate.
     rate: AtomicU64,
     /// Round trips of the port's traffic, in the order of their answers.
     round_trips: Mutex<Vec<RoundTrip>>,
-    /// The port is gone.
+    /// The port was removed, or the worker has ended.
     ended: AtomicBool,
 }
 
 impl Steering {
-    /// Bytes on the wire so far.
+    /// Bytes sent on the wire so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Sets the rate that the port takes with the next turn of the forwarding thread, if it takes it from here.
+    /// Sets the rate that a steered port adopts in the next iteration of the forwarding thread.
     pub fn set_rate(&self, rate: Rate) {
         self.rate.store(rate.as_bps(), Ordering::Relaxed);
     }
 
-    /// The rate that was set last.
+    /// The rate set last; `None` before the first.
     pub(crate) fn rate(&self) -> Option<Rate> {
         match self.rate.load(Ordering::Relaxed) {
             0 => None,
@@ -57,13 +57,13 @@ impl Steering {
         }
     }
 
-    /// The round trips of the port's traffic since the last call, in place of what is in `taken`.
+    /// Replaces the contents of `taken` by the round trips of the port's traffic since the last call.
     pub fn take_round_trips(&self, taken: &mut Vec<RoundTrip>) {
         taken.clear();
         std::mem::swap(taken, &mut *lock(&self.round_trips));
     }
 
-    /// Adds round trips to those that wait, as far as there is room.
+    /// Adds round trips to the list, up to its limit, unless the other thread holds it.
     fn hand_over(&self, plane: &mut Plane, number: usize) {
         if let Ok(mut waiting) = self.round_trips.try_lock() {
             let room = ROUND_TRIPS_MAX - waiting.len();
@@ -71,7 +71,7 @@ impl Steering {
         }
     }
 
-    /// Whether the port is gone.
+    /// Whether the port was removed, or the worker has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -82,19 +82,20 @@ impl Steering {
 }
 
 impl Worker {
-    /// The numbers that this port shares with whoever finds its rate.
+    /// The numbers that this port shares with the thread that finds its rate.
     pub fn steering(&self, number: usize) -> Arc<Steering> {
         Arc::clone(&self.links[number].steering)
     }
 
-    /// Sets whether this port takes its rate from there, and whether the round trips of its traffic go there.
+    /// Sets whether this port takes its rate from its [`Steering`], and whether the round trips of its traffic go
+    /// there.
     pub fn set_steered(&mut self, number: usize, is_steered: bool, by_traffic: bool) {
         self.links[number].is_steered = is_steered;
         self.plane
             .measure_round_trips(number, is_steered && by_traffic);
     }
 
-    /// Exchanges numbers with those who find rates.
+    /// Exchanges numbers with the threads that find rates.
     pub(super) fn steer(&mut self, now: Instant) {
         let Self { links, plane, .. } = self;
         let steered = links.iter().enumerate().filter(|(_, link)| link.is_steered);

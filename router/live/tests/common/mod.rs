@@ -1,7 +1,7 @@
 //! A network namespace for each test, created by running the test again inside one.
 //!
-//! Nothing outside the namespaces is touched. They vanish with their processes, which end after [`SECONDS_MAX`] in any
-//! case.
+//! The tests touch nothing outside the namespaces. These vanish with their processes, which end after [`SECONDS_MAX`]
+//! in any case.
 
 #![allow(dead_code)] // each test file uses a part
 #![allow(clippy::unwrap_used)] // a helper's panic is a failed test

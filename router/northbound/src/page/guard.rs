@@ -1,19 +1,20 @@
-//! Which requests of a browser are answered.
+//! Access control: which requests of browsers are answered.
 //!
 //! ```text
 //!   Unix socket                only its owner can connect
 //!   page = "127.0.0.1:8080"    every local user can connect; a request needs the token
 //! ```
 //!
-//! A browser is not only its user: any site that it shows can send requests to a loopback address (CSRF), and can give
-//! its own name that address (DNS rebinding). So a request is answered only if
+//! A browser acts not only for its user: any site that it shows can send requests to a loopback address (CSRF), and can
+//! let its own name resolve to that address (DNS rebinding). So a request is answered only if
 //!
 //! - its host is a name that no site can have: an address of loopback or `localhost`, on the Unix socket any name
 //!   without a dot;
-//! - no other site has caused it, as far as the browser says (`Origin`, `Sec-Fetch-Site`);
-//! - on TCP: it has the token in a header, which another site cannot set without permission (CORS), and nobody gets that
-//!   permission here. Without the token it can read the files of the page and the description of the interface, which are
-//!   the same for every router, and the metrics, which have no addresses, routes or settings.
+//! - no other site has caused it, per the headers of the browser (`Origin`, `Sec-Fetch-Site`);
+//! - on TCP: it has the token in a header, which another site cannot set without permission (CORS), and this service
+//!   gives no site that permission. A request without the token can read only the files of the page and the description
+//!   of the interface, which are the same for every router, and the metrics, which contain no addresses, routes or
+//!   settings.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -38,7 +39,7 @@ const TOKEN_HEADER: &str = "x-weir-token";
 /// Shortest token.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Proof that a request needs.
+/// The proof of access that a request needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
     /// Nothing more than access to the Unix socket.
@@ -47,7 +48,7 @@ pub(crate) enum Guard {
     Page(Token),
 }
 
-/// The secret of those who may read and change something over TCP.
+/// The secret of clients that may read and change everything over TCP.
 #[derive(Clone)]
 pub struct Token(Arc<str>);
 
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// From the text of a file; white space around it does not count.
+    /// Parses the text of a file; surrounding white space is ignored.
     pub fn new(text: &str) -> Result<Self, String> {
         let token = text.trim();
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -71,7 +72,7 @@ impl Token {
         }
     }
 
-    /// A new token, in a file beside a socket that only its owner can read.
+    /// Creates a new token, in a file next to the socket, which only its owner can read. Returns the path of the file.
     pub fn beside(socket: &Path) -> io::Result<(Self, PathBuf)> {
         let path = socket.with_extension("token");
         let mut bytes = [0; TOKEN_BYTES_MIN];
@@ -92,7 +93,7 @@ impl Token {
         Ok((Self(token.into()), path))
     }
 
-    /// Compares in a time that does not say how much of the text is right.
+    /// Compares in constant time, so that the time does not reveal how much of the text is right.
     fn is(&self, text: &[u8]) -> bool {
         let token = self.0.as_bytes();
         let differences = token.iter().zip(text).fold(0, |all, (a, b)| all | (a ^ b));
@@ -100,7 +101,7 @@ impl Token {
     }
 }
 
-/// Refuses what a browser should not have sent, and tells it to trust nothing else.
+/// Refuses requests that a browser should not have sent, and sets security headers in every answer.
 pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let is_page = matches!(guard, Guard::Page(_));
     let parts = (request.method(), request.uri(), request.headers());
@@ -129,7 +130,7 @@ pub(crate) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
         response.headers_mut().insert(name, value);
     }
     if is_page {
-        let close = HeaderValue::from_static("close"); // an idle browser keeps no place
+        let close = HeaderValue::from_static("close"); // an idle browser must not keep a slot
         response.headers_mut().insert(CONNECTION, close);
     }
     response
@@ -172,7 +173,7 @@ impl Guard {
         }
     }
 
-    /// Whether a host name is one of ours.
+    /// Whether the service answers to this host name.
     fn serves(&self, host: Option<&str>) -> bool {
         let Some(host) = host else {
             return matches!(self, Self::Socket); // HTTP/1.0, which no browser speaks
@@ -192,7 +193,7 @@ impl Guard {
     }
 }
 
-/// Whether everybody on this machine may read a path of the page.
+/// Whether every local user may read this path of the page, without the token.
 fn is_public(path: &str) -> bool {
     ["/", "/metrics", "/v1/openapi.json"].contains(&path) || path.starts_with("/page/")
 }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   Unix socket                GET / is the page; only the owner of the socket can connect
-//!   page = "127.0.0.1:8080"    the same for those who know its token
+//!   page = "127.0.0.1:8080"    the same for clients that have its token
 //! ```
 //!
-//! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses requests that a browser should not have sent.
+//! Pages are files of this folder, and fetch nothing from elsewhere. [`guard`] refuses requests that a browser should
+//! not have sent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ pub(crate) mod guard;
 
 pub use self::guard::Token;
 
-/// The files that pages are made of, each at its path.
+/// The files of the pages: path, media type and text.
 const PARTS: [(&str, &str, &str); 4] = [
     ("/page/style.css", "text/css", include_str!("style.css")),
     (
@@ -47,7 +48,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Listens at an address of loopback.
+    /// Listens at a loopback address.
     pub async fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             let why = "the page is plain HTTP, so it listens on loopback only";
@@ -57,7 +58,7 @@ impl Page {
         Ok(Self { listener, token })
     }
 
-    /// Where it listens.
+    /// The address at which the page listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -90,8 +91,8 @@ fn file(kind: &str, text: &'static str) -> Response {
 mod tests {
     use super::*;
 
-    /// The pages may not fetch anything from elsewhere, nor run what is not in a file of theirs, and may not put text of
-    /// somebody else into HTML.
+    /// The pages must not fetch anything from elsewhere, must not run inline scripts, and must not insert foreign text
+    /// as HTML.
     #[test]
     fn pages_are_whole_in_themselves() {
         let parts = PARTS.map(|(path, _, text)| (path, text));

@@ -1,7 +1,7 @@
 //! The dashboard for Grafana: panels over the metrics of routers and control elements.
 //!
-//! The panels of a discipline come from its gauges, so a new discipline has a row without another line. A panel is a
-//! question of an operator; its description says how to read the answer.
+//! The panels of a discipline come from its gauges, so a new discipline gets a row without further code. A panel is a
+//! question of an operator; its description explains how to read the answer.
 
 mod panels;
 
@@ -19,11 +19,11 @@ const HEIGHT_OF_NUMBER: usize = 4;
 struct Panel {
     title: String,
     about: String,
-    /// Unit in Grafana's words.
+    /// Grafana's name of the unit.
     unit: &'static str,
-    /// Whether it shows the latest value instead of a curve.
+    /// Whether the panel shows the latest value instead of a curve.
     is_number: bool,
-    /// Value from which a number is red.
+    /// Threshold from which a number is red.
     alarm: Option<f64>,
     /// Queries with the names of their curves.
     queries: Vec<(String, String)>,
@@ -136,7 +136,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Adds a row; a folded one keeps its panels until it is opened.
+    /// Adds a row; a folded row keeps its panels until it is opened.
     fn row(&mut self, title: &str, is_folded: bool, panels: Vec<Panel>) {
         let head = self.y;
         let id = self.next_id();
@@ -176,7 +176,7 @@ fn height(panel: &Panel) -> usize {
     }
 }
 
-/// The lines of a row: all numbers in one, and two curves in each.
+/// The lines of a row: all numbers in one line, and two curves in each.
 fn lines(panels: Vec<Panel>) -> Vec<Vec<Panel>> {
     let mut lines: Vec<Vec<Panel>> = Vec::new();
     for panel in panels {
@@ -235,7 +235,7 @@ impl Panel {
     }
 }
 
-/// The panels of a discipline: what it counts, and what its gauges show, by unit.
+/// The panels of a discipline for its counters and gauges, by unit.
 fn of_discipline(class: &Class) -> Vec<Panel> {
     let mut panels: Vec<(&'static str, Panel)> = Vec::new();
     let mut last = String::new();
@@ -277,7 +277,7 @@ fn of_discipline(class: &Class) -> Vec<Panel> {
     panels.into_iter().map(|(_, panel)| panel).collect()
 }
 
-/// The name of a metric without the part that all metrics of its discipline have.
+/// The name of a metric without the prefix that all metrics of its discipline share.
 fn short(name: &str, discipline: &str) -> String {
     let name = name.strip_suffix("_total").unwrap_or(name);
     let name = name.strip_prefix("weir_").unwrap_or(name);
@@ -285,7 +285,7 @@ fn short(name: &str, discipline: &str) -> String {
     name.trim_start_matches('_').to_owned()
 }
 
-/// The panel that a metric of a discipline belongs to, and its unit in Grafana's words.
+/// The panel of a discipline's metric, and Grafana's name of its unit.
 fn unit_of(metric: &Metric) -> (&'static str, &'static str) {
     let name = metric.name.trim_end_matches("_total");
     let ends = |end| name.ends_with(end);

@@ -70,7 +70,7 @@ pub(super) struct Measurement {
     limits: Limits,
     fair: Interval,
     load: Interval,
-    /// The fair rate, in bits a second; none before the first estimate.
+    /// The fair rate, in bit/s; `None` before the first estimate.
     fair_rate: Option<f64>,
     /// The priority load, as a share of C.
     priority_load: f64,
@@ -96,7 +96,7 @@ fn priority_load(link: Rate, priority_bytes: u64, over: Span) -> f64 {
 }
 
 impl Measurement {
-    /// Begins at `now`.
+    /// Starts measuring at `now`.
     pub(super) fn new(limits: Limits, now: Instant, sums: Sums) -> Self {
         Self {
             fair: Interval::begin(now, limits.fair_rate_interval, sums),
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn congestion_comes_with_a_low_fair_rate_and_goes_with_a_high_one() {
         let mut m = Measurement::new(limits(), Instant::ZERO, sums(0, 0.0, 0));
-        assert_eq!(m.timeout(), None); // nothing has come yet
+        assert_eq!(m.timeout(), None); // no packet has arrived yet
         m.wake(at(100), || sums(0, 0.0, 100));
         assert_eq!(m.timeout(), Some(at(150)));
         for ms in (150..600).step_by(50) {

@@ -15,7 +15,7 @@ use crate::contract::{
 };
 use crate::waiting::{self, REPORTS_MAX, Waiting};
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: Kind = Kind {
     manual: MANUAL,
     knows_flows: true,
@@ -135,7 +135,7 @@ impl Discipline for Fan {
         if params.scheduler != old.scheduler {
             self.set_scheduler(now);
         } else {
-            self.scheduler.reconfigure(settings, now); // they are among ours
+            self.scheduler.reconfigure(settings, now); // the scheduler's settings are among ours
         }
         if params.mechanism != self.mechanism.word() {
             self.set_mechanism(now);
@@ -226,7 +226,7 @@ impl Discipline for Fan {
         let timeout = self.params.flow_timeout;
         for listed in self.list.iter() {
             if now.since(listed.flow.latest) >= timeout {
-                continue; // it leaves with the next packet
+                continue; // the next packet removes it
             }
             let class = match listed.flow.elastic {
                 Some(_) => FlowClass::Elastic,

@@ -1,14 +1,14 @@
 //! The protected flow list (PFL): the flows that may pass while the link is congested.
 //!
 //! ```text
-//!  hash ──▶ flow    by recency:          top  latest packet  ..  longest silent  bottom ──▶ time-out
+//!  hash ──▶ flow    by recency:          top  latest packet  ..  longest silent  bottom ──▶ timeout
 //!                   once elastic:        top  latest         ..  oldest          bottom
 //!                   by bytes queued:     levels, the highest first               (if it is needed)
 //! ```
 //!
-//! Bounded: when it is full, a new flow replaces the one that has been silent for longest, if that is long
-//! enough. No field marks a flow as elastic: a flow becomes elastic as soon as more than an MTU of it waits.
-//! A flow that was elastic once is a candidate for removal; its bytes queued at that moment decide.
+//! The list is bounded: when it is full, a new flow replaces the flow that has been silent for longest, if
+//! that is long enough. A flow is elastic while more than an MTU of it waits; no field stores that. A flow
+//! that was elastic once is a candidate for removal; its bytes queued at that moment decide.
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::FlowKey;
@@ -19,9 +19,9 @@ use crate::parts::lru::Lru;
 
 /// A flow that was silent for less than this is never replaced by a new one.
 const SILENCE_MIN: Span = Span::from_secs(1);
-/// Maximum flows that time out at one packet: more than the one flow that it may add.
+/// Maximum flows that time out at one packet: more than the one flow that a packet may add.
 const EXPIRED_MAX: usize = 4;
-/// Bytes queued are compared to the nearest 1024.
+/// Queued bytes are compared in steps of `2^ACTIVITY_SHIFT` = 1024.
 pub(super) const ACTIVITY_SHIFT: u32 = 10;
 /// The only list of each kind.
 const ALL: usize = 0;
@@ -31,15 +31,15 @@ const ALL: usize = 0;
 pub(super) struct Flow {
     /// When it was accepted.
     pub(super) since: Instant,
-    /// When its latest packet came.
+    /// When the latest packet arrived.
     pub(super) latest: Instant,
     /// Packets and bytes since it was accepted.
     pub(super) seen: Tally,
-    /// When it became elastic, that is, more than an MTU of it waited; none if it never did.
+    /// When the flow first became elastic, that is, more than an MTU of it waited; `None` if it never did.
     pub(super) elastic: Option<Instant>,
 }
 
-/// A flow with its name.
+/// A flow with its key and its waiting time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
     /// The fields that a packet changes.
@@ -62,12 +62,12 @@ pub(super) struct FlowList {
     /// The entry at which a walk continues.
     cursor: Option<usize>,
     walks_up: bool,
-    /// Bytes queued of each entry, as of its latest packet in or out; none if the mechanism does not need them.
+    /// Bytes queued of each entry, as of its latest packet in or out; `None` if the mechanism does not need them.
     activity: Option<Longest>,
 }
 
 impl FlowList {
-    /// An empty list with room for `capacity` flows; `ranked` if the most active one will be asked for.
+    /// An empty list with room for `capacity` flows; `ranked` if the mechanism needs the most active flow.
     pub(super) fn new(capacity: usize, ranked: bool) -> Self {
         Self {
             flows: Lru::new(capacity),
@@ -80,7 +80,7 @@ impl FlowList {
         }
     }
 
-    /// The same flows with other bounds. A smaller list keeps the most recent ones.
+    /// A list of the same flows with other bounds. A smaller list keeps the most recent flows.
     pub(super) fn resized(&self, capacity: usize, ranked: bool) -> Self {
         let mut new = Self::new(capacity, ranked);
         let skipped = self.flows.len().saturating_sub(capacity);
@@ -183,8 +183,8 @@ impl FlowList {
         self.activity.as_ref()?.get()
     }
 
-    /// Begins a walk over the flows that were elastic once, from the one that became elastic first, or from
-    /// the latest one. There is one walk at a time.
+    /// Begins a walk over the flows that were elastic once, from the flow that became elastic first, or
+    /// from the latest. There is one walk at a time.
     pub(super) fn begin_walk(&mut self, from_oldest: bool) {
         self.walks_up = from_oldest;
         self.cursor = match from_oldest {
@@ -254,7 +254,7 @@ impl FlowList {
         expired
     }
 
-    /// Whether a flow has been silent for longer than the time-out.
+    /// Whether a flow has been silent for at least the timeout.
     pub(super) fn is_over(&self, entry: usize, now: Instant, timeout: Span) -> bool {
         now.since(self.flows.get(entry).latest) >= timeout
     }

@@ -77,14 +77,14 @@ struct Stats {
     clean_up_reads: u64,
 }
 
-/// How far a run of the mechanism has come, for counting the flows that it let in.
+/// The phase of a run of the mechanism, for counting the flows that the run accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The run is over.
     Over,
     /// The run has begun.
     Begun,
-    /// The link was seen not congested.
+    /// The link was found not congested.
     Clear,
 }
 
@@ -129,7 +129,7 @@ fn scheduler(params: &Params, now: Instant, stream: &Stream) -> Box<dyn Schedule
 }
 
 impl Fan {
-    /// Nothing queued, no flow known. All memory is allocated now.
+    /// No packet is queued, and no flow is on the list. All memory is allocated now.
     pub fn new(params: Params, now: Instant, streams: &Streams) -> Self {
         let streams = streams.below(MANUAL.name);
         let scheduler_stream = streams.stream("scheduler");
@@ -277,7 +277,7 @@ impl Fan {
             Action::Hold => {
                 self.measurement.hold();
                 self.phase = Phase::Clear;
-                self.stats.list_writes += 1; // the one value that is written
+                self.stats.list_writes += 1; // only the fair rate is written
             }
             Action::Resume => {
                 let estimate = self.measurement.resume(now, self.scheduler.sums(now));
@@ -364,7 +364,7 @@ impl Fan {
         slice
     }
 
-    /// Puts another mechanism in force, and ends the run of the old one.
+    /// Switches to another mechanism, and ends the run of the old one.
     fn set_mechanism(&mut self, now: Instant) {
         self.mechanism = mechanism::of(self.params.mechanism);
         self.removal = None;
@@ -394,7 +394,7 @@ impl Fan {
     }
 }
 
-/// The list of flows set aside that a mechanism needs.
+/// The list of flows set aside; `None` if the mechanism sets none aside.
 fn side_list(mechanism: &dyn Mechanism, rules: &Rules, flows: usize) -> Option<SideList> {
     let time = mechanism.sets_aside(rules)?;
     Some(SideList::new(flows, time))

@@ -1,7 +1,8 @@
 //! Every mechanism compared with a slow reference that follows its text, under random arrivals.
 //!
-//! The link's reaction to the arrivals (estimates, bytes waiting) is taken from the discipline. Which flows
-//! join the list, which leave it and when, and which are remembered is decided here again, with plain lists.
+//! The reference takes the link's reaction to the arrivals (estimates, bytes waiting) from the discipline.
+//! It decides again, with plain lists, which flows join the list, which leave it and when, and which are
+//! remembered.
 
 use proptest::prelude::*;
 
@@ -96,7 +97,7 @@ impl Reference {
     fn restore(&mut self) {
         for known in std::mem::take(&mut self.aside) {
             self.listed.push(known);
-            self.elastic.push(known.flow); // it was when it left
+            self.elastic.push(known.flow); // it was elastic when it left
         }
     }
 
@@ -208,7 +209,7 @@ impl Reference {
     }
 }
 
-/// The discipline beside the reference.
+/// The discipline and the reference, side by side.
 struct Both {
     bench: Bench,
     reference: Reference,
@@ -292,8 +293,8 @@ impl Both {
         self.check();
     }
 
-    /// Checks that the most active flows left: as many as were wanted, or all that are elastic. No flow that
-    /// stayed may have more bytes waiting than one that left, to the list's precision.
+    /// Checks that the most active flows left: as many as the mechanism requested, or all that are elastic.
+    /// No flow that stayed may have more bytes waiting than one that left, to the list's precision.
     fn follow_most_active(&mut self, queued: &[u64]) {
         let wanted = std::mem::take(&mut self.reference.wanted);
         if wanted == 0 {
@@ -324,7 +325,7 @@ impl Both {
         self.reference.aside.sort_by_key(place);
     }
 
-    /// The flows on the list, and since when they are there.
+    /// The flows on the list, and when they were accepted.
     fn listed(&self) -> Vec<(weir_packet::FlowKey, Instant)> {
         let mut listed = Vec::new();
         self.bench.fan.flows(self.bench.rig.now, &mut |report| {

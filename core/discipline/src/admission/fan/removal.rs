@@ -1,13 +1,13 @@
-//! Taking flows off the protected flow list: which ones, how many, and where to.
+//! Removes flows from the protected flow list: which flows, how many, and whether they are remembered.
 //!
-//! A mechanism's request may concern every flow on the list. It is carried out in slices of a fixed number
-//! of flows, so that no packet waits for a walk over all of them.
+//! A mechanism's request may concern every flow on the list. Slices of a fixed number of flows carry it
+//! out, so that no packet waits for a walk over all of them.
 
 use weir_base::Instant;
 
 use super::flow_list::{FlowList, Listed};
 
-/// Which elastic flows are taken first.
+/// Which elastic flows are removed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     /// The order in which they became elastic.
@@ -29,9 +29,9 @@ pub(super) struct Removal {
     until: Instant,
     /// How many more to remove.
     left: u64,
-    /// Whether they are remembered.
+    /// Whether the removed flows are remembered.
     pub(super) sets_aside: bool,
-    /// Of the flows read, the one that was accepted first: the time, and its hash.
+    /// The acceptance time and the hash of the first accepted of the flows read.
     first: Option<(Instant, u64)>,
 }
 
@@ -86,7 +86,7 @@ impl Removal {
         Self::all(Policy::Newest, from, until)
     }
 
-    /// The same removal, but the removed flows are remembered.
+    /// This removal, with the removed flows remembered.
     pub(super) fn set_aside(self) -> Self {
         Self {
             sets_aside: true,
@@ -94,12 +94,12 @@ impl Removal {
         }
     }
 
-    /// Whether it ends a run, by removing new flows again.
+    /// Whether the removal ends a run, by removing new flows again.
     pub(super) fn is_clean_up(&self) -> bool {
         self.policy == Policy::Newest
     }
 
-    /// Gets the list ready for the first slice.
+    /// Prepares the list for the first slice.
     pub(super) fn begin(&self, list: &mut FlowList) {
         list.begin_walk(self.policy != Policy::Newest);
     }
@@ -135,9 +135,10 @@ impl Removal {
                     if list.most_active() != Some(entry) {
                         continue;
                     }
-                    slice.is_done = bytes <= mtu; // none has more, to the nearest 1024 bytes
+                    slice.is_done = bytes <= mtu; // no flow has more, to within 1024 bytes
                 }
-                // In the order in which flows became elastic, all others were on the list before.
+                // The walk goes back in the order in which flows became elastic: all remaining flows were on the
+                // list before `from`.
                 Policy::Newest => {
                     slice.is_done = flow.elastic.is_some_and(|at| at < self.from);
                 }
@@ -162,7 +163,7 @@ impl Removal {
         slice
     }
 
-    /// Removes the flow that was found to be the first one, if it is still on the list and active.
+    /// Removes the flow that was found to be accepted first, if it is still on the list and active.
     fn take_first(
         &mut self,
         list: &mut FlowList,
@@ -216,7 +217,7 @@ mod tests {
         list
     }
 
-    /// All slices of a removal: who left, in order, and how many flows were read.
+    /// Runs all slices of a removal; returns the removed flows in order, and how many flows were read.
     fn all(
         removal: Removal,
         list: &mut FlowList,
@@ -276,7 +277,7 @@ mod tests {
     fn the_most_active_ones_as_the_scheduler_has_them_now() {
         let most = all(Removal::most_active(2), &mut list(5), |n| 2000 * n);
         assert_eq!(most, (vec![5, 4], vec![2]));
-        // All of flow 5 was dropped meanwhile, and most of 4.
+        // All packets of flow 5 were dropped meanwhile, and most of flow 4.
         let queued = |n| [0, 2100, 4000, 6000, 1600, 0][n as usize];
         let most = all(Removal::most_active(9), &mut list(5), queued);
         assert_eq!(most.0, [3, 2, 1, 4]);
@@ -298,7 +299,7 @@ mod tests {
         removal.begin(&mut list);
         let mut left = Vec::new();
         removal.advance(&mut list, 1500, &|_| 9000, &mut |hash, _| left.push(hash));
-        // The very flow at which the walk goes on, and the one after it, time out.
+        // The flow at which the walk continues, and the next one, time out.
         for hash in [257, 258] {
             let entry = list.find(hash).unwrap();
             list.remove(entry);

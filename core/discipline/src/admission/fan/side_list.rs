@@ -8,7 +8,7 @@ use weir_base::{Instant, Span};
 use super::flow_list::{Flow, Listed};
 use crate::parts::lru::Lru;
 
-/// Maximum flows forgotten at one packet: more than the one flow that it may add.
+/// Maximum flows forgotten at one packet: more than the one flow that a packet may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that was set aside.
@@ -16,7 +16,7 @@ const EXPIRED_MAX: usize = 4;
 pub(super) struct Aside {
     /// The time at which it was set aside.
     pub(super) at: Instant,
-    /// Its state on the list.
+    /// The flow's state on the protected flow list.
     pub(super) listed: Listed,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Aside {
 #[derive(Debug)]
 pub(super) struct SideList {
     flows: Lru<Aside, 1>,
-    /// How long a flow stays; none if it stays until the mechanism takes it.
+    /// How long a flow stays; `None` if it stays until the mechanism takes it.
     time: Option<Span>,
     /// Maximum number of flows so far.
     most: u64,
@@ -40,7 +40,7 @@ impl SideList {
         }
     }
 
-    /// The same flows with other bounds: the latest ones.
+    /// A list of the same flows with other bounds. A smaller list keeps the latest flows.
     pub(super) fn resized(&self, capacity: usize, time: Option<Span>) -> Self {
         let mut new = Self::new(capacity, time);
         new.most = self.most;

@@ -113,7 +113,7 @@ fn new_flows_wait_while_the_link_is_congested() {
         bench.standing(20),
         Some((FlowStanding::Waiting, Span::from_millis(100)))
     );
-    // Two packets of 100 B in a tenth of a second; a burst at one instant would be no rate.
+    // Two packets of 100 B in a tenth of a second; a burst at one instant would not give a rate.
     let mut rates = Vec::new();
     bench.fan.flows(bench.rig.now, &mut |report| {
         if report.standing == FlowStanding::Waiting {
@@ -176,11 +176,11 @@ fn literally_eccm_stays_in_its_first_step() {
         }
     });
     assert_eq!(gauge(&bench.fan, "runs"), 1);
-    assert_eq!(gauge(&bench.fan, "congested"), 0); // the fair rate is held for ever
+    assert_eq!(gauge(&bench.fan, "congested"), 0); // the fair rate is held forever
     assert_eq!(gauge(&bench.fan, "fair_rate"), 130_000);
 }
 
-/// The effect of a mechanism on eight established elastic flows and a stream that wants to be accepted.
+/// The effect of a mechanism on eight established elastic flows and a stream that waits to be accepted.
 fn after(mechanism: &str) -> Bench {
     let more = [
         ("mechanism", mechanism),
@@ -238,7 +238,7 @@ fn ramaf_counts_elastic_flows_only() {
             }
         }
         if n > 100 && n % 10 == 0 {
-            bench.offer(40, 100); // somebody new
+            bench.offer(40, 100); // a new flow
         }
         if gauge(&bench.fan, "runs") == 1 {
             removed.get_or_insert((gauge(&bench.fan, "removed"), gauge(&bench.fan, "streaming")));
@@ -289,7 +289,7 @@ fn a_flood_of_new_addresses_stays_in_its_bounds() {
         }
         rig.offer(&mut fan, 0, 100);
         if n % 4096 == 0 {
-            rig.offer(&mut fan, 1, 100); // somebody honest
+            rig.offer(&mut fan, 1, 100); // an honest flow
         }
         rig.take(&mut fan);
         rig.fates.freed().for_each(drop);
@@ -325,7 +325,7 @@ impl Reference {
                 Some((flow, latest)) if now.since(latest) >= Span::from_secs(1) => {
                     self.listed.remove(&flow);
                 }
-                _ => return true, // without a place
+                _ => return true, // passes without being listed
             }
         }
         self.listed.insert(flow, now);

@@ -8,10 +8,10 @@ use weir_packet::FlowKey;
 
 use crate::parts::lru::Lru;
 
-/// Silence after which a flow no longer counts as waiting: longer than TCP's longest time-out for a SYN
+/// Silence after which a flow no longer counts as waiting: longer than TCP's longest timeout for a SYN
 /// (64 s in Linux).
 const SILENCE_MAX: Span = Span::from_secs(75);
-/// Maximum flows forgotten at one packet: more than the one flow that it may add.
+/// Maximum flows forgotten at one packet: more than the one flow that a packet may add.
 const EXPIRED_MAX: usize = 4;
 
 /// A flow that waits.
@@ -21,7 +21,7 @@ pub(super) struct Wait {
     pub(super) first: Instant,
     /// When its latest packet arrived.
     pub(super) latest: Instant,
-    /// Its refused packets and bytes.
+    /// Refused packets and bytes of the flow.
     pub(super) seen: Tally,
 }
 
@@ -43,7 +43,7 @@ impl Waiting {
         }
     }
 
-    /// The same flows with another bound. A smaller table keeps the most recent ones.
+    /// A table of the same flows with another bound. A smaller table keeps the most recent flows.
     pub(super) fn resized(&self, capacity: usize) -> Self {
         let mut new = Self::new(capacity);
         let skipped = self.flows.len().saturating_sub(capacity);
@@ -76,7 +76,7 @@ impl Waiting {
         self.add(hash, *key, wait);
     }
 
-    /// Removes a flow that waits no longer; returns how long it waited.
+    /// Removes a flow that no longer waits; returns how long it waited.
     pub(super) fn accept(&mut self, hash: u64, now: Instant) -> Span {
         let Some(entry) = self.flows.find(hash) else {
             return Span::ZERO;
@@ -93,7 +93,7 @@ impl Waiting {
         self.flows.len()
     }
 
-    /// How many were forgotten because the table was full.
+    /// How many flows were forgotten because the table was full.
     pub(super) fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -1,4 +1,4 @@
-//! Refill: the ingress queue of RS-RED, which holds packets back for a link that is congested elsewhere.
+//! Refill: the ingress queue of RS-RED, which delays packets because a link elsewhere is congested.
 //!
 //! ```text
 //!                 rho_a                       rho_a: the packet stays at the head,
@@ -26,7 +26,7 @@ use crate::waiting::{self, Waiting};
 
 pub use params::{CountResets, MANUAL, Params};
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -75,7 +75,7 @@ enum Try {
 }
 
 impl State {
-    /// The probability rho_b in force.
+    /// The current probability rho_b.
     fn base(&self, params: &Params, now: Instant) -> f64 {
         match now < self.expires {
             true => params.probability,
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Called when something has changed or time is up: a packet that was certain to be held is tried again at
+    /// Called after a change, or when the time is up: a packet that was certain to be held is tried again at
     /// the end of the current packet time. Returns how many packet times it was held.
     fn release(&mut self, now: Instant) -> u64 {
         let Head::Stuck {
@@ -219,7 +219,7 @@ impl Refill {
         Admission::Refused(cx.fates.discard(packet, reason))
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         self.sum(now);
         let more = params.limit.saturating_sub(self.queue.len());
@@ -238,7 +238,7 @@ impl Discipline for Refill {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Admission {
         self.sum(cx.now);
         self.state.arrived = cx.now;
-        // One draw for each arrival, whatever its fate, so that the threshold does not shift the stream.
+        // One draw per arrival, whatever its fate, so that the threshold does not shift the stream.
         let draw = self.stream.next_u64();
         let chance = Chance::new(self.state.chance(&self.params, cx.now));
         if self.queue.len() >= self.params.threshold && chance.happens(draw) {
@@ -444,7 +444,7 @@ mod tests {
         rig.offer(&mut queue, 0, 1000);
         assert!(rig.take(&mut queue).is_none());
         assert_eq!(queue.ready(rig.now), Ready::At(after(Span::from_secs(1))));
-        // Two more come, and then the one that finds three. 2 ms are two and a half packet times.
+        // Two more packets arrive, and then the one that finds three. 2 ms are two and a half packet times.
         rig.now = after(Span::from_millis(2));
         for _ in 0..2 {
             assert_eq!(rig.offer(&mut queue, 0, 1000), Admission::Queued);
@@ -468,7 +468,7 @@ mod tests {
         assert!(rig.take(&mut queue).is_none());
         rig.now = after(PACKET_TIME.times(3));
         rig.offer(&mut queue, 0, 1000);
-        // A probability that is set again is no packet.
+        // Setting the probability again does not count as an arrival.
         queue.change(queue.params.clone(), rig.now);
         rig.now = after(PACKET_TIME.times(5));
         assert!(rig.take(&mut queue).is_none());
@@ -534,7 +534,7 @@ mod tests {
         let lost = gauge(&queue, "early");
         assert!(lost * 9 + 9 >= sent, "{lost} of {sent}");
         assert!(lost * 8 <= sent, "{lost} of {sent}");
-        // It is between a full threshold and nine packets less at half of their rate.
+        // The mean is between a full threshold and nine packets less at half of their rate.
         let mean = gauge(&queue, "mean");
         assert!((500..=3500).contains(&mean), "{mean}");
     }

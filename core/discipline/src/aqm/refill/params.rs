@@ -159,7 +159,7 @@ impl Params {
 }
 
 impl Params {
-    /// The time from which nothing is held unless a packet comes after this one.
+    /// The time from which no packet is held, unless another packet arrives after `arrived`.
     pub(super) fn silent(&self, arrived: Instant) -> Instant {
         match self.silence {
             Span::ZERO => Instant::FAR_FUTURE,
@@ -167,7 +167,7 @@ impl Params {
         }
     }
 
-    /// rho_a, for rho_b and the packets that have passed.
+    /// rho_a, from rho_b (`base`) and the number of packets that have passed.
     pub(super) fn spread(&self, base: f64, count: u64) -> f64 {
         match self.wait {
             true => spread_waiting(base, count),

@@ -1,4 +1,4 @@
-//! Between whom CAKE is fair: the meaning of a flow, and the load of the hosts at its two ends.
+//! CAKE's isolation modes: the definition of a flow, and the load of the hosts at its two ends.
 //!
 //! ```text
 //!  isolation        a flow is             fair between
@@ -26,7 +26,7 @@ pub(super) const ISOLATION: Parameter = Parameter::new(
     "between whom it is fair, by CAKE's words",
 );
 
-/// Between whom the discipline is fair.
+/// The isolation mode: between which hosts and flows the discipline is fair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isolation(usize);
 
@@ -60,7 +60,8 @@ impl Isolation {
         }
     }
 
-    /// The parts that identify the hosts between which it is fair first, at both ends; none if they do not matter.
+    /// The parts of a flow key that identify the hosts between which the discipline is fair first, at both ends; `None`
+    /// if they do not matter.
     pub(super) fn hosts(self) -> [Option<KeyKind>; 2] {
         let (source, destination) = (Some(KeyKind::Source), Some(KeyKind::Destination));
         match Self::WORDS[self.0] {
@@ -74,8 +75,9 @@ impl Isolation {
 
 /// The hosts at one end of the flows, each with the number of its bulk flows.
 ///
-/// A host's place is free for another one as soon as none of its flows is bulk, although sparse flows may still
-/// refer to it. When these become bulk, they count for the other host. CAKE has it so, because a sparse flow seldom does.
+/// A host's place is free for another host as soon as none of its flows is bulk, although sparse flows may still refer
+/// to it. When these become bulk, they count for the other host. CAKE accepts this, because sparse flows seldom become
+/// bulk.
 #[derive(Debug)]
 pub(super) struct Hosts {
     sets: Sets,

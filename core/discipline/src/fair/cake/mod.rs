@@ -1,4 +1,4 @@
-//! CAKE as Linux has it, without its shaper: hosts, then flows, by DRR++ with COBALT in each queue.
+//! CAKE as in Linux, without its shaper: hosts, then flows, by DRR++ with COBALT in each queue.
 //!
 //! ```text
 //!                                                            +--> decaying flows (one visit)
@@ -8,10 +8,10 @@
 //!                         +--- a turn is quantum / bulk flows of the busier host
 //! ```
 //!
-//! Source: Linux 6.1 to 6.18, `net/sched/sch_cake.c`; Hoiland-Jorgensen, Taht, Morton, "Piece of CAKE: A
-//! Comprehensive Queue Management Solution for Home Gateways", LANMAN 2018. `isolation` has the hosts, `turns` the
-//! scheduler, `aqm::cobalt` the AQM. The discipline is here for comparison: `host_fair` does the same job by a scheduler
-//! whose cost does not depend on the hosts' flows.
+//! Source: Linux 6.1 to 6.18, `net/sched/sch_cake.c`; Hoiland-Jorgensen, Taht, Morton, "Piece of CAKE: A Comprehensive
+//! Queue Management Solution for Home Gateways", LANMAN 2018. `isolation` has the hosts, `turns` the scheduler,
+//! `aqm::cobalt` the AQM. The discipline exists for comparison: `host_fair` does the same job with a scheduler whose
+//! cost does not depend on the hosts' flows.
 
 mod isolation;
 mod turns;
@@ -90,7 +90,7 @@ first, without a limit.",
     ],
 };
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -111,11 +111,11 @@ const RTT: Parameter = Parameter::new(
     "about the longest usual round-trip time: CoDel's interval",
 );
 
-/// Queues, and places for hosts at each end: Linux' `CAKE_QUEUES`.
+/// Queues, and places for hosts at each end: `CAKE_QUEUES` in Linux.
 pub(crate) const QUEUES: usize = 1024;
 /// Maximum packets dropped in one call: idle gap and backlog are the senders' choice, not ours.
 const DROPS_MAX: u32 = 256;
-/// Memory that packets may use at least, in bytes.
+/// Minimum memory limit for packets, in bytes.
 const MEMORY_MIN: u64 = 4 << 20;
 /// The quantum at low rates, in bytes.
 const QUANTUM_MIN: u64 = 300;
@@ -123,7 +123,7 @@ const QUANTUM_MIN: u64 = 300;
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Between whom it is fair.
+    /// The isolation mode.
     pub isolation: Isolation,
     /// About the longest usual round-trip time.
     pub rtt: Span,
@@ -158,8 +158,8 @@ impl Params {
     }
 }
 
-/// Memory that Linux takes for a packet (`skb->truesize`): its descriptor of 256 bytes, and a piece of the next power of two
-/// for the packet, 64 bytes of room before it, and 320 of shared state behind it.
+/// Memory that Linux charges for a packet (`skb->truesize`): a descriptor of 256 bytes, and a block for 64 bytes of
+/// headroom, the packet and 320 bytes of shared state, rounded up to a power of two.
 fn footprint(bytes: u64) -> u64 {
     256 + (bytes + 64 + 320).next_power_of_two()
 }
@@ -207,7 +207,7 @@ impl Cake {
         }
     }
 
-    /// The queue of a packet, which becomes its flow's.
+    /// Selects the queue of a packet, and assigns it to the packet's flow.
     fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> usize {
         let hash = cx.keys.hash(packet, self.params.isolation.flow());
         let found = self
@@ -309,14 +309,14 @@ impl Cake {
         self.bins.held().packets > self.params.limit as u64 || self.memory > self.memory_max
     }
 
-    /// Adapts everything that depends on the parameters and the rate.
+    /// Derives all values that depend on the parameters and the rate.
     fn tune(&mut self) {
         self.control = Control::new(self.params.rtt, self.params.ecn, self.rate);
         self.memory_max = self.params.memory_max(self.rate);
         self.turns.set_quantum(Params::quantum(self.rate));
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params, now: Instant) {
         if params.isolation != self.params.isolation {
             let order: Vec<Packet> = std::iter::from_fn(|| self.next_undecided(now)).collect();
@@ -521,7 +521,8 @@ mod tests {
             // At first every flow is new, and has a turn of its own.
             sent[flow as usize] += u32::from(n >= 1600);
         }
-        // The others send in waves, as their debts are paid at about the same time: half of it, but for a part of a wave.
+        // The other flows send in waves, because they pay their debts at about the same time. So flow 0 sends half of
+        // the packets, up to a part of a wave.
         let alone = sent[0];
         assert!((1500..1800).contains(&alone), "{alone} of 3200");
     }
@@ -538,7 +539,7 @@ mod tests {
         for _ in 0..6 {
             rig.take(&mut cake).unwrap();
         }
-        // Its first packet goes at once, as does each one that comes after its queue was at rest again.
+        // The flow's first packet leaves at once, as does each packet that arrives after its queue was at rest again.
         for _ in 0..5 {
             rig.now += Span::from_millis(1);
             rig.offer(&mut cake, 2, 100);
@@ -583,7 +584,8 @@ mod tests {
 
     #[test]
     fn blue_stops_a_flood_that_codel_does_not() {
-        // 1000 B each ms go; a flood brings five each ms, a quiet flow one in ten. Every 5 ms of overflow add 1/256.
+        // The link sends one packet per ms; a flood offers five per ms, a quiet flow one per 10 ms. Every 5 ms of
+        // overflow add 1/256.
         let mut rig = rig(&[(1, 5), (2, 6)]);
         let mut cake = cake("triple-isolate", 100);
         let (mut quiet, mut sent) = (0, 0);
@@ -614,8 +616,8 @@ mod tests {
 
     #[test]
     fn a_burst_through_a_fresh_queue_loses_two_packets() {
-        // 125 frames of 1042 B come in 50 ms, one each 0.4 ms, and one leaves each 0.8336 ms (10 Mbit/s). Debian's kernel
-        // loses two of them (docs/agreement.md). With an interval of grace none would be lost.
+        // 125 frames of 1042 B arrive in 50 ms, one every 0.4 ms, and one leaves every 0.8336 ms (10 Mbit/s).
+        // Debian's kernel loses two of them (docs/agreement.md). With an interval of grace none would be lost.
         let mut rig = rig(&[(1, 5)]);
         let mut cake = cake("triple-isolate", 10_240);
         cake.set_link_rate(Some(Rate::from_mbps(10)));

@@ -1,4 +1,4 @@
-//! CAKE's DRR++: whose turn it is among sparse, bulk and decaying flows.
+//! CAKE's DRR++: the order of turns of sparse, bulk and decaying flows.
 //!
 //! ```text
 //!             packet arrives
@@ -8,8 +8,8 @@
 //!    +-- at rest -- decaying <--+------------------- found empty -------------+      waiting
 //! ```
 //!
-//! The lists are served in this order: one visit to a decaying flow, then new flows, then old ones. Bulk flows, and sparse
-//! ones that wait for the end of the turn that they used up, are in the list of old flows. A flow's share of a
+//! The lists are served in this order: one visit to a decaying flow, then new flows, then old ones. Bulk flows, and
+//! sparse ones that wait for the end of the turn that they used up, are in the list of old flows. A flow's share of a
 //! round is the quantum, divided by the bulk flows of its busier host.
 //!
 //! Source: Linux `net/sched/sch_cake.c`, `cake_enqueue`, `cake_dequeue`, `cake_get_flow_quantum`.
@@ -27,19 +27,20 @@ const NEW: usize = 0;
 const OLD: usize = 1;
 const DECAYING: usize = 2;
 
-/// Where a flow stands.
+/// The state of a flow in the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Set {
-    /// Nowhere: it is empty, and its AQM is at rest.
+    /// In no list: the queue is empty, and its AQM is at rest.
     #[default]
     None,
-    /// New, and within its first turn.
+    /// A new flow within its first turn.
     Sparse,
-    /// It ran empty with its turn used up. It waits among the old flows, but is not counted as one.
+    /// A flow whose queue ran empty after its turn was used up. It waits among the old flows, but does not count as
+    /// bulk.
     SparseWaiting,
-    /// It has more packets than its turns.
+    /// A flow with more packets than its turns can send.
     Bulk,
-    /// It is empty, and its AQM is not at rest yet.
+    /// The queue is empty, and its AQM is not at rest yet.
     Decaying,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct Flow {
     pub(super) cobalt: cobalt::State,
 }
 
-/// Flows by standing.
+/// Numbers of flows by state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) sparse: u64,
@@ -76,7 +77,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// No flow; `quantum` is the bytes of a turn of a flow that is alone at its hosts.
+    /// No flow is known; `quantum` is the bytes of a turn of a flow that is alone at its hosts.
     pub(super) fn new(isolation: Isolation, quantum: u64) -> Self {
         Self {
             flows: vec![Flow::default(); QUEUES].into_boxed_slice(),
@@ -188,8 +189,8 @@ impl Turns {
         }
     }
 
-    /// Grants at once the rounds in which no flow would get as far as a packet. In the last round each flow had a turn and
-    /// none sent, so all are in the list of old flows, and their shares stay the same.
+    /// Grants at once the rounds in which no flow would get as far as a packet. In the last round each flow had a turn
+    /// and none sent, so all are in the list of old flows, and their shares stay the same.
     fn skip_rounds(&mut self, stream: &mut Stream) {
         let missing = |at: usize| (1 - self.flows[at].deficit).max(0) as u64;
         let rounds = |at: usize| (missing(at) << 16) / self.share(at);
@@ -203,7 +204,8 @@ impl Turns {
         }
     }
 
-    /// The bytes of this many turns of a flow: in whole bytes, with chance for the rest, so that it is right on average.
+    /// The bytes of this many turns of a flow: in whole bytes, with chance for the rest, so that it is right on
+    /// average.
     fn turn(&self, at: usize, turns: u64, stream: &mut Stream) -> i64 {
         let chance = stream.next_u64() & 0xffff;
         ((self.share(at) * turns + chance) >> 16) as i64
@@ -370,7 +372,8 @@ mod tests {
     }
 
     proptest! {
-        /// Counts of flows and of hosts are those of a walk over all flows, and a flow is in a list unless it is nowhere.
+        /// Counts of flows and of hosts are those of a walk over all flows, and a flow is in a list unless it is
+        /// nowhere.
         #[test]
         fn counts_are_those_of_a_walk(calls in prop::collection::vec((0_u8..5, 0_usize..6, 1_u64..4000), 0..300)) {
             let mut stream = Streams::new(1).stream("cake");

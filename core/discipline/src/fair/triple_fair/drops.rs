@@ -11,7 +11,8 @@ use crate::contract::Cx;
 
 /// Maximum packets that the fullest host loses at a time: finding it is a walk over all queues and hosts.
 const DROP_BATCH: u64 = 64;
-/// Time for which a packet may wait in the queue of a sender that does not respond, in a shared one, or among strangers.
+/// Time for which a packet may wait in the queue of a sender that does not respond, in a shared queue, or among
+/// strangers.
 const LATE: Span = Span::from_millis(100);
 /// Packets that such a queue may always hold.
 const FEW: u64 = 2;
@@ -37,8 +38,8 @@ impl TripleFair {
         while self.queues[at].packets.tally().packets > FEW && self.drop_late_head(cx, at) {}
     }
 
-    /// Drops light packets of strangers that have waited for too long: strangers can send more than the link carries for
-    /// any length of time.
+    /// Drops light packets of strangers that have waited for too long: strangers can send more than the link carries
+    /// for any length of time.
     #[inline]
     pub(super) fn drop_late_strangers(&mut self, cx: &mut Cx<'_>) {
         let waiting = |from: Waits| self.light[from as usize].len();
@@ -89,8 +90,8 @@ impl TripleFair {
         last
     }
 
-    /// The longest queue of the host that has most packets, where a host counts as often as there are active ones at its
-    /// end, and all bins together are one host; or the longest queue by bytes, if no host has more than its part.
+    /// The longest queue by bytes of the host with most packets. A host's packets count times the active hosts at its
+    /// end, and all bins together count as one host. If no host has more than its part, the longest of all queues.
     fn fullest(&self) -> Option<usize> {
         let packets = |queue: &Queue| queue.packets.tally().packets;
         let mut best = self.held.packets;

@@ -1,4 +1,4 @@
-//! Which flow has which queue, and which queue another flow may have.
+//! Maps flows to their queues, and selects the queue that a new flow takes over.
 //!
 //! ```text
 //!  hash --> set [ a | b | - | c | - | - | - | d ]     1024 sets of 8 flows: four times as many places as queues
@@ -8,10 +8,11 @@
 //!                                familiar  0 0 1 0 0 ..    its flow is familiar, and has sent lately
 //! ```
 //!
-//! A queue to evict is found as by a clock with a second chance: a hand goes over the words of bits, and takes the queues
-//! that have been empty since it passed them last. In a flood it passes in less time than between two packets of a call. So
-//! familiar flows of trusted sources keep their queues for a second or two of silence: flows of trusted sources take those
-//! only if no other one is idle, and strangers never. Flows that are mistaken for one share a queue, in order.
+//! The clock algorithm with a second chance selects the queue to evict: a hand goes over the words of bits, and takes
+//! the queues that have been empty since the hand passed them last. In a flood the hand comes round between two packets
+//! of a call. So familiar flows of trusted sources keep their queues for one to two seconds of silence: new flows of
+//! trusted sources take these queues only if no other queue is idle, and strangers never do. Flows that the index
+//! cannot distinguish share a queue, in order.
 
 use weir_base::{Instant, Span};
 
@@ -42,7 +43,7 @@ pub(super) struct Flows {
     familiar: [u64; WORDS],
     /// The word where the hand is.
     hand: usize,
-    /// When familiar flows were looked through.
+    /// When the familiar flows were last aged.
     aged: Instant,
 }
 
@@ -70,7 +71,8 @@ impl Flows {
     }
 
     /// Gives an idle queue to the flow with this hash, which has none; returns the queue, and whether another flow had
-    /// it. None if all hold packets, or all of this flow's set, or a stranger would have to take one of a familiar flow.
+    /// it. `None` if all queues, or all queues of this flow's full set, hold packets, or if a stranger would have to
+    /// take the queue of a familiar flow.
     pub(super) fn claim(
         &mut self,
         hash: u64,
@@ -102,13 +104,13 @@ impl Flows {
         Some((queue, evicted))
     }
 
-    /// A queue holds packets from now on.
+    /// Marks a queue as holding packets.
     #[inline]
     pub(super) fn wakes(&mut self, queue: usize) {
         self.idle[queue / 64 % WORDS] &= !(1 << (queue % 64));
     }
 
-    /// A queue is empty from now on.
+    /// Marks a queue as empty.
     #[inline]
     pub(super) fn rests(&mut self, queue: usize, is_familiar: bool) {
         self.familiar[queue / 64 % WORDS] |= u64::from(is_familiar) << (queue % 64);
@@ -116,9 +118,10 @@ impl Flows {
         self.recent[queue / 64 % WORDS] |= 1 << (queue % 64);
     }
 
-    /// An idle queue that has been so for long.
+    /// A queue that has been idle for long.
     fn oldest(&mut self, for_stranger: bool) -> Option<usize> {
-        // In the second round nothing unfamiliar is recent, in the fourth one nothing is, in the fifth one nothing is spared.
+        // In the second round no unfamiliar queue is recent, in the fourth no queue is, and in the fifth no queue is
+        // spared.
         let rounds = if for_stranger { 2 } else { 5 };
         for step in 0..rounds * WORDS {
             let word = self.hand;
@@ -135,7 +138,7 @@ impl Flows {
         None
     }
 
-    /// A flow that has been idle since this was called last is no longer familiar.
+    /// Ends the familiarity of flows that have been idle since the previous call.
     fn age(&mut self) {
         for (familiar, recent) in self.familiar.iter_mut().zip(&mut self.recent) {
             *familiar &= std::mem::take(recent);
@@ -191,7 +194,7 @@ mod tests {
         for flow in 0..FLOWS as u64 {
             flows.rests(flows.find(hash(flow)).unwrap(), false);
         }
-        // One flow sends again and again while others come and go: it is not evicted.
+        // One flow sends repeatedly while other flows come and go: it is not evicted.
         for other in 1000..3000 {
             let queue = flows
                 .find(hash(7))
@@ -217,7 +220,7 @@ mod tests {
             flows.rests(queue, is_familiar);
             Some(queue)
         };
-        // Half of the queues are of familiar flows. Strangers have the other half, whatever comes.
+        // Half of the queues are of familiar flows. Strangers have the other half, whatever arrives.
         let familiar = FLOWS as u64 / 2;
         let of_familiar: Vec<_> = (0..familiar)
             .map(|flow| sends(&mut flows, flow, true, false, now))
@@ -240,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a map: whoever holds packets keeps its queue, and no queue has two flows. Few sets are
+        /// Compares with a map: a flow with packets keeps its queue, and no queue has two flows. Few sets are
         /// used, so that some are full.
         #[test]
         fn whoever_holds_packets_keeps_its_queue(

@@ -8,16 +8,16 @@
 //!
 //! Of 256 sets at each end, one is read for each packet whose flow has no queue.
 //!
-//! A clock of a host is the virtual time up to which the host has used its share. It outlives the host's flows: a host
-//! that only sends single packets now and then has no queue with a tag.
+//! A clock of a host is the virtual time up to which the host has used its share. The clock outlives the host's flows:
+//! a host that only sends single packets now and then has no queue with a tag.
 
 use super::places::{Places, WAYS};
 use super::queue::FIRST_SHARED;
 
-/// Hosts of one end that are known at a time. A set is full for one in a hundred hosts, if a thousand are busy: such a
-/// host counts as one with a single flow, which has not lasted.
+/// Hosts remembered at each end. With a thousand busy hosts, one in a hundred finds its set full: it counts as an
+/// untrusted host with a single flow.
 pub(super) const HOSTS: usize = 2048;
-/// Sets of them.
+/// Sets of hosts.
 const SETS: usize = HOSTS / WAYS;
 /// No host.
 pub(super) const NONE: u16 = u16::MAX;
@@ -27,30 +27,31 @@ const NO_QUEUE: u16 = u16::MAX;
 const TRUSTED: u8 = 16;
 /// All strangers at a destination together count as this many sources at most.
 const STRANGERS: u64 = 2;
-/// The share of the link that a source with one queue asks of its destination: shares are in 256ths.
+/// The share of the link that a source with one queue requests at its destination: shares are in 256ths.
 pub(super) const ONE: u64 = 256;
 
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// The virtual times up to which it has used its share: counting all flows that began, and familiar flows only.
+    /// The virtual times up to which the host has used its share: counting all flows that began, and familiar flows
+    /// only.
     pub(super) clocks: [u64; 2],
     /// Of a destination: the virtual time up to which all strangers together have used their share of it.
     pub(super) strangers_clock: u64,
-    /// Bytes of light flows for which the heavy flows pay: a sum that only grows. Each heavy flow remembers how much of it
-    /// that flow has paid.
+    /// Bytes of light flows for which the heavy flows pay: a sum that only grows. Each heavy flow remembers up to which
+    /// value it has paid.
     pub(super) owed: u32,
-    /// Its queues among the heavy ones.
+    /// Heavy queues of the host.
     pub(super) heavy: u16,
-    /// Of a destination: the parts of their shares that trusted sources want to send there, in 256ths.
+    /// Of a destination: the sum of the shares that trusted sources request there, in 256ths.
     pub(super) trusted: u32,
-    /// The same of strangers.
+    /// Of a destination: the sum of the shares that strangers request there, in 256ths.
     pub(super) strangers: u32,
-    /// Its queues that wait for a turn.
+    /// Queues of the host that wait for a turn.
     pub(super) busy: u16,
-    /// Queues that refer to it.
+    /// Queues that refer to the host.
     referrers: u16,
-    /// The queue that its flows share, among the shared ones.
+    /// The queue that the host's flows share, by its number among the shared queues.
     shared: u16,
     /// Packets served, up to [`TRUSTED`].
     seen: u8,
@@ -70,13 +71,13 @@ impl Host {
         seen: 0,
     };
 
-    /// Whether it has lasted: forged addresses do not.
+    /// Whether enough packets of the host have been served to trust it: a forged address does not last so long.
     #[inline]
     pub(super) fn is_trusted(&self) -> bool {
         self.seen >= TRUSTED
     }
 
-    /// A packet of it was served; returns whether it has lasted now, and had not before.
+    /// Counts a served packet; returns whether the host has become trusted with it.
     #[inline]
     pub(super) fn saw(&mut self) -> bool {
         if self.is_trusted() {
@@ -86,15 +87,15 @@ impl Host {
         self.is_trusted()
     }
 
-    /// The queue that its flows share, if any.
+    /// The queue that the host's flows share, if any.
     #[inline]
     pub(super) fn shared(&self) -> Option<usize> {
         (self.shared != NO_QUEUE).then(|| FIRST_SHARED + usize::from(self.shared))
     }
 
-    /// The price of this destination for one source, relative to a destination with a single source, in 256ths: at least
-    /// once. Trusted sources count individually; all strangers together count as [`STRANGERS`] at most. A source without
-    /// a heavy queue `comes` in addition.
+    /// The price of this destination for one source, relative to a destination with a single source, in 256ths: at
+    /// least 256. Trusted sources count individually; all strangers together count as [`STRANGERS`] at most. If
+    /// `comes`, a source without a heavy queue counts in addition.
     #[inline]
     pub(super) fn price(&self, for_trusted: bool, comes: bool) -> u64 {
         let (trusted, strangers) = (u64::from(self.trusted), u64::from(self.strangers));
@@ -113,8 +114,8 @@ impl Host {
         (u64::from(self.trusted) + strangers) * ONE / strangers
     }
 
-    /// Advances its clock of all flows at this price. Returns how far the clock of this kind of flow was ahead of its time
-    /// in `now`, or zero within `credit` bytes.
+    /// Advances the host's clock of all flows at this price. Returns how far the clock of this kind of flow was ahead
+    /// of its time in `now`, or zero within `credit` bytes.
     #[inline]
     pub(super) fn charge(
         &mut self,
@@ -129,7 +130,7 @@ impl Host {
         ahead
     }
 
-    /// Its flows share this queue from now on, or none.
+    /// Sets the queue that the host's flows share, if any.
     pub(super) fn share(&mut self, queue: Option<usize>) {
         self.shared = queue.map_or(NO_QUEUE, |at| (at - FIRST_SHARED) as u16);
     }
@@ -158,11 +159,12 @@ pub(super) struct Hosts {
     hosts: Box<[Host; HOSTS]>,
     /// Hosts with a queue that waits.
     pub(super) active: u32,
-    /// The parts of trusted sources at all of them, and those of at most one source at each, in 256ths.
+    /// The sum over these hosts of the shares of trusted sources, and the same with at most one source at each host, in
+    /// 256ths.
     trusted: [u64; 2],
 }
 
-/// Hosts with hashes alike.
+/// The hosts of one set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Set {
     /// The hosts to which queues refer, a bit for each.
@@ -172,7 +174,7 @@ struct Set {
 }
 
 impl Hosts {
-    /// Nobody is known. All memory is allocated now.
+    /// No host is known. All memory is allocated now.
     pub(super) fn new() -> Self {
         Self {
             index: Places::new(),
@@ -201,14 +203,14 @@ impl Hosts {
         self.hosts.get_mut(usize::from(at))
     }
 
-    /// Whether the host at this place, if any, has lasted.
+    /// Whether the host at this place, if any, is trusted.
     #[inline]
     pub(super) fn is_trusted(&self, at: u16) -> bool {
         self.get(at).is_some_and(Host::is_trusted)
     }
 
-    /// A queue refers to the host with this hash, which takes the place of one that is forgotten; none if queues refer
-    /// to all hosts of its set.
+    /// Adds the host with this hash, to which one queue refers, in the place of a forgotten host; returns [`NONE`] if
+    /// no host of its set may be forgotten.
     pub(super) fn refer_new(&mut self, hash: u64) -> u16 {
         let set = Places::<SETS>::set(hash);
         let ways = &mut self.sets[set];
@@ -232,7 +234,7 @@ impl Hosts {
         at as u16
     }
 
-    /// One more queue refers to this host.
+    /// Counts one more queue that refers to this host.
     #[inline]
     pub(super) fn refer(&mut self, at: u16) {
         let host = &mut self.hosts[usize::from(at)];
@@ -240,7 +242,7 @@ impl Hosts {
         self.sets[usize::from(at) / WAYS].referred |= 1 << (usize::from(at) % WAYS);
     }
 
-    /// A queue no longer refers to this host.
+    /// Counts one queue less that refers to this host.
     #[inline]
     pub(super) fn release(&mut self, at: u16) {
         if let Some(host) = self.hosts.get_mut(usize::from(at)) {
@@ -250,7 +252,7 @@ impl Hosts {
         }
     }
 
-    /// A queue of this host begins to wait for a turn.
+    /// Counts a queue of this host that begins to wait for a turn.
     #[inline]
     pub(super) fn enter(&mut self, at: u16) -> Option<&mut Host> {
         let host = self.hosts.get_mut(usize::from(at))?;
@@ -259,7 +261,7 @@ impl Hosts {
         Some(host)
     }
 
-    /// A queue of this host no longer waits.
+    /// Uncounts a queue of this host that no longer waits.
     #[inline]
     pub(super) fn leave(&mut self, at: u16) {
         if let Some(host) = self.hosts.get_mut(usize::from(at)) {
@@ -268,13 +270,14 @@ impl Hosts {
         }
     }
 
-    /// A host has become trusted: it begins anew, because strangers pay for all strangers at their destination.
+    /// Marks a host as trusted, and resets its clock, because as a stranger it paid for all strangers at its
+    /// destination.
     pub(super) fn trust(&mut self, at: u16, now: u64) {
         self.hosts[usize::from(at)].clocks[0] = now;
         self.sets[usize::from(at) / WAYS].trusted |= 1 << (usize::from(at) % WAYS);
     }
 
-    /// A queue's part of the load of its destination changes, from and to these parts of trusted sources and of
+    /// Changes a queue's part of the load of its destination, from and to these parts of trusted sources and of
     /// strangers.
     #[inline]
     pub(super) fn load(&mut self, at: u16, from: [u32; 2], to: [u32; 2]) {
@@ -289,7 +292,7 @@ impl Hosts {
         self.trusted[1] = self.trusted[1] + after.min(ONE) - before.min(ONE);
     }
 
-    /// The trusted sources at a destination that has some, in the mean, in 256ths: at least one.
+    /// The mean number of trusted sources at the destinations that have some, in 256ths: at least 256.
     #[inline]
     pub(super) fn trusted_mean(&self) -> u64 {
         let [all, once] = self.trusted;
@@ -307,7 +310,7 @@ impl Hosts {
         u64::from(self.active)
     }
 
-    /// The hosts' times begin anew near zero, and their clocks with them.
+    /// Subtracts `from` from all clocks, down to zero, because the hosts' times restart near zero.
     pub(super) fn rebase(&mut self, from: [u64; 2]) {
         for host in &mut self.hosts[..] {
             for (clock, from) in host.clocks.iter_mut().zip(from) {

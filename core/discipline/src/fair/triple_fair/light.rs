@@ -28,13 +28,13 @@ impl List {
         (self.len > 0).then_some(usize::from(self.first))
     }
 
-    /// Their number.
+    /// The number of queues.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// A queue comes last.
+    /// Adds a queue at the end.
     #[inline]
     pub(super) fn push(&mut self, queues: &mut [Queue], at: usize) {
         let number = at as u16;
@@ -46,7 +46,7 @@ impl List {
         self.len += 1;
     }
 
-    /// The first queue, of at least one, leaves.
+    /// Removes the first queue; the list must not be empty.
     #[inline]
     pub(super) fn pop(&mut self, queues: &[Queue]) {
         self.first = queues[usize::from(self.first)].behind;

@@ -11,19 +11,19 @@
 //!   CoDel in each queue; full: the host with most packets loses some
 //! ```
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | `manual` | manual page and parameters |
 //! | `queue` | one queue, and how many there are |
 //! | `flows` | which flow has which queue |
 //! | `places` | which entry of a set has a hash |
-//! | `hosts` | the hosts at one end, and what they have had |
+//! | `hosts` | the hosts at one end, and the service that they have received |
 //! | `sketch` | which flows may wait in a shared queue |
-//! | `place` | which queue a packet comes to |
-//! | `share` | the law: what a turn costs, who is light, and when the others have their turns |
+//! | `place` | the queue of an arriving packet |
+//! | `share` | the law: the price of a turn, which flows are light, and when heavy queues have their turns |
 //! | `time` | the virtual times |
 //! | `light`, `turns` | the order of light queues, and that of heavy ones |
-//! | `drops` | who loses packets when the queue is full, or does not respond |
+//! | `drops` | which packets are dropped when the queues together are full, or when a sender does not respond |
 //! | `report` | waiting packets, for an operator |
 
 use weir_base::setting::Settings;
@@ -58,7 +58,7 @@ mod turns;
 
 pub use self::manual::{MANUAL, Params};
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: false,
@@ -66,15 +66,16 @@ pub const KIND: contract::Kind = contract::Kind {
     build: |settings, _, _| Box::new(TripleFair::new(accepted(Params::new(settings)))),
 };
 
-/// Beside the one full frame of RFC 8289 the control law spares another one for each of this many busy queues.
+/// The control law spares the one full frame of RFC 8289, and one more for each of this many busy queues.
 const QUEUES_A_FRAME: u32 = 64;
-/// Such frames at most.
+/// Maximum of these additional frames.
 const FRAMES_MORE: u32 = 4;
-/// Full frames beyond those spared that a sender who responds to drops does not keep in its queue.
+/// A queue is too long with more full frames than this beyond the spared ones: a sender that responds to drops keeps
+/// fewer.
 const FRAMES_FLOODED: u64 = 6;
-/// Flows in a shared queue for which it spares frames, at most.
+/// Maximum flows in a shared queue for which the control law spares frames.
 const FLOWS_SPARED: u32 = 8;
-/// Waiting time that all busy queues together may have, for one round trip: a single queue may have all of it.
+/// Waiting time that all busy queues divide, for one round trip: a single busy queue may use all of it.
 const TARGET_TOGETHER: Span = Span::from_millis(100);
 
 /// Counters.
@@ -100,10 +101,10 @@ pub struct TripleFair {
     aside: Chain,
     held: Tally,
     queues: Box<[Queue; QUEUES]>,
-    /// The control law of each.
+    /// The control law of each queue.
     laws: Box<[Law; QUEUES]>,
     flows: Flows,
-    /// Of each queue that many flows may share.
+    /// The sketch of each queue that many flows may share.
     sketches: Box<[Sketch]>,
     /// Shared queues that no host has.
     spare: Vec<u16>,
@@ -113,14 +114,14 @@ pub struct TripleFair {
     /// The heavy queues: of trusted sources, and of strangers.
     turns: [Turns; 2],
     time: Time,
-    /// Bytes that light strangers have had while heavy ones waited, and these have not had since; and all strangers while
-    /// heavy queues of trusted sources waited.
+    /// Bytes that light strangers sent while heavy strangers waited, minus the bytes that these sent since; and the
+    /// same for all strangers while heavy queues of trusted sources waited.
     rows: [u64; 2],
-    /// Queues that wait: all, and those of flows.
+    /// Queues that wait: all, and queues of single flows.
     busy: u32,
     busy_flows: u32,
     framing: Framing,
-    /// The longest frame so far: its length, and the bytes that it takes of the link.
+    /// The longest frame so far: its length, and the bytes that it occupies on the link.
     bytes_max: u64,
     wire_max: u64,
     stats: Stats,
@@ -197,8 +198,8 @@ impl TripleFair {
         Some(packet)
     }
 
-    /// Serves the next packet, if it has waited for less than the least target, in the queue of a flow: then the control
-    /// law has nothing to say. Returns the queue, from which the packet is still to be taken.
+    /// Serves the next packet, if it is in the queue of a single flow and has waited for less than the minimum target:
+    /// then the control law does not apply. Returns the queue; the caller takes the packet out of it.
     #[inline]
     fn punctual(&mut self, cx: &mut Cx<'_>) -> Option<usize> {
         let now = cx.now;
@@ -230,7 +231,7 @@ impl TripleFair {
         cx.heavy = self.queues[at].waits.is_heavy();
         let is_flow = at < FLOWS;
         let flows = self.flows_in(at).min(FLOWS_SPARED);
-        // A sender with fewer than four packets under way hears of a loss only by its timer.
+        // A sender with fewer than four packets in flight detects a loss only by its timer.
         let frames = flows * (1 + (self.busy / QUEUES_A_FRAME).min(FRAMES_MORE));
         let spared = u64::from(frames) * self.wire_max;
         let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
@@ -247,7 +248,7 @@ impl TripleFair {
         let room = spared + FRAMES_FLOODED * self.wire_max;
         let is_too_long =
             queue.packets.tally().bytes > room && cx.now.since(head.enqueued) > target;
-        // A bin is of many sources, of which some respond.
+        // A bin holds packets of many sources, of which some respond.
         queue.is_stubborn = law.is_stubborn(is_too_long, cx.now) && at < FIRST_BIN;
         self.drop_late(cx, at);
         let (queue, law) = (&mut self.queues[at], &mut self.laws[at]);
@@ -308,7 +309,7 @@ impl TripleFair {
         Some(packet)
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         self.slab.reserve(params.limit + 1);
         if params.hosts != self.params.hosts {

@@ -1,4 +1,4 @@
-//! Which queue a packet comes to.
+//! Selects the queue of an arriving packet.
 
 use weir_base::Instant;
 use weir_packet::{KeyKind, Packet};
@@ -9,17 +9,17 @@ use super::queue::{BINS, FIRST_BIN, FIRST_SHARED, FLOWS, Law, Queue, Waits};
 use crate::contract::Cx;
 use crate::parts::bins::Bins;
 
-/// Busy queues of flows from which on hosts may have no more than their part.
+/// Number of busy flow queues from which each host may have no more than its part.
 const PRESSURE: u32 = FLOWS as u32 / 4;
-/// Busy queues of flows up to which a trusted source is not judged by its destination.
+/// Number of busy flow queues below which its destination does not limit a trusted source.
 const TRUST_ENDS: u32 = FLOWS as u32 / 16 * 15;
-/// Flow queues that the hosts of one end divide; the others are for flows of trusted sources.
+/// Flow queues that the hosts of one end divide; the others are reserved for flows of trusted sources.
 const DIVIDED: u32 = FLOWS as u32 * 7 / 8;
-/// Flow queues that every host may have.
+/// Flow queues that every host may always have.
 const PART_MIN: u32 = 8;
 
 impl TripleFair {
-    /// The queue of a packet, or `None` if its flow begins and is refused.
+    /// The queue of a packet; `None` if the packet is refused, which happens only if its flow has no packet waiting.
     #[inline]
     pub(super) fn place(&mut self, cx: &Cx<'_>, packet: &Packet) -> Option<usize> {
         let hash = cx.keys.hash(packet, KeyKind::Flow);
@@ -31,8 +31,8 @@ impl TripleFair {
         (!begins || !self.is_overrun(queue.hosts)).then_some(at)
     }
 
-    /// The queue of a packet whose flow has none of its own.
-    #[inline(never)] // so that the others need not save as many registers
+    /// The queue of a packet whose flow has no queue of its own.
+    #[inline(never)] // so that `place` saves fewer registers
     fn place_new(&mut self, cx: &Cx<'_>, packet: &Packet, flow: u64) -> Option<usize> {
         let hash = |kind: Option<KeyKind>| kind.map(|kind| cx.keys.hash_host(packet, kind));
         let hashes = [hash(self.kinds[0]), hash(self.kinds[1])];
@@ -41,7 +41,7 @@ impl TripleFair {
             find(&self.ends[0], hashes[0]),
             find(&self.ends[1], hashes[1]),
         ];
-        // Packets of the flow may wait in a shared queue. It stays there, so that it keeps its order.
+        // Packets of the flow may wait in a shared queue. The flow stays in that queue, so that it keeps its order.
         if self.busy > self.busy_flows
             && let Some(at) = self.waits_in(flow, hashes, known)
         {
@@ -85,8 +85,8 @@ impl TripleFair {
         self.ends[end].get(host?)?.shared()
     }
 
-    /// A packet of a flow comes to a queue of many. A source's shared queue has no destination that could set its price:
-    /// it pays for those of its packets.
+    /// Adds a packet to a queue of many flows. A source's shared queue has no single destination to set its price, so
+    /// it pays the mean load of its packets' destinations.
     fn join(&mut self, at: usize, flow: u64, known: [Option<u16>; 2], packet: &Packet) -> usize {
         self.sketches[at - FLOWS].come(flow);
         let [source, destination] = [0, 1].map(|end: usize| self.ends[end].get(known[end]?));
@@ -102,9 +102,9 @@ impl TripleFair {
         at
     }
 
-    /// The end and the host that has its part of the flow queues, or more: the one that is farther beyond. A source's
-    /// part is counted in queues, a destination's in the shares of its sources, so that one source with many flows
-    /// counts there once.
+    /// The end and the host, of the packet's two hosts, that has its part of the flow queues, or more; if both have,
+    /// the host that is farther beyond its part. A source's part is counted in queues, a destination's in the shares
+    /// of its sources, so that one source with many flows counts there once.
     fn crowding(&self, known: [Option<u16>; 2]) -> Option<(usize, u16)> {
         if self.busy_flows < PRESSURE {
             return None;
@@ -118,7 +118,7 @@ impl TripleFair {
             false => destination.map_or(0, |host| (host.trusted + host.strangers) / ONE as u32),
         };
         let active = self.ends.each_ref().map(Hosts::active);
-        // Without a division, as a rule: `count` is its part, `DIVIDED / active`, or more.
+        // In most cases without a division: whether `count` is the part, `DIVIDED / active`, or more.
         let is_beyond =
             |count: u32, active: u32| count >= PART_MIN && (count + 1) * active > DIVIDED;
         if !is_beyond(queues, active[0]) && !is_beyond(shares, active[1]) {
@@ -129,12 +129,12 @@ impl TripleFair {
         Some((end, known[end]?))
     }
 
-    /// Whether the queues of flows that are left are for trusted sources, and this is none.
+    /// Whether the remaining flow queues are reserved for trusted sources, and this source is not trusted.
     fn is_reserved(&self, source: u16) -> bool {
         self.busy_flows >= DIVIDED && !self.ends[0].is_trusted(source)
     }
 
-    /// The queue that the flows of this host share from now on; none if all are taken.
+    /// The queue that the flows of this host share, assigned now if the host had none; `None` if all are in use.
     fn share(&mut self, end: usize, host: u16) -> Option<usize> {
         if let Some(at) = self.shared_by(end, Some(host)) {
             return Some(at);
@@ -148,7 +148,7 @@ impl TripleFair {
         Some(at)
     }
 
-    /// Nobody waits in a shared queue any longer: its host gives it back.
+    /// Takes a shared queue, in which no packet waits, back from its host.
     pub(super) fn give_back(&mut self, at: usize) {
         let end = usize::from(self.queues[at].hosts[0] == NONE);
         let host = self.queues[at].hosts[end];
@@ -161,7 +161,7 @@ impl TripleFair {
         self.spare.push(at as u16);
     }
 
-    /// A queue of its own for a flow: one that has been empty for long; none if all hold packets.
+    /// Gives a flow a queue of its own, which has been empty for long; `None` if no queue is available.
     fn claim(
         &mut self,
         now: Instant,
@@ -173,7 +173,7 @@ impl TripleFair {
         let (at, evicted) = self.flows.claim(flow, for_stranger, now)?;
         self.stats.evicted += u64::from(evicted);
         let queue = &mut self.queues[at];
-        // It is empty, and does not wait: the rest is as in a new one.
+        // The queue is empty, and does not wait: its other fields are as in a new queue.
         (queue.tag, queue.was_late, queue.is_stubborn, queue.seen) = (0, false, false, 0);
         for end in 0..2 {
             let (before, hosts) = (queue.hosts[end], &mut self.ends[end]);

@@ -6,8 +6,9 @@
 //!                        words [ = ]          [ = ]                 those that may be it
 //! ```
 //!
-//! An entry is known by the number of its set and 39 more bits of its keyed hash. Two of a thousand entries are
-//! mistaken for one with a probability of less than `2^-26`, and nobody can cause that without the key.
+//! The number of its set and 39 more bits of its keyed hash identify an entry. Some two of a thousand entries
+//! are equal in these, and count as one, with a probability of less than `2^-26`. Nobody can cause that without
+//! the key.
 
 /// Entries of a set.
 pub(super) const WAYS: usize = 8;
@@ -74,8 +75,8 @@ impl<const SETS: usize> Places<SETS> {
 /// The lowest bit of each byte.
 const LOW: u64 = u64::MAX / 0xff;
 
-/// The highest bit of each byte that is zero: in any other byte, one of its lower bits carries into the highest one, or
-/// that one is set.
+/// Sets the highest bit of each byte that is zero: in any other byte, a lower bit carries into the highest bit, or the
+/// highest bit is set.
 #[inline]
 fn zero_bytes(bytes: u64) -> u64 {
     let lower = LOW * 0x7f;
@@ -87,7 +88,7 @@ fn byte(hash: u64) -> u8 {
     hash as u8
 }
 
-/// It is never that of an empty place.
+/// The word of a hash; never zero, which means an empty place.
 #[inline]
 fn word(hash: u64) -> u32 {
     (hash >> 32) as u32 | 1

@@ -1,4 +1,4 @@
-//! The bounds of the manual page, under random loads that nothing holds back.
+//! The bounds of the manual page, under random loads without congestion control.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -9,23 +9,24 @@ use crate::rig::Rig;
 
 /// Longest packet.
 const FRAME: u64 = 1514;
-/// Flows of sources that come once.
+/// Flows of sources that send only once.
 const STRANGERS: usize = 5000;
 
-/// Rounds within which a queue has its turn. The bound is of measurements: the longest wait seen took 206.
+/// Rounds within which a queue has its turn. The bound comes from measurements: the longest observed wait took 206
+/// rounds.
 const ROUNDS: u64 = 400;
 
-/// Sources with some flows each, sources that come once, and a flow of its own: number 0.
+/// Sources with some flows each, sources that send only once, and the observed flow, number 0.
 #[derive(Clone, Debug)]
 struct Load {
     seed: u64,
     sources: usize,
     ports: usize,
     places: usize,
-    /// Packets that a source sends at once, and packets of all of them for ten that the link carries.
+    /// Packets that a source sends at once, and packets of all these sources per ten that the link carries.
     burst: u64,
     rate: u64,
-    /// Packets of sources that come once, for ten, and how many of each in a row.
+    /// Packets of sources that send only once, per ten that the link carries, and packets in a row of each.
     flood: u64,
     train: usize,
 }
@@ -101,7 +102,7 @@ impl<'a> Run<'a> {
         self.rig.offer(&mut self.discipline, flow, bytes);
     }
 
-    /// Others send for as long as a packet of the link takes.
+    /// Lets the others send for the time that the link needs for one packet.
     fn send(&mut self) {
         let load = self.load;
         if self.any(10 * load.burst) < load.rate {
@@ -148,9 +149,9 @@ impl<'a> Run<'a> {
 /// The bytes of others that are served while a packet waits.
 #[derive(Debug, Default)]
 struct Ahead {
-    /// Of each known source: those of familiar light flows, of other light ones, and of heavy ones.
+    /// For each known source: bytes of familiar light flows, of other light flows, and of heavy flows.
     of: Vec<[u64; 3]>,
-    /// Of light strangers, and of all heavy flows.
+    /// Bytes of light strangers, and of all heavy flows.
     strangers: u64,
     heavy: u64,
 }
@@ -172,7 +173,7 @@ impl Ahead {
     /// Checks the bounds for a packet whose queue waits there.
     fn check(&self, waits: Waits) -> Result<(), TestCaseError> {
         let most = |kind: usize| self.of.iter().map(|of| of[kind]).max().unwrap_or(0);
-        // The time passes with heavy flows, and light ones have their shares of it.
+        // The virtual time advances with heavy flows, and light flows have their shares of it.
         let passed = self.heavy;
         let doublings = u64::from(self.of.len().ilog2()) + 1;
         prop_assert!(
@@ -190,17 +191,18 @@ impl Ahead {
 }
 
 proptest! {
-    // The same loads in each run, so that a failure is of the change that is tested.
+    // The same loads in each run, so that a failure comes from the tested change.
     #![proptest_config(ProptestConfig {
         cases: 300,
         rng_seed: RngSeed::Fixed(25),
         ..ProptestConfig::default()
     })]
 
-    /// A packet of a familiar flow that sends less than its share waits for 17 full frames of familiar flows and 3 of new
-    /// ones from each source at most, and for 11 and 2 more for each doubling between the loads of a source's destinations,
-    /// of which there are no more than sources. If it is light, it waits for nothing else. It is not always: the virtual time stands
-    /// still while light flows have the link. Then it waits for first packets of heavy flows, and for the strangers' part.
+    /// A packet of a familiar flow that sends less than its share waits for 17 full frames of familiar flows and 3 of
+    /// new ones from each source at most, and for 11 and 2 more for each doubling between the loads of a source's
+    /// destinations, of which there are no more than sources. If the flow is light, its packet waits for nothing else.
+    /// The flow is not always light: the virtual time stands still while light flows have the link. Then the packet
+    /// waits for first packets of heavy flows, and for the strangers' part.
     #[test]
     fn the_wait_of_a_flow_below_its_share_is_bounded(load in loads()) {
         let mut run = Run::new(&load);
@@ -232,8 +234,8 @@ proptest! {
         }
     }
 
-    /// Hosts that always want more have equal shares, whatever the number of their flows and the lengths of their packets:
-    /// sources with flows to many places, or destinations with many sources.
+    /// Hosts that always want more have equal shares, whatever the number of their flows and the lengths of their
+    /// packets: sources with flows to many places, or destinations with many sources.
     #[test]
     fn hosts_that_always_want_more_have_equal_shares(
         hosts in prop::collection::vec((1_usize..20, 64_u32..FRAME as u32), 2..8),
@@ -271,7 +273,7 @@ proptest! {
     #[test]
     fn every_queue_has_its_turn(load in loads()) {
         let mut run = Run::new(&load);
-        // When each packet came, and when its flow was served, in bytes of the link.
+        // When each packet arrived, and when its flow was served, in bytes that the link has sent.
         let (mut came, mut served) = (Vec::new(), vec![0; load.flows() + STRANGERS]);
         let (mut all, mut sources) = (0, 0);
         for n in 0.. {
@@ -293,7 +295,7 @@ proptest! {
         }
     }
 
-    /// A packet that comes drops 64 others at most.
+    /// An arriving packet drops at most 64 others.
     #[test]
     fn one_packet_drops_few(load in loads(), limit in 1_usize..300, sends in 1..20) {
         let mut run = Run::new(&load);

@@ -8,9 +8,9 @@ use crate::parts::chain::Chain;
 
 /// Queues of single flows.
 pub(super) const FLOWS: usize = 2048;
-/// Queues that all other flows of one host share.
+/// Queues that each belong to one host, and are shared by its flows without a queue of their own.
 pub(super) const SHARED: usize = 512;
-/// Queues for what finds no other one, by source.
+/// Queues, by source, for packets that find no other queue.
 pub(super) const BINS: usize = 16;
 /// The first queue of a host.
 pub(super) const FIRST_SHARED: usize = FLOWS;
@@ -24,7 +24,8 @@ const TARGET_MAX: Span = Span::from_millis(40);
 /// A queue that runs empty within this time after a drop had a target that was too short.
 const SOON: Span = Span::from_secs(1);
 
-/// A queue that has been too long at each of its turns for this time is of a sender who does not respond to drops.
+/// A queue that has been too long at each of its turns for this time belongs to a sender that does not respond to
+/// drops.
 const STUBBORN: Span = Span::from_secs(1);
 
 /// Bytes over which a shared queue takes the mean of its destinations' loads.
@@ -33,7 +34,7 @@ const LOAD_MEMORY: u64 = 32_768;
 /// Packets of a flow after which it is familiar.
 pub(super) const FAMILIAR_PACKETS: u8 = 2;
 
-/// Where a queue waits for a turn: in a list of light ones, by precedence, or elsewhere.
+/// Where a queue waits for a turn: in a list of light queues, in order of precedence, or among the heavy queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Waits {
@@ -47,11 +48,11 @@ pub(super) enum Waits {
     Strange,
     /// Flows of strangers before their first turn.
     Unknown,
-    /// Among the heavy ones of trusted sources.
+    /// Among the heavy queues of trusted sources.
     Heavy,
-    /// Among the heavy ones of strangers.
+    /// Among the heavy queues of strangers.
     Crowd,
-    /// Nowhere.
+    /// The queue does not wait.
     Not,
 }
 
@@ -65,51 +66,52 @@ impl Waits {
         }
     }
 
-    /// Whether it is among heavy ones.
+    /// Whether the queue is heavy.
     #[inline]
     pub(super) fn is_heavy(self) -> bool {
         matches!(self, Self::Heavy | Self::Crowd)
     }
 }
 
-/// One queue: what every packet needs.
+/// One queue: the fields that every packet needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) packets: Chain,
-    /// The virtual time up to which its flow has used its share; if it is heavy, the start tag of its next packet.
+    /// The virtual time up to which its flow has used its share; if the queue is heavy, the start tag of its next
+    /// packet.
     pub(super) tag: u64,
-    /// Its hosts, by their places: source, destination.
+    /// The queue's hosts, by their places: source, destination.
     pub(super) hosts: [u16; 2],
-    /// Its part of its destination's load.
+    /// The queue's part of the load of its destination, in 256ths.
     pub(super) share: u16,
-    /// Of a queue that all flows of a source share: the load of their destinations, in 256ths, its mean by bytes.
+    /// For a source's shared queue: the load of its packets' destinations, as a mean by bytes, in 256ths.
     pub(super) load: u16,
-    /// Whether its source was trusted when this part was reckoned, and responded to drops.
+    /// Whether the source was trusted and responded to drops when `share` was computed.
     pub(super) is_trusted: bool,
-    /// Whether its sender does not respond to drops.
+    /// Whether the sender does not respond to drops.
     pub(super) is_stubborn: bool,
     /// Where it waits for a turn.
     pub(super) waits: Waits,
     /// The next queue in its list.
     pub(super) behind: u16,
-    /// Packets of its flow that were served, up to [`FAMILIAR_PACKETS`].
+    /// Packets of the flow that were served, up to [`FAMILIAR_PACKETS`].
     pub(super) seen: u8,
-    /// The sums of its source and of its destination for which it has paid.
+    /// The values of `owed` of source and destination up to which the queue has paid.
     pub(super) paid: [u32; 2],
     /// Whether a packet waited for longer than the least target, so that its [`Law`] has a state.
     pub(super) was_late: bool,
 }
 
 impl Queue {
-    /// A packet of this many bytes came to it, to a destination with this load.
+    /// Includes a packet of `bytes` bytes to a destination with this load in the mean load.
     pub(super) fn mix(&mut self, load: u64, bytes: u64) {
         let (before, load) = (i64::from(self.load), load.min(u64::from(u16::MAX)) as i64);
         let weight = bytes.min(LOAD_MEMORY) as i64;
         let after = before + (load - before) * weight / LOAD_MEMORY as i64;
-        self.load = after as u16; // between two that have room
+        self.load = after as u16; // a mean of two values that fit
     }
 
-    /// An empty queue of nobody.
+    /// An empty queue without hosts.
     pub(super) const NOBODYS: Self = Self::new([NONE; 2]);
 
     /// An empty queue.
@@ -131,7 +133,7 @@ impl Queue {
     }
 }
 
-/// The control law of a queue: apart from the queues, because few packets need it.
+/// The control law of a queue, stored apart from the queue, because few packets need it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Law {
     pub(super) codel: codel::State,
@@ -154,7 +156,8 @@ impl Law {
         }
     }
 
-    /// It has a turn; whether it has been too long for so long that its sender does not respond to drops.
+    /// Records at a turn whether the queue is too long; returns whether this has lasted for `STUBBORN`, so that the
+    /// sender does not respond to drops.
     pub(super) fn is_stubborn(&mut self, is_too_long: bool, now: Instant) -> bool {
         if !is_too_long {
             self.too_long = None;
@@ -163,14 +166,14 @@ impl Law {
         now.since(*self.too_long.get_or_insert(now)) >= STUBBORN
     }
 
-    /// It had a packet that was not late.
+    /// Records that the packet at the head was not late.
     pub(super) fn calm(&mut self) {
         self.codel.calm();
         self.too_long = None;
     }
 
-    /// The control law dropped or marked packets. If the queue did not run empty after the drop before, a little less
-    /// than its target is long enough.
+    /// Records that the control law dropped or marked packets. If the queue did not run empty after the previous
+    /// drop, its target falls a little, because a shorter one is long enough.
     pub(super) fn dropped(&mut self, now: Instant, least: Span) {
         if self.dropped != Instant::ZERO {
             let [target, least] = [self.target, least].map(Span::as_nanos);
@@ -179,8 +182,8 @@ impl Law {
         self.dropped = now;
     }
 
-    /// It ran empty. If that was soon after a drop, one sender with a long round trip has the link for itself, and
-    /// drops made it pause: the target doubles.
+    /// Records that the queue ran empty. If that was soon after a drop, one sender with a long round trip has the
+    /// link to itself, and drops made it pause: the target doubles, up to `TARGET_MAX`.
     #[inline]
     pub(super) fn ran_empty(&mut self, now: Instant) {
         let since = std::mem::replace(&mut self.dropped, Instant::ZERO);

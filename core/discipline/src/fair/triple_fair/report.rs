@@ -1,4 +1,4 @@
-//! Waiting packets, and what their turns cost: for an operator.
+//! Reports waiting packets and the price of their turns, for an operator.
 
 use weir_base::Tally;
 use weir_packet::KeyKind;
@@ -10,7 +10,7 @@ use crate::parts::bins::ASIDE;
 use crate::waiting::{Price, Service, Waiting};
 
 impl TripleFair {
-    /// Reports every queue that holds packets, and as one those from before a change of `hosts`.
+    /// Reports every queue that holds packets, and the packets from before a change of `hosts` as one queue.
     pub(super) fn report_waiting(&self, report: &mut dyn FnMut(Waiting<'_>)) {
         if let Some(first) = self.slab.front(&self.aside) {
             report(Waiting {

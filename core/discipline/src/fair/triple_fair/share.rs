@@ -9,12 +9,13 @@
 //!   load of a destination = sum over its heavy queues of 1 / (heavy flows of the queue's source)
 //! ```
 //!
-//! An account (a flow's tag, or a clock of a host) that is not ahead of the virtual time has used no more than its share.
-//! A flow whose queue was empty is light if neither the flow nor its hosts are ahead by more than a small credit: it has
-//! the next turn, and is charged at once. Otherwise it is heavy, and begins at the latest of these times. A host has one
-//! share for its light and its heavy flows, so the heavy flows pay for the light ones: the sum of what they pay for only
-//! grows, and each heavy flow pays for the growth since its previous turn, up to a bound. Heavy flows of strangers have an order of their
-//! own, so that all strangers together have half of the link while heavy flows of trusted sources wait.
+//! An account (a flow's tag, or a clock of a host) that is not ahead of the virtual time has used no more than its
+//! share. A flow whose queue was empty is light if neither the flow nor its hosts are ahead by more than a small
+//! credit: it has the next turn, and is charged at once. Otherwise it is heavy, and its tag starts at the latest of
+//! these times. A host has one share for its light and its heavy flows, so the heavy flows pay for the light ones: the
+//! sum of bytes that they pay for only grows, and each heavy flow pays for the growth since its previous turn, up to a
+//! bound. Heavy flows of strangers have an order of their own, so that all strangers together have half of the link
+//! while heavy flows of trusted sources wait.
 
 use weir_base::Span;
 
@@ -23,25 +24,28 @@ use super::hosts::{Host, ONE, advance, beyond};
 use super::queue::{FAMILIAR_PACKETS, FLOWS, QUEUES, Queue, Waits};
 use super::turns::TAG_MAX;
 
-/// Full frames that a flow may be ahead of its share and still be light.
+/// Full frames by which a flow may be ahead of its share and still be light.
 const CREDIT_OF_FLOW: u64 = 1;
-/// The same of its hosts: for flows of any kind, for familiar ones, and for familiar ones that send little.
+/// Full frames by which the hosts of a light flow may be ahead: for flows of any kind, for familiar flows, and for
+/// familiar flows that send little.
 const CREDITS_OF_HOSTS: [u64; 3] = [2, 8, 16];
 /// Full frames by which new flows may be ahead of their host's share before further new flows share one queue.
 const SPENT: u64 = 16;
-/// Full frames by which strangers may be ahead of their share of a destination before new flows of strangers are refused.
+/// Full frames by which strangers may be ahead of their share of a destination before new flows of strangers are
+/// refused.
 const OVERRUN: u64 = 32;
-/// Divides the price of a light flow, so that a call in a home with fifty busy flows is light. The price is at least that
-/// of a host that is alone at both ends.
+/// Divides the price of a light flow, so that a call in a home with fifty busy flows is light. The price is at least
+/// that of a host that is alone at both ends.
 const LIGHT_PART: u64 = 2;
-/// How many times its own price a heavy packet pays at most for the light flows of its source, and for those of other sources
-/// at its destination, which otherwise could take its whole part.
+/// Maximum that a heavy packet pays, as a multiple of its own price, for the light flows of its source, and for light
+/// flows of other sources at its destination, which otherwise could take its whole part.
 const MOST_OWED: [u64; 2] = [7, 1];
-/// Bytes of strangers in a row before heavy flows of trusted sources send as many; and of light strangers, before heavy
-/// strangers do.
+/// Bytes that strangers may send before heavy flows of trusted sources send as many, and that light strangers may send
+/// before heavy strangers do.
 const ROW_MAX: u64 = 9_000;
 
-/// The share of the link that a queue asks of its destination, by the flows of its source.
+/// The share of the link that a queue requests at its destination, in 256ths, by the number of heavy flows of its
+/// source.
 const SHARES: [u16; QUEUES + 1] = {
     let mut table = [ONE as u16; QUEUES + 1];
     let mut n = 2;
@@ -53,7 +57,7 @@ const SHARES: [u16; QUEUES + 1] = {
     table
 };
 
-/// The part of `span` that each of `queues` has.
+/// The part of `span` for each of `queues` queues.
 #[inline]
 pub(super) fn part(span: Span, queues: u32) -> Span {
     Span::from_nanos(span.as_nanos() / u64::from(queues.max(1)))
@@ -68,24 +72,24 @@ pub(super) struct Turn {
 
 /// The price of a byte of a queue now, in 256ths.
 pub(super) struct Price {
-    /// Its flow: while it is heavy, while it is light.
+    /// The price for the flow: while it is heavy, while it is light.
     flow: [u64; 2],
-    /// Its source.
+    /// The price for the source.
     pub(super) source: u64,
-    /// All strangers at its destination, if its source is one of them.
+    /// The price for all strangers at the destination, if the source is one of them.
     strangers: Option<u64>,
-    /// Which of its hosts' clocks and credits count for it: those of all flows, or those of familiar ones.
+    /// Index of the hosts' clocks and credits that apply: 0 for flows of any kind, 1 for familiar flows.
     kind: usize,
 }
 
-/// Which order of heavy queues it is.
+/// Index of an order of heavy queues: 0 for trusted sources, 1 for strangers.
 #[inline]
 fn of_strangers(from: Waits) -> usize {
     usize::from(from == Waits::Crowd)
 }
 
 impl TripleFair {
-    /// Whose turn it is.
+    /// The queue whose turn it is.
     #[inline]
     pub(super) fn first(&self) -> Option<Turn> {
         let of = |from: Waits| {
@@ -106,14 +110,15 @@ impl TripleFair {
             return self.stranger(light, crowd.map(|(_, turn)| turn));
         };
         let first = match crowd {
-            // Without light ones beside them, heavy strangers have their turns by their tags.
+            // While no light stranger waits, heavy strangers have their turns by their tags.
             Some((other, _)) if light.is_none() && tag <= other => None,
             _ => self.stranger(light, crowd.map(|(_, turn)| turn)),
         };
         Some(first.filter(|_| self.rows[1] < ROW_MAX).unwrap_or(trusted))
     }
 
-    /// Which of the strangers has their next turn: a light one, unless light ones have had many in a row.
+    /// The stranger that has the next turn: a light one, unless light strangers have sent `ROW_MAX` bytes while heavy
+    /// ones waited.
     fn stranger(&self, light: Option<Turn>, crowd: Option<Turn>) -> Option<Turn> {
         match (light, crowd) {
             (Some(_), Some(crowd)) if self.rows[0] >= ROW_MAX => Some(crowd),
@@ -121,7 +126,7 @@ impl TripleFair {
         }
     }
 
-    /// A queue begins to wait.
+    /// Lets a queue begin to wait for a turn.
     #[inline]
     pub(super) fn wake(&mut self, at: usize) {
         self.busy += 1;
@@ -136,8 +141,8 @@ impl TripleFair {
         self.enter(at);
     }
 
-    /// A queue with packets waits for a turn: among the light ones if its flow and its hosts are within their shares. A
-    /// light packet is charged now.
+    /// Puts a queue with packets among the light queues if its flow and its hosts are within their shares, otherwise
+    /// among the heavy ones. A light packet is charged now.
     fn enter(&mut self, at: usize) {
         let queue = &self.queues[at];
         let bytes = self.head_bytes(queue);
@@ -176,8 +181,8 @@ impl TripleFair {
         self.turns[of_strangers(waits)].push(tag, at);
     }
 
-    /// A packet is light: the clocks of its hosts advance, if it is of a familiar flow, and the heavy flows of its source pay
-    /// for it, or those of its destination if the source has none.
+    /// Accounts for a light packet: if its flow is familiar, the hosts' clocks of familiar flows advance; and the heavy
+    /// flows of its source pay for the packet, or the heavy flows of its destination if the source has none.
     #[inline]
     fn owe(&mut self, hosts: [u16; 2], price: &Price, bytes: u64) {
         let [sources, destinations] = &mut self.ends;
@@ -198,8 +203,8 @@ impl TripleFair {
         }
     }
 
-    /// Charges the hosts of a flow for a packet. Returns how far they were ahead of the virtual time, or zero within
-    /// this credit, in full frames.
+    /// Charges the hosts of a flow for a packet. Returns how far they were ahead of the virtual time, or zero if
+    /// they were within `credit` full frames.
     #[inline]
     fn charge(&mut self, hosts: [u16; 2], price: &Price, bytes: u64, credit: u64) -> u64 {
         let now = self.time.hosts;
@@ -225,7 +230,7 @@ impl TripleFair {
         ahead
     }
 
-    /// A queue no longer waits.
+    /// Ends the wait of a queue, whose turn it is.
     #[inline(always)]
     pub(super) fn leave(&mut self, turn: Turn) {
         self.remove(turn);
@@ -265,7 +270,7 @@ impl TripleFair {
         queue.share = 0;
     }
 
-    /// A queue has its turn, and sends this many bytes: it waits for another one, or leaves.
+    /// Gives a queue its turn, in which it sends this many bytes; then the queue waits for another turn, or leaves.
     #[inline]
     pub(super) fn serve(&mut self, turn: Turn, bytes: u64, leaves: bool) {
         let at = turn.queue;
@@ -290,8 +295,8 @@ impl TripleFair {
         }
     }
 
-    /// Whether a queue that sends this many bytes is of a familiar flow of small packets, and little more waits. Such a flow
-    /// would have been light if its queue had been empty, so it does not pay for the light ones.
+    /// Whether a queue that sends this many bytes belongs to a familiar flow of small packets, of which little more
+    /// waits. Such a flow would have been light if its queue had been empty, so it does not pay for light flows.
     #[inline]
     fn is_small(&self, at: usize, bytes: u64) -> bool {
         let queue = &self.queues[at];
@@ -303,7 +308,7 @@ impl TripleFair {
             && self.ends[0].is_trusted(queue.hosts[0])
     }
 
-    /// Counts what strangers have in a row while others wait.
+    /// Counts the bytes that strangers send in a row while others wait.
     #[inline]
     fn count_row(&mut self, from: Waits, bytes: u64) {
         if from < Waits::Strange {
@@ -325,7 +330,7 @@ impl TripleFair {
         }
     }
 
-    /// A heavy queue waits for another turn, perhaps no longer among the same ones.
+    /// Lets a heavy queue wait for another turn, in the other order if the trust in its source has changed.
     fn again(&mut self, turn: Turn) {
         let queue = &self.queues[turn.queue];
         let is_trusted = self.ends[0].is_trusted(queue.hosts[0]);
@@ -345,16 +350,16 @@ impl TripleFair {
         self.turns[of_strangers(waits)].push(queue.tag, turn.queue);
     }
 
-    /// The bytes that the first packet of a queue takes of the link.
+    /// The bytes that the first packet of a queue occupies on the link.
     #[inline]
     fn head_bytes(&self, queue: &Queue) -> u64 {
         let head = self.slab.front(&queue.packets);
         head.map_or(0, |head| self.framing.wire_bytes(head.bytes()))
     }
 
-    /// A heavy packet pays its own price, and for the light flows of its hosts.
+    /// Charges a queue for a heavy packet: its own price, and the debt for the light flows of its hosts.
     fn charge_heavy(&mut self, at: usize, bytes: u64) {
-        // A stranger may have its turn before its time, which does not pass for that.
+        // A stranger may have its turn before its tag is due; the virtual time does not advance to such a tag.
         let (tag, first) = (self.queues[at].tag, self.turns[0].first());
         let now = first.map_or(tag, |(first, _)| tag.min(first));
         self.time.pass(now, bytes, self.wire_max);
@@ -377,7 +382,7 @@ impl TripleFair {
                 queue.paid[end] = host.owed;
             }
         }
-        // A stranger that had to wait for others has no claim to what it has missed.
+        // A stranger that had to wait for others does not recover the service that it has missed.
         queue.tag = (queue.tag.max(self.time.flows) + cost).min(TAG_MAX);
         self.time.latest_tag = self.time.latest_tag.max(queue.tag);
     }
@@ -405,7 +410,7 @@ impl TripleFair {
         })
     }
 
-    /// The flows in a queue, about.
+    /// The approximate number of flows in a queue.
     #[inline]
     pub(super) fn flows_in(&self, at: usize) -> u32 {
         match at {
@@ -414,8 +419,8 @@ impl TripleFair {
         }
     }
 
-    /// Restarts the virtual times near zero before they overflow: a walk over all queues and hosts, once in many millions
-    /// of packets.
+    /// Restarts the virtual times near zero before they overflow: a walk over all queues and hosts, once in many
+    /// millions of packets.
     #[inline]
     pub(super) fn renew(&mut self) {
         if let Some((of_flows, of_hosts)) = self.time.renew() {
@@ -470,7 +475,7 @@ impl TripleFair {
         (heavy + u32::from(!queue.waits.is_heavy())).max(1)
     }
 
-    /// Renews what a heavy queue asks of its destination.
+    /// Updates the share that a heavy queue requests at its destination.
     fn ask(&mut self, at: usize) {
         let queue = &mut self.queues[at];
         let source = self.ends[0].get(queue.hosts[0]);
@@ -488,7 +493,7 @@ impl TripleFair {
     }
 }
 
-/// A share as parts of trusted sources and of strangers.
+/// A share, split into the parts of trusted sources and of strangers.
 #[inline]
 fn parts(share: u16, is_trusted: bool) -> [u32; 2] {
     let (share, trusted) = (u32::from(share), u32::from(is_trusted));

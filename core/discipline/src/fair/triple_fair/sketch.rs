@@ -1,4 +1,4 @@
-//! Which flows may have packets in a queue that many flows share, and about how many flows they are.
+//! A sketch of the flows that may have packets in a queue that many flows share, and of their number.
 //!
 //! ```text
 //!  packets of the queue   [ new new new | old old old ]  --> out
@@ -6,12 +6,13 @@
 //!  a bit for each flow      256 bits       256 bits        cleared when the last old packet has left
 //! ```
 //!
-//! A flow whose bit is set stays in the queue, so that it keeps its order, whatever becomes free meanwhile. A flow
-//! that is mistaken for another one stays, too, which costs it nothing but its own queue.
+//! A flow whose bit is set stays in the queue, so that it keeps its order, even if a queue of its own becomes free
+//! meanwhile. A flow with the bit of another flow stays too, which costs it only a queue of its own.
 
 /// Words of a generation in the sketch of a host's queue.
 pub(super) const WORDS_OF_HOST: usize = 4;
-/// The same of a bin: in a flood hundreds of flows wait in each, and most new flows of others would be mistaken for one.
+/// Words of a generation in the sketch of a bin: in a flood hundreds of flows wait in each bin, and with fewer words
+/// most new flows would have the bit of one of them.
 pub(super) const WORDS_OF_BIN: usize = 64;
 
 /// The bits of two generations.
@@ -19,16 +20,16 @@ pub(super) const WORDS_OF_BIN: usize = 64;
 pub(super) struct Sketch {
     new: Box<[u64]>,
     old: Box<[u64]>,
-    /// Bits set in each.
+    /// Bits set in each generation.
     set: [u16; 2],
     /// Packets in the queue.
     held: u32,
-    /// Those of them that came before the generations changed last.
+    /// Packets of these that arrived before the latest change of generations.
     old_held: u32,
 }
 
 impl Sketch {
-    /// A sketch of no flow, with this many words for a generation.
+    /// An empty sketch, with this many words per generation.
     pub(super) fn new(words: usize) -> Self {
         Self {
             new: vec![0; words].into(),
@@ -46,7 +47,7 @@ impl Sketch {
         (self.set, self.held, self.old_held) = ([0; 2], 0, 0);
     }
 
-    /// A packet of the flow with this hash comes to the queue.
+    /// Records that a packet of the flow with this hash joined the queue.
     pub(super) fn come(&mut self, hash: u64) {
         let (word, bit) = self.place(hash);
         self.set[0] += u16::from(self.new[word] & bit == 0);
@@ -54,7 +55,7 @@ impl Sketch {
         self.held += 1;
     }
 
-    /// Packets leave the queue, at its head.
+    /// Records that packets left the queue at its head.
     pub(super) fn leave(&mut self, packets: u64) {
         self.held -= packets as u32;
         self.old_held = self.old_held.saturating_sub(packets as u32);
@@ -66,7 +67,7 @@ impl Sketch {
             self.old_held = self.held;
         }
         if self.held == 0 {
-            self.old.fill(0); // their number stays, as an estimate for what comes next
+            self.old.fill(0); // the number of flows stays, as an estimate for the next packets
         }
     }
 
@@ -76,8 +77,8 @@ impl Sketch {
         (self.new[word] | self.old[word]) & bit != 0
     }
 
-    /// The number of flows, about: at least one. `n` bits of `m` come from `m ln(m / (m - n))` flows, of which
-    /// these are the first terms.
+    /// The approximate number of flows, at least 1. `n` set bits of `m` come from `m ln(m / (m - n))` flows;
+    /// the code has the first terms of this series.
     pub(super) fn flows(&self) -> u32 {
         let (n, m) = (
             u64::from(self.set[0].max(self.set[1])),

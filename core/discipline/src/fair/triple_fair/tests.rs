@@ -16,7 +16,7 @@ pub(super) fn queues() -> TripleFair {
     TripleFair::new(params())
 }
 
-/// A rig whose flow `n` has the source and the destination that `of` says.
+/// A rig whose flow `n` has the source and the destination that `of` returns.
 pub(super) fn rig(flows: usize, of: impl Fn(usize) -> (u32, u32)) -> Rig {
     let mut rig = Rig::new(flows);
     for flow in 0..flows {
@@ -60,7 +60,8 @@ fn sum(served: &[usize], of: impl Fn(usize) -> bool) -> f64 {
 
 #[test]
 fn sources_share_whatever_their_flows() {
-    // Flow 0 is the only one of its source; 40 others are of another. Each has a destination of its own.
+    // Flow 0 is the only one of its source; 40 other flows are of another source. Each flow has a destination of its
+    // own.
     let mut rig = rig(41, |flow| (flow.min(1) as u32, flow as u32));
     let served = shares(&mut rig, &mut queues(), 41, 8000);
     let ratio = served[0] as f64 / sum(&served, |flow| flow > 0);
@@ -78,8 +79,8 @@ fn destinations_share_whatever_their_sources() {
 
 #[test]
 fn a_source_that_ignores_drops_has_no_more_than_one_that_responds() {
-    // Four sources keep three packets queued at one destination. The fifth one sends as much as the link carries, to the
-    // same destination, or to another one.
+    // Four sources keep three packets queued at one destination. The fifth source sends as much as the link carries, to
+    // the same destination, or to another one.
     for elsewhere in [0, 1] {
         let mut rig = rig(5, |flow| (flow as u32, flow as u32 / 4 * elsewhere));
         let mut discipline = queues();
@@ -168,8 +169,8 @@ fn a_destination_of_more_sources_than_its_part_of_the_queues_has_one_share() {
     assert!((0.8..1.25).contains(&(crowd / each)), "{crowd} {each}");
 }
 
-/// Ten hosts have three packets queued each, and others send, by the number of the step; how many of `steps` packets are of
-/// the ten, and the most others between two of them.
+/// Ten hosts keep three packets queued each, and `other` returns the flow of another packet for each step. Returns
+/// how many of `steps` packets are of the ten, and the maximum number of other packets between two of them.
 fn honest_of(
     rig: &mut Rig,
     discipline: &mut TripleFair,
@@ -188,7 +189,7 @@ fn honest_of(
         rig.offer(discipline, packet % 10, 1000);
     }
     for _ in 0..2000 {
-        take(rig, discipline); // the ten are trusted then
+        take(rig, discipline); // then the ten are trusted
     }
     let (mut honest, mut wait, mut longest) = (0, 0, 0);
     for step in 0..steps {
@@ -226,8 +227,8 @@ fn strangers_without_end_leave_half_of_the_link() {
 
 #[test]
 fn a_call_is_remembered_in_a_flood_of_strangers() {
-    // Ten hosts have three packets queued each, and one has a call. Then come four packets of strangers for each that leaves,
-    // after this time: 480 between two packets of the call, or 2400.
+    // Ten hosts have three packets queued each, and one has a call. A packet leaves every `micros`; then four packets
+    // of strangers arrive for each: 400 between two packets of the call, or 2400.
     for (destinations, micros) in [(20, 120), (100, 120), (1000, 120), (200, 20), (1000, 20)] {
         let of = |flow: usize| match flow {
             0..11 => (flow as u32, flow as u32),
@@ -314,7 +315,7 @@ fn a_late_host_with_many_flows_has_one_share() {
 
 #[test]
 fn an_idle_hour_is_a_pardon() {
-    // A host opens 300 flows beside ten others, until all is sent.
+    // A host opens 300 flows next to ten others, until all packets are sent.
     let of = |flow: usize| match flow {
         0..10 => (flow as u32, flow as u32),
         _ => (10, flow as u32),
@@ -330,14 +331,15 @@ fn an_idle_hour_is_a_pardon() {
         rig.offer(&mut discipline, packet % 2, 1000);
     }
     rig.offer(&mut discipline, 10, 200);
-    // It is as new as the others, which came first.
+    // The flow is as new as the others, which arrived first.
     let waits = (0..7).position(|_| rig.take(&mut discipline).unwrap().slot.0 == 10);
     assert!(waits.is_some_and(|packets| packets <= 2), "{waits:?}");
 }
 
 #[test]
 fn an_empty_queue_forgives_everything() {
-    // Sixty hosts have a busy flow each, and twenty flows of another one become familiar. Then these have all of their credit.
+    // Sixty hosts have a busy flow each, and twenty flows of another one become familiar. Then these flows have all of
+    // their credit.
     let mut rig = rig(80, |flow| (flow.min(60) as u32, flow.min(60) as u32));
     let mut discipline = queues();
     for packet in 0..180 {
@@ -433,8 +435,8 @@ fn strangers_leave_a_trusted_source_its_part_of_their_victim() {
 
 #[test]
 fn a_victim_keeps_its_part_beside_a_sender_of_one_packet_at_a_time() {
-    // Eight hosts have a flow each; flow 0 goes to the same place as the attacker's and a call's packets. The attacker, one
-    // address, sends a packet from the next of its ports when the latest has left.
+    // Eight hosts have a flow each; flow 0 goes to the same place as the attacker's and a call's packets. The attacker,
+    // one address, sends a packet from the next of its ports when the latest has left.
     for ports in [1, 2, 11, 50] {
         let of = |flow: usize| match flow {
             0..8 => (flow as u32, flow as u32),
@@ -523,7 +525,7 @@ fn a_host_whose_queue_is_always_empty_has_no_more_than_its_share() {
         }
         // A part of eleven, and at first the allowance of its host.
         assert!((1700..2030).contains(&sent), "{flows} flows: {sent}");
-        // It waits for as many rounds as it had packets at once: its credit, and the one beyond it.
+        // The host waits for as many rounds as it had packets at once: its credit, and the one beyond it.
         assert!(longest < 45, "{flows} flows: {longest}");
     }
 }
@@ -626,8 +628,8 @@ fn a_change_of_hosts_keeps_what_is_held() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Under any load: a flow stays in order, a queue with packets keeps its flow, the books of hosts agree with a
-    /// count, and something leaves whenever something is held.
+    /// Under any load: a flow stays in order, a queue with packets keeps its flow, the counters of hosts agree
+    /// with a recount, and a packet leaves whenever packets are held.
     #[test]
     fn order_is_kept_and_the_books_agree(
         seed in any::<u64>(),
@@ -666,7 +668,7 @@ proptest! {
     }
 }
 
-/// Compares what is counted with what is there.
+/// Compares the counters with a recount.
 fn check(discipline: &TripleFair) -> Result<(), TestCaseError> {
     let queues = &discipline.queues;
     let waiting = || queues.iter().filter(|queue| queue.waits != Waits::Not);
@@ -686,7 +688,7 @@ fn check(discipline: &TripleFair) -> Result<(), TestCaseError> {
         }
     }
     for (end, hosts) in discipline.ends.iter().enumerate() {
-        // Of each host: its queues, its heavy ones, and what they ask of it.
+        // For each host: its queues, its heavy queues, and the shares that they request.
         let mut counts = vec![[0_u32; 4]; hosts::HOSTS];
         for queue in waiting() {
             if let Some(counts) = counts.get_mut(usize::from(queue.hosts[end])) {

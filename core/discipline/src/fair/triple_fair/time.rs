@@ -1,19 +1,20 @@
-//! The virtual times: that of the flows, and two of the hosts.
+//! The virtual times: one of the flows, and two of the hosts.
 //!
-//! The flows' time is the start tag of the latest heavy packet. The hosts' times pass with it, but never more slowly than
-//! allows the light flows of each host a fiftieth of the bytes of all heavy flows, and the familiar ones among them a
-//! twenty-fifth, for any number of hosts: a name server among a thousand busy hosts needs more than one of their shares.
+//! The flows' time is the start tag of the latest heavy packet. The hosts' times advance with it, but at least fast
+//! enough to allow the light flows of each host 1/50 of the bytes of all heavy flows, and the familiar ones among them
+//! 1/25, for any number of hosts: a name server among a thousand busy hosts needs more than one of their shares.
 
 use super::hosts::ONE;
 use super::turns::TAG_MAX;
 
-/// The light flows of a host may always send the bytes of all heavy flows divided by this: any flows, and familiar ones.
+/// The light flows of a host may always send the bytes of all heavy flows divided by this: for flows of any kind, and
+/// for familiar flows.
 const LEAST_PARTS: [u64; 2] = [50, 25];
 /// Full frames by which the hosts' times may lag: the flows' time passes in steps.
 const SLACK: u64 = 2;
-/// The greatest time before both restart near zero.
+/// The greatest time before all times restart near zero.
 pub(super) const REBASE: u64 = TAG_MAX / 4;
-/// The time from which they restart.
+/// The time at which they restart.
 const KEPT: u64 = REBASE / 4;
 
 /// The times.
@@ -23,16 +24,16 @@ pub(super) struct Time {
     pub(super) flows: u64,
     /// The hosts' times: for flows of any kind, and for familiar ones.
     pub(super) hosts: [u64; 2],
-    /// The greatest tag that was given.
+    /// The greatest tag that was assigned.
     pub(super) latest_tag: u64,
     /// The greatest clock of each kind.
     pub(super) latest: [u64; 2],
-    /// How far the hosts' times are behind their least parts.
+    /// How far the hosts' times are behind their minimum rates.
     behind: [u64; 2],
 }
 
 impl Time {
-    /// A heavy packet is served, of this tag and length.
+    /// Advances the times for a heavy packet that is served, with this tag and length.
     #[inline]
     pub(super) fn pass(&mut self, tag: u64, bytes: u64, wire_max: u64) {
         let passed = tag.saturating_sub(self.flows);
@@ -45,7 +46,7 @@ impl Time {
         }
     }
 
-    /// Nothing is queued: forgives all service beyond a share.
+    /// Forgives all service beyond a share, because no packet is queued.
     pub(super) fn settle(&mut self) {
         self.flows = self.flows.max(self.latest_tag);
         for (now, latest) in self.hosts.iter_mut().zip(self.latest) {
@@ -54,7 +55,8 @@ impl Time {
         self.behind = [0; 2];
     }
 
-    /// Restarts near zero if a time is too great; returns the amounts to subtract from tags, and from clocks of each kind.
+    /// Restarts near zero if a time is too great; returns the amounts to subtract from tags, and from clocks of each
+    /// kind.
     #[inline]
     pub(super) fn renew(&mut self) -> Option<(u64, [u64; 2])> {
         let [any, familiar] = self.hosts;

@@ -8,9 +8,9 @@
 
 /// Bits for the number of a queue.
 const NUMBER_BITS: u32 = 12;
-/// The greatest tag that has room beside the number of a queue.
+/// The greatest tag that fits in a word next to the number of a queue.
 pub(super) const TAG_MAX: u64 = u64::MAX >> NUMBER_BITS;
-/// Queues that can be told apart.
+/// Maximum number of queues.
 pub(super) const QUEUES_MAX: usize = 1 << NUMBER_BITS;
 
 /// The queues that wait, with their tags.
@@ -20,7 +20,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Nobody waits. Memory for `queues` queues is allocated now.
+    /// No queue waits. Memory for `queues` queues is allocated now.
     pub(super) fn new(queues: usize) -> Self {
         Self {
             heap: Vec::with_capacity(queues),
@@ -33,13 +33,13 @@ impl Turns {
         self.heap.first().copied().map(unpack)
     }
 
-    /// Whether nobody waits.
+    /// Whether no queue waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// A queue waits for a turn.
+    /// Adds a queue with this tag.
     pub(super) fn push(&mut self, tag: u64, queue: usize) {
         let heap = &mut self.heap;
         let word = pack(tag, queue);
@@ -56,7 +56,7 @@ impl Turns {
         heap[at] = word;
     }
 
-    /// The first queue no longer waits.
+    /// Removes the first queue.
     pub(super) fn pop(&mut self) {
         if let Some(last) = self.heap.pop()
             && !self.heap.is_empty()
@@ -65,14 +65,14 @@ impl Turns {
         }
     }
 
-    /// The first queue waits for another turn, with this tag.
+    /// Lets the first queue wait for another turn, with this tag.
     pub(super) fn again(&mut self, tag: u64) {
         if let Some((_, queue)) = self.first() {
             self.sink(pack(tag, queue));
         }
     }
 
-    /// Subtracts `from` from all tags, down to zero. The order of the others stays.
+    /// Subtracts `from` from all tags, down to zero. Tags above zero keep their order.
     pub(super) fn rebase(&mut self, from: u64) {
         for word in &mut self.heap {
             let (tag, queue) = unpack(*word);

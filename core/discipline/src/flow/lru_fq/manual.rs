@@ -160,13 +160,13 @@ pub struct Params {
     pub admission: Rule,
     /// The threshold from which a flow in the cache is a hog.
     pub threshold: Threshold,
-    /// Share of the hit queue.
+    /// Weight of the hit queue.
     pub hit_weight: u32,
-    /// Share of the miss queue.
+    /// Weight of the miss queue.
     pub miss_weight: u32,
     /// Whether a hog stays in the cache.
     pub pin: bool,
-    /// When a pin is released.
+    /// A pin is released when its flow was not above the threshold for this time.
     pub pin_timeout: Span,
     /// The part of a flow key that identifies a flow.
     pub key: KeyKind,

@@ -1,4 +1,5 @@
-//! LRU-FQ: a small cache of flows picks out the hogs; hogs and all others share the link by weight.
+//! LRU-FQ: a small cache of flows finds the hogs (high-bandwidth flows); hogs and all other flows share the link by
+//! weight.
 //!
 //! ```text
 //!              +------------------------+   hit, above the threshold
@@ -29,7 +30,7 @@ mod manual;
 
 pub use self::manual::{MANUAL, Params, Rule};
 
-/// How it is checked and built.
+/// How the discipline is checked and built.
 pub const KIND: contract::Kind = contract::Kind {
     manual: MANUAL,
     knows_flows: true,
@@ -54,7 +55,7 @@ struct Stats {
 /// The two queues.
 const HIT: usize = 0;
 const MISS: usize = 1;
-/// The class of the packets in each of them.
+/// The class of the packets in each queue.
 const CLASSES: [Class; 2] = [Class(1), Class(0)];
 
 /// One of the two queues.
@@ -62,7 +63,7 @@ const CLASSES: [Class; 2] = [Class(1), Class(0)];
 struct Queue {
     packets: VecDeque<Packet>,
     backlog: Tally,
-    /// Packets that ever came.
+    /// Packets that have arrived since the beginning.
     came: u64,
     tag: Tag,
     cost: ByteCost,
@@ -84,7 +85,7 @@ pub struct LruFq {
 /// The packets of a queue that may leave now, as the control law sees them.
 struct Leaving<'a> {
     queue: &'a mut Queue,
-    /// The gates of the hit queue, and the packets that left the miss queue.
+    /// For the hit queue: its gates, and the packets that left the miss queue.
     gates: Option<(&'a mut Gates, u64)>,
 }
 
@@ -117,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// Packets that ever left.
+    /// Packets that have left since the beginning.
     fn left(&self) -> u64 {
         self.came - self.packets.len() as u64
     }
@@ -144,7 +145,8 @@ impl LruFq {
         }
     }
 
-    /// The queue whose head has the lower start tag; the miss queue if they are equal, or if a gate holds the other.
+    /// The queue whose head has the lower start tag; the miss queue if the tags are equal, or if a gate holds the hit
+    /// queue.
     fn turn(&self) -> Option<usize> {
         let [hit, miss] = &self.queues;
         match (hit.packets.is_empty(), miss.packets.is_empty()) {
@@ -160,7 +162,7 @@ impl LruFq {
         }
     }
 
-    /// The queue for a packet that the cache has just judged.
+    /// The queue for a packet that the cache has just classified.
     fn place(&mut self, is_hog: bool) -> usize {
         let judged = if is_hog { HIT } else { MISS };
         if !self.params.keeps_order {
@@ -180,7 +182,8 @@ impl LruFq {
         judged
     }
 
-    /// The next packet of a queue that the control law, if there is one, lets pass. No gate is closed before the first.
+    /// Takes the next packet of a queue that the control law, if any, lets pass. No gate before the queue's first
+    /// packet may be closed.
     fn take(&mut self, which: usize, cx: &mut Cx<'_>) -> Option<Packet> {
         let Some(control) = &self.params.control else {
             if which == HIT {
@@ -202,7 +205,7 @@ impl LruFq {
         packet
     }
 
-    /// Puts other parameters in force; the state is kept.
+    /// Applies other parameters; keeps the state.
     fn change(&mut self, params: Params) {
         if params.keeps_order != self.params.keeps_order || params.limit > self.params.limit {
             let old = std::mem::replace(&mut self.gates, Gates::new(gates_max(&params)));
@@ -261,7 +264,7 @@ impl Discipline for LruFq {
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         loop {
             let which = self.turn()?;
-            // None if the control law dropped all that may leave: then it is the other queue's turn.
+            // `None` if the control law dropped all packets that may leave: then the other queue has the turn.
             if let Some(packet) = self.take(which, cx) {
                 let queue = &mut self.queues[which];
                 self.clock.serve(&mut queue.tag, queue.cost, packet.bytes());
@@ -277,7 +280,7 @@ impl Discipline for LruFq {
 
     fn has_room(&self, _class: Class) -> bool {
         let room = |queue: &Queue| queue.packets.len() < self.params.limit;
-        self.queues.iter().all(room) // which queue a packet will belong to is not known before
+        self.queues.iter().all(room) // the queue of a packet is not known before it arrives
     }
 
     fn ready(&self, _now: Instant) -> Ready {
@@ -303,7 +306,7 @@ impl Discipline for LruFq {
         self.change(accepted(Params::new(settings)));
     }
 
-    /// In the order of arrival over both queues, so that a flow that crossed is in order again.
+    /// Drains in order of arrival over both queues, so that a flow that crossed is in order again.
     fn drain(&mut self, out: &mut dyn FnMut(Packet)) {
         self.gates.clear();
         let arrival = |queue: &Queue| queue.packets.front().map(|p| (p.enqueued, p.id));
@@ -349,7 +352,7 @@ impl Discipline for LruFq {
     }
 }
 
-/// Gates that the hit queue may have.
+/// Maximum gates of the hit queue.
 fn gates_max(params: &Params) -> usize {
     if params.keeps_order { params.limit } else { 0 }
 }
@@ -430,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_busy_period_ends_and_its_debts_with_it() {
-        // A packet of a hog is as dear as 1000 others. When all have left, that is forgotten.
+        // A packet of a hog costs as much as 1000 others. The debt is forgotten when all packets have left.
         let mut rig = Rig::new(2000);
         let mut fq = lru_fq(Params {
             miss_weight: 1000,
@@ -462,7 +465,7 @@ mod tests {
         for flow in 1..10 {
             rig.offer(&mut fq, flow, 100);
         }
-        // Flow 0: one miss, then nine hits for three places. Then eight misses for two places.
+        // Flow 0: one miss, then nine hits for three places. Then nine misses for the two places left.
         assert_eq!((gauge(&fq, "full_hit"), gauge(&fq, "full_miss")), (6, 7));
         assert_eq!(
             fq.backlog(),
@@ -508,7 +511,7 @@ mod tests {
                 control,
                 ..params()
             });
-            // A flow that sends twice as fast as the link and does not react.
+            // An unresponsive flow that sends at twice the rate of the link.
             for _ in 0..20_000 {
                 rig.now += Span::from_millis(1);
                 rig.offer(&mut fq, 0, 1000);
@@ -530,7 +533,7 @@ mod tests {
             hit_weight: 1000,
             ..params()
         });
-        // Flow 0: two misses behind three others, then hits, which would go first by their weight.
+        // Flow 0: one miss behind three others, then two hits, which would leave first by their weight.
         for flow in [1, 2, 3, 0, 0, 0] {
             rig.offer(&mut fq, flow, 100);
         }
@@ -542,8 +545,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever crosses, is dropped by the control law, evicted or refused: no flow is reordered, and while a packet
-        /// is held the link has one.
+        /// No flow is reordered, whatever crosses, is evicted, refused or dropped by the control law; and while a
+        /// packet is held, the link gets one.
         #[test]
         fn kept_order_is_kept(
             cache in 1_usize..5,
@@ -592,7 +595,7 @@ mod tests {
                     None => prop_assert!(held == 0 || codel),
                 }
             }
-            // All that is held can leave.
+            // All held packets can leave.
             while fq.backlog().packets > 0 {
                 let packet = rig.take(&mut fq);
                 prop_assert!(packet.is_some() || fq.backlog().packets == 0);

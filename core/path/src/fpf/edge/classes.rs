@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!  classifier --flow, class--> [ a rule of one flow, with the vectors of its class ] <--hit-- packet
-//!                                 |  ends: silent for the class's time-out, its class is gone, or
+//!                                 |  ends: silent for the class's timeout, its class was removed, or
 //!                                 +        others need the place and it was silent for a second
 //! ```
 //!
 //! Source: Beben et al., section III.B.2.
 //!
-//! They are state of the running router. Their number is bounded. A class that changes its vectors, or goes, does so
-//! for flows that are there, each with its next packet: so a change costs the same however many flows there are.
+//! Implicit rules are state of the running router. Their number is bounded. If a class changes its vectors, or is
+//! removed, each of its flows follows with its next packet: so a change costs the same for any number of flows.
 //!
-//! An attacker who sends flows of a class fills the table. Flows that are in use keep their rules, because a rule
-//! only makes room when it was not hit for a second.
+//! An attacker who sends flows of a class fills the table. Flows in use keep their rules, because a rule only makes
+//! room when it was not hit for a second.
 
 use weir_base::{Instant, Span, Tally};
 use weir_packet::Reason;
@@ -22,17 +22,17 @@ use crate::fpf::edge::filter::{Filter, Subject};
 use crate::fpf::edge::rules::{Found, Rules};
 use crate::fpf::edge::setup::Class;
 
-/// Rules that are tried, to find one that makes room.
+/// Maximum rules that are tried, to find a rule that makes room.
 const TRIED_MAX: usize = 8;
-/// A rule that was hit within this time does not make room for another one.
+/// A rule that was hit within this time does not make room for another rule.
 const IN_USE: Span = Span::from_secs(1);
-/// Shortest time between two searches for rules whose time-out is over.
+/// Minimum time between two searches for rules whose timeout is over.
 const EXPIRY_PERIOD: Span = Span::from_millis(100);
 
-/// A class in force, with its counters.
+/// An active class, with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
     /// Flows that have a rule now.
     pub flows: u32,
@@ -44,10 +44,10 @@ pub struct InForce {
     pub policed: Tally,
 }
 
-/// Rules that came to an end or did not come to be, since the start.
+/// Rules that ended, and flows that got no rule, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Rules whose flow was silent for the time-out of its class.
+    /// Rules whose flow was silent for the timeout of its class.
     pub expired: u64,
     /// Rules that made room for others.
     pub displaced: u64,
@@ -63,16 +63,16 @@ pub(super) struct Classes {
     limit: usize,
     /// The flow of each row of the table.
     flows: Vec<Flow>,
-    /// Rows that are free.
+    /// Free rows.
     spare: Vec<u32>,
     states: Vec<State>,
-    /// By place in the setup: the number of the class's state.
+    /// By index in the setup: the number of the class's state.
     order: Vec<u16>,
     /// Number of changes so far.
     generation: u32,
     /// The row that is tried next, to make room.
     hand: usize,
-    /// When to search for rules whose time-out is over; none while there are no rules.
+    /// When to search for rules whose timeout is over; `None` while no rule has a timeout.
     expiry: Option<Instant>,
     ended: Ended,
 }
@@ -82,22 +82,22 @@ pub(super) struct Classes {
 struct Flow {
     /// The number of its class's state; [`NONE`] if the row is free.
     state: u16,
-    /// Whether more copies of its packets are wanted.
+    /// Whether the classifier needs more copies of its packets.
     is_watched: bool,
-    /// The change whose rule it has.
+    /// The generation of its rule.
     generation: u32,
 }
 
 /// No class.
 const NONE: u16 = u16::MAX;
 
-/// A class, or the place of one that is gone.
+/// A class, or the free place of a removed class.
 #[derive(Debug)]
 struct State {
     class: Option<Class>,
-    /// The change with which it came: flows from before belong to the class that was here then.
+    /// The generation in which the class was added: flows from before belong to the class that was here then.
     born: u32,
-    /// The last change of its rule.
+    /// The generation of the last change of its rule.
     changed: u32,
     flows: u32,
     classified: u64,
@@ -118,14 +118,14 @@ impl State {
         }
     }
 
-    /// Whether a flow with a rule of this change belongs to it.
+    /// Whether a flow with a rule of this generation belongs to the class.
     fn has(&self, generation: u32) -> bool {
         self.class.is_some() && generation >= self.born
     }
 }
 
 impl Classes {
-    /// No classes, and room for up to `limit` rules. The secret is that of the flow hashes.
+    /// No classes, and room for up to `limit` rules. `secret` is the key of the flow hashes.
     pub(super) fn new(limit: usize, secret: (u64, u64), now: Instant) -> Self {
         Self {
             rules: Rules::new(limit, secret, now),
@@ -141,8 +141,8 @@ impl Classes {
         }
     }
 
-    /// Puts other classes in force. A class keeps its flows and counters if its name and its criteria stay. Returns
-    /// whether a class has come or gone, so that decisions about flows without a rule may be different now.
+    /// Replaces the classes. A class keeps its flows and counters if its name and its criteria stay. Returns whether a
+    /// class was added or removed, so that decisions about flows without a rule may be different now.
     pub(super) fn change(&mut self, classes: &[Class]) -> bool {
         self.generation += 1;
         let mut has_changed = false;
@@ -174,7 +174,7 @@ impl Classes {
         has_changed
     }
 
-    /// Adds the state of a class, in the place of one that is gone if there is one.
+    /// Adds the state of a class, in the place of a removed class if there is one.
     fn add(&mut self, class: Class) -> usize {
         let state = State::new(class, self.generation);
         match self.states.iter().position(|state| state.class.is_none()) {
@@ -189,7 +189,7 @@ impl Classes {
         }
     }
 
-    /// Gives a flow the rule of the class at this place of the setup, in place of another class's. Returns whether
+    /// Gives a flow the rule of the class at this index of the setup, in place of another class's. Returns whether
     /// there is room.
     pub(super) fn set(
         &mut self,
@@ -251,8 +251,8 @@ impl Classes {
         self.rules.find_all(subjects, found);
     }
 
-    /// Whether the rule that was found still holds; a rule whose class has changed its vectors gets them now, and one
-    /// whose class is gone ends. If it holds, returns whether a copy of the packet is wanted all the same.
+    /// Whether the classifier needs a copy of the packet although its rule was found; `None` if the rule is no longer
+    /// valid. A rule whose class has changed its vectors gets them now; a rule whose class was removed ends.
     #[inline]
     pub(super) fn renew(&mut self, found: Found, now: Instant) -> Option<bool> {
         let row = self.rules.name(found).0;
@@ -280,7 +280,7 @@ impl Classes {
         Some(flow.is_watched)
     }
 
-    /// Counts a packet that matches a rule that holds, and renews its time-out; or returns the reason to drop it.
+    /// Counts a packet that matches a valid rule, and renews its timeout; or returns the reason to drop it.
     #[inline]
     pub(super) fn hit(&mut self, found: Found, bytes: u64, now: Instant) -> Result<(), Reason> {
         let row = self.rules.name(found).0;
@@ -303,7 +303,7 @@ impl Classes {
         self.rules.headers(found, flow_hash)
     }
 
-    /// Ends the rules whose time-out is over. Returns when to come back.
+    /// Ends the rules whose timeout is over. Returns when to call again.
     pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
         if self.expiry? > now {
             return self.expiry;
@@ -314,12 +314,12 @@ impl Classes {
         for listed in expired {
             self.free(listed.row);
         }
-        // One call expires a bounded number, so what is left may be due already.
+        // One call expires a bounded number of rules, so more may be due already.
         self.expiry = self.rules.due().map(|due| due.max(now + EXPIRY_PERIOD));
         self.expiry
     }
 
-    /// The classes in force, in the order of the setup.
+    /// The active classes, in the order of the setup.
     pub(super) fn iter(&self) -> impl Iterator<Item = InForce> {
         self.order.iter().filter_map(|number| {
             let state = &self.states[usize::from(*number)];
@@ -333,12 +333,12 @@ impl Classes {
         })
     }
 
-    /// Rules that came to an end.
+    /// Rules that ended, and flows that got no rule.
     pub(super) fn ended(&self) -> Ended {
         self.ended
     }
 
-    /// Searches for rules whose time-out is over no later than that of a rule which was set just now.
+    /// Schedules the next search for expired rules no later than the timeout of a rule that was set just now.
     fn expire_within(&mut self, timeout: Option<Span>, now: Instant) {
         if let Some(timeout) = timeout {
             let over = now + timeout.max(EXPIRY_PERIOD);
@@ -346,7 +346,7 @@ impl Classes {
         }
     }
 
-    /// A row for a new rule; none if there is no room.
+    /// A row for a new rule; `None` if there is no room.
     fn free_row(&mut self, now: Instant) -> Option<u32> {
         if self.rules.len() >= self.limit {
             self.displace(now)?;
@@ -361,7 +361,7 @@ impl Classes {
         })
     }
 
-    /// Removes a rule that was not hit lately.
+    /// Removes a rule that was not hit recently.
     fn displace(&mut self, now: Instant) -> Option<()> {
         for _ in 0..TRIED_MAX {
             let row = self.hand;
@@ -396,7 +396,7 @@ impl Classes {
         self.spare.push(row);
     }
 
-    /// Takes a flow off the count of its class.
+    /// Removes a flow from the count of its class.
     fn forget(&mut self, flow: Flow) {
         if let Some(state) = self.states.get_mut(usize::from(flow.state))
             && state.has(flow.generation)
@@ -442,7 +442,7 @@ mod tests {
         FlowKey::ip([10, 0, 0, n].into(), [192, 0, 2, 1].into(), 17, 5000, 53)
     }
 
-    /// The LID of the vector that a packet of the flow gets, if it has a rule that holds.
+    /// The LID of the vector that a packet of the flow gets, if it has a valid rule.
     fn hit(classes: &mut Classes, n: u8, now: Instant) -> Option<u8> {
         let key = key(n);
         let hash = weir_packet::Keys::new(0, (1, 2)).hash_key(&key);
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(hit(&mut all, 1, at(1)), Some(1));
         assert_eq!(hit(&mut all, 2, at(1)), Some(2));
         assert_eq!(hit(&mut all, 3, at(1)), None);
-        // Scalable video is found in what was voice before.
+        // The classifier finds scalable video in a flow that was voice before.
         set(&mut all, 1, 1, at(2));
         set(&mut all, 1, 1, at(3));
         assert_eq!(hit(&mut all, 1, at(9000)), Some(2));
@@ -515,7 +515,7 @@ mod tests {
         for n in 0..3 {
             set(&mut all, n, n.into(), at(0));
         }
-        // Another order, other vectors for video, and mail is gone.
+        // Another order, other vectors for video, and mail was removed.
         assert!(all.change(&[class("video", 7), class("voice", 1)]));
         assert_eq!(flows(&all), [(1, 1, 0), (1, 1, 0)]);
         assert_eq!(hit(&mut all, 0, at(1)), Some(1));
@@ -523,14 +523,14 @@ mod tests {
         assert_eq!(hit(&mut all, 2, at(1)), None);
         assert_eq!(flows(&all), [(1, 1, 1), (1, 1, 1)]);
         assert!(!all.change(&[class("video", 8), class("voice", 1)]));
-        // A new class in the place of one that is gone does not inherit its flows.
+        // A new class in the place of a removed class does not inherit its flows.
         assert!(all.change(&[class("video", 8), class("mail", 9)]));
         assert_eq!(hit(&mut all, 0, at(1)), None);
         assert_eq!(hit(&mut all, 1, at(1)), Some(8));
         assert_eq!(flows(&all), [(1, 1, 2), (0, 0, 0)]);
         set(&mut all, 0, 1, at(1));
         assert_eq!(hit(&mut all, 0, at(1)), Some(9));
-        // Other criteria end the flows, too.
+        // Other criteria also end the flows.
         let mut other = class("mail", 9);
         other.criteria = "other".to_owned();
         assert!(all.change(&[class("video", 8), other]));

@@ -3,11 +3,11 @@
 //! ```text
 //!  plane: packet of a new flow --first bytes--> [ Copies ] --fetched as a whole--> classifier
 //!                        |                          ^------- memory, emptied ----------+
-//!                        +--> goes on by the routes
+//!                        +--> follows the routes
 //! ```
 //!
-//! The memory is allocated in advance and does not grow. A copy that does not fit is not made; the packet is not
-//! concerned.
+//! The memory is allocated in advance and does not grow. A copy that does not fit is not made; the packet itself is not
+//! affected.
 
 use weir_base::Instant;
 use weir_packet::FlowKey;
@@ -15,7 +15,7 @@ use weir_packet::FlowKey;
 /// Maximum copies between two fetches. Each may lead to a decision, and so to a change of the table of rules, which
 /// takes several times as long as the copy.
 pub const COPIES_MAX: usize = 256;
-/// Maximum bytes of one copy: the whole of what fits a link with an MTU of 1500, as QUIC's first packet needs.
+/// Maximum bytes of one copy: any packet on a link with an MTU of 1500 fits, as QUIC's first packet needs.
 pub const COPY_BYTES_MAX: usize = 2048;
 
 /// The copy of a packet.
@@ -25,7 +25,7 @@ pub struct Copy {
     pub key: FlowKey,
     /// Keyed hash of that key.
     pub hash: u64,
-    /// The arrival of the packet.
+    /// When the packet arrived.
     pub at: Instant,
 }
 
@@ -57,7 +57,7 @@ impl Copies {
         })
     }
 
-    /// Whether there are none.
+    /// Whether there are no copies.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Which rules are to be checked for their time-out: a timer wheel.
+//! A timer wheel: which rules to check for their timeout.
 //!
 //! ```text
 //!            now                                        102.4 s ahead
@@ -9,9 +9,9 @@
 //!
 //! Source: Varghese and Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 4; with lazy renewal.
 //!
-//! A hit does not move a rule: it only writes its time into the rule. When the tick of a rule comes, the rule
-//! either is over, or is put at the tick at which it would be over if no more hits come. So a busy rule is moved once for each
-//! time-out, not for each packet. A later deadline than the wheel has waits at its far end.
+//! A hit does not move a rule: it only writes its time into the rule. When the tick of a rule comes, the rule has
+//! either expired, or moves to the tick at which it would expire without more hits. So a busy rule moves once for each
+//! timeout, not for each packet. A deadline beyond the end of the wheel waits at the end.
 
 use weir_base::{Instant, Span};
 
@@ -49,7 +49,7 @@ pub(super) fn ticks_in(span: Span) -> u32 {
 }
 
 impl Deadlines {
-    /// A wheel with nothing on it, and room for `capacity` entries.
+    /// An empty wheel, with room for `capacity` entries.
     pub(super) fn new(capacity: usize, now: Instant) -> Self {
         let mut links = Vec::with_capacity(TICKS + capacity);
         links.extend((0..TICKS as u32).map(alone));
@@ -57,7 +57,7 @@ impl Deadlines {
         Self { links, next }
     }
 
-    /// Puts an entry at a tick, at the next one if that is over. It must be in no ring.
+    /// Puts an entry at a tick, or at the next tick if that tick is over. The entry must not be in a ring.
     pub(super) fn put(&mut self, entry: u32, at: u32) {
         let place = TICKS as u32 + entry;
         while self.links.len() <= place as usize {
@@ -74,7 +74,7 @@ impl Deadlines {
         self.links[anchor as usize].after = place;
     }
 
-    /// Takes an entry off the wheel, if it is on it.
+    /// Removes an entry from the wheel, if it is there.
     pub(super) fn remove(&mut self, entry: u32) {
         let place = TICKS as u32 + entry;
         if let Some(link) = self.links.get(place as usize).copied() {
@@ -84,9 +84,9 @@ impl Deadlines {
         }
     }
 
-    /// Takes the next entry off the wheel whose tick is at most `now`.
+    /// Removes and returns the next entry whose tick is at most `now`.
     pub(super) fn take_due(&mut self, now: u32) -> Option<u32> {
-        // After a pause of more than a turn every ring is due; one turn empties them.
+        // After a pause longer than one revolution of the wheel every ring is due; one revolution empties them.
         self.next = self.next.max(now.saturating_sub(TICKS as u32 - 1));
         while self.next <= now {
             let anchor = self.next % TICKS as u32;

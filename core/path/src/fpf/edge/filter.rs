@@ -25,10 +25,10 @@ use weir_wire::{EtherType, Protocol};
 use crate::classify;
 use crate::headers::Headers;
 
-/// A filter as it is written, before it is checked.
+/// A filter as configured, before it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawFilter {
-    /// IP version: 4 or 6. It may be left out if a prefix is given.
+    /// IP version: 4 or 6. It may be omitted if a prefix is given.
     pub version: Option<u8>,
     /// Ether type, instead of all other fields: packets that are not IP.
     pub ethertype: Option<u16>,
@@ -50,7 +50,7 @@ pub struct RawFilter {
 pub struct FilterError {
     /// The field.
     pub field: &'static str,
-    /// Its value.
+    /// Value of the field.
     pub found: String,
     /// The values permitted.
     pub permitted: &'static str,
@@ -60,8 +60,8 @@ pub struct FilterError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Filter {
     family: Family,
-    /// The fields with unknown bits zero; the ports are the first ones of their ranges. Without IP, the source
-    /// port is the ether type.
+    /// The fields with unknown bits zero; the ports are the first ports of their ranges. Without IP, the source port is
+    /// the ether type.
     least: FlowKey,
     /// The last ports of the ranges.
     last_ports: [u16; 2],
@@ -73,11 +73,11 @@ pub struct Filter {
 /// A packet as filters see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// Its flow key. Without IP, only the family counts.
+    /// Flow key of the packet. Without IP, only the family counts.
     pub key: &'a FlowKey,
     /// Keyed hash of that key.
     pub hash: u64,
-    /// Whether the ports in the key are the packet's own: not in a fragment, nor where the header ends early.
+    /// Whether the ports in the key are the packet's own: false for a fragment, and if the header ends early.
     pub has_ports: bool,
     /// Ether type of the packet.
     pub ethertype: EtherType,
@@ -85,7 +85,7 @@ pub struct Subject<'a> {
 
 /// Every port.
 const ALL_PORTS: (u16, u16) = (0, u16::MAX);
-/// The least ether type; smaller values are lengths (IEEE 802.3, clause 3.2.6).
+/// Minimum ether type; smaller values are lengths (IEEE 802.3, clause 3.2.6).
 const ETHERTYPE_MIN: u16 = 0x0600;
 
 impl RawFilter {
@@ -276,7 +276,7 @@ impl Filter {
         !self.names_ports() || subject.has_ports && within()
     }
 
-    /// Whether it names a range of ports, so that it matches no fragment.
+    /// Whether the filter names a range of ports, so that it matches no fragment.
     pub fn names_ports(&self) -> bool {
         let least = [self.least.source_port, self.least.destination_port];
         self.family != Family::Link && (least, self.last_ports) != ([0; 2], [u16::MAX; 2])
@@ -287,7 +287,7 @@ impl Filter {
         self.family
     }
 
-    /// The fields again.
+    /// The fields as configured.
     pub fn raw(&self) -> RawFilter {
         let key = &self.least;
         if self.family == Family::Link {
@@ -325,7 +325,7 @@ impl Filter {
         self.prefix_lens
     }
 
-    /// Whether it names a protocol.
+    /// Whether the filter names a protocol.
     pub(super) fn names_protocol(&self) -> bool {
         self.protocol.is_some()
     }
@@ -382,7 +382,7 @@ pub(super) fn masked(address: [u8; 16], len: u8) -> [u8; 16] {
     (u128::from_be_bytes(address) & mask).to_be_bytes()
 }
 
-/// The key that stands for all packets of an ether type: it is in place of the source port.
+/// The key that stands for all packets of an ether type, which takes the place of the source port.
 #[inline]
 pub(super) fn of_ethertype(ethertype: EtherType) -> FlowKey {
     FlowKey {
@@ -494,7 +494,7 @@ mod tests {
             source_ports: Some(ALL_PORTS),
             ..of_udp
         };
-        assert!(all_ports.check().unwrap().matches(&fragment)); // the same as none
+        assert!(all_ports.check().unwrap().matches(&fragment)); // the same as no ports
     }
 
     #[test]

@@ -10,11 +10,11 @@
 //!                                        copies --full--> lost, counted
 //! ```
 //!
-//! Source: Beben et al., section III.B.2. The packet itself goes on by the routes, whatever becomes of its copy.
+//! Source: Beben et al., section III.B.2. The packet itself follows the routes, whatever happens to its copy.
 //!
-//! The work for a packet is bounded, whoever sends it: two look-ups, and a copy at most. Copies are bounded by the
-//! memory between two fetches, so whoever fetches decides how much time copying may take. TCP segments without
-//! payload say nothing about what a connection carries, so a flood of connection requests costs no copies.
+//! The work for a packet is bounded, for any sender: two lookups, and at most one copy. The memory bounds the copies
+//! between two fetches, so the reader decides how much time copying may take. TCP segments without payload do not show
+//! what a connection carries, so a flood of connection requests costs no copies.
 
 use weir_base::Instant;
 use weir_packet::key::Family;
@@ -32,13 +32,13 @@ use crate::fpf::edge::setup::Setup;
 /// A decision of the classifier about a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The flow, as its copies say.
+    /// The flow, as in its copies.
     pub key: FlowKey,
-    /// The hash of its key, as its copies say.
+    /// The hash of its key, as in its copies.
     pub hash: u64,
-    /// The place of its class in the setup; none if it is of no class.
+    /// The index of its class in the setup; `None` if the flow has no class.
     pub class: Option<u16>,
-    /// Whether more copies are wanted, because another class may be found.
+    /// Whether the classifier needs more copies, because it may find another class.
     pub is_watched: bool,
 }
 
@@ -47,11 +47,11 @@ pub struct Decision {
 pub struct Stats {
     /// Copies for the classifier.
     pub copied: u64,
-    /// Copies that were not made because the classifier had not fetched the ones before.
+    /// Copies that were not made because the classifier had not fetched the earlier copies.
     pub lost: u64,
-    /// Flows that the classifier follows, as it said last.
+    /// Flows that the classifier follows, by its latest report.
     pub followed: u64,
-    /// Rules that came to an end or did not come to be.
+    /// Rules that ended, and flows that got no rule.
     pub ended: Ended,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Implicit {
     classes: Classes,
     seen: Seen,
     copies: Copies,
-    /// Whether somebody was told that there are copies.
+    /// Whether the copies have been announced.
     announced: bool,
     copied: u64,
     lost: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Implicit {
 }
 
 impl Implicit {
-    /// No classes yet, and room for the rules of `flows_max` flows. The secret is that of the flow hashes.
+    /// No classes yet, and room for the rules of `flows_max` flows. `secret` is the key of the flow hashes.
     pub(crate) fn new(flows_max: usize, secret: (u64, u64), now: Instant) -> Self {
         Self {
             classes: Classes::new(flows_max, secret, now),
@@ -82,7 +82,7 @@ impl Implicit {
         }
     }
 
-    /// Puts the classes of a setup in force.
+    /// Applies the classes of a setup.
     pub(crate) fn change(&mut self, setup: &Setup) {
         if self.classes.change(&setup.classes) {
             self.seen.clear(); // the classifier may decide otherwise now
@@ -95,8 +95,8 @@ impl Implicit {
         self.classes.find_all(subjects, found);
     }
 
-    /// Copies a packet of this flow, if the flow is not decided and `is_transit` permits. `transport` is what is
-    /// behind its IP headers.
+    /// Copies a packet of this flow, if the flow is not decided and `is_transit` permits. `transport` has the bytes
+    /// after its IP headers.
     #[inline]
     pub(crate) fn copy(
         &mut self,
@@ -128,13 +128,14 @@ impl Implicit {
         }
     }
 
-    /// Whether the rule that was found still holds; if so, whether a copy of the packet is wanted all the same.
+    /// Whether the classifier needs a copy of the packet although its rule was found; `None` if the rule is no longer
+    /// valid.
     #[inline]
     pub(crate) fn renew(&mut self, found: Found, now: Instant) -> Option<bool> {
         self.classes.renew(found, now)
     }
 
-    /// Counts a packet that matches, or returns the reason to drop it.
+    /// Counts a matching packet, or returns the reason to drop it.
     #[inline]
     pub(crate) fn hit(&mut self, found: Found, bytes: u64, now: Instant) -> Result<(), Reason> {
         self.classes.hit(found, bytes, now)
@@ -146,12 +147,12 @@ impl Implicit {
         self.classes.headers(found, flow_hash)
     }
 
-    /// Notes how many flows the classifier follows.
+    /// Stores the number of flows that the classifier follows.
     pub(crate) fn set_followed(&mut self, flows: usize) {
         self.followed = flows as u64;
     }
 
-    /// Puts a decision in force.
+    /// Applies a decision.
     pub(crate) fn decide(&mut self, decision: &Decision, now: Instant) {
         let Decision {
             key,
@@ -174,13 +175,13 @@ impl Implicit {
                 _ => EtherType::IPV4,
             },
         };
-        // With a rule its packets do not come to `seen`. If the rule ends and they do, they are copied again.
+        // While a flow has a rule, its packets do not reach `seen`. If the rule ends, they do, and are copied again.
         if self.classes.set(&flow, *class, *is_watched, now) && !is_watched {
             self.seen.forget(*hash);
         }
     }
 
-    /// Whether there are copies that nobody was told of.
+    /// Whether there are copies that were not announced yet.
     pub(crate) fn announce(&mut self) -> bool {
         let is_new = !self.announced && !self.copies.is_empty();
         self.announced |= is_new;
@@ -193,12 +194,12 @@ impl Implicit {
         std::mem::replace(&mut self.copies, empty)
     }
 
-    /// Ends the rules whose time-out is over. Returns when to come back.
+    /// Ends the rules whose timeout is over. Returns when to call again.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Instant> {
         self.classes.expire(now)
     }
 
-    /// The classes in force.
+    /// The active classes.
     pub(crate) fn classes(&self) -> impl Iterator<Item = InForce> {
         self.classes.iter()
     }
@@ -214,7 +215,7 @@ impl Implicit {
     }
 }
 
-/// Whether a packet is one of UDP, or one of TCP with payload.
+/// Whether a packet is UDP, or TCP with payload.
 #[inline]
 fn has_payload(protocol: u8, transport: &[u8]) -> bool {
     match Protocol::from(protocol) {
@@ -297,11 +298,11 @@ mod tests {
         decide(&mut implicit, 2, Some(0), second(0));
         assert_eq!(implicit.stats().ended.refused, 1);
         assert!(copies(&mut implicit, 2, second(0)));
-        // It takes the place of the first flow, which was silent.
+        // The second flow takes the place of the first flow, which was silent.
         decide(&mut implicit, 2, Some(0), second(2));
         assert!(!copies(&mut implicit, 2, second(2)));
         assert!(copies(&mut implicit, 1, second(2)));
-        // A time-out.
+        // The rule times out.
         implicit.expire(second(9));
         assert_eq!(implicit.stats().ended.expired, 1);
         assert!(copies(&mut implicit, 2, second(9)));

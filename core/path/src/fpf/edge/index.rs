@@ -9,15 +9,15 @@
 //! of a segment are filled by open addressing.
 //!
 //! A segment that is half full is split into two, which moves at most 256 places. So no insertion takes long, and a
-//! table of few entries stays small and close together. Memory never shrinks: its size is that of the fullest time.
+//! table of few entries stays small and compact. Memory never shrinks: its size is that of the peak.
 //!
-//! A place holds half of the hash, so a search for an absent entry rarely touches one. The caller compares keys.
+//! A place holds half of the hash, so a search for an absent entry rarely touches an entry. The caller compares keys.
 
 /// Places of a segment.
 const PLACES: usize = 512;
 /// Maximum places taken before a segment is split: so most searches end where they begin.
 const TAKEN_MAX: u16 = 256;
-/// Maximum bits of the hash that choose a segment. With a keyed hash nobody gets near it.
+/// Maximum bits of the hash that choose a segment. With a keyed hash, tables stay far below this bound.
 const DEPTH_MAX: u32 = 22;
 /// An empty place.
 const EMPTY: u64 = 0;
@@ -55,14 +55,14 @@ impl Index {
         }
     }
 
-    /// The first entry that has the tag of `hash`; almost always the one of that hash, if there is one. It touches no
+    /// The first entry that has the tag of `hash`; almost always the entry of that hash, if it exists. This touches no
     /// entry.
     #[inline]
     pub(super) fn candidate(&self, hash: u64) -> Option<u32> {
         self.find(hash, |_| true)
     }
 
-    /// Where a search for `hash` begins, for [`Self::touch`]. It depends on the directory only, which is small.
+    /// Where a search for `hash` begins, for [`Self::touch`]. This depends on the directory only, which is small.
     #[inline]
     pub(super) fn begin(&self, hash: u64) -> usize {
         let tag = tag(hash);
@@ -94,8 +94,8 @@ impl Index {
         None
     }
 
-    /// Adds an entry, which must be absent. Returns whether there was room; without a collision of very many hashes
-    /// there is.
+    /// Adds an entry, which must be absent. Returns whether there was room; there is room unless very many hashes
+    /// collide.
     pub(super) fn insert(&mut self, hash: u64, entry: u32) -> bool {
         let tag = tag(hash);
         let mut segment = self.segment_of(tag);
@@ -111,7 +111,7 @@ impl Index {
         true
     }
 
-    /// Removes an entry that was inserted with this hash, and moves later ones back over the hole, so that no search
+    /// Removes an entry that was inserted with this hash, and moves later entries back over the hole, so that no search
     /// ends early.
     pub(super) fn remove(&mut self, hash: u64, entry: u32) {
         let (tag, segment) = (tag(hash), self.segment_of(tag(hash)));
@@ -142,7 +142,7 @@ impl Index {
         size_of_val(&*self.directory) + size_of_val(&*self.places)
     }
 
-    /// Divides the entries of a segment between it and a new one, by the next bit of their hashes.
+    /// Divides the entries of a segment between it and a new segment, by the next bit of their hashes.
     fn split(&mut self, old: usize) {
         let depth = self.segments[old].depth + 1;
         if depth > self.depth {
@@ -162,7 +162,7 @@ impl Index {
             .iter()
             .filter(|n| **n as usize == old)
             .count();
-        // The names of a segment are side by side; the second half has the next bit set.
+        // The directory entries of a segment are adjacent; the second half has the next bit set.
         for number in self.directory.iter_mut().filter(of_old).skip(names / 2) {
             *number = new as u32;
         }
@@ -177,7 +177,7 @@ impl Index {
         let places = self.segment_mut(segment);
         let mut at = home((place >> 32) as u32);
         while places[at] != EMPTY {
-            at = (at + 1) % PLACES; // ends: one place at least is empty
+            at = (at + 1) % PLACES; // ends: at least one place is empty
         }
         places[at] = place;
         self.segments[segment].taken += 1;
@@ -258,7 +258,7 @@ mod tests {
         assert!((count..2 * count).all(|n| index.find(spread(n), |e| u64::from(e) == n).is_none()));
         for n in 0..count {
             index.remove(spread(n), n as u32);
-            index.remove(spread(n), n as u32); // it is not there any more
+            index.remove(spread(n), n as u32); // it is absent now
         }
         assert_eq!(index.taken(), 0);
     }

@@ -17,15 +17,15 @@
 //! III.B.
 //!
 //! - [`filter`]: multi-field filters, checked
-//! - [`rule`]: what becomes of the packets that match a filter
-//! - [`rules`]: the table; `index` and `shapes` find its rules, `deadlines` ends them
+//! - [`rule`]: the treatment of packets that match a filter
+//! - [`rules`]: the table; `index` and `shapes` find its rules, `deadlines` expires them
 //! - [`paths`]: the vectors of a rule, and which of them a packet gets
-//! - [`profile`]: how much the packets of a rule may send
-//! - [`implicit`]: encapsulations of single flows that a classifier has found: `classes`, their rules; [`copies`] for the
-//!   classifier, and `seen`, the flows that need no more of them
+//! - [`profile`]: the traffic that packets of a rule may send
+//! - [`implicit`]: encapsulations of single flows that a classifier has found: `classes`, their rules; [`copies`] for
+//!   the classifier, and `seen`, the flows that need no more copies
 //! - [`shaper`]: the queues of rules whose packets wait for their rate
-//! - [`setup`]: a configuration of it, which a plane puts in force
-//! - [`size`]: the header's bytes in the MTU and in TCP's segment size
+//! - [`setup`]: the configuration of an edge, which a plane applies
+//! - [`size`]: the effect of the header on the MTU and on TCP's segment size
 
 pub mod classes;
 pub mod copies;

@@ -1,4 +1,4 @@
-//! The LID vectors of a rule, and which of them a packet gets.
+//! The LID vectors of a rule, and which of the vectors a packet gets.
 //!
 //! ```text
 //!  by flow     hash --> the vector whose share of the weights it falls into      a flow stays in order
@@ -24,11 +24,11 @@ pub const VECTORS_MAX: usize = 64;
 /// How packets are spread over the vectors of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spread {
-    /// One of them for each flow, by weight.
+    /// One vector for each flow, by weight.
     ByFlow,
-    /// One of them for each packet, in turn, by weight.
+    /// One vector for each packet, in turn, by weight.
     ByPacket,
-    /// All of them: a copy of the packet for each.
+    /// All vectors: a copy of the packet for each.
     Copies,
 }
 
@@ -38,14 +38,14 @@ pub struct Paths {
     spread: Spread,
     /// The header with each vector, as the edge writes it.
     headers: Box<[Repr]>,
-    /// Of each vector; at least 1.
+    /// Weight of each vector; at least 1.
     weights: Box<[u32]>,
 }
 
 /// Why vectors are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathsError {
-    /// None, or too many of them.
+    /// There are no vectors, or too many.
     #[error("the number of vectors is {0}, but must be from 1 to {VECTORS_MAX}")]
     Number(usize),
     /// A vector would never be used.
@@ -88,7 +88,7 @@ impl Paths {
         &self.headers
     }
 
-    /// Their weights.
+    /// The weights of the vectors.
     pub fn weights(&self) -> &[u32] {
         &self.weights
     }
@@ -140,7 +140,7 @@ impl Turns {
         }
     }
 
-    /// Begins the next turn: every vector gains its weight, and the one with the most pays for all.
+    /// Begins the next turn: every vector gains its weight, and the vector with the most credit pays for all.
     pub(super) fn next(&mut self, paths: &Paths) {
         let mut total = 0;
         for (credit, weight) in self.credits.iter_mut().zip(&paths.weights) {
@@ -171,12 +171,12 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Set {
     paths: Paths,
-    /// Number of rules that use it.
+    /// Number of rules that use the set.
     users: usize,
 }
 
 impl Shared {
-    /// The number of a set, for one more rule.
+    /// Returns the number of a set, for one more rule that uses it.
     pub(super) fn add(&mut self, paths: &Paths) -> u32 {
         if let Some(number) = self.numbers.get(paths) {
             self.sets[*number as usize].users += 1;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn packets_take_turns_by_hand() {
-        // Weights 5, 1, 1: credits 5 1 1 -> A pays 7; 3 2 2 -> A; 1 3 3 -> B; 6 -3 4 -> A; 4 -2 5 -> C; 9 -1 -1 -> A; ..
+        // Weights 5, 1, 1: credits 5 1 1 -> A pays 7; 3 2 2 -> A; 1 3 3 -> B; 6 -3 4 -> A; 4 -2 5 -> C; 9 -1 -1 -> A.
         let paths = weighted(Spread::ByPacket, &[5, 1, 1]);
         let mut turns = Turns::new(&paths);
         let order: Vec<_> = (0..14)
@@ -294,7 +294,7 @@ mod tests {
         shared.remove(0);
         shared.remove(0);
         let c = weighted(Spread::ByFlow, &[1, 2]);
-        assert_eq!(shared.add(&c), 0); // the place is used again
+        assert_eq!(shared.add(&c), 0); // the place is reused
         assert_eq!((shared.get(0), shared.get(1)), (&c, &b));
         assert_eq!(shared.add(&a), 2);
     }

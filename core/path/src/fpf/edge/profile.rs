@@ -7,18 +7,18 @@
 //!
 //! Source: Beben et al., section III.B ("traffic profile, etc. .. used for traffic policing, shaping").
 //!
-//! A policed rule has a token bucket of its own, the one of [`weir_discipline::channel::token_bucket`] with a single rate. A
-//! shaped rule has a queue of its own, one of the [`Shapers`](crate::fpf::edge::shaper::Shapers).
+//! A policed rule has its own token bucket, that of [`weir_discipline::channel::token_bucket`] with a single rate. A
+//! shaped rule has its own queue, one of the [`Shapers`](crate::fpf::edge::shaper::Shapers).
 
 use weir_base::{Bytes, Instant, Rate};
 use weir_discipline::channel::token_bucket::{Gate, Limits};
 
-/// The least depth of a bucket: one full Ethernet frame, or such a frame would never pass.
+/// Minimum depth of a bucket: one full Ethernet frame, because such a frame would never pass a smaller bucket.
 pub const BURST_MIN: Bytes = Bytes(1514);
-/// The greatest depth of a bucket.
+/// Maximum depth of a bucket.
 pub const BURST_MAX: Bytes = Bytes(100_000_000);
 
-/// The most packets that wait in a queue of a shaped rule.
+/// Maximum packets that wait in a queue of a shaped rule.
 pub const WAITING_MAX: usize = 62_500;
 
 /// The traffic profile of a rule.
@@ -47,13 +47,13 @@ pub struct Shape {
 /// Why a profile is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The rate.
+    /// The rate is out of range.
     #[error("the rate is {0}, but must be from 1 bit/s to {max}", max = Rate::PARAMETER_MAX)]
     Rate(Rate),
-    /// The bytes that may pass at once.
+    /// The burst is out of range.
     #[error("the burst is {0}, but must be from {BURST_MIN} to {BURST_MAX}")]
     Burst(Bytes),
-    /// The packets that may wait.
+    /// The number of packets that may wait is out of range.
     #[error("{0} packets may wait, but must be from 1 to {WAITING_MAX}")]
     Waiting(usize),
 }
@@ -78,7 +78,7 @@ impl Police {
         self.burst
     }
 
-    /// The bucket, full.
+    /// A full bucket.
     pub(super) fn gate(self, now: Instant) -> Gate {
         Gate::new(self.limits(), now)
     }

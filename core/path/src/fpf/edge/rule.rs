@@ -1,4 +1,4 @@
-//! An encapsulation rule: what becomes of the packets that match its filter.
+//! An encapsulation rule: the treatment of the packets that match its filter.
 //!
 //! Source: Beben et al., section III.B, items (2) to (4) of the encapsulation table.
 
@@ -10,7 +10,7 @@ use crate::fpf::edge::filter::Filter;
 use crate::fpf::edge::paths::{Paths, Spread, Turns};
 use crate::fpf::edge::profile::{Profile, Shape};
 
-/// The table has as many rules as it may have.
+/// The table has reached its limit of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encapsulation table is full: it has its limit of {limit} rules")]
 pub struct Full {
@@ -23,30 +23,30 @@ pub struct Full {
 pub struct Rule {
     /// The LID vectors.
     pub paths: Paths,
-    /// Time without a hit after which the rule is removed; none: never. It may take up to 200 ms more.
+    /// Time without a hit after which the rule is removed; `None`: never. Removal may take up to 200 ms more.
     pub timeout: Option<Span>,
     /// Session that the flow belongs to, for the control side; zero if there is none.
     pub session: u32,
-    /// How much the packets may send.
+    /// The traffic that the packets may send; `None`: no limit.
     pub profile: Option<Profile>,
 }
 
 /// A rule of the table with its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its row.
+    /// Row of the rule.
     pub row: u32,
-    /// Its filter.
+    /// Filter of the rule.
     pub filter: Filter,
     /// The rule.
     pub rule: Rule,
     /// Packets that were encapsulated, with the bytes that [`hit`](crate::fpf::edge::rules::Rules::hit) was given.
     pub hits: Tally,
-    /// Packets that its profile refused.
+    /// Packets that the profile refused.
     pub policed: Tally,
 }
 
-/// State that few rules have: those that a profile limits, and those whose vectors take turns.
+/// State that few rules have: rules with a profile, and rules whose vectors take turns.
 #[derive(Debug)]
 pub(super) struct State {
     turns: Option<Turns>,
@@ -99,7 +99,7 @@ impl State {
         self.turns.as_ref().map_or(0, Turns::turn)
     }
 
-    /// The rate for which packets wait.
+    /// The rate and the queue limit for which packets wait, if the rule is shaped.
     pub(super) fn shape(&self) -> Option<Shape> {
         match self.profile {
             Some(Profile::Shaped(shape)) => Some(shape),

@@ -9,19 +9,20 @@
 //! Source: Beben et al., section III.B. Rows are priorities: of the rules that match a packet, the one with the
 //! lowest row counts.
 //!
-//! - Rules of one flow (a whole 5-tuple) cost one look-up, however many there are; the key is compared whole.
-//!   Other rules are [`shapes`](crate::fpf::edge). A packet is looked up in the shapes that have a lower
-//!   row than the rule of its flow; so rules that come by the thousand should have lower rows than general ones.
-//! - Rules come and go one by one, whatever their number: nothing is built anew.
-//! - A hit writes the one cache line of its rule: counters, and the time from which the time-out counts.
+//! - A rule of one flow (a whole 5-tuple) costs one lookup, however many such rules there are; the key is compared
+//!   whole. Other rules are in [`shapes`](crate::fpf::edge). A packet is looked up in the shapes that have a lower row
+//!   than the rule of its flow; so rules that number in the thousands should have lower rows than general rules.
+//! - Rules are added and removed one by one, whatever their number: nothing is rebuilt.
+//! - A hit writes the one cache line of its rule: counters, and the time from which the timeout counts.
 //! - Memory is bounded by the limit.
 //! - Each worker has its own table, so that hits need no locks; the control side adds their counters up.
 //!
 //! Order of calls for a packet: [`Rules::find`] (or [`Rules::find_all`] for a burst), [`Rules::hit`],
-//! [`Rules::headers`]; before them [`Rules::shape`] says whether it waits. A [`Found`] is good until the table is changed.
+//! [`Rules::headers`]; before [`Rules::hit`], [`Rules::shape`] tells whether the packet waits. A [`Found`] is valid
+//! until the table is changed.
 //!
-//! An attacker cannot aim at places of the index (its hash is keyed), and adds no rule by sending packets. Packets
-//! that match nothing cost a look-up in every shape, whose number is bounded.
+//! An attacker cannot aim at places of the index (its hash is keyed), and cannot add rules by sending packets. Packets
+//! that match nothing cost a lookup in every shape, and the number of shapes is bounded.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -51,7 +52,7 @@ pub struct Rules {
     index: Index,
     hot: Vec<Hot>,
     cold: Vec<Cold>,
-    /// Entries that are free.
+    /// Free entries.
     spare: Vec<u32>,
     rows: BTreeMap<u32, u32>,
     shapes: Shapes,
@@ -65,16 +66,16 @@ pub struct Rules {
 #[repr(align(64))]
 struct Hot {
     key: FlowKey,
-    /// Its shape, or [`ONE_FLOW`].
+    /// Shape of the rule, or [`ONE_FLOW`].
     shape: u8,
     /// Whether a hit changes more than this cache line.
     has_state: bool,
     row: u32,
-    /// The number of its vectors.
+    /// The number of its set of vectors.
     paths: u32,
     /// The tick after the latest hit.
     latest: u32,
-    /// The lower half of the packets.
+    /// The lower half of the packet counter.
     packets: u32,
     bytes: u64,
 }
@@ -82,30 +83,30 @@ struct Hot {
 /// The part of a rule that most packets do not need.
 #[derive(Debug)]
 struct Cold {
-    /// The filter, unless the key says it all.
+    /// The filter, unless the key determines it.
     filter: Option<Box<Filter>>,
     state: Option<Box<State>>,
     timeout: Option<Span>,
     session: u32,
     /// The next rule with the same key and shape, by row.
     next: Option<u32>,
-    /// The upper half of the packets.
+    /// The upper half of the packet counter.
     packets_high: u32,
 }
 
-/// In place of a shape: the key is a whole flow.
+/// Instead of a shape: the key is a whole flow.
 const ONE_FLOW: u8 = u8::MAX;
 /// Maximum rules of any table.
 const LIMIT_MAX: usize = 1 << 24;
 /// Packets that are looked up together, so that their cache misses overlap.
 const BURST: usize = 64;
-/// Maximum rules that one call checks for their time-out.
+/// Maximum rules that one call checks for their timeout.
 const CHECKED_MAX: usize = 64;
 
 impl Rules {
-    /// An empty table for up to `limit` rules, but at most 16 million. The secret is that of the flow hashes in the
-    /// packets' keys. Address space for all rules is reserved now, so that no rule ever moves; memory is used as
-    /// rules come.
+    /// An empty table for up to `limit` rules, but at most 16 million. `secret` is the key of the flow hashes of
+    /// packets. Address space for all rules is reserved now, so that no rule ever moves; memory is used as rules are
+    /// added.
     pub fn new(limit: usize, secret: (u64, u64), now: Instant) -> Self {
         let limit = limit.min(LIMIT_MAX);
         Self {
@@ -122,8 +123,8 @@ impl Rules {
         }
     }
 
-    /// Writes a row. If it has the same filter already, the rule keeps its counters and its time; so a path is
-    /// changed between two packets.
+    /// Writes a row. If the row has the same filter already, the rule keeps its counters and the time of its latest
+    /// hit; so a path changes between two packets.
     pub fn set(
         &mut self,
         row: u32,
@@ -144,7 +145,7 @@ impl Rules {
         }
     }
 
-    /// Removes a row; returns the rule that was there.
+    /// Removes a row; returns its rule.
     pub fn remove(&mut self, row: u32) -> Option<Listed> {
         let entry = self.rows.remove(&row)?;
         let listed = self.listed(entry);
@@ -180,8 +181,8 @@ impl Rules {
         Some(listed)
     }
 
-    /// Removes rules whose time-out is over, and appends them to `expired`. One call does a bounded amount of work; if
-    /// more is to be done, [`Self::due`] is not later than `now`.
+    /// Removes rules whose timeout is over, and appends them to `expired`. One call does a bounded amount of work; if
+    /// work remains, [`Self::due`] is not later than `now`.
     pub fn expire(&mut self, now: Instant, expired: &mut Vec<Listed>) {
         let now = tick(now);
         for _ in 0..CHECKED_MAX {
@@ -212,7 +213,7 @@ impl Rules {
     /// Appends the rules for some packets to `found`, in their order. Cache misses of up to 64 packets overlap.
     pub fn find_all(&self, subjects: &[Subject<'_>], found: &mut Vec<Option<Found>>) {
         for burst in subjects.chunks(BURST) {
-            // Each loop does little but load, so that many loads are under way at once.
+            // Each loop does little but load, so that many loads are in flight at once.
             let mut places = [0; BURST];
             for (place, subject) in places.iter_mut().zip(burst) {
                 *place = self.index.begin(subject.hash);
@@ -242,8 +243,8 @@ impl Rules {
         }
     }
 
-    /// Counts a packet that matches, renews the time-out, and begins the next turn of the vectors. If the profile
-    /// refuses the packet, this returns the reason to drop it.
+    /// Counts a matching packet, renews the timeout, and begins the next turn of the vectors. If the profile refuses
+    /// the packet, this returns the reason to drop it.
     #[inline]
     pub fn hit(&mut self, found: Found, bytes: u64, now: Instant) -> Result<(), Reason> {
         let at = found.0 as usize;
@@ -264,7 +265,7 @@ impl Rules {
     }
 
     /// The headers to put before a packet of this flow; more than one if a copy is sent with each. If vectors take
-    /// turns, [`Self::hit`] comes first.
+    /// turns, call [`Self::hit`] first.
     #[inline]
     pub fn headers(&self, found: Found, flow_hash: u64) -> &[Repr] {
         let turn = self.state(found).map_or(0, State::turn);
@@ -272,7 +273,8 @@ impl Rules {
         self.paths.get(paths).choose(flow_hash, turn)
     }
 
-    /// The rate for which packets of the rule wait, in the queue of its row, before [`Self::hit`].
+    /// The rate and the limit of the queue in which packets of the rule wait before [`Self::hit`]; `None` if they do
+    /// not wait.
     pub fn shape(&self, found: Found) -> Option<Shape> {
         self.state(found)?.shape()
     }
@@ -304,7 +306,7 @@ impl Rules {
         self.rows.values().map(|entry| self.listed(*entry))
     }
 
-    /// Time since the latest hit of the rule in a row, or since it was set; less than 200 ms short.
+    /// Time since the latest hit of the rule in a row, or since it was set; up to 200 ms too short.
     pub(super) fn idle(&self, row: u32, now: Instant) -> Option<Span> {
         let hot = &self.hot[*self.rows.get(&row)? as usize];
         Some(TICK.times(tick(now).saturating_sub(hot.latest).into()))
@@ -320,7 +322,7 @@ impl Rules {
         self.rows.is_empty()
     }
 
-    /// Bytes of memory that look-ups and hits go through.
+    /// Bytes of memory that lookups and hits access.
     pub fn look_up_bytes(&self) -> usize {
         self.index.state_bytes() + self.hot.len() * size_of::<Hot>()
     }
@@ -365,7 +367,7 @@ impl Rules {
         hot.shape == shape && hot.key == *key
     }
 
-    /// The keyed hash of a key: for one flow that of the packets, for shapes a different one each.
+    /// The keyed hash of a key: for one flow the hash of its packets, for each shape a different hash.
     fn hash(&self, key: &FlowKey, shape: u8) -> u64 {
         let of_shape = u64::from(ONE_FLOW - shape).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hasher.hash_key(key) ^ of_shape
@@ -447,7 +449,7 @@ impl Rules {
         true
     }
 
-    /// Puts a rule in force for an entry that is linked.
+    /// Sets the rule of an entry that is linked.
     fn change(&mut self, entry: u32, rule: &Rule, now: Instant) {
         let at = entry as usize;
         let paths = self.paths.add(&rule.paths);
@@ -463,7 +465,7 @@ impl Rules {
         }
     }
 
-    /// The tick at which a rule is over unless it is hit again.
+    /// The tick at which a rule expires unless it is hit again.
     fn over(&self, entry: u32) -> Option<u32> {
         let timeout = self.cold[entry as usize].timeout?;
         let latest = self.hot[entry as usize].latest;
@@ -612,7 +614,7 @@ mod tests {
         assert_eq!(expired.len(), 1);
         assert_eq!((expired[0].row, expired[0].hits), (1, Tally::one(78)));
         assert_eq!((rules.len(), rules.due()), (0, None));
-        // A rule may get a time-out later, or lose it.
+        // A rule may get a timeout later, or lose it.
         rules
             .set(2, &Filter::exact(&flow(2)), &to(2), at(3000))
             .unwrap();
@@ -779,7 +781,7 @@ mod tests {
             }
         }
 
-        /// No rule ends before its time-out, and each has ended two ticks after it.
+        /// No rule ends before its timeout, and each has ended two ticks after it.
         #[test]
         fn rules_end_when_they_should(
             calls in prop::collection::vec((0_u32..8, 1_u64..4000, 0_u64..700, any::<bool>()), 1..100),
@@ -860,7 +862,7 @@ mod tests {
             if let Some(row) = expected
                 && n % 7 == 0
             {
-                // The next one with a higher row takes its place.
+                // The next rule with a higher row takes its place.
                 rules.remove(row as u32);
                 let next = filters[row + 1..]
                     .iter()

@@ -4,22 +4,23 @@
 //!  hash --lower bits--> a line of 8 places: [ tag of the hash | second of its latest packet | copies ] ..
 //! ```
 //!
-//! A place is one number, and a line is one cache line, so a packet costs one access to memory, whoever sends it.
-//! A new flow takes the place in its line of the flow that was silent for longest; of those that were heard a moment
-//! ago, one that is not decided leaves first. So a flood of new flows does not displace busy flows that are decided.
+//! A place is one number, and a line is one cache line, so a packet costs one access to memory, for any sender. A new
+//! flow takes the place in its line of the flow that was silent for longest; of flows that sent a moment ago, one that
+//! is not decided leaves first. So a flood of new flows does not displace busy flows that are decided.
 //!
-//! Tags are keyed hashes of 32 bits. Two flows of a line with the same tag count as one: the second one may get no
+//! Tags are keyed hashes of 32 bits. Two flows of a line with the same tag count as one: the second flow may get no
 //! copies until it is silent for a while.
 
 use weir_base::Instant;
 
-/// Maximum copies of a flow that is not decided: as many packets as the classifier reads of one.
+/// Maximum copies of a flow that is not decided: as many packets as the classifier reads of a flow.
 const COPIES_MAX: u64 = 128;
-/// In place of the copies: the flow is decided.
+/// Instead of the number of copies: the flow is decided.
 const DECIDED: u64 = 255;
-/// Seconds without a packet after which a flow counts as a new one.
+/// Seconds without a packet after which a flow counts as new.
 const SILENT_MAX: u64 = 300;
-/// Seconds after its last copy after which a flow that is still not decided is tried again: there was no room for it, say.
+/// Seconds after its last copy after which a flow that is still not decided is copied again: perhaps there was no room
+/// for its rule.
 const RETRY: u64 = 10;
 /// Places of a line.
 const PLACES: usize = 8;
@@ -59,7 +60,8 @@ impl Seen {
         self.lines.fill(Line::default());
     }
 
-    /// Notes a packet of the flow with this hash. Returns a place for [`Self::copied`], if a copy of it is wanted.
+    /// Records a packet of the flow with this hash. Returns a place for [`Self::copied`], if the packet should be
+    /// copied.
     #[inline]
     pub(super) fn wants(&mut self, hash: u64, now: Instant) -> Option<Place> {
         let (line, tag, second) = self.place_of(hash, now);
@@ -91,7 +93,7 @@ impl Seen {
         self.lines[place.line].0[place.place] = place.next;
     }
 
-    /// Notes that the flow with this hash needs no more copies.
+    /// Records that the flow with this hash needs no more copies.
     pub(super) fn decide(&mut self, hash: u64, now: Instant) {
         let (line, tag, second) = self.place_of(hash, now);
         let places = &mut self.lines[line].0;
@@ -100,7 +102,7 @@ impl Seen {
         places[place] = value(tag, second, DECIDED);
     }
 
-    /// Forgets the flow with this hash: it begins anew if packets of it come here again.
+    /// Forgets the flow with this hash: its next packet here counts as the first of a new flow.
     pub(super) fn forget(&mut self, hash: u64) {
         let (line, tag, _) = self.place_of(hash, Instant::ZERO);
         let known = self.lines[line].0.iter_mut().find(|v| **v >> 32 == tag);
@@ -121,14 +123,14 @@ fn value(tag: u64, second: u64, copies: u64) -> u64 {
     tag << 32 | second << COPIES_BITS | copies
 }
 
-/// Seconds since the latest packet. The counter of seconds begins anew after half a year.
+/// Seconds since the latest packet. The counter of seconds wraps after half a year.
 fn age(value: u64, second: u64) -> u64 {
     let latest = value >> COPIES_BITS;
     second.wrapping_sub(latest) & ((1 << SECOND_BITS) - 1)
 }
 
-/// The place that a new flow takes: an empty one; that of the flow that was silent for longest; if all were
-/// heard in this second or the one before, that of one with few copies.
+/// The place that a new flow takes: an empty place, or that of the flow that was silent for longest; if all flows sent
+/// in this second or the one before, that of the flow with the fewest copies.
 fn victim(places: &[u64; PLACES], second: u64) -> usize {
     let rank = |value: u64| match value {
         0 => (u64::MAX, 0),
@@ -212,7 +214,7 @@ mod tests {
             }
         }
         assert_eq!(copied, 10_000);
-        // One that has been silent for longer goes.
+        // A flow that has been silent for longer is displaced.
         copies(&mut seen, hash(98), 1, at(11));
         copies(&mut seen, hash(99), 1, at(11));
         let kept = (1..PLACES as u64).filter(|tag| copies(&mut seen, hash(*tag), 1, at(11)) == 0);

@@ -1,4 +1,4 @@
-//! The part of an edge as a configuration wants it: plain values, which the plane puts in force.
+//! The configuration of an edge: plain values, which the plane applies.
 
 use crate::fpf::edge::filter::Filter;
 use crate::fpf::edge::rule::Rule;
@@ -6,39 +6,39 @@ use crate::fpf::edge::rule::Rule;
 /// An encapsulation with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encapsulation {
-    /// Its name.
+    /// Name of the encapsulation.
     pub name: String,
-    /// Its row in the table: of those that match, the lowest one counts.
+    /// Row in the table: of the matching rows, the lowest one counts.
     pub row: u32,
-    /// Its packets.
+    /// The packets of the encapsulation.
     pub filter: Filter,
-    /// Their vectors and their profile.
+    /// Vectors and profile of the packets.
     pub rule: Rule,
 }
 
 /// A class of flows that a classifier finds: implicit encapsulations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Which flows belong to it, as the configuration says. It is compared only: the flows of a class whose criteria
-    /// change leave it.
+    /// The configured criteria for its flows. They are only compared: the flows of a class whose criteria change leave
+    /// it.
     pub criteria: String,
-    /// The vectors and the profile of each of its flows. A rule without a time-out lasts until its place is needed.
+    /// The vectors and the profile of each of its flows. A rule without a timeout lasts until its place is needed.
     pub rule: Rule,
 }
 
 /// The treatment of IP packets that no encapsulation matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoMatch {
-    /// They are forwarded by the routes.
+    /// The packets follow the routes.
     #[default]
     Forward,
-    /// They are dropped, and their senders learn that it is prohibited.
+    /// The packets are dropped, and their senders learn that sending is prohibited.
     Drop,
 }
 
-/// The part of an edge.
+/// The configuration of an edge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// The encapsulations, lowest row first.
@@ -46,7 +46,7 @@ pub struct Setup {
     /// The classes of flows, in the order of their priority; at most 65 535. An encapsulation that matches a packet
     /// comes before them.
     pub classes: Vec<Class>,
-    /// Maximum flows with a rule of a class. Another value begins anew, without flows.
+    /// Maximum flows with a rule of a class. If the value changes, the edge restarts without flows.
     pub flows_max: usize,
     /// The treatment of the other packets.
     pub no_match: NoMatch,
@@ -55,7 +55,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether any packet is treated otherwise than without an edge.
+    /// Whether the edge changes the treatment of any packet.
     pub fn concerns_packets(&self) -> bool {
         let has_rules = !self.encapsulations.is_empty() || !self.classes.is_empty();
         has_rules || self.no_match == NoMatch::Drop

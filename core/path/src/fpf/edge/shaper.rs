@@ -8,10 +8,10 @@
 //!
 //! Source: Beben et al., section III.B ("traffic profile, etc. .. used for traffic policing, shaping").
 //!
-//! Each row has a queue of its own, first in, first out, before a paced link ([`Transmitter`], as in a port). A packet is
-//! anything: live routers hold frames here, and simulated ones their models of packets. It comes out before it has its
-//! header. So a new path holds for the packets that wait, too, and the caller looks their rule up again: meanwhile
-//! another one may have taken the row.
+//! Each row has its own queue, first in, first out, in front of a paced link ([`Transmitter`], as in a port). The type
+//! of packets is generic: live routers hold frames here, and simulated routers their models of packets. A packet leaves
+//! its queue before it gets its header. So a new path also applies to waiting packets, and the caller looks up their
+//! rule again, because another rule may have taken the row meanwhile.
 //!
 //! A late call may catch up by at most [`Link::burst`] bytes of a row, as a port may.
 
@@ -33,9 +33,9 @@ pub struct Shapers<P> {
 /// A packet that leaves its queue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Released<P> {
-    /// The row for which it waited.
+    /// The row in whose queue the packet waited.
     pub row: u32,
-    /// When it leaves.
+    /// When the packet leaves.
     pub at: Instant,
     /// The packet.
     pub packet: P,
@@ -44,13 +44,13 @@ pub struct Released<P> {
 /// The counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
-    /// Packets that came, those that found it full included.
+    /// Packets that arrived, including those that found the queue full.
     pub received: Tally,
     /// Packets that left.
     pub sent: Tally,
-    /// Packets that found it full.
+    /// Packets that found the queue full.
     pub dropped: Tally,
-    /// Packets in it.
+    /// Packets in the queue.
     pub waiting: Tally,
 }
 
@@ -73,8 +73,8 @@ impl<P> Default for Shapers<P> {
 }
 
 impl<P> Shapers<P> {
-    /// Puts a packet of `bytes` bytes into the queue of a row, whose profile is `shape` now. A packet that finds the
-    /// queue full comes back.
+    /// Puts a packet of `bytes` bytes into the queue of a row, whose profile is `shape` now. Returns a packet that
+    /// finds the queue full.
     pub fn offer(
         &mut self,
         row: u32,
@@ -112,7 +112,7 @@ impl<P> Shapers<P> {
         refused
     }
 
-    /// The next packet that leaves, if one does up to `now`.
+    /// The next packet that leaves up to `now`, if there is one.
     pub fn next(&mut self, now: Instant) -> Option<Released<P>> {
         let (due, row) = *self.due.first()?;
         if due > now {
@@ -134,7 +134,8 @@ impl<P> Shapers<P> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Forgets the queues and counters of rows that are not `kept`. Packets that are left there leave at the rate of their queue.
+    /// Forgets the queues and counters of rows that are not `kept`. Packets that remain there still leave at the rate
+    /// of their queue.
     pub fn retain(&mut self, kept: impl Fn(u32) -> bool) {
         self.queues.retain(|row, queue| {
             let kept = kept(*row);
@@ -150,14 +151,14 @@ impl<P> Shapers<P> {
         });
     }
 
-    /// Takes all packets out, whenever they would leave.
+    /// Takes out all packets, also those that are not due yet.
     pub fn drain(&mut self) -> impl Iterator<Item = P> {
         self.due.clear();
         let queues = std::mem::take(&mut self.queues).into_values();
         queues.flat_map(|queue| queue.packets.into_iter().map(|(packet, ..)| packet))
     }
 
-    /// The packets that wait.
+    /// The waiting packets.
     pub fn packets_mut(&mut self) -> impl Iterator<Item = &mut P> {
         let queues = self.queues.values_mut();
         queues.flat_map(|queue| queue.packets.iter_mut().map(|(packet, ..)| packet))
@@ -237,7 +238,7 @@ mod tests {
             [(1, at(1000)), (2, at(2000))]
         );
         assert_eq!(shapers.due(), None);
-        // After a pause nothing is saved up.
+        // A pause saves up no bytes.
         for packet in 4..6 {
             assert_eq!(shapers.offer(7, shape, packet, 1000, at(9000)), Ok(()));
         }
@@ -264,8 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, and however late the calls are: the books balance, each row keeps its order, and no row sends
-        /// more than its rate and one burst.
+        /// For any packets, and however late the calls are: the counters balance, each row keeps its order, and no row
+        /// sends more than its rate and one burst.
         #[test]
         fn rows_keep_their_rates_and_their_books(
             steps in vec((0_u64..3000, 0_u32..3, 64_u64..1500), 1..300),

@@ -1,4 +1,4 @@
-//! Filters that are not of one flow, by shape: tuple space search.
+//! Filters for more than one flow, by shape: tuple space search.
 //!
 //! ```text
 //!  shape                                 rows
@@ -11,12 +11,13 @@
 //! by row with an early end: Pfaff et al., "The design and implementation of Open vSwitch", NSDI 2015; a coarser
 //! shape for rules that find no place: Daly et al., "TupleMerge", ToN 2019.
 //!
-//! It is chosen over decision trees because a rule comes or goes in constant time, and operators write few
-//! shapes. A range of ports counts as the bits that its ports have in common. Rules with the same key are in a
-//! chain, by row, and each is compared whole; a thousand ranges between the same two prefixes cost a thousand comparisons.
+//! Tuple space search is chosen over decision trees because adding or removing a rule takes constant time, and
+//! operators write few shapes. A range of ports counts as the bits that its ports have in common. Rules with the same
+//! key are in a chain, by row, and each is compared whole; a thousand ranges between the same two prefixes cost a
+//! thousand comparisons.
 //!
-//! A packet that matches nothing is looked up in every shape of its IP version. So their number is bounded:
-//! when it is reached, a rule with another shape goes to the nearest coarser one.
+//! A packet that matches nothing is looked up in every shape of its IP version. So the number of shapes is bounded: at
+//! the bound, a rule with another shape goes to the nearest coarser shape.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +26,10 @@ use weir_packet::key::Family;
 
 use crate::fpf::edge::filter::{Filter, Subject, masked, of_ethertype};
 
-/// Maximum shapes, besides one for each family that takes everything.
+/// Maximum shapes, in addition to one for each family that matches everything.
 const SHAPES_MAX: usize = 64;
 
-/// The fields, and parts of them, that a group of filters looks at.
+/// The fields, and parts of fields, that a group of filters matches on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     family: Family,
@@ -40,9 +41,9 @@ pub(super) struct Shape {
 /// The shapes in use.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    /// By their numbers; a shape without rows is used again.
+    /// By number; a shape without rows is reused.
     groups: Vec<Group>,
-    /// Those with rows, in the order of their lowest rows.
+    /// Shapes with rows, in the order of their lowest rows.
     order: Vec<Probe>,
 }
 
@@ -57,7 +58,7 @@ struct Group {
 pub(super) struct Probe {
     /// The lowest row of its rules.
     pub(super) lowest: u32,
-    /// Its number.
+    /// Number of the shape.
     pub(super) number: u8,
     shape: Shape,
 }
@@ -72,7 +73,7 @@ impl Shape {
         }
     }
 
-    /// The shape that takes everything of a family.
+    /// The shape that matches every packet of a family.
     fn all_of(family: Family) -> Self {
         Self {
             family,
@@ -82,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// Whether this shape looks at no more than another one.
+    /// Whether this shape matches on no more bits than another shape.
     fn covers(&self, other: &Self) -> bool {
         let fewer = |[a, b]: [u8; 2], [c, d]: [u8; 2]| a <= c && b <= d;
         self.family == other.family
@@ -91,13 +92,13 @@ impl Shape {
             && self.protocol <= other.protocol
     }
 
-    /// Bits that it looks at.
+    /// Number of bits that the shape matches on.
     fn bits(&self) -> u32 {
         let all = [self.prefix_lens, self.port_lens].concat();
         all.into_iter().map(u32::from).sum::<u32>() + 8 * u32::from(self.protocol)
     }
 
-    /// The part of a key that it looks at.
+    /// The part of a key that the shape matches on.
     #[inline]
     pub(super) fn cut(&self, key: &FlowKey) -> FlowKey {
         if self.family == Family::Link {
@@ -121,7 +122,7 @@ impl Shape {
 }
 
 impl Probe {
-    /// The key to look up for a packet; none if no rule of this shape can match it.
+    /// The key to look up for a packet; `None` if no rule of this shape can match it.
     #[inline]
     pub(super) fn key(&self, subject: &Subject<'_>) -> Option<FlowKey> {
         let shape = &self.shape;
@@ -155,7 +156,7 @@ impl Shapes {
         &self.order
     }
 
-    /// The number of this shape, or of the nearest coarser one if there is no room.
+    /// The number of this shape, or of the nearest coarser shape if there is no room.
     fn place(&mut self, wanted: Shape) -> usize {
         let in_use = |group: &Group| !group.rows.is_empty();
         if let Some(same) = self.groups.iter().position(|g| g.shape == wanted) {
@@ -172,7 +173,7 @@ impl Shapes {
         }
     }
 
-    /// Gives a shape that is not there a number.
+    /// Gives a new shape a number.
     fn set(&mut self, shape: Shape) -> usize {
         let rows = BTreeSet::new();
         match self.groups.iter().position(|group| group.rows.is_empty()) {
@@ -235,7 +236,8 @@ mod tests {
             }
         }
         assert_eq!(shapes.groups.len(), SHAPES_MAX);
-        // Eight bits: the nearest shapes that look at no more are of the same prefix, with 15 bits.
+        // A prefix of eight bits: the nearest shape that matches on no more bits has the same prefix, and 16 bits of
+        // the port.
         let ((number, key), filter) = {
             let raw = RawFilter {
                 destination_ports: Some((5, 5)),
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!((shape.prefix_lens, shape.port_lens), ([8, 0], [16, 0]));
         assert_eq!((key.source_port, key.destination_port), (81, 0));
         assert!(shape.covers(&Shape::of(&filter)));
-        // None of them takes packets without a protocol.
+        // None of these shapes covers a filter without a protocol.
         let all = RawFilter {
             version: Some(4),
             ..RawFilter::default()

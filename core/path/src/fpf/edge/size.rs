@@ -1,4 +1,4 @@
-//! The bytes of the FPF header, accounted for: what fits the next hop, and what TCP may send.
+//! Accounts for the bytes of the FPF header: which packets fit the next hop, and how much TCP may send.
 //!
 //! ```text
 //!  |<------------------- MTU of the next hop -------------------->|
@@ -10,13 +10,13 @@
 //! 8201 (packet too big); RFC 9293, section 3.7.1, and RFC 6691 (the MSS option counts neither IP nor TCP options);
 //! RFC 1624 (the checksum by the difference).
 //!
-//! The MSS of a SYN limits the packets of the other direction, so both directions' SYNs are to be clamped, where they
-//! enter the path or leave it. A SYN without the option asks for 536 bytes (IPv4) or 1220 (IPv6), which fit anyway. A
-//! SYN that is a fragment is left alone.
+//! The MSS of a SYN limits the packets of the other direction, so the SYNs of both directions must be clamped, where
+//! they enter the path or leave it. A SYN without the option implies 536 bytes (IPv4) or 1220 (IPv6), which fit anyway.
+//! A SYN that is a fragment is left alone.
 //!
-//! The payload MTU is never reported as less than what every IP link must carry (68 bytes, RFC 791; 1280 bytes, RFC
-//! 8200): a sender would not believe it. A path that carries less needs segmentation between its FEs
-//! ([`process::segment`](crate::fpf::process::segment)); of a path that begins with it no MTU counts here.
+//! The payload MTU is never reported as less than every IP link must carry (68 bytes, RFC 791; 1280 bytes, RFC 8200): a
+//! sender would not believe it. A path that carries less needs segmentation between its FEs
+//! ([`process::segment`](crate::fpf::process::segment)); a path that begins with segmentation has no MTU here.
 
 use weir_packet::key::Family;
 use weir_wire::{Protocol, checksum, ipv4, ipv6, tcp};
@@ -26,20 +26,20 @@ use crate::headers::{Fragment, Headers};
 /// How an IP packet fits a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It fits.
+    /// The packet fits.
     Whole,
-    /// It is to be cut into fragments of at most this number of bytes, each with an FPF header of its own.
+    /// The packet must be cut into fragments of at most this number of bytes, each with its own FPF header.
     Fragments(u32),
-    /// It may not be fragmented: it is dropped, and its sender learns the MTU, if the packet is IP.
+    /// The packet must not be fragmented: it is dropped, and its sender learns the MTU, if the packet is IP.
     TooBig {
-        /// The longest IP packet that fits.
+        /// The longest IP packet that fits, in bytes.
         mtu: u32,
     },
 }
 
-/// The least MTU of an IPv4 link.
+/// Minimum MTU of an IPv4 link.
 const MTU_MIN_V4: u32 = 68;
-/// The least MTU of an IPv6 link.
+/// Minimum MTU of an IPv6 link.
 const MTU_MIN_V6: u32 = 1280;
 
 /// The longest packet of a family to which an FPF header of `header_len` bytes can be added, where the next hop carries
@@ -53,7 +53,7 @@ pub fn payload_mtu(family: Family, mtu: u32, header_len: usize) -> u32 {
     }
 }
 
-/// How a packet with these headers fits behind an FPF header of `header_len` bytes; of the longest one, if there are
+/// How a packet with these headers fits after an FPF header of `header_len` bytes; the longest header, if there are
 /// several copies.
 #[inline]
 pub fn fit(headers: &Headers, mtu: u32, header_len: usize) -> Fit {
@@ -67,8 +67,8 @@ pub fn fit(headers: &Headers, mtu: u32, header_len: usize) -> Fit {
     }
 }
 
-/// Lowers the MSS option of a TCP SYN, so that a segment with IP, TCP and FPF header fits: to what is left of the
-/// payload MTU. It is never raised. Returns whether it was changed.
+/// Lowers the MSS option of a TCP SYN to the payload MTU without IP and TCP header, so that a segment with IP, TCP and
+/// FPF header fits. It is never raised. Returns whether it was changed.
 pub fn clamp_mss(frame: &mut [u8], headers: &Headers, payload_mtu: u32) -> bool {
     if Protocol::from(headers.protocol) != Protocol::TCP || headers.fragment != Fragment::Whole {
         return false;
@@ -100,7 +100,7 @@ pub fn clamp_mss(frame: &mut [u8], headers: &Headers, payload_mtu: u32) -> bool 
         return false;
     }
     field.copy_from_slice(&most.to_be_bytes());
-    // A field that is not aligned is the halves of two words; the sum of both is that of the bytes in the other order.
+    // An unaligned field consists of halves of two words; it counts in the sum as a word with its bytes swapped.
     let [old, new] = match at % 2 {
         0 => [old, most],
         _ => [old.swap_bytes(), most.swap_bytes()],
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_header_is_what_the_segment_size_loses() {
-        // 1500 bytes less an FPF header of 9, less 40 of IPv4 and TCP: 1451, as much less as the header has.
+        // 1500 bytes less an FPF header of 9, less 40 of IPv4 and TCP: 1451, less than 1460 by the FPF header.
         let (frame, changed) = clamped(
             syn(true, &[Option::MaximumSegmentSize(1460)]),
             payload_mtu(Family::V4, 1500, 9),

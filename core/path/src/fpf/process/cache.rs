@@ -1,4 +1,4 @@
-//! A cache of named chunks: interests that meet it on their way are answered here if their chunk is.
+//! A cache of named chunks: it answers interests that pass if it has stored their chunk.
 //!
 //! ```text
 //!  interest --> content store --has it--> leaf 0: the data, from the server's address to the client's
@@ -10,22 +10,23 @@
 //!  any other packet ----------------------------------> on by its own vector
 //! ```
 //!
-//! Source: Beben et al., section III, names "storing content in the cache" as a function of a LID, and does not say how;
-//! the terms are those of RFC 8793. The format is in [`weir_wire::chunk`]. Gauges: [`Counts`].
+//! Source: Beben et al., section III, names "storing content in the cache" as a function of a LID, but does not specify
+//! it; the terms are those of RFC 8793. The format is in [`weir_wire::chunk`]. Gauges: [`Counts`].
 //!
-//! - The way back is the leaf of the rule, and not in the interest: a host that could write it there would choose among
-//!   all paths.
-//! - A name belongs to a server, by address and port. Its content never changes, so no stored chunk becomes stale.
-//! - All interests in a chunk that is not here go on, each by itself: the table keeps nobody's address, and a lost packet
-//!   delays one client only.
-//! - The least recently used chunk makes room. New limits begin with an empty cache.
+//! - The path back is the leaf of the rule, and not a field of the interest: a host that could write it there would
+//!   choose among all paths.
+//! - A name belongs to a server, by address and port. The content of a name never changes, so no stored chunk becomes
+//!   stale.
+//! - All interests in a chunk that is not stored are forwarded, each by itself: the table keeps no client's address,
+//!   and a lost packet delays one client only.
+//! - The least recently used chunk makes room. New limits start with an empty cache.
 //!
-//! An attacker who sends data, in the name of any server, changes nothing: only data are stored for which an interest
-//! passed in the last [`LIFETIME`], and which come in by another interface than that interest. So hosts where clients
-//! are can never fill the cache, alone or with each other; hosts on the way to the server could answer in its place
-//! anyway. A flood of interests displaces pending ones, at most [`PENDING_MAX`], so their data are not stored; they
-//! arrive all the same. An interest with a forged source makes the answer go there, as at the server: `source_check` of
-//! the edge's ports keeps it out. Memory is bounded by [`Limits`].
+//! An attacker who sends data in the name of any server changes nothing: the cache stores only data for which an
+//! interest passed in the last [`LIFETIME`], and which arrive through another interface than that interest. So hosts on
+//! the clients' side can never fill the cache, alone or together; hosts on the path to the server could answer in its
+//! place anyway. A flood of interests displaces pending interests, at most [`PENDING_MAX`], so their data are not
+//! stored, but still arrive. The answer to an interest with a forged source goes to that source, as from the server:
+//! `source_check` of the edge's ports keeps such interests out. Memory is bounded by [`Limits`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,20 +57,20 @@ pub struct Limits {
 /// The counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Interests that it answered.
+    /// Interests that the cache answered.
     pub hits: u64,
-    /// Interests that went on.
+    /// Interests that were forwarded.
     pub misses: u64,
-    /// Chunks that it stored.
+    /// Chunks that were stored.
     pub stored: u64,
-    /// Chunks that made room for others.
+    /// Chunks that were removed to make room for others.
     pub evicted: u64,
-    /// Data that it did not store: nobody had asked for them, or they are longer than all of the cache.
+    /// Data that were not stored: no interest waited for them, or they are larger than the whole cache.
     pub refused: u64,
 }
 
 impl Counts {
-    /// Each count with its gauge.
+    /// Each count with the name of its gauge.
     pub fn by_name(&mut self) -> [(&'static str, &mut u64); 5] {
         [
             ("hits", &mut self.hits),
@@ -100,7 +101,7 @@ impl<T> Recent<T> {
         self.values.insert(key, (self.uses, value));
     }
 
-    /// Returns the value, and makes it the most recently used one.
+    /// Returns the value, and makes it the most recently used.
     fn touch(&mut self, key: &Key) -> Option<&T> {
         let (used, value) = self.values.get_mut(key)?;
         self.order.remove(used);
@@ -116,21 +117,21 @@ impl<T> Recent<T> {
         Some(value)
     }
 
-    /// Removes the least recently used one.
+    /// Removes the least recently used value.
     fn pop(&mut self) -> Option<T> {
         let (_, key) = self.order.pop_first()?;
         Some(self.values.remove(&key)?.1)
     }
 }
 
-/// Answers interests, and stores the data that others bring.
+/// Answers interests, and stores the data that earlier interests fetched.
 #[derive(Debug)]
 pub struct Cache {
     limits: Limits,
     store: Recent<Box<[u8]>>,
     /// Bytes that the store takes.
     bytes: u64,
-    /// By what interface each interest came in last, and when.
+    /// The interface at which each interest arrived last, and when.
     pending: Recent<(u16, Instant)>,
     counts: Counts,
     out: Vec<u8>,
@@ -149,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// Writes the answer to an interest, if its chunk is here. If not, its data may come.
+    /// Writes the answer to an interest, if its chunk is stored. If not, remembers the interest, because its data may
+    /// come.
     fn answer(&mut self, interest: &Message<'_>, from: u16, at: Instant) -> bool {
         let key = (interest.destination, interest.name);
         if let Some(content) = self.store.touch(&key) {
@@ -172,7 +174,7 @@ impl Cache {
         false
     }
 
-    /// Stores this content of data, if an interest asked for it and it is not stored yet.
+    /// Stores the content of data, if an interest waits for it and it is not stored yet.
     fn keep(&mut self, data: &Message<'_>, content: &[u8], from: u16, at: Instant) {
         let key = (data.source, data.name);
         if self.store.values.contains_key(&key) {
@@ -259,7 +261,7 @@ mod tests {
         chunks: 10,
     };
     const START: Instant = Instant::from_nanos(1 << 40);
-    /// The interfaces at which interests and data come in.
+    /// The interfaces at which interests and data arrive.
     const NEAR: u16 = 1;
     const FAR: u16 = 2;
 
@@ -362,7 +364,7 @@ mod tests {
         assert!(!hits(&mut cache, 2));
         assert_eq!(counts(&cache), [4, 5, 5, 2, 0]);
         assert_eq!(cache.bytes, LIMITS.bytes);
-        // As many bytes as one likes, but two chunks only.
+        // Enough bytes, but only two chunks.
         let mut cache = Cache::new(Limits {
             bytes: 1 << 20,
             chunks: 2,
@@ -384,7 +386,7 @@ mod tests {
         };
         assert!(refused(&mut cache, FAR, &data(1), START));
         put(&mut cache, NEAR, &interest(1));
-        // From where the interest came, from another server, another chunk, too late.
+        // From the interest's own side, from another server, another chunk, too late.
         assert!(refused(&mut cache, NEAR, &data(1), START));
         let strange = message("10.0.9.8:6363", CLIENT, 1, Some(b"poison"));
         assert!(refused(&mut cache, FAR, &strange, START));
@@ -394,7 +396,7 @@ mod tests {
         // Longer than the cache.
         let long = message(SERVER, CLIENT, 1, Some(&[1; 1200]));
         assert!(refused(&mut cache, FAR, &long, START));
-        // And none of these has spoiled it for the right one, which comes twice.
+        // None of these keeps the right data from being stored, which come twice.
         put(&mut cache, FAR, &data(1));
         put(&mut cache, FAR, &message(SERVER, CLIENT, 1, Some(b"other")));
         assert!(hits(&mut cache, 1));
@@ -442,13 +444,13 @@ mod tests {
             assert_eq!(put(&mut cache, NEAR, &packet), (ONWARD, packet.clone()));
         }
         let mut padded = interest(1);
-        padded.extend([0; 9]); // by the link
+        padded.extend([0; 9]); // padding of the link
         assert_eq!(put(&mut cache, NEAR, &padded), (ONWARD, padded.clone()));
         assert_eq!(counts(&cache), [0, 1, 0, 0, 0]);
     }
 
     proptest! {
-        /// Any messages and bytes, in any order: it stays within its limits, and its books are right.
+        /// For any messages and bytes, in any order, the cache stays within its limits, and its counters are right.
         #[test]
         fn no_packets_make_it_panic_or_grow(packets in vec((0_u8..4, 0_u8..6, 0_usize..500, vec(any::<u8>(), 0..60)), 0..200)) {
             let mut cache = Cache::new(LIMITS);

@@ -11,9 +11,9 @@ use crate::headers::{self, Fragment};
 /// An interest, or data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Its sender.
+    /// Sender of the message.
     pub source: SocketAddr,
-    /// Its receiver, with an address of the same family.
+    /// Receiver of the message, with an address of the same family.
     pub destination: SocketAddr,
     /// The name of the chunk.
     pub name: [u8; NAME_LEN],
@@ -22,8 +22,8 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads an IP packet; `None` if it is another packet, a fragment, or has a wrong UDP checksum, which a cache would
-    /// replace by a right one.
+    /// Reads an IP packet; `None` if it is not a message, is a fragment, or has a wrong UDP checksum, which a cache
+    /// would replace by a right one.
     pub fn read(packet: &'a [u8]) -> Option<Self> {
         let headers = headers::peek_by_version(packet, 0);
         let is_udp = headers.is_ip() && headers.protocol == u8::from(Protocol::UDP);
@@ -78,7 +78,7 @@ impl<'a> Message<'a> {
                 let repr = ipv6::Repr {
                     traffic_class: 0,
                     flow_label: ipv6::FlowLabel::default(),
-                    payload_len: len as u16, // a UDP header counts as many
+                    payload_len: len as u16, // fits: the UDP length has 16 bits as well
                     next_header: Protocol::UDP,
                     hop_limit: 64, // as in the other family
                     source: v6(from),

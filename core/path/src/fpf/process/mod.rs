@@ -1,27 +1,27 @@
-//! In-network processing: packets that a rule hands to a processor, and those that it gives back.
+//! In-network processing: packets that a rule hands to a processor, and the packets that it gives back.
 //!
 //! ```text
-//!  packet --> rule: process --> processor --> packets, each for a leaf --> the leaf's vector, the engine of the same FE
+//!  packet --> rule: process --> processor --> packets, each for a leaf --> the leaf's vector, engine of the same FE
 //!                                 |  state, with a bound on its memory
 //! ```
 //!
 //! Source: Beben et al., sections I and III: "open for innovative in-network packet processing functions", "content
 //! recoding and caching". The paper leaves the functions open; so does [`Processor`]. A processor is a pure state
-//! machine: bytes in, bytes out. It sees the payload behind the FPF header, and gives payloads; the header is the
-//! rule's matter. Each leaf of the rule is a vector, as of a multicast rule: so a processor's packets go wherever
-//! vectors lead, and a table in which they lead back to their own rule is refused.
+//! machine: bytes in, bytes out. It reads the payload after the FPF header, and gives payloads; the rule provides the
+//! header. Each leaf of the rule is a vector, as in a multicast rule: so a processor's packets go wherever vectors
+//! lead, and a table in which they lead back to their own rule is refused.
 //!
 //! - [`xor`]: pairs of packets over two paths with their parity, which repairs a loss at the far end
-//! - [`segment`]: packets that are too long for the next link, in parts
-//! - [`reassemble`]: the parts as packets again
+//! - [`segment`]: cuts packets that are too long for the next link into parts
+//! - [`reassemble`]: puts the parts together again
 //! - [`cache`]: answers interests in named chunks that it has stored; [`chunk`]: their packets
 //!
 //! A function that serves any path has no leaves: its packets keep their vector, and Index advances past the LID of the
-//! rule, so that they go on by the next one. Such a rule leads nowhere by itself. A cache does both: its answers go to
-//! its leaf, all other packets keep their vector.
+//! rule, so that they continue with the next LID. Such a rule leads nowhere by itself. A cache does both: its answers
+//! go to its leaf, all other packets keep their vector.
 //!
-//! A processor keeps order only as far as it says so. Time is an argument; what it holds leaves with a later packet, or
-//! is given up.
+//! A processor keeps packets in order only if its documentation states that. Time is an argument; data that a processor
+//! holds leave with a later packet, or are given up.
 
 pub mod cache;
 pub mod chunk;
@@ -44,17 +44,17 @@ pub struct ProcessorId(pub u32);
 pub struct Processing {
     /// The processor. Rules with the same number share its state.
     pub processor: ProcessorId,
-    /// The vectors of the packets that it gives, by the number of the leaf; Index begins at zero. None, if its function
-    /// has no leaves.
+    /// The vectors of the packets that the processor gives, by the number of the leaf; Index begins at zero. Empty if
+    /// the function has no leaves.
     pub leaves: Arc<[Vector]>,
 }
 
 /// A processor that rules of a table name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Its name. A processor keeps its state when a table with the same name and function comes.
+    /// Name of the processor, which keeps its state if a new table has the same name and function.
     pub name: Box<str>,
-    /// Its function.
+    /// Function of the processor.
     pub function: Function,
 }
 
@@ -67,7 +67,7 @@ pub enum Function {
     XorDecode,
     /// Cuts packets that are too long for the next link.
     Segment,
-    /// Puts them together again.
+    /// Puts such packets together again.
     Reassemble,
     /// Answers interests in chunks that have passed.
     Cache(cache::Limits),
@@ -104,7 +104,7 @@ impl Function {
         }
     }
 
-    /// Number of leaves that it gives packets to; none, if they go on by their own vector.
+    /// Number of leaves to which packets are given; zero if packets keep their own vector.
     pub const fn leaves(self) -> usize {
         match self {
             Self::XorEncode => 3,
@@ -113,7 +113,7 @@ impl Function {
         }
     }
 
-    /// Bytes by which a payload that a leaf gets is longer after it.
+    /// Bytes by which the function makes the payload for a leaf longer.
     pub const fn growth(self) -> usize {
         match self {
             Self::XorEncode => xor::HEADER_LEN,
@@ -121,7 +121,7 @@ impl Function {
         }
     }
 
-    /// Whether packets go on by their own vector, all of them or some.
+    /// Whether packets keep their own vector, all of them or some.
     pub const fn goes_on(self) -> bool {
         self.leaves() == 0 || matches!(self, Self::Cache(_))
     }
@@ -130,13 +130,13 @@ impl Function {
 /// A packet that a processor takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
-    /// The bytes behind its FPF header.
+    /// The bytes after the FPF header.
     pub payload: &'a [u8],
-    /// The time.
+    /// The current time.
     pub at: Instant,
-    /// The number of the interface that it came in by.
+    /// Number of the input interface.
     pub from: u16,
-    /// Longest payload of a packet that the next link carries, if the packet goes on by its own vector.
+    /// Longest payload in bytes that the next link carries, if the packet keeps its own vector.
     pub room: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Taken<'a> {
 
 /// A processor of packets.
 pub trait Processor: Send + std::fmt::Debug {
-    /// Takes a packet. It calls `give` for each packet that it gives, at most [`GIVES_MAX`] times, with the number of a
+    /// Takes a packet. Calls `give` for each packet that results, at most [`GIVES_MAX`] times, with the number of a
     /// leaf, or [`ONWARD`]. Returns the reason if the packet is dropped.
     fn process(
         &mut self,
@@ -162,30 +162,30 @@ pub trait Processor: Send + std::fmt::Debug {
         give: &mut dyn FnMut(usize, &[u8]),
     ) -> Result<(), Reason>;
 
-    /// Number of leaves that it gives packets to; none, if they go on by their own vector.
+    /// Number of leaves to which packets are given; zero if packets keep their own vector.
     fn leaves(&self) -> usize;
 
-    /// Gives up what has waited for too long.
+    /// Gives up packets that have waited for too long.
     fn handle_timeout(&mut self, _now: Instant) {}
 
-    /// When it has something to give up.
+    /// When [`Self::handle_timeout`] has something to give up.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// A packet that it gave up since it was asked last: its bytes, as far as they had come.
+    /// The next packet that was given up since the last call: the number of its bytes that had arrived.
     fn poll_given_up(&mut self) -> Option<usize> {
         None
     }
 
-    /// Reports its gauges.
+    /// Reports the processor's gauges.
     fn inspect(&self, _report: &mut dyn FnMut(&'static str, u64)) {}
 
-    /// Most bytes of memory that it can hold.
+    /// Maximum bytes of memory that the processor can hold.
     fn state_bytes_max(&self) -> usize;
 }
 
-/// In place of a leaf: the packet goes on by the next LID of its own vector.
+/// Instead of a leaf: the packet continues with the next LID of its own vector.
 pub const ONWARD: usize = usize::MAX;
 /// Longest payload in bytes that a processor takes: a jumbo frame.
 pub const PAYLOAD_MAX: usize = 9216;

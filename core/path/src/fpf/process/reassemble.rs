@@ -1,27 +1,27 @@
-//! Reassembly: segments that become the packet again from which [`segment`](super::segment) cut them.
+//! Reassembly: restores the packets that [`segment`](super::segment) cut into segments.
 //!
 //! ```text
 //!  whole packet --> header off ---------------------------------------------------> the packet
-//!  part --> in progress? --> beside the parts that have come? --> all of it? check --> the packet
+//!  part --> in progress? --> separate from received parts?    --> complete? check  --> the packet
 //!               | no                | no                              | no
 //!               +--> new            +--> overlap: given up            +--> it waits
 //!            too many: an old one given up
 //! ```
 //!
-//! Source: RFC 8200, section 4.5, and RFC 5722 (parts that overlap end their packet); RFC 4963 (what becomes of packets
-//! whose identifiers come again: here each part names the CRC of its packet, too).
+//! Source: RFC 8200, section 4.5, and RFC 5722 (overlapping parts end their packet); RFC 4963 (reassembly errors when
+//! identifiers repeat: here each part also contains the CRC of its packet).
 //!
-//! Parts may come in any order. A part that came already is dropped. A packet is given up [`TIMEOUT`] after its first
-//! part, when [`PACKETS_MAX`] newer ones are in progress, or when a part overlaps another one. Parts of the packets that
-//! ended last are dropped, so that what is late or comes twice begins no packet. Gauge: [`REASSEMBLED`].
+//! Parts may arrive in any order. A duplicate part is dropped. A packet is given up [`TIMEOUT`] after its first part,
+//! when [`PACKETS_MAX`] newer packets are in progress, or when a part overlaps another part. Parts of packets that
+//! ended recently are dropped, so that late and duplicate parts start no packet. Gauge: [`REASSEMBLED`].
 //!
-//! In the books, a part that waits has ended as `fpf-segment`, which is no loss: its bytes are in the packet. A packet
-//! that is given up has been created, and dropped as `fpf-incomplete`.
+//! In the counters, a part that waits ends with reason `fpf-segment`, which is not a loss: its bytes are in the packet.
+//! A packet that is given up counts as created, and as dropped with reason `fpf-incomplete`.
 //!
-//! Parts from different input interfaces are never put together, and an interface that has half of the places makes room
-//! for itself only. So an attacker can do harm only to packets that come in by the same interface: use up places, or end a
-//! packet by overlap if they know its identifier, length and CRC. Memory is bounded by `PACKETS_MAX` times
-//! [`PAYLOAD_MAX`], time by the parts of one packet.
+//! Parts from different input interfaces are never put together, and an interface that has half of the places can
+//! displace only its own packets. So an attacker can harm only packets that arrive through the same interface: use up
+//! places, or end a packet by overlap if they know its identifier, length and CRC. Memory is bounded by `PACKETS_MAX`
+//! times [`PAYLOAD_MAX`], time by the parts of one packet.
 
 use std::collections::VecDeque;
 
@@ -42,16 +42,16 @@ pub const TIMEOUT: Span = Span::from_secs(1);
 /// The gauge of packets that were put together.
 pub const REASSEMBLED: &str = "reassembled";
 
-/// A packet of which parts have come.
+/// A packet of which parts have arrived.
 #[derive(Clone, Debug)]
 struct Partial {
     of: Whole,
-    /// The number of the interface that its parts come in by.
+    /// Number of the interface at which its parts arrive.
     from: u16,
     since: Instant,
-    /// Offset and end of each part that has come, in the order of their offsets.
+    /// Offset and end of each part that has arrived, in the order of their offsets.
     parts: Vec<(u16, u16)>,
-    /// As many as the packet has; zeros where no part has come.
+    /// All bytes of the packet; zeros where no part has arrived.
     bytes: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ enum Added {
     Waits,
     Completes,
     CameTwice,
-    /// It overlaps another one, or is one too many.
+    /// The part overlaps another part, or is one too many.
     Spoils,
 }
 
@@ -80,7 +80,7 @@ impl Partial {
         let (start, end) = (part.offset(), part.offset() + part.length().get());
         let place = self.parts.partition_point(|(other, _)| *other < start);
         let Some(bytes) = self.bytes.get_mut(start.into()..end.into()) else {
-            return Added::Spoils; // a part lies within its packet
+            return Added::Spoils; // impossible: a part lies within its packet
         };
         if self.parts.get(place) == Some(&(start, end)) && bytes == payload {
             return Added::CameTwice;
@@ -99,7 +99,7 @@ impl Partial {
         }
     }
 
-    /// Bytes that have come.
+    /// Bytes that have arrived.
     fn received(&self) -> usize {
         let lens = self.parts.iter().map(|(start, end)| end - start);
         lens.map(usize::from).sum()
@@ -109,11 +109,11 @@ impl Partial {
 /// Puts segments together.
 #[derive(Clone, Debug, Default)]
 pub struct Reassembler {
-    /// The oldest one first.
+    /// Oldest first.
     packets: VecDeque<Partial>,
     /// Packets that ended last, their interfaces, and when: at most [`PACKETS_MAX`].
     ended: VecDeque<(Whole, u16, Instant)>,
-    /// The bytes that had come of each packet that was given up, for [`Processor::poll_given_up`].
+    /// The number of bytes that had arrived of each packet that was given up, for [`Processor::poll_given_up`].
     given_up: VecDeque<usize>,
     reassembled: u64,
 }
@@ -163,8 +163,8 @@ impl Reassembler {
         }
     }
 
-    /// The packet that makes room for one of an interface: its own oldest one if it has half of the places, else the
-    /// oldest of all.
+    /// The packet that makes room for a packet of an interface: the interface's own oldest packet if it has half of the
+    /// places, else the oldest of all.
     fn oldest_for(&self, from: u16) -> usize {
         let own = |packet: &Partial| packet.from == from;
         let count = self.packets.iter().filter(|packet| own(packet)).count();
@@ -174,7 +174,7 @@ impl Reassembler {
         }
     }
 
-    /// Whether a packet has ended, not long ago.
+    /// Whether a packet has ended within [`TIMEOUT`].
     fn has_ended(&self, of: &Whole, from: u16, at: Instant) -> bool {
         let mut ended = self.ended.iter();
         ended.any(|(other, by, when)| (other, *by) == (of, from) && at.since(*when) < TIMEOUT)
@@ -291,7 +291,7 @@ mod tests {
         segments
     }
 
-    /// The packet 0, 1, 2 .. in parts of ten bytes, and a shorter one.
+    /// The packet 0, 1, 2 .. in parts of ten bytes; the last part may be shorter.
     fn parts(len: u8, identifier: u16) -> Vec<Vec<u8>> {
         let payload: Vec<u8> = (0..len).collect();
         let of = Whole {
@@ -398,8 +398,8 @@ mod tests {
             prop_assert_eq!((held(&far), given_up(&mut far)), (0, vec![]));
         }
 
-        /// One segment is lost, whichever, and the others come in any order, some of them twice: nothing comes out, and
-        /// after the time-out nothing is left.
+        /// If any one segment is lost, and the others arrive in any order, some of them twice, nothing comes out, and
+        /// after the timeout nothing is left.
         #[test]
         fn of_a_packet_with_a_lost_segment_nothing_comes_out(
             packet in vec(any::<u8>(), 200..3000),
@@ -459,7 +459,7 @@ mod tests {
             assert_eq!(put(&mut far, &first), Err(Reason::FpfProcessed));
             assert_eq!(held(&far), 0);
         }
-        // The same place with other bytes: one of the two is not of the sender.
+        // The same range with other bytes: one of the two parts is not from the sender.
         let mut far = Reassembler::default();
         let [first, other] = [7, 8].map(|byte| part(of(50), 0, &[byte; 10]));
         assert_eq!(put(&mut far, &first), Err(Reason::FpfSegment));
@@ -523,7 +523,7 @@ mod tests {
         }
         assert_eq!(given_up(&mut far).len(), 9 * PACKETS_MAX);
         assert_eq!(far.packets[0].of.identifier, flood - PACKETS_MAX as u16);
-        // A packet whose parts come together passes all the same.
+        // A packet whose parts arrive together still passes.
         let parts = parts(20, 3);
         assert_eq!(put(&mut far, &parts[0]), Err(Reason::FpfSegment));
         assert_eq!(put(&mut far, &parts[1]), Ok((0..20).collect()));

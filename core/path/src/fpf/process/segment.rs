@@ -1,21 +1,23 @@
-//! Segments: packets that are longer than the next link permits, cut for it.
+//! Segmentation: cuts packets that are longer than the next link permits.
 //!
 //! ```text
-//!  | FPF | payload ............................ |     room: what the link carries behind the FPF header
+//!  | FPF | payload ............................ |     room: payload that the link carries after the FPF header
 //!  | FPF | header | payload ... |
 //!                 | FPF | header | ............ |     each a packet of its own
 //! ```
 //!
 //! Source: Beben et al., section III: the FPF header makes packets longer, so that "the underlying transmission systems
-//! may need segmentation/reassembly function for transferring FPF packets". Its header is
+//! may need segmentation/reassembly function for transferring FPF packets". The header of a segment is
 //! [`weir_wire::fpf_segment`]. [`reassemble`](super::reassemble) is the far end.
 //!
-//! The rule takes a LID of the vector, as a link between two domains does, and the segments go on by the next LID, each
-//! with all of the vector: any number of paths share a rule. A packet that fits goes on whole, with the short header. A
-//! payload may be anything. What would become more than [`SEGMENTS_MAX`] segments is too big. Gauge: [`SEGMENTED`].
+//! The rule consumes a LID of the vector, like a link between two domains, and the segments continue with the next LID,
+//! each with the whole vector: any number of paths share a rule. A packet that fits is sent whole, with the short
+//! header. A payload may be anything. A packet that would become more than [`SEGMENTS_MAX`] segments is too big. Gauge:
+//! [`SEGMENTED`].
 //!
-//! A flow has long packets and short ones, and segments have no ports. All of them have the flow's number instead,
-//! written or computed alike ([`flow_of`]), so that queues keep their order and share a link among flows.
+//! A flow has long and short packets, and segments have no ports. All of them have the flow's number instead, which a
+//! part contains and which is computed for a whole packet ([`flow_of`]), so that queues keep their order and share a
+//! link among flows.
 
 use weir_packet::Reason;
 use weir_wire::checksum::crc32c;
@@ -34,7 +36,7 @@ pub const SEGMENTED: &str = "segmented";
 /// Cuts packets into segments.
 #[derive(Clone, Debug, Default)]
 pub struct Segmenter {
-    /// Packets that were cut, and the identifier of the next one.
+    /// Number of packets that were cut, and the identifier of the next packet.
     segmented: u64,
     out: Vec<u8>,
 }
@@ -49,8 +51,8 @@ impl Segmenter {
     }
 }
 
-/// The flow of a packet that begins at an offset among these bytes, by its addresses, protocol and ports; zero, if it is
-/// not IP.
+/// The flow number of a packet that begins at an offset in these bytes, by its addresses, protocol and ports; zero if
+/// it is not IP.
 fn flow(bytes: &[u8], at: usize) -> u16 {
     let headers = headers::peek_by_version(bytes, at);
     if !headers.is_ip() {
@@ -62,8 +64,8 @@ fn flow(bytes: &[u8], at: usize) -> u16 {
     crc32c(&(sum ^ u32::from(key.protocol)).to_be_bytes()) as u16
 }
 
-/// The flow of the packet that a segment carries, which begins at an offset in a frame, or a part of it; none if it is no
-/// segment.
+/// The flow number of the packet, or part of a packet, in a segment that begins at an offset in a frame; `None` if
+/// there is no segment.
 #[cold]
 pub fn flow_of(frame: &[u8], at: usize) -> Option<u16> {
     let view = View::new_checked(frame.get(at..)?).ok()?;
@@ -92,7 +94,7 @@ impl Processor for Segmenter {
             return Err(Reason::TooBig);
         }
         let of = Whole {
-            identifier: self.segmented as u16, // counts from zero again after 65 536 packets
+            identifier: self.segmented as u16, // wraps after 65 536 packets
             flow: flow(payload, 0),
             total,
             check: crc32c(payload),
@@ -145,13 +147,13 @@ mod tests {
         let payload = [1, 2, 3, 4, 5];
         let whole = [&[0xe1, 0, 0, 5], &payload[..]].concat();
         assert_eq!(cut(&payload, 9), Ok(vec![whole]));
-        // One byte of room less, and none of the parts has room: only 17 bytes carry one of payload.
+        // With one byte less room, parts do not fit either: a part with one byte of payload takes 17 bytes.
         assert_eq!(cut(&payload, 8), Err(Reason::TooBig));
         assert_eq!(cut(&[], 0), Err(Reason::TooBig));
         let payload: Vec<u8> = (1..=20).collect();
         let [a, b, c, d] = crc32c(&payload).to_be_bytes();
         let part = |offset, length, bytes: &[u8]| {
-            let header = [0xe1, 1, 0, length, 0, offset, 0, 20, 0, 0, 0, 0, a, b, c, d]; // neither IPv4 nor IPv6: flow 0
+            let header = [0xe1, 1, 0, length, 0, offset, 0, 20, 0, 0, 0, 0, a, b, c, d]; // not IP: flow 0
             [&header[..], bytes].concat()
         };
         let parts = [part(0, 7, &payload[..7]), part(7, 7, &payload[7..14])];

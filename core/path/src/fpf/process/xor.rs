@@ -12,17 +12,18 @@
 //!  +----------+------+--------+-------------+---------
 //! ```
 //!
-//! Source: the paper names recoding and does not say how; this is the least code there is, one parity over two packets
-//! (a [3, 2] code). The length is that of the payload, and in a parity the XOR of both; the shorter payload of a pair
-//! counts as padded with zeros. All numbers are big endian. So a link layer may pad the packets.
+//! Source: the paper names recoding, but does not specify it; this is the smallest possible code, one parity over two
+//! packets (a [3, 2] code). The length field has the length of the payload, and in a parity the XOR of both lengths;
+//! the shorter payload of a pair counts as padded with zeros. All numbers are big endian. Because of the length field,
+//! a link layer may pad the packets.
 //!
-//! Leaves 0 and 1 are to be different paths, and leaf 2 either of them or a third. A packet is sent on at once, and
-//! given on at once; only a lost one is late, by the time to the parity. Gauges: [`Decoded`].
+//! Leaves 0 and 1 should be different paths, and leaf 2 either of them or a third. Encoder and decoder pass on each
+//! packet at once; only a repaired packet is late, by the time until the parity arrives. Gauges: [`Decoded`].
 //!
-//! - The last packet of an odd number has no parity until another one comes.
-//! - The decoder holds the sums of the latest [`GROUPS`] groups. It passes data of an older group on, although that may
-//!   be the second time; a parity of it helps nobody.
-//! - A group that is further back than [`RESTART`] is of an encoder that began anew.
+//! - The last packet of an odd number has no parity until another packet comes.
+//! - The decoder holds the sums of the latest [`GROUPS`] groups. It passes on data of an older group, although they may
+//!   be duplicates; a parity of an older group is useless.
+//! - A group that is further back than [`RESTART`] comes from an encoder that restarted.
 //!
 //! An attacker who can send to a decoder can make it "repair" a packet of their choice in a group that lacks one; they
 //! could send that packet itself. Memory is bounded by `GROUPS` times [`PAYLOAD_MAX`].
@@ -35,7 +36,7 @@ use super::{PAYLOAD_MAX, Processor, Taken};
 pub const HEADER_LEN: usize = 8;
 /// Number of groups that a decoder holds.
 pub const GROUPS: usize = 64;
-/// A group that is older than the latest by this number is not late, but of an encoder that began anew.
+/// A group that is older than the latest by this number is not late, but comes from an encoder that restarted.
 pub const RESTART: u32 = 1 << 16;
 
 /// The gauge of packets that were lost and repaired.
@@ -72,7 +73,7 @@ impl Sum {
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     group: u32,
-    /// Whether the first packet of the group has come.
+    /// Whether the first packet of the group has arrived.
     has_first: bool,
     sum: Sum,
     out: Vec<u8>,
@@ -135,9 +136,9 @@ impl Processor for Encoder {
 pub struct Decoded {
     /// Packets that were lost and repaired.
     pub repaired: u64,
-    /// Packets that came twice, or after their repair.
+    /// Packets that arrived twice, or after their repair.
     pub duplicates: u64,
-    /// Packets of groups that are not held any more.
+    /// Packets of groups that are no longer held.
     pub late: u64,
 }
 
@@ -145,13 +146,13 @@ pub struct Decoded {
 #[derive(Clone, Debug, Default)]
 struct Group {
     number: u32,
-    /// The positions that have come, a bit for each.
+    /// The positions that have arrived, a bit for each.
     seen: u8,
-    /// Of all that have come.
+    /// The sum over all packets that have arrived.
     sum: Sum,
 }
 
-/// Gives the packets of pairs, with one that is lost repaired.
+/// Decodes pairs of packets, and repairs a lost packet.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     groups: Box<[Group]>,
@@ -168,7 +169,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Its counts.
+    /// The counts of the decoder.
     pub fn counts(&self) -> Decoded {
         self.counts
     }
@@ -220,7 +221,7 @@ impl Processor for Decoder {
         }
         let is_second = group.seen.count_ones() == 2;
         if is_second && group.seen & 1 << PARITY != 0 {
-            group.seen = 0b111; // the lost one, if it comes after all, is a duplicate
+            group.seen = 0b111; // if the lost packet arrives after all, it is a duplicate
             let lost = group.sum.bytes.get(..group.sum.length.into());
             give(0, lost.ok_or(Reason::TruncatedHeader)?);
             self.counts.repaired += 1;
@@ -254,7 +255,7 @@ mod tests {
         Taken::new(payload, Instant::ZERO)
     }
 
-    /// The packets that a processor gives for some.
+    /// The packets that a processor gives for these packets.
     fn given<'a>(
         processor: &mut impl Processor,
         packets: impl IntoIterator<Item = &'a Vec<u8>>,
@@ -283,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whichever of the three is lost in each group, and however its rest is ordered, all packets come out once.
+        /// Whichever packet of a group is lost, and in any order of the others, all packets come out once.
         #[test]
         fn any_one_of_three_may_be_lost(
             packets in vec(vec(any::<u8>(), 0..60), 2..40),
@@ -308,7 +309,7 @@ mod tests {
                 pair.sort();
                 prop_assert_eq!(out, pair);
             }
-            // A parity that comes before its second packet repairs that one early.
+            // A parity that arrives before its second packet repairs that packet early.
             prop_assert!(decoder.counts().repaired >= repaired);
             prop_assert_eq!(decoder.counts().late, 0);
         }
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(given(&mut decoder, &coded).len(), packets.len());
         assert_eq!(decoder.counts(), Decoded::default());
         assert!(given(&mut decoder, [coded.last().unwrap()]).is_empty());
-        // The first group's place belongs to the last one by now.
+        // By now the last group has taken the first group's place.
         assert_eq!(payloads(given(&mut decoder, &coded[..3])), [[0], [1]]);
         let counts = decoder.counts();
         assert_eq!((counts.duplicates, counts.late), (1, 3));

@@ -1,36 +1,36 @@
-//! The addresses of IPv4 and IPv6 as integers, and the way they are kept in a bucket.
+//! IPv4 and IPv6 addresses as integers, and how a bucket stores them.
 
 use std::fmt::Debug;
 
 use super::pages::LINE_WORDS;
 
-/// Prefixes of 32 bits each that fit in a line behind the default, and in two lines.
+/// Maximum 32-bit prefixes that fit after the default in one line, and in two lines.
 pub(super) const SHORT_LINE: usize = (LINE_WORDS - 1) / 2;
 pub(super) const SHORT_PAIR: usize = (2 * LINE_WORDS - 1) / 2;
 
 /// The addresses of a family, as integers.
 pub(crate) trait Address: Copy + Ord + Debug + Default {
-    /// Words of an address.
+    /// 32-bit words of an address.
     const WORDS: usize;
-    /// Prefixes of a bucket of whole addresses: as many as fit in a line behind the default.
+    /// Maximum prefixes of a bucket of whole addresses: as many as fit in a line after the default.
     const WHOLE_MAX: usize = (LINE_WORDS - 1) / (Self::WORDS + 1);
-    /// Prefixes of a bucket of 32 bits of each address.
+    /// Maximum prefixes of a bucket that keeps 32 bits of each address.
     const SHORT_MAX: usize;
     /// The first 16 bits.
     fn top(self) -> usize;
     /// The eight bits after the first `depth`.
     fn byte(self, depth: u8) -> usize;
-    /// The 32 bits after the first `depth`, which are fewer than all; zeros behind the last bit.
+    /// The 32 bits after the first `depth`, with zeros after the last bit; `depth` is less than the address length.
     fn word(self, depth: u8) -> u32;
     /// The first `len` bits; zeros after them.
     fn truncated(self, len: u8) -> Self;
-    /// How many bits at the start are the same.
+    /// The number of leading bits in common.
     fn common_bits(self, other: Self) -> u8;
-    /// Whether the first `len` bits are the same, if `len` is not zero.
+    /// Whether the first `len` bits are the same; `len` must not be zero.
     fn agrees(self, other: Self, len: u8) -> bool;
-    /// Writes its words.
+    /// Writes the address as words.
     fn write(self, words: &mut [u32]);
-    /// Reads its words.
+    /// Reads an address from the words at `at`.
     fn read(words: &[u32; LINE_WORDS], at: usize) -> Self;
 }
 

@@ -1,25 +1,24 @@
 //! Buckets of a trie: a few prefixes that are searched at once.
 //!
 //! ```text
-//!  | default | prefix, value | prefix, value | ...      shortest first, so the last one that covers an address counts |
+//!  | default | prefix, value | prefix, value | ...      shortest first, so the last that covers an address counts |
 //! ```
 //!
-//! A *short* bucket keeps 32 bits of each prefix, those behind the bits that all have in
-//! common: seven prefixes in a line, and 15 of IPv6 in two lines, which are beside each other. So a network of 32 bits
-//! of IPv6 with the networks of up to 56 bits in it is one bucket, and not two levels of nodes. A *whole* one keeps
-//! whole addresses, for prefixes that are longer: three of IPv6.
+//! A *short* bucket keeps 32 bits of each prefix, after the bits that all have in common: seven prefixes in a line, and
+//! 15 of IPv6 in two adjacent lines. So an IPv6 network of 32 bits and the networks of up to 56 bits in it are one
+//! bucket, and not two levels of nodes. A *whole* bucket keeps whole addresses, for longer prefixes: three of IPv6.
 
 use super::Prefix;
 use super::address::{Address, SHORT_LINE};
 use super::entry::{Entry, Leaf};
 use super::pages::LINE_WORDS;
 
-/// The place of the default among the words of a bucket, and of a node.
+/// Index of the default among the words of a bucket, and of a node.
 pub(super) const DEFAULT: usize = 0;
 /// Bits that a short bucket keeps of each address.
 const SHORT_BITS: u8 = u32::BITS as u8;
 
-/// A bucket that is to be stored.
+/// A bucket to store.
 #[derive(Debug)]
 pub(super) struct Bucket {
     words: [u32; 2 * LINE_WORDS],
@@ -34,8 +33,8 @@ enum Kind {
 }
 
 impl Bucket {
-    /// A bucket for prefixes that have the first `depth` bits in common and are longer than that; none if they do not
-    /// fit in one.
+    /// A bucket for prefixes that have the first `depth` bits in common and are longer than that; `None` if they do not
+    /// fit in a bucket.
     pub(super) fn new<A: Address>(
         below: &[(Prefix<A>, Leaf)],
         depth: u8,
@@ -70,8 +69,8 @@ impl Bucket {
         Some(bucket)
     }
 
-    /// Puts the last of its prefixes into the places of a short bucket that are free, so that a search need not ask
-    /// whether a place is.
+    /// Fills the free slots of a short bucket with its last prefix, so that a search need not check whether a slot is
+    /// free.
     fn fill(&mut self, used: usize) {
         if self.kind != Kind::Whole && used > 0 {
             let places = (self.lines() * LINE_WORDS - 1) / 2;
@@ -81,17 +80,17 @@ impl Bucket {
         }
     }
 
-    /// Lines that it takes.
+    /// Number of cache lines.
     pub(super) fn lines(&self) -> usize {
         1 + usize::from(self.kind == Kind::ShortPair)
     }
 
-    /// The words of its lines.
+    /// The words of all its lines.
     pub(super) fn words(&self) -> &[u32] {
         &self.words[..self.lines() * LINE_WORDS]
     }
 
-    /// The entry for it at a line.
+    /// The entry of this bucket, stored at a line.
     pub(super) fn entry(&self, line: u32) -> Entry {
         match self.kind {
             Kind::Whole => Entry::whole_bucket(line),
@@ -101,7 +100,7 @@ impl Bucket {
     }
 }
 
-/// The value for an address in a bucket below the first `depth` bits, which begins with these words.
+/// The value for an address in a bucket below the first `depth` bits; `words` start with the bucket.
 #[inline(always)]
 pub(super) fn search<A: Address>(
     words: &[u32],
@@ -110,7 +109,7 @@ pub(super) fn search<A: Address>(
     address: A,
     depth: u8,
 ) -> Leaf {
-    // A page consists of whole blocks, so there is never less.
+    // A page consists of whole blocks, so `words` are always long enough.
     if bucket.is_whole() {
         let words = words.first_chunk();
         words.map_or(value, |words| search_whole(words, value, address))
@@ -140,7 +139,7 @@ fn search_whole<A: Address>(words: &[u32; LINE_WORDS], value: Leaf, address: A) 
     value
 }
 
-/// The value in a bucket of 32 bits of each address; `word` has those of the address looked up.
+/// The value in a bucket of 32 bits of each address; `word` holds these bits of the address to look up.
 #[inline(always)]
 fn search_short<const N: usize>(words: &[u32; N], value: Leaf, word: u32, depth: u8) -> Leaf {
     let mut value = Leaf(words[DEFAULT]).or(value);

@@ -16,7 +16,7 @@ pub(super) struct Entry(pub(super) u32);
 
 impl Leaf {
     pub(super) const NONE: Self = Self(0);
-    /// Bits of a number. The eight above have the length, and the highest is free.
+    /// Bits of a route number. The eight bits above hold the length; the highest bit is free.
     const NUMBER_BITS: u32 = 23;
     pub(super) const NUMBER_MAX: u32 = (1 << Self::NUMBER_BITS) - 1;
 
@@ -34,7 +34,7 @@ impl Leaf {
         (self.0 >> Self::NUMBER_BITS) as u8
     }
 
-    /// This value, or another one if it is none.
+    /// This value, or `other` if this is [`Self::NONE`].
     #[inline(always)]
     pub(super) fn or(self, other: Self) -> Self {
         match self {
@@ -47,7 +47,7 @@ impl Leaf {
 impl Entry {
     pub(super) const NONE: Self = Self(0);
     const CHILD: u32 = 1 << 31;
-    /// The kinds of children. A line number has the bits below: 2^29 lines are 32 GB.
+    /// The kinds of children. The bits below hold the line number: 2^29 lines are 32 GB.
     const KIND: u32 = 0b11 << 29;
     const NODE: u32 = 0 << 29;
     const WHOLE: u32 = 0b01 << 29;
@@ -68,7 +68,7 @@ impl Entry {
         Self(Self::CHILD | Self::WHOLE | line)
     }
 
-    /// A bucket of 32 bits of each address, at one line or at two.
+    /// A bucket that keeps 32 bits of each address, in one line or two.
     pub(super) fn short_bucket(line: u32, is_pair: bool) -> Self {
         let kind = if is_pair {
             Self::SHORT_PAIR
@@ -93,13 +93,13 @@ impl Entry {
         self.is_child() & (self.0 & Self::KIND != Self::NODE)
     }
 
-    /// Whether a bucket has whole addresses.
+    /// Whether a bucket keeps whole addresses.
     #[inline(always)]
     pub(super) fn is_whole(self) -> bool {
         self.0 & Self::KIND == Self::WHOLE
     }
 
-    /// Whether a bucket of 32 bits of each address has two lines.
+    /// Whether a bucket that keeps 32 bits of each address has two lines.
     #[inline(always)]
     pub(super) fn is_pair(self) -> bool {
         self.0 & Self::KIND == Self::SHORT_PAIR
@@ -111,7 +111,7 @@ impl Entry {
         self.0 & !(Self::CHILD | Self::KIND)
     }
 
-    /// Its value, if it is a leaf; none if it is a child.
+    /// The value of a leaf; [`Leaf::NONE`] for a child.
     #[inline(always)]
     pub(super) fn value(self) -> Leaf {
         match self.is_child() {

@@ -21,11 +21,11 @@
 //!   node and at most 256 below it, however many longer prefixes the changed one covers. (Prefixes of up to 16 bits
 //!   change up to 65 536 slots of the root.)
 //! - A few prefixes need no nodes of their own: they share a *bucket*, one or two cache lines that are searched at
-//!   once. An IPv6 route of 48 bits so takes three or four cache lines instead of seven or more.
-//! - All of it lies in pages that snapshots share. A change copies the pages that it touches, and only if a snapshot
-//!   still has them.
+//!   once. So an IPv6 route of 48 bits takes three or four cache lines instead of seven or more.
+//! - The whole structure is stored in pages that snapshots share. A change copies only the pages that it touches, and
+//!   only if a snapshot still uses them.
 //!
-//! Bounds: an address of IPv4 passes at most 2 nodes and a bucket, one of IPv6 at most 14 nodes. A node exists only
+//! Bounds: an IPv4 lookup passes at most 2 nodes and a bucket, an IPv6 lookup at most 14 nodes. A node exists only
 //! where more prefixes than fit a bucket start with the same bits, so the most expensive set of prefixes (clusters of
 //! four IPv6 hosts each) takes 14 lines of 64 bytes for four routes.
 
@@ -47,7 +47,7 @@ use trie::Trie;
 /// Maximum packets that are looked up at once.
 pub const BURST: usize = 64;
 
-/// A prefix: its address, without the bits after it, and its length.
+/// A prefix: its address, with zeros after the prefix, and its length.
 type Prefix<A> = (A, u8);
 
 /// The prefixes of one family, each with the number of its route.
@@ -74,7 +74,7 @@ impl<A: Address> Lookup<A> {
         self.routes.len()
     }
 
-    /// Bytes of the structure that packets are looked up in.
+    /// Bytes of the lookup structure.
     pub(crate) fn bytes(&self) -> usize {
         self.trie.bytes()
     }
@@ -130,8 +130,9 @@ impl<A: Address> Lookup<A> {
 
     /// The longest other prefix that covers this one.
     ///
-    /// In order, everything between it and this prefix lies within it. So it covers the prefix just before, too, and is
-    /// at most as long as their common bits; and the same holds from there.
+    /// In sorted order, every prefix between the covering prefix and this one lies within the covering prefix. So the
+    /// covering prefix also covers the direct predecessor, and is at most as long as the bits that both have in common.
+    /// The same argument then holds for those common bits.
     fn covering(&self, (address, len): Prefix<A>) -> Leaf {
         let Some(mut len) = len.checked_sub(1) else {
             return Leaf::NONE;
@@ -157,7 +158,7 @@ impl<T: Copy + Default> Batch<T> {
         }
     }
 
-    /// Adds an item; one that has no place is lost.
+    /// Adds an item; drops it if the batch is full.
     #[inline]
     pub(crate) fn push(&mut self, item: T) {
         if let Some(place) = self.items.get_mut(self.len) {
@@ -179,7 +180,7 @@ impl Lookup4 {
         (net.addr().to_bits(), net.prefix_len())
     }
 
-    /// As a network.
+    /// Converts a prefix to a network.
     pub(crate) fn net((address, len): Prefix<u32>) -> Option<ipnet::Ipv4Net> {
         ipnet::Ipv4Net::new(Ipv4Addr::from_bits(address), len).ok()
     }
@@ -191,7 +192,7 @@ impl Lookup6 {
         (net.addr().to_bits(), net.prefix_len())
     }
 
-    /// As a network.
+    /// Converts a prefix to a network.
     pub(crate) fn net((address, len): Prefix<u128>) -> Option<ipnet::Ipv6Net> {
         ipnet::Ipv6Net::new(Ipv6Addr::from_bits(address), len).ok()
     }
@@ -248,8 +249,8 @@ mod tests {
         Ok(())
     }
 
-    /// Applies changes, and compares with the reference after each fiftieth; snapshots from then are compared again at
-    /// the end.
+    /// Applies changes, and compares with the reference after each fiftieth change; compares the snapshots from those
+    /// times again at the end.
     fn compare<A: Address>(
         changes: Vec<Change>,
         addresses: Vec<u128>,

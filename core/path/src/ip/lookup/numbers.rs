@@ -6,10 +6,10 @@ use super::Sorted;
 use super::entry::Leaf;
 use crate::ip::tables::{Action, Route, SCOPE_GLOBAL};
 
-/// The largest number: the routes of a table have at most this number of different actions.
+/// The largest route number: a table has at most this number of distinct routes.
 pub(crate) const MAX: u32 = Leaf::NUMBER_MAX;
 
-/// The number of [`UNREACHABLE`], which stands for routes that get no number of their own.
+/// The number of [`UNREACHABLE`], which replaces routes that get no number of their own.
 const OVERFLOW: u32 = 1;
 const UNREACHABLE: Route = Route {
     action: Action::Unreachable,
@@ -31,14 +31,13 @@ pub(crate) struct Numbers {
 #[derive(Clone, Debug)]
 struct Used {
     route: Arc<Route>,
-    /// Prefixes with this route.
+    /// Number of prefixes with this route.
     prefixes: u32,
 }
 
 /// A number for one more prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// The number.
     pub(crate) number: u32,
     /// The route, if no other prefix has it.
     pub(crate) first: Option<Arc<Route>>,
@@ -68,8 +67,8 @@ impl Numbers {
         Some(&self.routes.get(&number)?.route)
     }
 
-    /// The number of a route, for one more prefix. A route that would need a number beyond the maximum becomes
-    /// "unreachable": without a route, its packets would follow a shorter prefix, perhaps in a circle.
+    /// Returns the number of a route for one more prefix. A route that would need a number beyond the maximum becomes
+    /// "unreachable": without a route, its packets would follow a shorter prefix, perhaps into a routing loop.
     pub(crate) fn take(&mut self, route: Route) -> Taken {
         let route = Arc::new(route);
         let (number, is_new) = match self.numbers.get(&route) {
@@ -150,7 +149,7 @@ mod tests {
         let before = numbers.clone();
         assert_eq!(numbers.give_back(2).as_deref(), Some(&route(7)));
         assert_eq!((numbers.get(2), before.get(2)), (None, Some(&route(7))));
-        // A number is used again.
+        // A free number is reused.
         assert_eq!(
             [9, 10].map(|metric| numbers.take(route(metric)).number),
             [2, 4]

@@ -1,4 +1,4 @@
-//! The memory of a trie: blocks of whole cache lines, in pages that copies of it share.
+//! The memory of a trie: blocks of whole cache lines, in pages that copies of the trie share.
 //!
 //! ```text
 //!  line number:  | page | line in it |
@@ -9,8 +9,8 @@
 //!           | block | block | free | ...      blocks of one size in each page
 //! ```
 //!
-//! A block has from one to [`BLOCK_LINES_MAX`] lines. Each page has blocks of one size, and a page without used
-//! blocks is free for any size. A free block has the number of the next free one of its page in its first word.
+//! A block has from one to [`BLOCK_LINES_MAX`] lines. Each page has blocks of one size, and a page without used blocks
+//! is free for any size. The first word of a free block holds the number of the next free block of its page.
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ struct Page([u32; PAGE_WORDS]);
 /// The use of a page.
 #[derive(Clone, Copy, Debug)]
 struct Use {
-    /// Lines of each block; zero if none is used.
+    /// Lines of each block; zero if no block is used.
     lines: u16,
     /// Used blocks.
     used: u16,
-    /// Blocks that have been used once; those behind them have never been.
+    /// Blocks that have been used at least once; the blocks after them have never been used.
     touched: u16,
-    /// The first free block among those, as a line of the page.
+    /// The first free block among these, as a line of the page.
     free: u32,
     /// Neighbours in the list of pages.
     previous: u32,
@@ -74,13 +74,13 @@ impl Pages {
         &page.0[line as usize % PAGE_LINES * LINE_WORDS..]
     }
 
-    /// The same, for changes.
+    /// Like [`Self::get`], but mutable.
     pub(super) fn get_mut(&mut self, line: u32) -> &mut [u32] {
         let page = &mut Arc::make_mut(&mut self.pages)[line as usize / PAGE_LINES];
         &mut Arc::make_mut(page).0[line as usize % PAGE_LINES * LINE_WORDS..]
     }
 
-    /// Takes a block, and returns its line. Its words are those of an earlier use.
+    /// Takes a block, and returns its line. The block still has the words of its previous use.
     pub(super) fn take(&mut self, lines: usize) -> u32 {
         let page = match (self.lists[lines], self.lists[UNUSED]) {
             (NONE, NONE) => self.add_page(),
@@ -162,7 +162,7 @@ impl Pages {
         page
     }
 
-    /// A page for a place without used blocks: the one of another such place, if there is one.
+    /// A page for a place without used blocks: shared with another such place, if there is one.
     fn empty_page(&self) -> Arc<Page> {
         match self.uses.get(self.lists[UNUSED] as usize) {
             Some(first) if first.next != NONE => Arc::clone(&self.pages[first.next as usize]),
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every block keeps its words, in each copy, whatever happens to others.
+        /// Every block keeps its words, in each copy, whatever happens to other blocks.
         #[test]
         fn blocks_do_not_overlap_and_copies_do_not_change(
             changes in proptest::collection::vec((0..=1000_usize, 1..=BLOCK_LINES_MAX), 1..2000),

@@ -59,7 +59,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         Some(&self.directory.chunks[chunk][at.ok()?].1)
     }
 
-    /// Sets the value of a key, and returns the one that it had.
+    /// Sets the value of a key, and returns the previous value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some((chunk, at)) = self.find(&key) else {
             let directory = Arc::make_mut(&mut self.directory);
@@ -121,7 +121,7 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
         Some((key, value))
     }
 
-    /// The chunk of a key, and its place there, or the place where it would be; none if the map is empty.
+    /// The chunk of a key, and its index there, or the index where it would be; `None` if the map is empty.
     fn find(&self, key: &K) -> Option<(usize, Result<usize, usize>)> {
         let Directory { firsts, chunks } = &*self.directory;
         let chunk = firsts.partition_point(|first| first <= key);
@@ -136,7 +136,7 @@ impl<K: Ord + Clone, V: Clone> Directory<K, V> {
         let chunks = self.chunks.len();
         let entries = Arc::make_mut(&mut self.chunks[chunk]);
         if entries.len() >= CHUNK_MAX {
-            // Keys that come in order fill their chunks.
+            // Keys that are inserted in order fill their chunks.
             let last = chunk + 1 == chunks && at == CHUNK_MAX;
             let middle = if last { CHUNK_MAX } else { CHUNK_MAX / 2 };
             let mut rest = Vec::with_capacity(CHUNK_MAX);

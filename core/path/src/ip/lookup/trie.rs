@@ -7,11 +7,11 @@
 //! ```
 //!
 //! An entry is a value or a child. Each value is a [`Leaf`]: the route's number, and the length of the prefix that it
-//! belongs to. With the length a change knows which slots are its own: a prefix takes those of shorter ones, and gives
-//! them back to the prefix that covers it. The default of a node or bucket is the value that its slot in the node above
-//! would have without it.
+//! belongs to. The length tells a change which slots belong to its prefix: a new prefix takes the slots of shorter
+//! prefixes, and a removed prefix gives its slots back to the prefix that covers it. The default of a node or bucket is
+//! the value that its slot in the node above would have without it.
 //!
-//! Node and bucket start at a cache line. The first line of a node has everything but most of its entries.
+//! Nodes and buckets start at a cache line. The first line of a node holds everything except most of its entries.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const ROOT_PAGES: usize = (1 << ROOT_BITS) / ROOT_PAGE;
 const STRIDE: u8 = 8;
 const SLOTS: usize = 1 << STRIDE;
 
-/// Places of a node's words behind the [`DEFAULT`].
+/// Indices of a node's words after the [`DEFAULT`].
 const COUNTS: usize = 1;
 const RUNS: usize = 2;
 const ROUTES: usize = 10;
@@ -41,7 +41,7 @@ const ENTRIES: usize = 11;
 #[derive(Clone, Copy, Debug, Default)]
 struct RootSlot {
     value: Leaf,
-    /// [`Entry::NONE`], a node or a bucket; its default is none.
+    /// [`Entry::NONE`], a node or a bucket; the child's default is [`Leaf::NONE`].
     child: Entry,
 }
 
@@ -62,7 +62,7 @@ struct Change<'a, A> {
     prefix: Prefix<A>,
     /// The value of slots that belong to the prefix: its own, or that of the prefix that covers it.
     value: Leaf,
-    /// The prefix was not there before.
+    /// Whether the prefix is new.
     is_new: bool,
 }
 
@@ -78,7 +78,7 @@ impl<A> Default for Trie<A> {
     }
 }
 
-/// Look-up.
+/// Lookup.
 impl<A: Address> Trie<A> {
     /// The value of the longest prefix that covers an address.
     #[inline]
@@ -96,14 +96,14 @@ impl<A: Address> Trie<A> {
         }
     }
 
-    /// The numbers of the values of several addresses. All pass one level before any passes the next one, so that the
-    /// processor waits for many lines of memory at the same time.
+    /// The numbers of the values of several addresses. All addresses pass one level before any passes the next, so that
+    /// the processor waits for many cache lines at the same time.
     #[inline]
     pub(super) fn find_all(&self, addresses: &[A], numbers: &mut [u32; BURST]) {
         let mut values = [Leaf::NONE; BURST];
         let mut entries = [Entry::NONE; BURST];
-        // The addresses that are at a node, and those that are at a bucket. Every address is written to both lists, and
-        // only counted in the right one: a branch would be mispredicted for every other address.
+        // The addresses that have reached a node, and those that have reached a bucket. Every address is written to
+        // both lists, but counted only in the right list: a branch would be mispredicted for every other address.
         let (mut nodes, mut node_count) = ([0_u8; BURST], 0);
         let (mut buckets, mut bucket_count) = ([(0_u8, 0_u8); BURST + 1], 0);
         for (n, address) in addresses.iter().enumerate().take(BURST) {
@@ -160,7 +160,7 @@ impl<A: Address> Trie<A> {
         (value, entry)
     }
 
-    /// Loads the first line of each child. It does nothing else, so that as many loads as possible are under way.
+    /// Loads the first line of each child, and does nothing else, so that as many loads as possible are in flight.
     #[inline(always)]
     fn touch(&self, children: impl Iterator<Item = Entry>) {
         let words = children.map(|child| self.pages.get(child.line())[DEFAULT]);
@@ -188,7 +188,7 @@ fn run_of(words: &[u32], slot: usize) -> usize {
 
 /// Changes.
 impl<A: Address> Trie<A> {
-    /// Adds a prefix, or gives it a new number. `routes` has it already.
+    /// Adds a prefix, or gives it a new number. `routes` already contains it.
     pub(super) fn insert(
         &mut self,
         routes: &Sorted<Prefix<A>, u32>,
@@ -326,7 +326,7 @@ impl<A: Address> Trie<A> {
         self.set_entry(child, slot, before, after)
     }
 
-    /// Builds a small part anew from the routes: a bucket that changes or overflows, or a node that shrinks to one.
+    /// Rebuilds a small part from the routes: a bucket that changes or overflows, or a node that shrinks to a bucket.
     fn rebuild(&mut self, child: Entry, depth: u8, change: &Change<'_, A>) -> Entry {
         let default = Leaf(self.pages.get(child.line())[DEFAULT]);
         self.free(child);
@@ -356,7 +356,7 @@ impl<A: Address> Trie<A> {
         for ((address, len), value) in below.iter().filter(|(prefix, _)| here(*prefix)) {
             let first = address.byte(depth);
             let last = first + (1 << (depth + STRIDE - len)) - 1;
-            slots[first..=last].fill(Entry::leaf(*value)); // longer ones come later
+            slots[first..=last].fill(Entry::leaf(*value)); // longer prefixes come later
         }
         let deeper: Vec<_> = below.iter().filter(|(p, _)| !here(*p)).copied().collect();
         let slot_of = |(prefix, _): &(Prefix<A>, Leaf)| prefix.0.byte(depth);
@@ -414,7 +414,7 @@ impl<A: Address> Trie<A> {
         self.replace_slots(node, &slots)
     }
 
-    /// Gives the slots of a prefix a new value, if they belong to it; children have the value as their default.
+    /// Sets the slots that belong to a prefix to a new value; a child gets the value as its default.
     fn change_node(
         &mut self,
         node: Entry,
@@ -446,7 +446,7 @@ impl<A: Address> Trie<A> {
         self.build_node(slots, default, routes)
     }
 
-    /// Gives the memory of a child back, and that of everything below it.
+    /// Frees the memory of a child and of everything below it.
     fn free(&mut self, child: Entry) {
         if child.is_node() {
             let words = self.pages.get(child.line());

@@ -1,4 +1,4 @@
-//! The tables of a control element.
+//! Tables of a control element.
 
 use weir_base::Instant;
 use weir_ce::tables::{CERTIFICATES, CHANNELS, CONTROLLERS, EXCEPTIONS, FAULTS, STORE};

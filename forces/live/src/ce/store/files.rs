@@ -1,4 +1,4 @@
-//! The files of a store: opened, decided about, changed and rewritten.
+//! Opens, validates, changes and rewrites the files of a store.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use super::StoreError;
 use super::log::{Entry, Fault, Log, Scan, change_line, header_line, scan};
 
-/// Keys in one line of a state.
+/// Keys per line of a state.
 const LINE_ENTRIES: usize = 1000;
-/// Changes may always take this many bytes before the files are rewritten.
+/// Minimum size of the changes before a rewrite, in bytes.
 pub(super) const CHANGES_BYTES_MIN: u64 = 1 << 20;
 
 /// The files of a store.
@@ -21,13 +21,13 @@ pub(super) const CHANGES_BYTES_MIN: u64 = 1 << 20;
 pub(super) struct Files {
     pub(super) main: Log,
     copy: Log,
-    /// Held while the store is open.
+    /// Lock file; held while the store is open.
     lock: Option<File>,
     /// Number of the last change.
     last: u64,
-    /// Bytes from which on the files are rewritten.
+    /// File size that triggers a rewrite, in bytes.
     rewrite_at: u64,
-    /// Whether both files end with the last change, as far as is known.
+    /// Whether both files are known to end with the last change.
     is_sound: bool,
 }
 
@@ -75,7 +75,7 @@ impl Files {
         })
     }
 
-    /// A new store, unless another file shows that there was one.
+    /// Creates a new store, unless another file shows that a store existed.
     fn create(path: &Path, lock: Option<File>) -> Result<Self, StoreError> {
         let (copy, redb) = (with_suffix(path, ".copy"), path.with_extension("redb"));
         let missing = |other: PathBuf, remedy| StoreError::Missing {
@@ -109,7 +109,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Everything in the store, by key.
+    /// The whole state, by key.
     pub(super) fn state(&self) -> Result<BTreeMap<String, String>, String> {
         let mut state = BTreeMap::new();
         let path = self.main.path.display();
@@ -129,7 +129,7 @@ impl Files {
         }
     }
 
-    /// Makes a change durable, or leaves everything as it was.
+    /// Makes a change durable, or leaves everything unchanged.
     pub(super) fn change(&mut self, entries: &[Entry]) -> io::Result<()> {
         self.settle()?;
         let line = change_line(self.last + 1, entries)?;
@@ -150,13 +150,13 @@ impl Files {
         Ok(())
     }
 
-    /// Sees to it that both files are there and end with the last change: after a failure, and after somebody has moved one.
+    /// Makes both files exist and end with the last change, after a failure, or after somebody has moved a file.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         if self.is_sound && self.main.is_in_place() && self.copy.is_in_place() {
             return Ok(());
         }
         self.is_sound = false;
-        self.lock = None; // or it would be in its own way
+        self.lock = None; // otherwise this process would block itself
         self.lock = Some(locked(&self.main.path).map_err(io::Error::other)?);
         self.main = match self.main.reopened(self.last)? {
             Some(main) => main,
@@ -175,7 +175,7 @@ impl Files {
         Ok(())
     }
 
-    /// Replaces both files by ones that have the state only.
+    /// Replaces both files with files that contain only the state.
     fn rewrite(&mut self) -> io::Result<()> {
         let state = self.state().map_err(io::Error::other)?;
         let entries: Vec<Entry> = state
@@ -191,7 +191,7 @@ impl Files {
         })?;
         self.last += lines.len() as u64;
         self.rewrite_at = rewrite_at(self.main.length);
-        self.is_sound = false; // until the copy is the same
+        self.is_sound = false; // until the copy is equal
         self.copy = self.main.copied_to(&self.copy.path)?;
         self.is_sound = true;
         Ok(())
@@ -202,7 +202,7 @@ fn rewrite_at(state_length: u64) -> u64 {
     state_length + state_length.max(CHANGES_BYTES_MIN)
 }
 
-/// Whether a file can be used, beside what its copy has.
+/// Checks whether a file can be used, given its copy.
 fn decide(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreError> {
     let confirmed = copy.map_or(0, |copy| copy.last);
     let whole = copy.filter(|copy| matches!(copy.fault, None | Some(Fault::Torn(_))));
@@ -242,13 +242,13 @@ fn decide(path: &Path, main: &Scan, copy: Option<&Scan>) -> Result<(), StoreErro
     })
 }
 
-/// How to go back to a copy.
+/// Instruction to restore the copy.
 fn back(copy: &Path, path: &Path) -> String {
     let (copy, path) = (copy.display(), path.display());
     format!("its copy is whole: `cp -p {copy} {path}` goes back to it")
 }
 
-/// How to convert a store of earlier versions.
+/// Instruction to convert a store of an earlier version.
 fn convert(old: &Path, new: &Path) -> String {
     let (old, new) = (old.display(), new.display());
     format!(
@@ -256,7 +256,7 @@ fn convert(old: &Path, new: &Path) -> String {
     )
 }
 
-/// The file that a path leads to, so that links stay links.
+/// Resolves symbolic links, so that the links remain links.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match path.is_symlink() {
@@ -269,10 +269,11 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A lock outlives its process for as long as a program that the process has just started has its files.
+/// Time to wait for the lock. The lock outlives its process while a program that the process has just started has the
+/// process's files open.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
 
-/// The lock of a store.
+/// Takes the lock of a store.
 fn locked(path: &Path) -> Result<File, StoreError> {
     let name = with_suffix(path, ".lock");
     let mut options = OpenOptions::new();

@@ -6,8 +6,8 @@
 //!            number of the change, and its keys: with the new value, or null where one is removed
 //! ```
 //!
-//! A change is one line at the end, so it takes effect whole or not at all. A file is never shortened, except by a change
-//! that could not be written, and never rewritten in place: a new one takes its name.
+//! A change is one line at the end of the file, so it takes effect as a whole or not at all. A file is only ever
+//! shortened to remove a change that could not be written, and never rewritten in place: a new file takes its name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 use crc::{CRC_32_ISO_HDLC, Crc};
 
-/// The version of the format.
+/// Version of the format.
 pub(super) const VERSION: u64 = 2;
-/// The first word of a file.
+/// First word of a file.
 const FORMAT: &str = "weir-ce-store";
-/// Longest line: the most routes of one request, for the longest names.
+/// Longest line, in bytes: the largest possible request for routes, with the longest names.
 const LINE_BYTES_MAX: u64 = 128 << 20;
-/// The first bytes of the stores of earlier versions.
+/// First bytes of stores of earlier versions.
 const REDB: &[u8] = b"redb";
 
 const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
@@ -33,13 +33,13 @@ pub(super) type Entry = (String, Option<String>);
 /// The content of a file.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Number of the last change that is whole.
+    /// Number of the last complete change.
     pub(super) last: u64,
     /// Bytes up to the end of that change.
     pub(super) length: u64,
-    /// Bytes of the state with which the file began.
+    /// Bytes of the initial state in the file.
     pub(super) state_length: u64,
-    /// The fault after these bytes.
+    /// The fault after `length` bytes.
     pub(super) fault: Option<Fault>,
 }
 
@@ -54,14 +54,14 @@ pub(super) enum Fault {
     Redb,
     #[error("it has version {0}, and this weir reads version {VERSION}")]
     Newer(u64),
-    /// The last line, which a crash may have cut while it was written.
+    /// The last line, which a crash may have truncated.
     #[error("line {0}, the last one, is not whole")]
     Torn(u64),
     #[error("line {0} is damaged")]
     Damaged(u64),
 }
 
-/// Reads a file from its start to the first line that is wrong, or for `length` bytes, and hands over each key.
+/// Reads a file from its start up to the first bad line, or for `length` bytes, and passes each key to `each`.
 pub(super) fn scan(mut file: &File, length: u64, mut each: impl FnMut(Entry)) -> io::Result<Scan> {
     file.rewind()?;
     let mut reader = BufReader::with_capacity(1 << 16, file.take(length));
@@ -102,14 +102,14 @@ pub(super) fn scan(mut file: &File, length: u64, mut each: impl FnMut(Entry)) ->
     Ok(scan)
 }
 
-/// The text of a line whose checksum is right.
+/// The text of a line, if its checksum is correct.
 fn checked(line: &[u8]) -> Option<&[u8]> {
     let line = line.strip_suffix(b"\n")?;
     let (sum, text) = (line.get(..8)?, line.get(9..)?);
     (sum == format!("{:08x}", CRC.checksum(text)).as_bytes() && line[8] == b' ').then_some(text)
 }
 
-/// The number before the first line, and how many lines are the state with which the file began.
+/// The number before the first line, and the number of lines of the initial state.
 fn header(line: &[u8]) -> Result<(u64, u64), Fault> {
     if line.starts_with(REDB) {
         return Err(Fault::Redb);
@@ -150,7 +150,7 @@ pub(super) fn change_line(number: u64, entries: &[Entry]) -> io::Result<Vec<u8>>
     line(serde_json::to_string(&(number, entries)))
 }
 
-/// An error with the file that it is about.
+/// Adds the path of the file to an error.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -160,18 +160,18 @@ fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
 pub(super) struct Log {
     pub(super) path: PathBuf,
     pub(super) file: File,
-    /// Bytes that are confirmed.
+    /// Confirmed bytes.
     pub(super) length: u64,
 }
 
 impl Log {
-    /// Opens an existing file, of which nothing is known yet.
+    /// Opens an existing file without reading it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options
             .read(true)
             .write(true)
-            .custom_flags(libc::O_NONBLOCK); // opening a pipe would wait
+            .custom_flags(libc::O_NONBLOCK); // opening a pipe would block
         let file = options.open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
@@ -183,14 +183,14 @@ impl Log {
         })
     }
 
-    /// Writes a whole file, durably, which then takes the name of an earlier one. After a failure the earlier one is as it
-    /// was.
+    /// Durably writes a whole new file, which then takes the name of an earlier file. After a failure the earlier file
+    /// is unchanged.
     pub(super) fn replace(
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<Self> {
         let beside = super::files::with_suffix(path, ".new");
-        let _ = fs::remove_file(&beside); // of a process that was killed
+        let _ = fs::remove_file(&beside); // left by a process that was killed
         let written = || {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).mode(0o600);
@@ -214,7 +214,7 @@ impl Log {
         })
     }
 
-    /// The same with the confirmed bytes of this file.
+    /// Writes the confirmed bytes of this file to `path`, like [`Self::replace`].
     pub(super) fn copied_to(&self, path: &Path) -> io::Result<Self> {
         Self::replace(path, |out| {
             let mut file = &self.file;
@@ -223,8 +223,8 @@ impl Log {
         })
     }
 
-    /// The file that has this name now, with the confirmed bytes only; `None` if there is no such file. `last` is the
-    /// number of the last change.
+    /// Opens the file that has this name now, cut to the confirmed bytes; `None` if there is no such file. `last` is
+    /// the number of the last change.
     pub(super) fn reopened(&self, last: u64) -> io::Result<Option<Self>> {
         let reopen = || {
             let mut log = Self::open(&self.path)?;
@@ -243,7 +243,7 @@ impl Log {
         }
     }
 
-    /// Adds a line, durably.
+    /// Durably appends a line.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let written = self.file.write_all_at(line, self.length);
         let written = written.and_then(|()| self.file.sync_data());
@@ -252,13 +252,13 @@ impl Log {
         Ok(())
     }
 
-    /// Removes everything that is not confirmed.
+    /// Removes all unconfirmed bytes.
     pub(super) fn cut(&self) -> io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.sync_data()
     }
 
-    /// Whether the file is still the one that has its name.
+    /// Whether the path still refers to this file.
     pub(super) fn is_in_place(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let (own, named) = (self.file.metadata(), fs::metadata(&self.path));

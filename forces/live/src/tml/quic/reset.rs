@@ -1,4 +1,4 @@
-//! How a CE that has started again ends the connections of before: by stateless resets (RFC 9000, 10.3).
+//! Stateless resets (RFC 9000, 10.3), with which a restarted CE ends its earlier connections.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use ring::hmac;
 
 use crate::tml::identity::Identity;
 
-/// Label of the key from which a CE derives the tokens that reset connections.
+/// Label of the key from which a CE derives its stateless reset tokens.
 const RESET_LABEL: &[u8] = b"weir quic stateless reset";
 
-/// A configuration by which a CE can reset connections of before its restart.
+/// An endpoint configuration that lets a CE reset connections from before its restart.
 pub(super) fn endpoint(identity: &Identity) -> EndpointConfig {
     let resets = hmac::Key::new(hmac::HMAC_SHA256, &identity.derived(RESET_LABEL));
     let mut config = EndpointConfig::new(Arc::new(resets));
@@ -20,8 +20,8 @@ pub(super) fn endpoint(identity: &Identity) -> EndpointConfig {
     config
 }
 
-/// Makes IDs of connections of any eight octets. Those that QUIC makes by default are known to their own process only,
-/// and packets with others get no reset.
+/// Generates connection IDs of any eight octets. QUIC's default IDs are valid only in the process that created them,
+/// and it sends no reset for packets with other IDs.
 #[derive(Default)]
 struct RandomIds {
     keys: RandomState,

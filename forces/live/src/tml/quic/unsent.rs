@@ -1,4 +1,4 @@
-//! The control messages that wait within QUIC.
+//! Control messages that wait within QUIC.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tokio::time;
 
 use crate::tml::Limits;
 
-/// Turns that other tasks get before a wait takes time.
+/// Number of yields to other tasks before the wait sleeps.
 const YIELDS_MAX: u32 = 8;
 
-/// Control messages that may wait within QUIC for a packet. All that can be seen from outside is how many frames of
-/// streams have left: as many as these bytes fill means that they have left.
+/// Control messages that may wait within QUIC for a packet. QUIC reports only the number of stream frames sent: once
+/// the frames that these bytes fill were sent, the bytes are considered sent.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: usize,
-    /// Frames that had left before the first of these bytes.
+    /// Number of frames sent before the first of these bytes.
     frames: u64,
 }
 
 impl Unsent {
-    /// A control message of this length is handed to QUIC.
+    /// Records that a control message of this length was passed to QUIC.
     pub(super) fn wrote(&mut self, connection: &Connection, bytes: usize) {
         if self.bytes == 0 {
             self.frames = connection.stats().frame_tx.stream;
@@ -28,7 +28,7 @@ impl Unsent {
         self.bytes += bytes;
     }
 
-    /// Waits until the control messages have left, but not for ever: frames are not bytes.
+    /// Waits until the control messages were sent, but not forever, because frames are not bytes.
     pub(super) async fn on_their_way(&mut self, connection: &Connection, limits: Limits) {
         if self.bytes == 0 {
             return;
@@ -36,7 +36,7 @@ impl Unsent {
         let leave = async {
             let mut tries = 0;
             while !self.have_left(connection) {
-                // As a rule the task that sends has not run yet. If it may not send, there is time.
+                // Usually the sending task has not run yet, so yield first. If it may not send now, sleeping is fine.
                 match tries {
                     0..YIELDS_MAX => tokio::task::yield_now().await,
                     _ => time::sleep(Duration::from_millis(1)).await,

@@ -1,4 +1,4 @@
-//! An SCTP association that is up: one channel of a link (RFC 9260, 6 to 9).
+//! An established SCTP association: one channel of a link (RFC 9260, 6 to 9).
 //!
 //! ```text
 //! packets --> walk, gate --> library --> inbox --> poll_message
@@ -6,18 +6,17 @@
 //! send ----> library --> identifiers, window --> poll_packet
 //! ```
 //!
-//! Complete messages leave the library at once and wait in the inbox. The window that the peer receives is the room
-//! there, so a reader that does not read stops the sender. A peer that sends beyond the window is not acknowledged.
+//! Complete messages leave the library at once and wait in the inbox. The advertised window is the free space in the
+//! inbox, so a reader that does not read stops the sender. Data beyond the window are not acknowledged.
 //!
-//! An idle association asks for a sign of life; after four heartbeats without an answer, within eight seconds, it has
-//! ended.
+//! An idle association sends heartbeats; it ends after four unanswered heartbeats, within eight seconds.
 //!
-//! Inputs only note that there is something to do; [`Association::poll_packet`] does it. So messages that are sent
-//! between two calls share packets (RFC 9260, 6.10), and packets that arrive between two calls are acknowledged
-//! together: every second one at least (6.2), and each one while data are missing (6.7).
+//! Inputs only record that there is work; [`Association::poll_packet`] does it. So messages sent between two calls
+//! share packets (RFC 9260, 6.10), and packets that arrive between two calls are acknowledged together: at least every
+//! second packet (6.2), and each packet while data are missing (6.7).
 //!
-//! Deviations from RFC 9260: an acknowledgement waits for no timer (6.2 permits 200 ms, which a retransmission timer for
-//! a LAN would not survive); one path, so the peer's other addresses are not used.
+//! Deviations from RFC 9260: acknowledgements are not delayed by a timer (6.2 permits 200 ms, which exceeds a
+//! retransmission timeout for a LAN); one path, so the peer's other addresses are not used.
 
 mod outgoing;
 
@@ -33,24 +32,24 @@ use super::library::{Arrived, Epoch, FOREIGN, Library, OURS};
 use super::outcome::{Dropped, End};
 use super::packet::{Chunk, Header, Packet, Writer, kind, u32_at};
 
-/// Octets of messages that are not acknowledged; with more, there is no credit.
+/// Maximum unacknowledged octets of messages; beyond that, there is no credit.
 pub const UNACKNOWLEDGED_MAX: usize = 128 << 10;
-/// Packets with data that one acknowledgement may be for (RFC 9260, 6.2).
+/// Packets with data per acknowledgement (RFC 9260, 6.2).
 const PACKETS_PER_SACK: u32 = 2;
-/// Packets that wait for the socket; beyond them the association sends nothing.
+/// Maximum packets that wait for the socket; beyond that the association sends nothing.
 const OUTBOX_MAX: usize = 1024;
 
-/// A peer from which nothing came for so long is gone, at the latest.
+/// Maximum silence of a peer before the association ends.
 pub const SILENCE_MAX: Span = Span::from_secs(8);
-/// Heartbeats within that time that may stay unanswered. They are counted, so that a process which did not run for a
-/// while does not take its own sleep for the silence of its peers.
+/// Unanswered heartbeats within that time after which the association ends. They are counted so that a process that did
+/// not run for a while does not mistake its own pause for the silence of its peers.
 const HEARTBEATS_MAX: u32 = 4;
-/// Time to deliver what was sent before a close.
+/// Time to deliver sent messages before a close.
 const FLUSH_MAX: Span = Span::from_secs(2);
 const SHUTDOWN_EVERY: Span = Span::from_millis(300);
 const SHUTDOWNS_MAX: u32 = 4;
 
-/// The flag of a DATA chunk that asks for an acknowledgement at once (RFC 7053).
+/// The flag of a DATA chunk that requests an immediate acknowledgement (RFC 7053).
 const IMMEDIATE: u8 = 8;
 /// The flag of an ABORT or SHUTDOWN COMPLETE whose tag is the sender's (RFC 9260, 8.5.1).
 pub const REFLECTED: u8 = 1;
@@ -58,13 +57,13 @@ pub const REFLECTED: u8 = 1;
 #[derive(Clone, Copy, Debug)]
 enum State {
     Open,
-    /// Waits for the acknowledgement of all data, until an instant.
+    /// Waits for the acknowledgement of all data, until this instant.
     Flushing(Instant),
-    /// Has sent this number of SHUTDOWNs, and sends the next one at an instant.
+    /// Has sent this number of SHUTDOWNs, and sends the next SHUTDOWN at this instant.
     ShuttingDown(u32, Instant),
 }
 
-/// An association. After each input, call [`Association::poll_packet`] until it gives none.
+/// An association. After each input, call [`Association::poll_packet`] until it returns `None`.
 #[derive(Debug)]
 pub struct Association {
     channel: Channel,
@@ -72,11 +71,11 @@ pub struct Association {
     contract: Contract,
     library: Library,
     gate: Gate,
-    /// The data of a packet that is being read, for the library.
+    /// Data of the packet being read, to be passed to the library.
     arriving: Option<Writer>,
     inbox: Inbox,
     outbox: VecDeque<Vec<u8>>,
-    /// Something happened since the library was asked for packets.
+    /// An input has arrived since the library was last polled for packets.
     is_touched: bool,
     /// Packets with data since then.
     unacknowledged: u32,
@@ -84,7 +83,7 @@ pub struct Association {
     heard: Instant,
     next_heartbeat: Instant,
     silence_max: Span,
-    /// Heartbeats since a packet came.
+    /// Heartbeats sent since the last packet arrived.
     unanswered: u32,
     state: State,
     end: Option<End>,
@@ -93,7 +92,7 @@ pub struct Association {
 }
 
 impl Association {
-    /// The association that `contract` agrees on. `None` if its tags are equal, which the library does not accept.
+    /// Creates the association defined by `contract`. `None` if the tags are equal, which the library does not accept.
     pub fn new(
         now: Instant,
         epoch: Epoch,
@@ -127,18 +126,18 @@ impl Association {
         })
     }
 
-    /// Sets the time after which a silent peer is gone, if it is less than [`SILENCE_MAX`].
+    /// Sets the maximum silence of the peer, if it is less than [`SILENCE_MAX`].
     pub fn with_silence_max(mut self, span: Span) -> Self {
         self.silence_max = span.min(SILENCE_MAX);
         self
     }
 
-    /// The statements of both sides.
+    /// The INIT parameters of both sides.
     pub fn contract(&self) -> &Contract {
         &self.contract
     }
 
-    /// A packet from the peer's address and ports.
+    /// Handles a packet from the peer's address and ports.
     pub fn handle_packet(&mut self, now: Instant, packet: &Packet<'_>) {
         if self.end.is_some() {
             return;
@@ -154,7 +153,7 @@ impl Association {
             if chunk.kind != kind::DATA {
                 self.deliver(now);
             }
-            let skips = chunk.kind & 0x80 != 0; // RFC 9260, 3.2: what to do with an unknown type
+            let skips = chunk.kind & 0x80 != 0; // RFC 9260, 3.2: how to handle an unknown type
             if !self.handle_chunk(now, &chunk) && !skips {
                 break;
             }
@@ -165,11 +164,11 @@ impl Association {
         self.deliver(now);
         self.unacknowledged += u32::from(packet.chunks().any(|chunk| chunk.kind == kind::DATA));
         if self.unacknowledged >= PACKETS_PER_SACK || self.gate.has_gap() {
-            self.advance(now); // RFC 9260, 6.7: while data are missing, each packet is acknowledged
+            self.advance(now); // RFC 9260, 6.7: acknowledge each packet while data are missing
         }
     }
 
-    /// Timers.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end.is_some() {
             return;
@@ -184,7 +183,7 @@ impl Association {
                     return;
                 }
                 self.unanswered += 1;
-                // One parameter: heartbeat info, 12 octets, with the instant at which it was sent.
+                // One parameter: heartbeat info, 12 octets, with the instant of sending.
                 let mut value = vec![0, 1, 0, 12];
                 value.extend(now.as_nanos().to_be_bytes());
                 self.write(kind::HEARTBEAT, &value);
@@ -194,7 +193,7 @@ impl Association {
         self.is_touched = true;
     }
 
-    /// When [`Association::handle_timeout`] is to be called.
+    /// Time for the next call of [`Association::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.end.is_some() {
             return None;
@@ -211,7 +210,7 @@ impl Association {
             .min()
     }
 
-    /// The next packet to send.
+    /// Returns the next packet to send.
     pub fn poll_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.is_touched {
             self.advance(now);
@@ -219,7 +218,7 @@ impl Association {
         self.outbox.pop_front()
     }
 
-    /// The next message that arrived. More may follow after the end, until `None`.
+    /// Returns the next message that arrived. After the end, read until `None`.
     pub fn poll_message(&mut self, now: Instant) -> Option<Vec<u8>> {
         let message = self.inbox.pop()?;
         if self.end.is_none() {
@@ -240,7 +239,7 @@ impl Association {
             && self.library.unacknowledged() < UNACKNOWLEDGED_MAX
     }
 
-    /// Whether all that was sent has arrived.
+    /// Whether all sent messages have arrived.
     pub fn is_flushed(&mut self) -> bool {
         self.library.unacknowledged() == 0
     }
@@ -252,7 +251,7 @@ impl Association {
         sent
     }
 
-    /// Closes the association: at once, or after all that was sent has arrived (two seconds at most).
+    /// Closes the association, at once or after all sent messages have arrived (two seconds at most).
     pub fn close(&mut self, now: Instant, after_queue: bool) {
         if self.end.is_some() {
             return;
@@ -318,7 +317,7 @@ impl Association {
         true
     }
 
-    /// Data that pass the gate wait for [`Self::deliver`].
+    /// Passes data through the gate; accepted data wait for [`Self::deliver`].
     fn handle_data(&mut self, chunk: &Chunk<'_>) {
         if self.inbox.room() == 0 {
             self.dropped.window += 1;
@@ -343,10 +342,11 @@ impl Association {
             self.dropped.implausible += 1;
             return;
         }
-        self.advance(now); // the gate must know what the library has acknowledged
+        self.advance(now); // the gate must know the library's acknowledgements
         match self.gate.forward(chunk.value) {
             Ok(Verdict::Pass) => {
-                // Once to skip, and once more because the library acknowledges only what it has seen before at once.
+                // The first chunk skips, the second makes the library acknowledge: it acknowledges at once only chunks
+                // seen before.
                 for _ in 0..2 {
                     self.feed(now, kind::FORWARD_TSN, chunk.value);
                 }
@@ -357,7 +357,7 @@ impl Association {
         }
     }
 
-    /// A packet for the library, as if it came from the peer.
+    /// Starts a packet for the library that looks as if it came from the peer.
     fn inward(&self) -> Writer {
         Writer::new(Header {
             source_port: self.header.destination_port,
@@ -366,13 +366,13 @@ impl Association {
         })
     }
 
-    /// Gives one chunk to the library.
+    /// Passes one chunk to the library.
     fn feed(&mut self, now: Instant, kind: u8, value: &[u8]) {
         self.arriving = Some(self.inward().chunk(kind, 0, value));
         self.deliver(now);
     }
 
-    /// Gives the library what has arrived, and takes out the messages that it completes.
+    /// Passes received data to the library, and takes the completed messages from it.
     fn deliver(&mut self, now: Instant) {
         let Some(packet) = self.arriving.take() else {
             return;
@@ -395,14 +395,14 @@ impl Association {
         match self.channel.check(&message) {
             Ok(_) => self.inbox.push(message),
             Err(Stray::Malformed) if self.channel == Channel::Low => self.dropped.malformed += 1,
-            // Its reader ends the link: on a reliable channel no message may be missing.
+            // The reader of this message ends the link: on a reliable channel no message may be missing.
             Err(Stray::Malformed) => self.inbox.push(message),
             Err(Stray::Kind) => self.dropped.message_kind += 1,
             Err(Stray::Priority) => self.dropped.priority += 1,
         }
     }
 
-    /// Tells the peer if there is room again after the window was closed.
+    /// Informs the peer if there is room again after the window was closed.
     fn reopen(&mut self, now: Instant) {
         let Some(refused) = self.inbox.reopened() else {
             return;

@@ -1,4 +1,4 @@
-//! The three channels of an association of ForCES (RFC 5811, 4.2.1).
+//! The three channels of a ForCES association (RFC 5811, 4.2.1).
 //!
 //! | channel | port | PPID | reliability | priorities | messages |
 //! |---|---|---|---|---|---|
@@ -6,8 +6,8 @@
 //! | medium | 6705 | 22 | 2 s, then given up | 3 | Event Notification |
 //! | low | 6706 | 23 | 0.5 s, then given up | 1, 2 | Packet Redirect, Heartbeat |
 //!
-//! Deviation: RFC 5811 leaves the lifetimes open. Two seconds outlive a few retransmissions of an event; half a second
-//! is more than a round trip, and a redirected packet that is older helps nobody.
+//! Deviation: RFC 5811 does not define the lifetimes. Two seconds outlive a few retransmissions of an event; half a
+//! second is more than a round trip, and an older redirected packet is useless.
 
 use weir_base::Span;
 use weir_protocol::wire::MessageKind;
@@ -27,10 +27,10 @@ pub enum Channel {
     Low,
 }
 
-/// Why a message does not belong on the channel on which it came.
+/// Why a message does not belong on the channel on which it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// Not a message of ForCES, or its length is not the one of its header.
+    /// Not a ForCES message, or its length differs from the length in its header.
     Malformed,
     /// Another channel carries this type of message.
     Kind,
@@ -39,25 +39,26 @@ pub enum Stray {
 }
 
 impl Channel {
-    /// All of them in the order in which they are served.
+    /// All channels, in the order of service.
     pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
 
-    /// 0 for the high, 1 for the medium and 2 for the low channel: the distance of its port from the first one.
+    /// 0 for the high, 1 for the medium and 2 for the low channel: the offset of the channel's port from the first
+    /// port.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The channel whose port is `offset` after the first one.
+    /// The channel at this offset from the first port.
     pub fn at(offset: u16) -> Option<Self> {
         Self::ALL.get(usize::from(offset)).copied()
     }
 
-    /// The payload protocol identifier of its data.
+    /// Payload protocol identifier of the channel's data.
     pub const fn ppid(self) -> u32 {
         21 + self as u32
     }
 
-    /// Its name in messages to people.
+    /// Name of the channel in messages to people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -66,7 +67,7 @@ impl Channel {
         }
     }
 
-    /// How long a message is sent again; `None`: until it arrives.
+    /// Time during which a message is retransmitted; `None`: until it arrives.
     pub const fn lifetime(self) -> Option<Span> {
         match self {
             Self::High => None,
@@ -75,7 +76,7 @@ impl Channel {
         }
     }
 
-    /// The channel of a type of message. Unknown types are control.
+    /// The channel of a message type. Unknown types use the control channel.
     pub const fn of(kind: MessageKind) -> Self {
         match kind {
             MessageKind::EventNotification => Self::Medium,
@@ -84,7 +85,7 @@ impl Channel {
         }
     }
 
-    /// Checks a whole message that came on this channel.
+    /// Checks a whole message that arrived on this channel.
     pub fn check(self, message: &[u8]) -> Result<MessageKind, Stray> {
         if message_len(message) != Ok(Some(message.len())) {
             return Err(Stray::Malformed);

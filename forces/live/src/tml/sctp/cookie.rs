@@ -1,15 +1,15 @@
-//! The state cookie: an association that is being opened needs no memory here (RFC 9260, 5.1.3).
+//! State cookies: an association that is being opened needs no memory on this side (RFC 9260, 5.1.3).
 //!
 //! ```text
 //! peer                    we
 //!   | -- INIT ------------> |  nothing is kept
-//!   | <- INIT ACK, cookie - |  the cookie says all that we need to know
+//!   | <- INIT ACK, cookie - |  the cookie contains all that we need
 //!   | -- COOKIE ECHO -----> |  seal and age are right, and the packet came from the same address and ports:
 //!   | <- COOKIE ACK ------- |  now the association exists
 //! ```
 //!
-//! A sender with a forged address never sees the cookie, so it cannot open an association, however many INITs it
-//! sends. The seal is HMAC-SHA256 with a key that never leaves the process.
+//! A sender with a forged address never sees the cookie, so it cannot open an association, however many INITs it sends.
+//! The seal is HMAC-SHA256 with a key that never leaves the process.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,29 +19,30 @@ use weir_base::{Instant, Span};
 use super::init::Init;
 use super::packet::{array, u32_at};
 
-/// How long a cookie is valid (RFC 9260, 16: Valid.Cookie.Life).
+/// Lifetime of a cookie (RFC 9260, 16: Valid.Cookie.Life).
 pub const LIFE: Span = Span::from_secs(60);
 
 const BODY_LEN: usize = 8 + 2 * INIT_LEN + 4;
 const INIT_LEN: usize = 13;
 const SEAL_LEN: usize = 32;
 
-/// An association that was agreed on.
+/// The agreed parameters of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// Our statement.
+    /// Our INIT parameters.
     pub ours: Init,
-    /// The peer's statement.
+    /// The peer's INIT parameters.
     pub theirs: Init,
-    /// Our tag of the association between the same ports that there was at the INIT, or zero. The peer has restarted
-    /// if it is still there at the COOKIE ECHO; another one is newer than this cookie (RFC 9260, 5.2.4: tie-tags).
+    /// Our tag of the existing association between the same ports at the time of the INIT, or zero. If that association
+    /// still exists at the COOKIE ECHO, the peer has restarted; any other association is newer than this cookie (RFC
+    /// 9260, 5.2.4: tie-tags).
     pub replaces: u32,
 }
 
 /// Address and ports of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
-    /// The peer's address, and its UDP port: zero over raw IP.
+    /// The peer's address, and its UDP port; zero over raw IP.
     pub remote: SocketAddr,
     /// The peer's SCTP port.
     pub remote_port: u16,
@@ -52,27 +53,27 @@ pub struct Path {
 /// Why a cookie is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is not ours, or it came from elsewhere.
+    /// The cookie is not ours, or arrived from another address or port.
     Seal,
-    /// It is too old.
+    /// The cookie is too old.
     Stale,
 }
 
-/// Makes and opens cookies.
+/// Creates and opens cookies.
 #[derive(Debug)]
 pub struct Bakery {
     key: hmac::Key,
 }
 
 impl Bakery {
-    /// A bakery with a secret of 32 octets.
+    /// Creates a bakery with a secret of 32 octets.
     pub fn new(secret: &[u8; 32]) -> Self {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret),
         }
     }
 
-    /// The cookie of `contract`, for the peer at `path`.
+    /// Creates the cookie of `contract`, for the peer at `path`.
     pub fn bake(&self, now: Instant, path: &Path, contract: &Contract) -> Vec<u8> {
         let mut cookie = Vec::with_capacity(BODY_LEN + SEAL_LEN);
         cookie.extend(now.as_nanos().to_be_bytes());
@@ -88,7 +89,7 @@ impl Bakery {
         cookie
     }
 
-    /// The contract in a cookie that came from `path`.
+    /// Opens a cookie that arrived from `path`, and returns its contract.
     pub fn open(&self, now: Instant, path: &Path, cookie: &[u8]) -> Result<Contract, Refused> {
         let (body, seal) = cookie.split_at_checked(BODY_LEN).ok_or(Refused::Seal)?;
         hmac::verify(&self.key, &sealed(body, path), seal).map_err(|_| Refused::Seal)?;
@@ -113,7 +114,7 @@ fn read(body: &[u8], at: usize) -> Option<Init> {
     })
 }
 
-/// The bytes under the seal: the cookie, and the path on which it must come.
+/// The bytes covered by the seal: the cookie, and the path on which it must arrive.
 fn sealed(body: &[u8], path: &Path) -> Vec<u8> {
     let mut sealed = body.to_vec();
     match path.remote.ip() {

@@ -4,8 +4,8 @@
 //! socket <--> driver <--> Endpoint (behind a lock) <--> serve: outlet, inbox of a link
 //! ```
 //!
-//! Each user of the endpoint sends its packets afterwards and wakes the links that it touched. The lock is never
-//! held while a task waits.
+//! After each use of the endpoint, the user sends the endpoint's packets and wakes the links that it touched. No task
+//! holds the lock while it waits.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -28,14 +28,14 @@ use super::socket::{PACKET_BYTES, Socket};
 use weir_live::clock;
 use weir_live::mutex::lock;
 
-/// Packets, or messages, that are handled before the others are let in.
+/// Maximum packets or messages handled before other tasks run.
 const BURST: usize = 64;
-/// Bytes of messages that are taken from an association at once.
+/// Bytes of messages taken from an association at once.
 const READ_BYTES: usize = 16 << 10;
-/// Wait after an error of a socket.
+/// Pause after a socket error.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A kind of fault, what was dropped, and how often.
+/// A kind of fault, the dropped item, and its count.
 type Kind<T> = (Fault, &'static str, fn(&T) -> u64);
 
 const REFUSED: [Kind<Refused>; 5] = [
@@ -86,7 +86,7 @@ pub(super) struct Driver {
     socket: Socket,
     faults: Arc<Faults>,
     state: Mutex<State>,
-    /// The endpoint wants something earlier than the task of the socket expects.
+    /// Notified when the endpoint's timeout is earlier than the socket task expects.
     wake: Notify,
 }
 
@@ -96,7 +96,7 @@ struct State {
     events: VecDeque<Event>,
     /// The socket has no room for the next packet.
     is_stuck: bool,
-    /// The timeout that the task of the socket waits for.
+    /// The timeout for which the socket task waits.
     expects: Option<Instant>,
     reported: Refused,
 }
@@ -109,7 +109,7 @@ struct Watch {
 }
 
 impl Driver {
-    /// An endpoint on its socket, which nothing runs yet.
+    /// An endpoint on its socket; no task runs it yet.
     pub(super) fn new(socket: Socket, endpoint: Endpoint, faults: Arc<Faults>) -> Arc<Self> {
         let state = State {
             endpoint,
@@ -125,11 +125,11 @@ impl Driver {
             state: Mutex::new(state),
             wake: Notify::new(),
         };
-        driver.with(|_, _| ()); // an endpoint that connects has its first packet already
+        driver.with(|_, _| ()); // an endpoint that connects already has its first packet
         Arc::new(driver)
     }
 
-    /// Uses the endpoint.
+    /// Runs `work` on the endpoint, then sends packets and wakes links.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Endpoint, Instant) -> R) -> R {
         let mut state = lock(&self.state);
         let now = clock::now();
@@ -152,7 +152,7 @@ impl Driver {
         result
     }
 
-    /// The events since the last call, after the next packet, timer or call.
+    /// Waits for the next packet, timer or call, and returns the events since the last call.
     pub(super) async fn next(&self) -> VecDeque<Event> {
         let (timeout, is_stuck) = {
             let mut state = lock(&self.state);
@@ -191,7 +191,7 @@ impl Driver {
         tokio::task::yield_now().await;
     }
 
-    /// An error of the socket: perhaps an ICMP message, since nobody is there. Time-outs decide.
+    /// Handles a socket error, perhaps an ICMP message because nobody listens. Only timeouts end anything.
     async fn complain(&self, error: &io::Error) {
         tracing::debug!(%error, "the socket of SCTP has an error");
         time::sleep(PAUSE).await;
@@ -257,7 +257,7 @@ impl Driver {
         }
     }
 
-    /// Sends what leaves the queue of a link. A redirect that finds no room in time is dropped.
+    /// Sends messages from a link's queue. Drops a redirect that finds no room in time.
     async fn send(
         &self,
         link: LinkId,
@@ -288,7 +288,7 @@ impl Driver {
         }
         Ok(())
     }
-    /// Sends a message, and those that wait behind it. Returns the first one for which there is no room.
+    /// Sends a message, and the messages queued behind it. Returns the first message for which there is no room.
     fn send_burst(
         &self,
         link: LinkId,
@@ -310,7 +310,7 @@ impl Driver {
         })
     }
 
-    /// Sends a message when there is room for it.
+    /// Sends a message once there is room for it.
     async fn send_with_room(
         &self,
         link: LinkId,
@@ -353,7 +353,7 @@ impl State {
     }
 }
 
-/// Reports what was counted between `old` and `now`.
+/// Reports the faults counted between `old` and `now`.
 fn report<T>(faults: &Faults, kinds: &[Kind<T>], old: &T, now: &T) {
     for (fault, what, count) in kinds {
         for _ in count(old)..count(now) {

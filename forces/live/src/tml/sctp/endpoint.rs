@@ -9,8 +9,8 @@
 //!
 //! Packets to other ports are ignored: over raw IP, each socket gets all SCTP packets of the machine.
 //!
-//! After one input or several: [`Endpoint::poll_packet`] until none, [`Endpoint::poll_event`] until none, and a look at
-//! the links of [`Endpoint::take_touched`]. Inputs that come together need fewer packets.
+//! After one or several inputs, call [`Endpoint::poll_packet`] until `None`, then [`Endpoint::poll_event`] until
+//! `None`, and check the links of [`Endpoint::take_touched`]. Batched inputs need fewer packets.
 
 mod dial;
 mod traffic;
@@ -31,9 +31,9 @@ use super::links::{Joined, LinkId, Links};
 use super::outcome::End;
 use super::packet::{Header, Malformed, Packet, Writer, kind};
 
-/// Packets that wait for the socket.
+/// Maximum packets that wait for the socket.
 const OUTBOX_MAX: usize = 8192;
-/// ABORTs a second in answer to packets that belong to no association.
+/// Maximum ABORTs per second in answer to packets that belong to no association.
 const ABORTS_MAX: u32 = 100;
 
 /// An event.
@@ -41,38 +41,38 @@ const ABORTS_MAX: u32 = 100;
 pub enum Event {
     /// A link is complete.
     Up(LinkId, SocketAddr),
-    /// The link that we opened did not come up.
+    /// The link that this endpoint opened did not come up.
     Failed(String),
 }
 
 /// Settings of an endpoint.
 pub struct Settings {
-    /// The instants of the library.
+    /// Converts instants for the library.
     pub epoch: Epoch,
-    /// Seals cookies.
+    /// Key of the cookie seals.
     pub secret: [u8; 32],
-    /// Gives random numbers that nobody can know.
+    /// Returns unpredictable random numbers.
     pub random: Box<dyn FnMut() -> u32 + Send>,
-    /// Links that may be open at once.
+    /// Maximum number of open links.
     pub links_max: usize,
-    /// After so long without any packet a peer is gone.
+    /// Maximum silence of a peer before its associations end.
     pub silence_max: Span,
 }
 
 /// Counters of packets dropped before any association saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Packets with lengths that do not fit.
+    /// Packets with inconsistent lengths.
     pub malformed: u64,
     /// Packets with a wrong checksum.
     pub checksum: u64,
     /// Packets that belong to no association.
     pub out_of_the_blue: u64,
-    /// Cookies that are not ours, or too old, or of a path that has a newer association.
+    /// Cookies that are not ours, are too old, or belong to a path with a newer association.
     pub cookie: u64,
     /// Associations for which there was no room.
     pub links: u64,
-    /// Our packets that found no room before the socket.
+    /// Our packets that found no room in the queue for the socket.
     pub outbox: u64,
 }
 
@@ -87,21 +87,21 @@ struct Slot {
 pub struct Endpoint {
     settings: Settings,
     bakery: Bakery,
-    /// The port of the high channel, if we listen.
+    /// The port of the high channel, if the endpoint listens.
     first_port: Option<u16>,
     dial: Option<Dial>,
     up: HashMap<Path, Slot>,
     links: Links,
     closing: BTreeSet<LinkId>,
-    /// Takes no new links.
+    /// Whether the endpoint refuses new links.
     deaf: bool,
-    /// Associations of links that have ended, whose messages may be read.
+    /// Associations of links that have ended, with messages that can still be read.
     finished: HashMap<LinkId, Vec<(Channel, Association)>>,
     timers: BTreeSet<(Instant, Path)>,
     outbox: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
     touched: BTreeSet<LinkId>,
-    /// The associations with inputs that have had no effect yet.
+    /// Associations with unprocessed inputs.
     unsettled: BTreeSet<Path>,
     aborts: (Instant, u32),
     /// Counters of dropped packets.
@@ -109,7 +109,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that listens at `first_port` and the next two ports.
+    /// Creates an endpoint that listens at `first_port` and the next two ports.
     pub fn listen(settings: Settings, first_port: u16) -> Self {
         Self::new(settings, Some(first_port))
     }
@@ -135,7 +135,7 @@ impl Endpoint {
         }
     }
 
-    /// An SCTP packet from `from`: an address with the UDP port, or with zero over raw IP.
+    /// Handles an SCTP packet from `from`: an address with the UDP port, or with zero over raw IP.
     pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
@@ -161,7 +161,7 @@ impl Endpoint {
         }
     }
 
-    /// Timers.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, path)) = self.timers.first()
             && at <= now
@@ -180,7 +180,7 @@ impl Endpoint {
         self.try_dial(now);
     }
 
-    /// When [`Endpoint::handle_timeout`] is to be called.
+    /// Time for the next call of [`Endpoint::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timers = self.timers.first().map(|(at, _)| *at);
         let dial = self.dial.as_ref().map(|dial| dial.opening.poll_timeout());
@@ -190,7 +190,7 @@ impl Endpoint {
             .min()
     }
 
-    /// The next packet to send, and where to.
+    /// Returns the next packet to send, and its destination.
     pub fn poll_packet(&mut self, now: Instant) -> Option<(SocketAddr, Vec<u8>)> {
         while let Some(path) = self.unsettled.pop_first() {
             self.settle(now, path);
@@ -198,42 +198,42 @@ impl Endpoint {
         self.outbox.pop_front()
     }
 
-    /// A packet for which the socket has no room now.
+    /// Takes back a packet for which the socket has no room now.
     pub fn put_back(&mut self, to: SocketAddr, packet: Vec<u8>) {
         self.outbox.push_front((to, packet));
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The links that may have new messages, or room, or an end.
+    /// Takes the links that may have new messages, room or an end.
     pub fn take_touched(&mut self) -> BTreeSet<LinkId> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Takes no new links from now on.
+    /// Stops accepting new links.
     pub fn stop_listening(&mut self) {
         self.deaf = true;
     }
 
-    /// Whether new links are not taken.
+    /// Whether the endpoint refuses new links.
     pub fn is_deaf(&self) -> bool {
         self.deaf
     }
 
-    /// Whether there is no link, not even one that has ended.
+    /// Whether there is no link, not even an ended link.
     pub fn is_idle(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// The channel of one of the ports at which we listen.
+    /// The channel of a local port; `None` if the endpoint does not listen at that port.
     fn channel_of(&self, local_port: u16) -> Option<Channel> {
         Channel::at(local_port.checked_sub(self.first_port?)?)
     }
 
-    /// Our statement when an association opens.
+    /// Our INIT parameters for a new association.
     fn statement(&mut self) -> Init {
         Init {
             tag: (self.settings.random)().max(1),
@@ -253,7 +253,7 @@ impl Endpoint {
         let replaces = current.map_or(0, |slot| slot.association.contract().ours.tag);
         let mut ours = self.statement();
         if ours.tag == theirs.tag {
-            ours.tag = ours.tag.wrapping_add(1).max(1); // they must differ, and zero is no tag
+            ours.tag = ours.tag.wrapping_add(1).max(1); // tags must differ, and zero is not a tag
         }
         let contract = Contract {
             ours,
@@ -295,7 +295,7 @@ impl Endpoint {
         self.hand_over(now, path, packet);
     }
 
-    /// Both sides agree: the association exists.
+    /// Creates an association on which both sides have agreed.
     fn establish(&mut self, now: Instant, path: Path, channel: Channel, contract: Contract) {
         let association = Association::new(now, self.settings.epoch, channel, &path, contract);
         let joined = match self.deaf {
@@ -325,7 +325,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives a packet to its association, or refuses it.
+    /// Passes a packet to its association, or refuses it.
     fn hand_over(&mut self, now: Instant, path: Path, packet: &Packet<'_>) {
         if let Some(slot) = self.up.get_mut(&path) {
             slot.association.handle_packet(now, packet);
@@ -336,13 +336,13 @@ impl Endpoint {
             return;
         }
         if self.channel_of(path.local_port).is_none() {
-            return; // another socket's
+            return; // belongs to another socket
         }
         self.refused.out_of_the_blue += 1;
         if now.since(self.aborts.0) >= Span::from_secs(1) {
             self.aborts = (now, 0);
         }
-        // RFC 9260, 8.4: no answer to these.
+        // RFC 9260, 8.4: no answer to these chunks.
         let unanswered = [
             kind::ABORT,
             kind::SHUTDOWN_COMPLETE,
@@ -363,7 +363,7 @@ impl Endpoint {
         self.write(&path, packet.header.tag, answer, REFLECTED, &[]);
     }
 
-    /// Takes out what an association has to send, sets its timer, and looks whether it has ended.
+    /// Takes the packets of an association, sets its timer, and checks whether it has ended.
     fn settle(&mut self, now: Instant, path: Path) {
         let Some(slot) = self.up.get_mut(&path) else {
             return;
@@ -392,7 +392,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends a link, with all its channels. Its messages can still be read.
+    /// Ends a link with all its channels. Its messages can still be read.
     fn end_link(&mut self, now: Instant, link: LinkId, end: End) {
         let was_up = self.links.get(link).is_some_and(|link| {
             let complete = link.paths.iter().all(Option::is_some);

@@ -1,8 +1,8 @@
 //! The filter between a peer's packets and the library that reassembles messages (`sctp-proto`).
 //!
-//! The library trusts its peer in places: it keeps each fragment however small, accepts data far beyond the window,
-//! and sorts by numbers that a peer can choose such that no order exists, on which Rust's sort may panic. The gate
-//! lets through only what an honest sender of one ordered stream can send:
+//! The library trusts its peer in places: it keeps each fragment however small, accepts data far beyond the window, and
+//! sorts by numbers that a peer can choose such that no order exists, on which Rust's sort may panic. The gate passes
+//! only data that an honest sender of one ordered stream can send:
 //!
 //! ```text
 //!   acknowledged | cum+1 ............................ cum+WINDOW |
@@ -10,17 +10,17 @@
 //!   pass         | SSN: from the expected one up to WINDOW more  |
 //! ```
 //!
-//! As the cumulative TSN advances, each message must begin where the one before ended, with the next SSN. So the
+//! As the cumulative TSN advances, each message must begin where the previous message ended, with the next SSN. So the
 //! library holds at most [`WINDOW`] fragments and the message that is arriving. A peer that breaks the order is a
 //! [`Violation`], which ends the association.
 //!
-//! Gauges: none here; the association counts what is dropped.
+//! Gauges: none here; the association counts dropped chunks.
 
 use std::collections::VecDeque;
 
 use super::packet::{u16_at, u32_at};
 
-/// Numbers of data beyond the acknowledged ones that may arrive.
+/// Maximum distance of a TSN beyond the cumulative TSN.
 pub const WINDOW: u32 = 2048;
 /// Length of the fixed part of the value of DATA: TSN, stream, SSN, PPID.
 pub const DATA_LEN: usize = 12;
@@ -29,31 +29,31 @@ const UNORDERED: u8 = 4;
 const BEGIN: u8 = 2;
 const END: u8 = 1;
 
-/// A chunk that no honest sender sends. The association ends.
+/// A chunk that no honest sender sends. It ends the association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation;
 
 /// The fate of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The library gets it.
+    /// Pass the chunk to the library.
     Pass,
-    /// It is dropped, and the sender may send it again.
+    /// Drop the chunk; the sender may send it again.
     Drop,
 }
 
-/// The numbers that have arrived and those that may arrive.
+/// The TSNs that have arrived, and those that may arrive.
 #[derive(Debug)]
 pub struct Gate {
-    /// All TSNs up to this one were acknowledged.
+    /// The cumulative TSN: all TSNs up to this TSN were acknowledged.
     cumulative: u32,
-    /// The fragments that have arrived after it, by distance.
+    /// The fragments that have arrived after the cumulative TSN, by distance.
     arrived: VecDeque<Option<Fragment>>,
-    /// Number of fragments that are missing among them.
+    /// Number of missing fragments among them.
     missing: usize,
     /// SSN of the next fragment in order.
     next_ssn: u16,
-    /// Whether that fragment begins a message.
+    /// Whether the next fragment in order begins a message.
     next_begins: bool,
 }
 
@@ -65,7 +65,7 @@ struct Fragment {
 }
 
 impl Gate {
-    /// A gate for data from `first_tsn`.
+    /// Creates a gate for data from `first_tsn`.
     pub fn new(first_tsn: u32) -> Self {
         Self {
             cumulative: first_tsn.wrapping_sub(1),
@@ -76,17 +76,17 @@ impl Gate {
         }
     }
 
-    /// All TSNs up to this one were acknowledged.
+    /// The cumulative TSN: all TSNs up to this TSN were acknowledged.
     pub fn cumulative(&self) -> u32 {
         self.cumulative
     }
 
-    /// Whether data are missing before some that have arrived.
+    /// Whether data are missing before other data that have arrived.
     pub fn has_gap(&self) -> bool {
         self.missing > 0
     }
 
-    /// A DATA chunk.
+    /// Checks a DATA chunk.
     pub fn data(&mut self, flags: u8, value: &[u8]) -> Result<Verdict, Violation> {
         let tsn = u32_at(value, 0).ok_or(Violation)?;
         let stream = u16_at(value, 4).ok_or(Violation)?;
@@ -100,7 +100,7 @@ impl Gate {
         }
         let ahead = tsn.wrapping_sub(self.cumulative);
         if ahead == 0 || ahead > u32::MAX / 2 {
-            return Ok(Verdict::Pass); // a duplicate, which is acknowledged again
+            return Ok(Verdict::Pass); // a duplicate, to be acknowledged again
         }
         if ahead > WINDOW || u32::from(fragment.ssn.wrapping_sub(self.next_ssn)) > ahead {
             return Ok(Verdict::Drop);
@@ -124,7 +124,7 @@ impl Gate {
         }
     }
 
-    /// The library acknowledged all data up to `cumulative`.
+    /// Records that the library acknowledged all data up to `cumulative`.
     pub fn acknowledged(&mut self, cumulative: u32) -> Result<(), Violation> {
         let ahead = cumulative.wrapping_sub(self.cumulative);
         if ahead > u32::MAX / 2 {
@@ -142,17 +142,17 @@ impl Gate {
         Ok(())
     }
 
-    /// A FORWARD TSN chunk: the sender has given up all data up to a TSN, and all messages up to an SSN.
+    /// Checks a FORWARD TSN chunk: the sender has given up all data up to a TSN, and all messages up to an SSN.
     ///
-    /// [`Gate::acknowledged`] must have been called for all that the library had before.
+    /// [`Gate::acknowledged`] must first have been called with the library's latest acknowledgement.
     pub fn forward(&mut self, value: &[u8]) -> Result<Verdict, Violation> {
         let tsn = u32_at(value, 0).ok_or(Violation)?;
         let ahead = tsn.wrapping_sub(self.cumulative);
         if ahead == 0 || ahead > u32::MAX / 2 {
-            return Ok(Verdict::Pass); // it is old, and acknowledged again
+            return Ok(Verdict::Pass); // an old chunk, to be acknowledged again
         }
         let (Some(0), Some(ssn), 8) = (u16_at(value, 4), u16_at(value, 6), value.len()) else {
-            return Ok(Verdict::Drop); // one stream, with its SSN
+            return Ok(Verdict::Drop); // must contain one stream, with its SSN
         };
         let skipped = ssn.wrapping_sub(self.next_ssn);
         if ahead > WINDOW || u32::from(skipped) > ahead {
@@ -172,8 +172,8 @@ impl Gate {
     }
 }
 
-/// Whether the value of a SACK can be true: `last_sent` is the highest TSN that was sent, and the blocks of
-/// acknowledged data ascend, so that reading them takes bounded work.
+/// Whether the value of a SACK is plausible: `last_sent` is the highest TSN sent, and the blocks of acknowledged data
+/// ascend, so that reading them takes bounded work.
 pub fn sack_is_plausible(value: &[u8], last_sent: u32) -> bool {
     let (Some(cumulative), Some(blocks), Some(duplicates)) =
         (u32_at(value, 0), u16_at(value, 8), u16_at(value, 10))
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(gate.data(3, &data(WINDOW, 5)), Ok(Verdict::Pass));
         assert_eq!(gate.data(3, &data(WINDOW + 1, 5)), Ok(Verdict::Drop));
         assert_eq!(gate.data(3, &data(4, 6)), Ok(Verdict::Drop)); // the fourth fragment cannot be of the sixth message
-        assert_eq!(gate.data(3, &data(WINDOW, 6)), Ok(Verdict::Drop)); // it was another one before
+        assert_eq!(gate.data(3, &data(WINDOW, 6)), Ok(Verdict::Drop)); // it differed before
         assert_eq!(gate.data(3, &data(WINDOW, 5)), Ok(Verdict::Pass));
     }
 
@@ -256,7 +256,7 @@ mod tests {
             vec![(3, 1, 1)],            // SSN 1 before 0
             vec![(1, 1, 0)],            // an end without a beginning
             vec![(2, 1, 0), (2, 2, 0)], // a beginning within a message
-            vec![(2, 1, 0), (3, 2, 1)], // the next message, though this one has not ended
+            vec![(2, 1, 0), (3, 2, 1)], // the next message before the end of this message
         ];
         for chunks in broken {
             let mut gate = Gate::new(1);

@@ -1,17 +1,18 @@
-//! Messages that wait to be read, and the window that the sender receives (RFC 9260, 6.2).
+//! Messages that wait to be read, and the window advertised to the sender (RFC 9260, 6.2).
 //!
-//! The window is the room here. When it was closed and half of the inbox is free again, the sender learns it at once:
-//! the chunks with which it asked in the meantime are handled, or the last acknowledgement is sent once more.
+//! The window is the free space in the inbox. When the window was closed and half of the inbox is free again, the inbox
+//! informs the sender at once: the association handles the sender's window probes of the meantime, or repeats its last
+//! acknowledgement.
 
 use std::collections::VecDeque;
 
 use super::packet::{self, Chunk, kind, u32_at};
 
-/// Octets of messages that wait to be read, at most, with [`MESSAGE_COST`] for each.
+/// Maximum octets of messages that wait to be read, including [`MESSAGE_COST`] for each.
 pub const INBOX_MAX: usize = 512 << 10;
-/// The cost of a message beside its octets.
+/// Cost of a message in addition to its length, in octets.
 pub const MESSAGE_COST: usize = 64;
-/// Chunks that are kept while the window is closed.
+/// Maximum chunks kept while the window is closed.
 const REFUSED_MAX: usize = 4;
 
 /// The inbox of an association.
@@ -37,12 +38,12 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Octets for which there is room.
+    /// Free space, in octets.
     pub fn room(&self) -> usize {
         INBOX_MAX.saturating_sub(self.cost)
     }
 
-    /// Adds a message. The last one may exceed the limit, as its beginning came when there was room.
+    /// Adds a message. The last message may exceed the limit, because there was room when its first fragment arrived.
     pub fn push(&mut self, message: Vec<u8>) {
         self.cost += message.len() + MESSAGE_COST;
         self.messages.push_back(message);
@@ -55,8 +56,8 @@ impl Inbox {
         Some(message)
     }
 
-    /// Keeps a DATA chunk that came when the window was closed: the peer asks with it whether the window is open
-    /// again, and would ask anew only after a long time-out.
+    /// Keeps a DATA chunk that arrived while the window was closed: the peer probes the window with this chunk, and
+    /// would probe again only after a long timeout.
     pub fn refuse(&mut self, chunk: &Chunk<'_>) {
         let tsn = u32_at(chunk.value, 0);
         let known = self
@@ -68,19 +69,19 @@ impl Inbox {
         }
     }
 
-    /// The chunks that were refused, if the window was closed and there is room again; flags and value.
+    /// The refused chunks, as flags and value, if the window was closed and there is room again.
     pub fn reopened(&mut self) -> Option<Vec<(u8, Vec<u8>)>> {
         let reopened = self.told < INBOX_MAX / 4 && self.room() >= INBOX_MAX / 2;
         reopened.then(|| std::mem::take(&mut self.refused))
     }
 
-    /// Notes that a packet with a SACK tells the window of now.
+    /// Records that a packet with a SACK advertises the current window.
     pub fn tell(&mut self, packet: &[u8]) {
         self.told = self.room();
         self.last_sack = Some(packet.to_vec());
     }
 
-    /// The last acknowledgement once more with the window of now, if the sender has not been told of it.
+    /// The last acknowledgement with the current window, if the sender does not know that window.
     pub fn reminder(&mut self) -> Option<Vec<u8>> {
         if self.told >= INBOX_MAX / 4 {
             return None;

@@ -1,12 +1,12 @@
-//! INIT and INIT ACK: what both sides state when an association opens (RFC 9260, 3.3.2 and 3.3.3).
+//! INIT and INIT ACK: the parameters of both sides when an association opens (RFC 9260, 3.3.2 and 3.3.3).
 //!
 //! ```text
 //! | initiate tag | window | outgoing streams | incoming streams | initial TSN | parameters ..
 //!       4            4             2                  2                4
 //! ```
 //!
-//! Of the parameters, only the state cookie and the two that announce FORWARD TSN (RFC 3758, 3.1; RFC 5061, 4.2.7)
-//! have a meaning here. The others are ignored: a peer with several addresses is used by the one that it sends from.
+//! The only parameters used here are the state cookie and the two that announce FORWARD TSN (RFC 3758, 3.1; RFC 5061,
+//! 4.2.7). All others are ignored: of a peer with several addresses, only the source address of its packets is used.
 
 use super::packet::{kind, u16_at, u32_at};
 
@@ -14,21 +14,21 @@ const COOKIE: u16 = 7;
 const EXTENSIONS: u16 = 0x8008;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
 
-/// The statement of one side.
+/// The INIT parameters of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// The tag that packets to this side must have; never zero.
+    /// Verification tag of packets to this side; never zero.
     pub tag: u32,
-    /// Octets that this side is ready to hold.
+    /// Receive window of this side, in octets.
     pub window: u32,
-    /// The number of the first data; never zero.
+    /// TSN of the first data; never zero.
     pub first_tsn: u32,
     /// Whether this side understands FORWARD TSN.
     pub forward_tsn: bool,
 }
 
 impl Init {
-    /// The value of an INIT or INIT ACK, and its state cookie if it has one.
+    /// Parses the value of an INIT or INIT ACK, and its state cookie if it has one.
     pub fn parse(value: &[u8]) -> Option<(Self, Option<&[u8]>)> {
         let streams = (u16_at(value, 8)?, u16_at(value, 10)?);
         let mut init = Self {
@@ -37,7 +37,7 @@ impl Init {
             first_tsn: u32_at(value, 12)?,
             forward_tsn: false,
         };
-        // The library takes no TSN of zero. A peer draws another one when it tries again.
+        // The library accepts no TSN of zero. A peer draws another TSN when it tries again.
         if init.tag == 0 || init.first_tsn == 0 || streams.0 == 0 || streams.1 == 0 {
             return None;
         }
@@ -64,7 +64,7 @@ impl Init {
         let mut value = Vec::with_capacity(160);
         value.extend(self.tag.to_be_bytes());
         value.extend(self.window.to_be_bytes());
-        value.extend([0, 1, 0, 1]); // one stream each way
+        value.extend([0, 1, 0, 1]); // one stream in each direction
         value.extend(self.first_tsn.to_be_bytes());
         if let Some(cookie) = cookie {
             parameter(&mut value, COOKIE, cookie);
@@ -76,7 +76,7 @@ impl Init {
         value
     }
 
-    /// This side's statement as the library reads it: an INIT chunk.
+    /// This side's parameters in the library's form: an INIT chunk.
     pub fn token(&self) -> Vec<u8> {
         let mut value = self.value(None);
         if self.forward_tsn {

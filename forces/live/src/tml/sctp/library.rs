@@ -1,12 +1,12 @@
-//! One association of `sctp-proto`, which sends and reassembles; all else of SCTP is ours.
+//! One association of `sctp-proto`, which sends and reassembles; this crate implements the rest of SCTP.
 //!
 //! The library never sees an INIT, a cookie, a heartbeat or the end of an association. It starts established
-//! (draft-hancke-tsvwg-snap), from what both sides agreed on, and gets DATA, SACK and FORWARD TSN only, after
-//! [`super::gate`]. Its identifiers of payloads are those of WebRTC: on the way in, [`OURS`] stands for
-//! the right one and [`FOREIGN`] for any other; on the way out, the association writes the right one.
+//! (draft-hancke-tsvwg-snap), with the parameters on which both sides agreed, and gets only DATA, SACK and FORWARD TSN,
+//! after [`super::gate`]. Its payload identifiers are those of WebRTC: on receive, [`OURS`] stands for the right
+//! identifier and [`FOREIGN`] for any other; on send, the association writes the right identifier.
 //!
-//! Costs that only another library could save: two checksums for each packet that leaves and three for each that
-//! arrives, since the library writes and checks its own.
+//! Costs that only another library could save: two checksums for each sent packet and three for each received packet,
+//! because the library writes and checks its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,27 +23,27 @@ use super::channel::{Channel, MESSAGE_MAX};
 use super::cookie::{Contract, Path};
 use super::init::Init;
 
-/// Stands for the identifier of the channel.
+/// Stands for the payload identifier of the channel.
 pub const OURS: u32 = PayloadProtocolIdentifier::Binary as u32;
-/// Stands for any other identifier.
+/// Stands for any other payload identifier.
 pub const FOREIGN: u32 = PayloadProtocolIdentifier::String as u32;
 
-/// Octets of an SCTP packet: with UDP and IPv6 it fits an Ethernet frame of 1500 octets.
+/// Maximum length of an SCTP packet in octets: with UDP and IPv6 it fits an Ethernet frame of 1500 octets.
 const PACKET_LEN: u32 = 1448;
-/// Octets that a DATA chunk adds to its part of a message, with the packet's header.
+/// Octets of overhead for a DATA chunk, including the packet's header.
 const DATA_OVERHEAD: u32 = 28;
-/// The library may add padding and one chunk's header beyond its limit.
+/// Octets that the library may add beyond its limit: padding and one chunk's header.
 const SLACK: u32 = 20;
-/// Octets of fragments that the library may hold: a message, and what arrives before a lost one.
+/// Octets of fragments that the library may hold: a message, and data that arrive before a lost fragment.
 const FRAGMENTS_MAX: u32 = 1 << 20;
 
-/// Timers of retransmission. RFC 9260, 16 recommends 1 s, 1 s and 60 s for the Internet; these are right for a LAN,
-/// where each packet is acknowledged at once.
+/// Retransmission timers. RFC 9260, 16 recommends 1 s, 1 s and 60 s for the Internet; these values suit a LAN, where
+/// each packet is acknowledged at once.
 const RTO_INITIAL: Span = Span::from_millis(500);
 const RTO_MIN: Span = Span::from_millis(100);
 const RTO_MAX: Span = Span::from_secs(2);
 
-/// The instants of the library.
+/// Converts instants for the library.
 #[derive(Clone, Copy, Debug)]
 pub struct Epoch(SystemInstant);
 
@@ -63,16 +63,16 @@ impl Epoch {
     }
 }
 
-/// A message that the library put together.
+/// A message reassembled by the library.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// All fragments had the channel's identifier.
+    /// A message whose fragments all had the channel's payload identifier.
     Message(Vec<u8>),
-    /// It had another one.
+    /// A message with another payload identifier.
     Foreign,
 }
 
-/// The association.
+/// The library's association.
 #[derive(Debug)]
 pub struct Library {
     epoch: Epoch,
@@ -86,7 +86,7 @@ pub struct Library {
 const STREAM: u16 = 0;
 
 impl Library {
-    /// The association that was agreed on. `None` for a contract that the library does not accept: equal tags.
+    /// Creates the agreed association. `None` for a contract that the library does not accept: equal tags.
     pub fn new(epoch: Epoch, channel: Channel, path: &Path, contract: &Contract) -> Option<Self> {
         let mut config = EndpointConfig::new();
         config.max_payload_size(PACKET_LEN - DATA_OVERHEAD - SLACK);
@@ -127,7 +127,7 @@ impl Library {
         })
     }
 
-    /// A packet whose chunks have passed the gate.
+    /// Handles a packet whose chunks have passed the gate.
     pub fn handle_packet(&mut self, now: Instant, packet: Vec<u8>) {
         let now = self.epoch.to_library(now);
         let event = self
@@ -141,19 +141,19 @@ impl Library {
         self.take_events();
     }
 
-    /// Timers.
+    /// Handles timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.association.handle_timeout(self.epoch.to_library(now));
         self.take_events();
     }
 
-    /// When [`Library::handle_timeout`] is to be called.
+    /// Time for the next call of [`Library::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let at = self.association.poll_timeout()?;
         Some(self.epoch.of_library(at))
     }
 
-    /// Packets to send, sealed, with the library's own identifiers of payloads.
+    /// Returns packets to send, with checksums, and with the library's own payload identifiers.
     pub fn poll_packets(&mut self, now: Instant) -> Vec<Bytes> {
         let now = self.epoch.to_library(now);
         let mut packets = Vec::new();
@@ -165,7 +165,7 @@ impl Library {
         packets
     }
 
-    /// The next message in order.
+    /// Returns the next message in order.
     pub fn poll_message(&mut self) -> Option<Arrived> {
         let chunks = self.association.stream(STREAM).ok()?.read_sctp().ok()??;
         if chunks.ppi != PayloadProtocolIdentifier::Binary {
@@ -176,7 +176,7 @@ impl Library {
         Some(Arrived::Message(message))
     }
 
-    /// Takes a message to send; false if the association has ended.
+    /// Queues a message to send; false if the association has ended.
     pub fn send(&mut self, message: &[u8]) -> bool {
         let Ok(mut stream) = self.association.stream(STREAM) else {
             return false;
@@ -184,7 +184,7 @@ impl Library {
         stream.write(message).is_ok()
     }
 
-    /// Octets of messages that are not acknowledged yet.
+    /// Unacknowledged octets of messages.
     pub fn unacknowledged(&mut self) -> usize {
         let stream = self.association.stream(STREAM);
         stream
@@ -192,7 +192,7 @@ impl Library {
             .unwrap_or_default()
     }
 
-    /// Why the library has given up the association.
+    /// Why the library has given up the association; `None` if it has not.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }

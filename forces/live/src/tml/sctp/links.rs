@@ -1,12 +1,13 @@
-//! Which three associations are one link.
+//! Assigns associations to links, three to each.
 //!
-//! RFC 5811 does not say how a CE finds the three associations of an FE. An element of ours uses one source port for
-//! all three, so the same address and port are the same FE. An element that uses a source port for each gets the
-//! oldest incomplete link from its address that misses this channel. Two such FEs behind one address, which connect
-//! at the same time, may be mixed up: then their IDs differ from channel to channel, and their sessions end.
+//! RFC 5811 does not define how a CE finds the three associations of an FE. A weir FE uses one source port for all
+//! three, so associations with the same address and port belong to the same FE. An FE that uses a different source port
+//! for each association gets the oldest incomplete link from its address that lacks this channel. Two such FEs behind
+//! one address that connect at the same time may be mixed up: then their IDs differ from channel to channel, and their
+//! sessions end.
 //!
-//! A link that is not complete after ten seconds is dropped, and of too many incomplete ones the oldest of the source
-//! with the most. They count apart from the links that are complete, so they keep none of these out.
+//! A link that is still incomplete after ten seconds is dropped; if there are too many incomplete links, the source
+//! with the most loses its oldest. Complete links have a separate limit, so incomplete links never keep them out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,9 +19,9 @@ use super::cookie::Path;
 use super::outcome::End;
 use crate::tml::handshakes::{source, victim};
 
-/// Links that miss a channel.
+/// Maximum number of incomplete links.
 pub const INCOMPLETE_MAX: usize = 256;
-/// Time for the three channels of a link to come.
+/// Time for the three channels of a link to come up.
 pub const COMPLETE_WITHIN: Span = Span::from_secs(10);
 
 /// The number of a link; a later link has a higher one.
@@ -30,11 +31,11 @@ pub struct LinkId(pub u64);
 /// A link.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// The associations, by channel.
+    /// Associations, by channel.
     pub paths: [Option<Path>; 3],
-    /// The peer's address.
+    /// Address of the peer.
     pub remote: SocketAddr,
-    /// Why it has ended, if it has.
+    /// Why the link has ended; `None` while it has not.
     pub end: Option<End>,
     since: Instant,
 }
@@ -52,14 +53,14 @@ pub struct Links {
 /// The state of the link that an association has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// Its link misses another channel.
+    /// The link lacks another channel.
     Incomplete(LinkId),
-    /// Its link is complete.
+    /// The link is complete.
     Complete(LinkId),
 }
 
 impl Links {
-    /// No links, of which `max` may be complete.
+    /// Creates an empty set for at most `max` complete links.
     pub fn new(max: usize) -> Self {
         Self {
             max,
@@ -70,7 +71,7 @@ impl Links {
         }
     }
 
-    /// Adds the association at `path` to a link. `None`: there are too many links.
+    /// Adds the association at `path` to a link. `None` if there are too many links.
     pub fn join(&mut self, now: Instant, channel: Channel, path: Path) -> Option<Joined> {
         let id = match self.link_for(channel, &path) {
             Some(id) => id,
@@ -79,7 +80,7 @@ impl Links {
         let is_full = self.is_full();
         let link = self.all.get_mut(&id)?;
         if is_full && link.paths.iter().flatten().count() == link.paths.len() - 1 {
-            return None; // the last place was taken meanwhile
+            return None; // another link took the last slot
         }
         if let Some(place) = link.paths.get_mut(channel.index()) {
             *place = Some(path);
@@ -92,7 +93,7 @@ impl Links {
         Some(Joined::Incomplete(id))
     }
 
-    /// The link of that number.
+    /// The link with this ID.
     pub fn get(&self, id: LinkId) -> Option<&Link> {
         self.all.get(&id)
     }
@@ -123,7 +124,7 @@ impl Links {
         self.all.remove(&id)
     }
 
-    /// The oldest incomplete link if it is overdue, or one of too many.
+    /// The oldest incomplete link if it is overdue, or a link to drop if there are too many.
     pub fn overdue(&self, now: Instant) -> Option<LinkId> {
         let oldest = *self.incomplete.first()?;
         if now >= self.all.get(&oldest)?.since + COMPLETE_WITHIN {
@@ -138,18 +139,18 @@ impl Links {
         self.incomplete.iter().nth(at).copied()
     }
 
-    /// The oldest link that misses a channel.
+    /// The oldest incomplete link.
     pub fn oldest_incomplete(&self) -> Option<LinkId> {
         self.incomplete.first().copied()
     }
 
-    /// When the next link is overdue.
+    /// Time at which the next link is overdue.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let oldest = self.all.get(self.incomplete.first()?)?;
         Some(oldest.since + COMPLETE_WITHIN)
     }
 
-    /// Whether there is no link.
+    /// Whether there are no links.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -167,7 +168,7 @@ impl Links {
             .copied()
     }
 
-    /// Whether as many links as permitted are complete.
+    /// Whether the maximum number of links is complete.
     fn is_full(&self) -> bool {
         self.all.len() - self.incomplete.len() >= self.max
     }

@@ -7,21 +7,21 @@
 //!  low      -- redirects, heartbeats: after 0.5 s        -->  port 6706
 //! ```
 //!
-//! The FE opens low, then medium, then high; the CE takes them in any order. The loss of one is the loss of the link.
-//! A receiver reads high until it is empty, then medium, then low.
+//! The FE opens low, then medium, then high; the CE accepts them in any order. The loss of one channel ends the link. A
+//! receiver reads high until it is empty, then medium, then low.
 //!
-//! Over raw IP ([`Carrier::RawIp`], configured as `sctp`) the address of a CE has the port of its high channel. Over
-//! UDP ([`Carrier::Udp`], `sctp_udp`, RFC 6951) the packets go to UDP port 9899, or to the one that is given as the
-//! port for redirects. There are no certificates: SCTP works only if the configuration says `insecure`.
+//! Over raw IP ([`Carrier::RawIp`], configured as `sctp`) the port in a CE's address is the port of its high channel.
+//! Over UDP ([`Carrier::Udp`], `sctp_udp`, RFC 6951) packets use UDP port 9899, or the configured port for redirects.
+//! There are no certificates: SCTP works only if the configuration sets `insecure`.
 //!
-//! - [`packet`], [`init`], [`cookie`], [`opening`]: the wire, and how an association opens
-//! - [`channel`], [`gate`], [`library`], [`inbox`], [`association`], [`outcome`]: an association that is up
+//! - [`packet`], [`init`], [`cookie`], [`opening`]: the wire format, and the opening of an association
+//! - [`channel`], [`gate`], [`library`], [`inbox`], [`association`], [`outcome`]: an established association
 //! - [`links`], [`endpoint`]: all associations of a socket; none of these has sockets or clocks
 //! - `socket`, `driver`: the sockets, and the tasks that run an endpoint on them
 //!
-//! An attacker on the path can do everything, as there is no authentication. One that is not on the path cannot open
-//! an association (cookies), nor end or feed one (32 bits of verification tag), nor take memory (nothing is kept for an
-//! INIT). A peer that lies in its own association is limited by [`gate`].
+//! An on-path attacker can do everything, as there is no authentication. An off-path attacker cannot open an
+//! association (cookies), end it or inject data (32 bits of verification tag), or exhaust memory (an INIT allocates
+//! none). A peer that lies in its own association is limited by [`gate`].
 
 pub mod association;
 pub mod channel;
@@ -58,9 +58,9 @@ use super::{
 };
 use weir_live::clock;
 
-/// The port of the high channel (RFC 5811, 4.2.1); the medium and low ones follow.
+/// Port of the high channel (RFC 5811, 4.2.1); the medium and low channels use the next two ports.
 const FIRST_PORT: u16 = 6704;
-/// The UDP port of SCTP (RFC 6951, 4).
+/// UDP port of SCTP (RFC 6951, 4).
 const UDP_PORT: u16 = 9899;
 
 /// The transport.
@@ -98,7 +98,7 @@ impl Sctp {
         let io = |what| TmlError::io(what, remote);
         let socket = Socket::bind(self.0, any).map_err(io("open SCTP to"))?;
         socket.connect(remote).await.map_err(io("open SCTP to"))?;
-        // Over UDP the port is unique on this machine; over IP, a UDP port that nobody uses keeps the number for us.
+        // Over UDP the port is unique on this machine; over IP, an otherwise unused UDP port reserves the number.
         let reserved = Socket::bind(Carrier::Udp, any).map_err(io("reserve a port for SCTP to"))?;
         let port = match self.0 {
             Carrier::Udp => socket.local(),
@@ -146,10 +146,10 @@ impl Sctp {
         let (sender, links) = mpsc::channel(ACCEPTED_MAX);
         let (opened, mut waiting) = mpsc::channel(ACCEPTED_MAX);
         tokio::spawn(listen(driver, opened, common));
-        // The socket serves the links that are open even after the listener is gone.
+        // The socket serves the open links even after the listener was dropped.
         let task = tokio::spawn(async move {
             while let Some(link) = waiting.recv().await {
-                let _ = sender.send(link).await; // nobody listens any more: the link closes itself
+                let _ = sender.send(link).await; // an error if nobody accepts links: the link closes itself
             }
         });
         Ok(Listener {
@@ -163,7 +163,7 @@ impl Sctp {
         })
     }
 
-    /// Where packets go: an address with the UDP port, or with zero over raw IP.
+    /// Destination of packets: an address with the UDP port, or with zero over raw IP.
     fn carried_at(self, address: SocketAddr, udp_port: Option<u16>) -> SocketAddr {
         let port = match self.0 {
             Carrier::RawIp => 0,
@@ -214,14 +214,14 @@ async fn first_event(driver: &Driver) -> Result<LinkId, String> {
     }
 }
 
-/// Runs the driver for ever.
+/// Runs the driver forever.
 async fn run(driver: &Driver) {
     loop {
         driver.next().await;
     }
 }
 
-/// Runs the driver of a listener until nobody listens and no link is left.
+/// Runs the driver of a listener until the listener was dropped and no link is left.
 async fn listen(driver: Arc<Driver>, opened: mpsc::Sender<Link>, common: Common) {
     loop {
         let events = tokio::select! {

@@ -1,7 +1,7 @@
-//! An association that we open: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260, 5.1).
+//! An association that this side opens: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260, 5.1).
 //!
-//! Deviation: the tries come at a constant interval, where RFC 9260, 4.3 doubles it: whoever wants the link decides
-//! how long to wait before the next one.
+//! Deviation: retries come at a constant interval, which RFC 9260, 4.3 doubles: the user of the link decides how long
+//! to wait before the next attempt.
 
 use weir_base::{Instant, Span};
 
@@ -13,10 +13,10 @@ use super::packet::{Header, Packet, Writer, kind};
 const TRY_EVERY: Span = Span::from_millis(500);
 const TRIES_MAX: u32 = 10;
 
-/// The result of an input.
+/// Result of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing yet.
+    /// No result yet.
     Waiting,
     /// Both sides agree.
     Open(Contract),
@@ -31,7 +31,7 @@ pub enum Progress {
 pub struct Opening {
     path: Path,
     ours: Init,
-    /// The peer's statement and its cookie, once they are here.
+    /// The peer's parameters and its cookie, once received.
     answer: Option<(Init, Vec<u8>)>,
     tries: u32,
     next: Instant,
@@ -49,7 +49,7 @@ impl Opening {
         }
     }
 
-    /// A packet from the peer's address and ports.
+    /// Handles a packet from the peer's address and ports.
     pub fn handle_packet(&mut self, now: Instant, packet: &Packet<'_>) -> Progress {
         let Some(chunk) = packet.chunks().next() else {
             return Progress::Waiting;
@@ -81,12 +81,12 @@ impl Opening {
         }
     }
 
-    /// When [`Opening::poll_packet`] is due.
+    /// Time for the next call of [`Opening::poll_packet`].
     pub fn poll_timeout(&self) -> Instant {
         self.next
     }
 
-    /// The next packet to send, if one is due, or the end of the tries.
+    /// Returns the next packet if one is due; the error ends the attempts.
     pub fn poll_packet(&mut self, now: Instant) -> Result<Option<Vec<u8>>, Progress> {
         if now < self.next {
             return Ok(None);

@@ -1,17 +1,17 @@
-//! Why an association has ended, and what it has dropped.
+//! Why an association has ended, and counters of its drops.
 
 use std::fmt;
 
 /// Why an association has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// We closed it.
+    /// This side closed the association.
     Closed,
-    /// The peer closed it, or has restarted.
+    /// The peer closed the association, or has restarted.
     ByPeer,
-    /// Nothing came, not even an answer to heartbeats.
+    /// The peer was silent, and did not answer heartbeats.
     Silent,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Violation(String),
 }
 
@@ -29,26 +29,26 @@ impl fmt::Display for End {
 /// Counters of dropped packets, chunks and messages, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Packets with another verification tag.
+    /// Packets with a wrong verification tag.
     pub tag: u64,
-    /// Chunks of types that have no business here.
+    /// Chunks of types that an established association does not accept.
     pub chunk: u64,
-    /// Data or acknowledgements that no honest sender sends now.
+    /// Data or acknowledgements that no honest sender would send.
     pub implausible: u64,
     /// Data beyond the window.
     pub window: u64,
-    /// Messages with the identifier of another channel.
+    /// Messages with the payload identifier of another channel.
     pub ppid: u64,
-    /// Messages of a type of another channel.
+    /// Messages of a type that belongs to another channel.
     pub message_kind: u64,
-    /// Messages with a priority of another channel.
+    /// Messages with a priority that belongs to another channel.
     pub priority: u64,
-    /// Messages of the low channel that are not of ForCES.
+    /// Messages of the low channel that are not ForCES messages.
     pub malformed: u64,
 }
 
 impl Dropped {
-    /// The sum of both.
+    /// The sum of both counters.
     pub fn plus(self, other: Self) -> Self {
         Self {
             tag: self.tag + other.tag,

@@ -35,19 +35,19 @@ pub mod kind {
     pub const INIT_ACK: u8 = 2;
     /// Acknowledges user data.
     pub const SACK: u8 = 3;
-    /// Asks for a sign of life.
+    /// Requests a HEARTBEAT ACK from the peer.
     pub const HEARTBEAT: u8 = 4;
-    /// The sign of life.
+    /// Answers a HEARTBEAT.
     pub const HEARTBEAT_ACK: u8 = 5;
     /// Ends an association at once.
     pub const ABORT: u8 = 6;
-    /// Ends an association whose data have all arrived.
+    /// Ends an association after all its data have arrived.
     pub const SHUTDOWN: u8 = 7;
     /// The answer to a SHUTDOWN.
     pub const SHUTDOWN_ACK: u8 = 8;
-    /// Brings the state cookie back.
+    /// Returns the state cookie.
     pub const COOKIE_ECHO: u8 = 10;
-    /// The association is up.
+    /// Confirms that the association is established.
     pub const COOKIE_ACK: u8 = 11;
     /// The answer to a SHUTDOWN ACK.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
@@ -62,14 +62,14 @@ pub struct Header {
     pub source_port: u16,
     /// The receiver's SCTP port.
     pub destination_port: u16,
-    /// The verification tag: the receiver's, or zero in a packet with an INIT.
+    /// The receiver's verification tag, or zero in a packet with an INIT.
     pub tag: u32,
 }
 
 /// Why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// Too short, or a length that does not fit.
+    /// The packet is too short, or a length is inconsistent.
     Length,
     /// The checksum is wrong.
     Checksum,
@@ -84,7 +84,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// A packet whose checksum and lengths are right.
+/// A packet with a correct checksum and consistent lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The header.
@@ -95,18 +95,18 @@ pub struct Packet<'a> {
 /// One chunk of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Its type, one of [`kind`] or another.
+    /// Type of the chunk: a constant of [`kind`], or an unknown type.
     pub kind: u8,
-    /// Its flags; their meaning depends on the type.
+    /// Flags; their meaning depends on the type.
     pub flags: u8,
-    /// Its value without the padding.
+    /// Value without the padding.
     pub value: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// The packet in `bytes`, which has at least one chunk.
+    /// Parses the packet in `bytes`, which has at least one chunk.
     ///
-    /// The padding of the last chunk may be missing, as RFC 9260, 3.2 asks receivers to accept.
+    /// The padding of the last chunk may be missing; RFC 9260, 3.2 requires receivers to accept that.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let header = bytes.get(..HEADER_LEN).ok_or(Malformed::Length)?;
         let checksum = u32::from_le_bytes(array(header, 8).ok_or(Malformed::Length)?);
@@ -131,7 +131,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The chunks in their order; at least one.
+    /// The chunks in order, at least one.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk<'a>> + use<'a> {
         let mut rest = self.chunks;
         std::iter::from_fn(move || {
@@ -142,7 +142,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Takes the first chunk and its padding from `bytes`.
+/// Splits the first chunk and its padding off `bytes`.
 fn split_chunk(bytes: &[u8]) -> Option<(Chunk<'_>, &[u8])> {
     let len = usize::from(u16_at(bytes, 2)?);
     let value = bytes.get(CHUNK_HEADER_LEN..len)?;
@@ -160,7 +160,7 @@ fn split_chunk(bytes: &[u8]) -> Option<(Chunk<'_>, &[u8])> {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A packet without chunks.
+    /// Creates a packet without chunks.
     pub fn new(header: Header) -> Self {
         let mut bytes = Vec::with_capacity(64);
         bytes.extend(header.source_port.to_be_bytes());
@@ -172,7 +172,7 @@ impl Writer {
 
     /// Adds a chunk.
     ///
-    /// A value that no chunk can hold is a mistake of the caller: it is cut.
+    /// The value must fit a chunk: a longer value is an error of the caller, and is truncated.
     pub fn chunk(mut self, kind: u8, flags: u8, value: &[u8]) -> Self {
         let len = value.len().min(usize::from(u16::MAX) - CHUNK_HEADER_LEN);
         debug_assert_eq!(len, value.len());
@@ -184,7 +184,7 @@ impl Writer {
         self
     }
 
-    /// The packet with its checksum.
+    /// Writes the checksum, and returns the packet.
     pub fn finish(mut self) -> Vec<u8> {
         seal(&mut self.0);
         self.0

@@ -1,6 +1,6 @@
-//! The sockets below SCTP: raw IP, protocol 132, or UDP (RFC 6951).
+//! Sockets below SCTP: raw IP, protocol 132, or UDP (RFC 6951).
 //!
-//! Over raw IP the kernel must not have SCTP of its own: it would answer our packets with ABORT.
+//! Over raw IP the kernel's own SCTP must not be loaded: it would answer our packets with ABORT.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use tokio::net::UdpSocket;
 
 /// Protocol number of SCTP.
 const SCTP: i32 = 132;
-/// Bytes that the kernel holds for us, if it permits that number.
+/// Requested socket buffer size, in bytes; the kernel may limit it.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Memory for a packet of any length.
+/// Buffer size for a packet of any length, in bytes.
 pub(super) const PACKET_BYTES: usize = 1 << 16;
 
 /// The layer that carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// IP itself; a socket has an address and no port.
+    /// IP itself; a socket has an address but no port.
     RawIp,
     /// UDP; a socket has a port.
     Udp,
@@ -32,7 +32,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket at `local`, whose port is zero over raw IP.
+    /// Creates a socket at `local`, whose port is zero over raw IP.
     pub(super) fn bind(carrier: Carrier, local: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(local);
         let socket = match carrier {
@@ -48,24 +48,24 @@ impl Socket {
             tracing::debug!(%error, "a socket keeps the size of its buffers");
         }
         socket.bind(&local.into())?;
-        // To the standard library a raw socket is like a UDP socket whose ports are zero.
+        // To the standard library, a raw socket looks like a UDP socket with ports of zero.
         Ok(Self {
             socket: UdpSocket::from_std(socket.into())?,
             has_ip_header: carrier == Carrier::RawIp && local.is_ipv4(),
         })
     }
 
-    /// Takes packets from `peer` only.
+    /// Limits the socket to packets from `peer`.
     pub(super) async fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(peer).await
     }
 
-    /// Its own address.
+    /// Local address of the socket.
     pub(super) fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Waits until a packet is there.
+    /// Waits until there is a packet to read.
     pub(super) async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
     }
@@ -75,7 +75,7 @@ impl Socket {
         self.socket.writable().await
     }
 
-    /// Reads an SCTP packet into `buffer`, if one is there. The buffer has room for [`PACKET_BYTES`].
+    /// Reads an SCTP packet into `buffer`, if there is one. The buffer has room for [`PACKET_BYTES`].
     pub(super) fn receive<'a>(
         &self,
         buffer: &'a mut Vec<u8>,
@@ -95,7 +95,7 @@ impl Socket {
     }
 }
 
-/// An error if the kernel has SCTP of its own.
+/// Fails if the kernel's own SCTP is loaded.
 fn check_kernel() -> io::Result<()> {
     if std::path::Path::new("/proc/net/sctp").exists() {
         let why = "the kernel's own SCTP would answer our packets: unload its module (modprobe -r sctp), or use \

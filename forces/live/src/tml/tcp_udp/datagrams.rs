@@ -1,4 +1,4 @@
-//! Redirects on UDP: a socket for each FE, and one for all associations of a CE.
+//! Redirects on UDP: one socket per FE, and one socket for all associations of a CE.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,15 +16,15 @@ use crate::tml::faults::{Fault, Faults};
 use crate::tml::link::Inbox;
 use weir_live::mutex::lock;
 
-/// The longest message in a datagram: UDP carries 65 507 bytes, messages have whole words.
+/// Longest message in a datagram, in bytes: UDP carries 65 507 bytes, and messages consist of whole 32-bit words.
 const MESSAGE_BYTES_MAX: usize = 65_504;
-/// The longest message in a sealed datagram.
+/// Longest message in a sealed datagram, in bytes.
 const SEALED_BYTES_MAX: usize = (65_507 - SEAL_LEN) / 4 * 4;
-/// Memory for a datagram of any length.
+/// Buffer size for a datagram of any length, in bytes.
 const DATAGRAM_BYTES: usize = 1 << 16;
-/// How often an FE shows its address. Address translators forget a silent flow after 30 seconds or more (RFC 4787).
+/// Interval at which an FE announces its address. NATs keep a silent UDP mapping for 30 seconds or more (RFC 4787).
 const GREETING_INTERVAL: Duration = Duration::from_secs(5);
-/// Wait after an error of a socket.
+/// Pause after a socket error.
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn bytes_max(is_sealed: bool) -> usize {
@@ -34,7 +34,7 @@ fn bytes_max(is_sealed: bool) -> usize {
     }
 }
 
-/// The datagram of a message; none, and counted, if the message is too long.
+/// Builds the datagram for a message; `None` if the message is too long, which is counted.
 fn datagram(sealer: Option<&Sealer>, message: &[u8], faults: &Faults) -> Option<Vec<u8>> {
     let (len, len_max) = (message.len(), bytes_max(sealer.is_some()));
     if len > len_max {
@@ -48,7 +48,7 @@ fn datagram(sealer: Option<&Sealer>, message: &[u8], faults: &Faults) -> Option<
     }
 }
 
-/// Delivers a datagram's message. A datagram that is no message ends no link: without TLS anybody could send it.
+/// Delivers a datagram's message. An invalid message does not end the link: without TLS anybody could send it.
 fn deliver(inbox: &Inbox, message: Vec<u8>) {
     if let Err(ended) = inbox.redirect(message) {
         inbox.report(
@@ -58,7 +58,7 @@ fn deliver(inbox: &Inbox, message: Vec<u8>) {
     }
 }
 
-/// An FE's way to its CE.
+/// The direction from an FE to its CE.
 #[derive(Clone)]
 pub(super) struct Sender {
     socket: Arc<UdpSocket>,
@@ -66,13 +66,13 @@ pub(super) struct Sender {
     faults: Arc<Faults>,
 }
 
-/// An FE's way from its CE.
+/// The direction from a CE to its FE.
 pub(super) struct Receiver {
     socket: Arc<UdpSocket>,
     opener: Option<Opener>,
 }
 
-/// The two ways of an FE whose socket is connected.
+/// Both directions of an FE whose socket is connected.
 pub(super) fn fe(
     socket: UdpSocket,
     secrets: Option<Secrets>,
@@ -89,7 +89,7 @@ pub(super) fn fe(
 }
 
 impl Sender {
-    /// Shows the CE our address again and again, if it needs that.
+    /// Periodically announces this FE's address to the CE, if the datagrams are sealed.
     pub(super) async fn greet(&self) {
         let mut ticks = time::interval(GREETING_INTERVAL);
         loop {
@@ -117,7 +117,7 @@ impl Redirects for Sender {
 }
 
 impl Receiver {
-    /// Delivers what the CE sends.
+    /// Delivers the CE's messages.
     pub(super) async fn run(mut self, inbox: &Inbox) -> Ended {
         let mut buffer = vec![0; DATAGRAM_BYTES];
         loop {
@@ -138,12 +138,12 @@ impl Receiver {
     }
 }
 
-/// How a datagram names its association.
+/// How a datagram identifies its association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    /// By the session in its head.
+    /// By the session in its header.
     Session(u64),
-    /// By the address that it comes from.
+    /// By its source address.
     Address(SocketAddr),
 }
 
@@ -158,7 +158,7 @@ impl Place {
 
 type Members = Mutex<HashMap<Place, Arc<Entry>>>;
 
-/// A CE's socket, and the associations that share it. It lives as long as any of them.
+/// A CE's socket, shared by its associations. It lives until the last of them ends.
 pub(super) struct Hub {
     socket: Arc<UdpSocket>,
     members: Arc<Members>,
@@ -177,11 +177,11 @@ struct Entry {
     inbox: Weak<Inbox>,
     opener: Option<Mutex<Opener>>,
     sealer: Option<Sealer>,
-    /// Where the FE was seen last.
+    /// Last known address of the FE.
     address: Mutex<Option<SocketAddr>>,
 }
 
-/// An association's membership, which ends when this is dropped.
+/// An association's membership of a hub; dropping it ends the membership.
 pub(super) struct Member {
     hub: Arc<Hub>,
     place: Place,
@@ -200,7 +200,7 @@ impl Hub {
         })
     }
 
-    /// Enters the association of the FE whose TCP connection comes from `peer`.
+    /// Adds the association of the FE whose TCP connection comes from `peer`.
     pub(super) fn enter(
         self: &Arc<Self>,
         peer: SocketAddr,
@@ -276,7 +276,7 @@ impl Entry {
 impl Drop for Member {
     fn drop(&mut self) {
         let mut members = lock(&self.hub.members);
-        // The place may have a new association already.
+        // A new association may already have this place.
         if members
             .get(&self.place)
             .is_some_and(|e| Arc::ptr_eq(e, &self.entry))

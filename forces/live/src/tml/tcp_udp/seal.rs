@@ -1,4 +1,4 @@
-//! Sealed datagrams: who sent one, that nobody changed it, and that it comes once.
+//! Sealed datagrams: authenticated, encrypted, and protected against replay.
 //!
 //! ```text
 //!  0         8         16                       n - 16    n
@@ -8,10 +8,10 @@
 //!   in the clear, and covered by the tag
 //! ```
 //!
-//! Both sides export 72 bytes from the TLS session (RFC 8446, 7.5): the session's number, by which the CE finds the
+//! Both sides export 72 bytes from the TLS session (RFC 8446, 7.5): the session number, by which the CE finds the
 //! association, and a key for each direction. The counter is the nonce: each key seals each number once. A receiver
-//! remembers which of the latest [`WINDOW`] numbers have come (RFC 6479). ChaCha20-Poly1305 needs no new keys
-//! for as long as a counter lasts (RFC 9001, 6.6).
+//! remembers which of the latest [`WINDOW`] numbers have arrived (RFC 6479). ChaCha20-Poly1305 needs no key update for
+//! the range of a counter (RFC 9001, 6.6).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,20 +19,20 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 
 use super::super::faults::Fault;
 
-/// The exporter's label.
+/// Label of the TLS exporter.
 const LABEL: &[u8] = b"EXPORTER-weir-forces-redirect";
-/// Session and counter.
+/// Length of session and counter, in bytes.
 const HEAD_LEN: usize = 16;
-/// The tag.
+/// Length of the authentication tag, in bytes.
 const TAG_LEN: usize = 16;
 const KEY_LEN: usize = 32;
 /// Bytes that sealing adds to a message.
 pub(super) const SEAL_LEN: usize = HEAD_LEN + TAG_LEN;
-/// Numbers below the highest one that may still come.
+/// How far below the highest number a number is still accepted.
 pub(super) const WINDOW: u64 = 2048;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// Secrets that both sides of a TLS session know and nobody else does.
+/// Secrets known only to both sides of a TLS session.
 pub(super) struct Secrets {
     session: u64,
     from_fe: LessSafeKey,
@@ -47,7 +47,7 @@ pub(super) enum Side {
 }
 
 impl Secrets {
-    /// The secrets that `export` gives for a label.
+    /// Derives the secrets with the exporter `export`.
     pub(super) fn export(
         export: impl FnOnce(
             [u8; 8 + 2 * KEY_LEN],
@@ -76,7 +76,7 @@ impl Secrets {
         self.session
     }
 
-    /// The two ends for one side.
+    /// The sealer and the opener for one side.
     pub(super) fn ends(self, side: Side) -> (Sealer, Opener) {
         let (ours, theirs) = match side {
             Side::Fe => (self.from_fe, self.from_ce),
@@ -96,7 +96,7 @@ impl Secrets {
     }
 }
 
-/// The session in the head of a datagram.
+/// The session in the header of a datagram.
 pub(super) fn session_of(datagram: &[u8]) -> Option<u64> {
     datagram.get(..8).map(number)
 }
@@ -109,7 +109,7 @@ pub(super) struct Sealer {
 }
 
 impl Sealer {
-    /// A datagram with this message; none if it is too long for any cipher.
+    /// Seals a message into a datagram; `None` if the message is too long for the cipher.
     pub(super) fn seal(&self, message: &[u8]) -> Option<Vec<u8>> {
         let counter = self.next.fetch_add(1, Ordering::Relaxed);
         let mut datagram = Vec::with_capacity(SEAL_LEN + message.len());
@@ -135,21 +135,21 @@ pub(super) struct Opener {
 /// An opened datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// The message; empty if the sender just shows its address.
+    /// The message; empty if the sender only announces its address.
     pub(super) message: Vec<u8>,
-    /// Whether no later datagram has come before.
+    /// Whether no datagram with a higher number has arrived.
     pub(super) is_latest: bool,
 }
 
 impl Opener {
-    /// The message of a datagram, if the peer has sealed it and it has not come before.
+    /// Opens a datagram, if the peer has sealed it and it has not arrived before.
     pub(super) fn open(&mut self, datagram: &[u8]) -> Result<Opened, Fault> {
         let (head, body) = datagram.split_at_checked(HEAD_LEN).ok_or(Fault::Forged)?;
         if session_of(head) != Some(self.session) {
             return Err(Fault::Forged);
         }
         let counter = number(&head[8..]);
-        // Cheap, and before the cipher: a flood of replays costs little.
+        // Cheap, and before the cipher, so that a flood of replays costs little.
         if !self.window.permits(counter) {
             return Err(Fault::Replayed);
         }
@@ -170,7 +170,7 @@ fn nonce(counter: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Eight bytes as a number.
+/// Converts eight bytes to a number.
 fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -178,8 +178,8 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Which of the latest numbers have come: a ring of bits (RFC 6479). One more word than the window has is kept, so that
-/// moving it clears whole words.
+/// The latest numbers that have arrived: a ring of bits (RFC 6479). It has one more word than the window, so that
+/// moving the window clears whole words.
 #[derive(Debug)]
 struct Window {
     bits: [u64; WORDS + 1],
@@ -196,7 +196,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The word and the bit of a number.
+    /// The word and the bit of a number in the ring.
     fn place(number: u64) -> (usize, u64) {
         ((number / 64) as usize % (WORDS + 1), 1 << (number % 64))
     }
@@ -207,7 +207,7 @@ impl Window {
         number > self.highest || !is_old && self.bits[word] & bit == 0
     }
 
-    /// Enters a number that is permitted; returns whether it is the highest.
+    /// Records a permitted number; returns whether it is the highest.
     fn enter(&mut self, number: u64) -> bool {
         let is_highest = number > self.highest;
         if is_highest {
@@ -275,7 +275,7 @@ mod tests {
         let bytes = [7; 72];
         let (sealer, mut opener) = Secrets::of(&bytes).ends(Side::Fe);
         let mut own = sealer.seal(b"x").unwrap();
-        // With one key for both directions an attacker could send a message back.
+        // With one key for both directions, an attacker could reflect a message.
         let mut other = bytes;
         other[40..].fill(8);
         let (_, mut theirs) = Secrets::of(&other).ends(Side::Fe);

@@ -12,12 +12,12 @@ use crate::wire::header::Ack;
 #[derive(Debug)]
 pub(super) struct Association {
     pub(super) link: LinkId,
-    /// The link and the correlator of the setup message that began it.
+    /// The link and the correlator of the setup message that began the association.
     pub(super) setup_id: (LinkId, u64),
     pub(super) heartbeats: Heartbeats,
     pub(super) requests: Requests,
     pub(super) transaction: Option<TransactionId>,
-    /// When the CE's timer for it fires.
+    /// When the CE's timer for this FE fires.
     pub(super) timer: Option<Instant>,
     pub(super) sent: Instant,
     pub(super) statistics: Statistics,
@@ -61,7 +61,7 @@ impl Association {
         }
     }
 
-    /// A message is sent to the FE.
+    /// The CE sends a message to the FE.
     pub(super) const fn count_sent(&mut self, now: Instant, kind: MessageKind) {
         self.sent = now;
         match kind {
@@ -71,12 +71,12 @@ impl Association {
         }
     }
 
-    /// How often the CE sends heartbeats when it sends nothing else.
+    /// Interval of the CE's heartbeats while it sends no other messages.
     fn interval(&self) -> Span {
         Span::from_nanos(self.heartbeats.ce_dead.as_nanos() / HEARTBEATS_MISSED_MAX)
     }
 
-    /// Start of the FE's silence: the later of its last message and the last heartbeat that asked for an answer.
+    /// Start of the FE's silence: its last message, or the last heartbeat that requested an answer if that is later.
     fn quiet_since(&self) -> Instant {
         self.heard.max(self.asked)
     }
@@ -94,7 +94,8 @@ impl Association {
         }
     }
 
-    /// The heartbeat that is due, if any: to show life, or to ask for it. It counts as sent.
+    /// The heartbeat that is due, if any, either to show that the CE is alive or to request an answer. It counts as
+    /// sent.
     pub(super) fn heartbeat(&mut self, now: Instant) -> Option<Ack> {
         let (interval, asks) = (self.interval(), !self.heartbeats.fe_sends);
         let quiet = asks && now >= self.quiet_since() + interval;
@@ -111,7 +112,7 @@ impl Association {
         Some(Ack::Always)
     }
 
-    /// When the next work for it is due.
+    /// When the next work for this FE is due.
     pub(super) fn deadline(&self) -> Instant {
         let mut at = match self.heartbeats.fe_sends {
             true => self.heard + self.heartbeats.fe_interval.times(HEARTBEATS_MISSED_MAX),

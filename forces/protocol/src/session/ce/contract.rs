@@ -14,21 +14,21 @@ use crate::wire::{Body, Id, IdKind, WireError};
 /// The parameters of a CE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Its ID.
+    /// ID of the CE.
     pub id: Id,
-    /// The IDs that it may assign to FEs that ask for an ID.
+    /// The IDs that the CE may assign to FEs that request an ID.
     pub assigns: Option<RangeInclusive<u32>>,
     /// Heartbeats, until [`Ce::set_heartbeats`](super::Ce::set_heartbeats) changes them for an FE.
     pub heartbeats: Heartbeats,
-    /// How long a link may be open without an association.
+    /// Maximum time that a link may be open without an association.
     pub setup_max: Span,
     /// Maximum number of links.
     pub links_max: usize,
     /// Maximum number of open requests per FE.
     pub window: usize,
-    /// Maximum number of requests per FE that wait for its window.
+    /// Maximum number of requests per FE that wait for a place in the window.
     pub requests_max: usize,
-    /// Maximum bytes per FE that wait for the transport; one message may exceed it.
+    /// Maximum bytes per FE that wait for the transport; the last message may exceed it.
     pub queue_bytes_max: usize,
 }
 
@@ -41,18 +41,18 @@ pub struct LinkId(pub u64);
 pub struct Transmit {
     /// The link.
     pub link: LinkId,
-    /// Its bytes.
+    /// Bytes of the message.
     pub message: Vec<u8>,
 }
 
 /// How a Config is executed and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// The effect of a failure.
+    /// Effect of a failed operation on the others.
     pub execution: Execution,
-    /// When it is answered.
+    /// When the FE answers.
     pub ack: Ack,
-    /// Later responses are ignored.
+    /// The CE ignores responses after this time.
     pub deadline: Instant,
 }
 
@@ -74,7 +74,7 @@ pub struct Statistics {
 /// An event for the application, which may ask for an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An FE is associated, and describes itself.
+    /// An FE is associated; `setup` describes it.
     Associated {
         /// The FE.
         fe: Id,
@@ -95,11 +95,12 @@ pub enum Event {
         request: RequestId,
         /// A Config Response or a Query Response.
         body: Body,
-        /// Whether it is the last part of a response in parts (RFC 7391, 3.3), or the only one.
+        /// Whether this is the only or the last part of a response (RFC 7391, 3.3).
         is_last: bool,
     },
-    /// No answer will come: the request's deadline has passed, or its FE is lost. Unless the FE is lost, a Config
-    /// that is answered on success only has failed, and one that is answered on failure only has succeeded.
+    /// No answer will come: the request's deadline has passed, or its FE is lost. Unless the FE is lost, a Config that
+    /// requests an answer on success only has failed, and a Config that requests an answer on failure only has
+    /// succeeded.
     Unanswered(Id, RequestId),
     /// An FE reports an event.
     Notified(Id, EventNotification),
@@ -112,13 +113,13 @@ pub enum Event {
 /// A fault in the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// Its own ID is not an ID of a CE, or an ID that it would assign is not an ID of an FE.
+    /// The CE's own ID is not an ID of a CE, or an ID that it would assign is not an ID of an FE.
     #[error("the ID {0} is not that of {1}")]
     Id(Id, &'static str),
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
-    /// A limit is zero, so that it could never send a request.
+    /// A limit is zero, so the CE could never send a request.
     #[error(
         "a CE needs at least one link, and for each FE at least one open request and one that waits"
     )]
@@ -161,10 +162,10 @@ pub enum RequestError {
     /// A Config needs an execution mode.
     #[error("a change needs an execution mode: all or none, until failure, or continue on failure")]
     NoExecution,
-    /// COMMIT and TRCOMP are sent by transactions.
+    /// Only transactions send COMMIT and TRCOMP.
     #[error("COMMIT and TRCOMP belong to transactions: begin one")]
     Commits,
-    /// It does not fit a message.
+    /// The request does not fit a message.
     #[error(transparent)]
     Wire(#[from] WireError),
 }

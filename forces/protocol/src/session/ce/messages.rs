@@ -1,4 +1,4 @@
-//! How a CE handles the messages of an association, and how it sends its own.
+//! Handling of received messages of an association by a CE, and sending of its own.
 
 use weir_base::Instant;
 
@@ -34,7 +34,7 @@ impl Ce {
         }
     }
 
-    /// An FE hands packets over, and wants to know whether somebody takes them.
+    /// An FE that has packets for the CE checks that the CE takes them.
     fn answer_probe(&mut self, now: Instant, fe: Id) {
         let envelope = self.envelope(fe, PROBE, flags(MessageKind::Heartbeat));
         if let Ok(message) = Message::new(envelope, Body::Heartbeat(Heartbeat)) {
@@ -108,7 +108,7 @@ impl Ce {
         self.fill(now, fe);
     }
 
-    /// Checks that one more request may be sent to the FE.
+    /// Checks that the request queue of the FE is not full.
     pub(super) fn check_room(&self, fe: Id) -> Result<(), RequestError> {
         let association = self.fes.get(&fe).ok_or(RequestError::Unassociated(fe))?;
         match association.requests.waiting() < self.params.requests_max {
@@ -117,7 +117,8 @@ impl Ce {
         }
     }
 
-    /// Sends a request when the window has room. Transactions may send two more than other requests.
+    /// Sends a request as soon as the window permits it. A transaction may exceed the limit of the queue by two
+    /// requests.
     pub(super) fn request(
         &mut self,
         now: Instant,

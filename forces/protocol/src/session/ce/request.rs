@@ -1,4 +1,4 @@
-//! The requests of one FE: a queue, and a window of those that are open.
+//! The requests of one FE: a queue of waiting requests, and a window of open requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -85,7 +85,7 @@ impl Requests {
         Some((request.kind, request.message))
     }
 
-    /// The request that a response answers; it stays open if further parts follow.
+    /// Finds the request that a response answers; the request stays open if further parts follow.
     pub(super) fn answered(
         &mut self,
         correlator: u64,
@@ -109,7 +109,7 @@ impl Requests {
         Some((id, owner))
     }
 
-    /// A request whose deadline has passed.
+    /// Removes and returns a request whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) -> Option<(RequestId, Owner)> {
         let (at, id) = *self.deadlines.first()?;
         if at > now {
@@ -124,7 +124,7 @@ impl Requests {
         Some((id, queued.owner))
     }
 
-    /// Removes the requests of a transaction that are not sent yet.
+    /// Removes the requests of a transaction that were not sent yet.
     pub(super) fn cancel(&mut self, transaction: TransactionId) {
         let of = |owner| matches!(owner, Owner::Transaction(id, _) if id == transaction);
         for queued in self.waiting.iter().filter(|queued| of(queued.owner)) {

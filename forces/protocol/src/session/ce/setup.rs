@@ -1,4 +1,4 @@
-//! How FEs associate with a CE, and how associations end.
+//! How associations between FEs and a CE begin and end.
 
 use weir_base::Instant;
 
@@ -43,7 +43,7 @@ impl Ce {
         let setup_id = (link, envelope.correlator);
         if let Some(before) = self.fes.get(&fe).map(|fe| fe.setup_id) {
             if before == setup_id {
-                return self.send_if_room(now, fe, &response); // it was sent again before the answer came
+                return self.send_if_room(now, fe, &response); // it was repeated before the answer came
             }
             self.lose(now, fe, Loss::Replaced);
             if before.0 != link {
@@ -62,7 +62,7 @@ impl Ce {
         self.arm(now, fe);
     }
 
-    /// The ID of an FE that asks for an association, or the reason for its refusal.
+    /// The ID of an FE that requests an association, or the reason for the refusal.
     pub(super) fn admit(&self, link: LinkId, envelope: &Envelope) -> Result<Id, SetupResult> {
         let state = self.links.get(&link).ok_or(SetupResult::PermissionDenied)?;
         let (asked, proved) = (envelope.source, state.proved);

@@ -5,15 +5,15 @@
 //!             -------- all succeed --------> ------ all succeed ------> committed
 //!                        '---- one fails, is lost or late ----'
 //!                                        |
-//!                                        v  Config ABT at every FE that is there
+//!                                        v  Config ABT at every FE still associated
 //!                                     aborted
 //! ```
 //!
-//! All messages of a phase are sent at once. An FE that does not answer the abort is *in doubt*: the CE restores its
-//! desired state there. An FE that is lost undoes its part by itself.
+//! The CE sends all messages of a phase at the same time. An FE that does not answer the abort is *in doubt*: the CE
+//! restores its desired state there. A lost FE undoes its part on its own.
 //!
-//! *Decision*: COMMIT and TRCOMP are in an LFBselect of class 1, instance 1, because the RFC does not say which
-//! LFBselect holds them. TRCOMP has the flags of a COMMIT, but is never answered.
+//! *Decision*: COMMIT and TRCOMP are in an LFBselect of class 1, instance 1, because the RFC does not define the
+//! LFBselect. TRCOMP has the flags of a COMMIT, but FEs never answer it.
 
 use std::collections::BTreeMap;
 
@@ -34,24 +34,24 @@ pub struct TransactionId(u64);
 /// Maximum duration of each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// For all FEs to check their part.
+    /// Time for all FEs to check their parts.
     pub prepare: Span,
-    /// For all FEs to execute it.
+    /// Time for all FEs to execute their parts.
     pub commit: Span,
-    /// For all FEs to undo it.
+    /// Time for all FEs to undo their parts.
     pub abort: Span,
 }
 
 /// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All changes are done.
+    /// All changes were made.
     Committed,
-    /// No change is done, except perhaps at the FEs in doubt.
+    /// No change was made, except possibly at the FEs in doubt.
     Aborted {
         /// The failures, in order of occurrence.
         failures: Vec<(Id, Cause)>,
-        /// The FEs that did not confirm that they have undone their part.
+        /// FEs that did not confirm that they have undone their parts.
         in_doubt: Vec<Id>,
     },
 }
@@ -59,22 +59,22 @@ pub enum Ended {
 /// The cause of a failure at an FE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The FE refused a change; this is the first code that says why, with its sentence if there is one.
+    /// The FE refused a change, with this first specific code, and a sentence if the FE sent one.
     Failed(ResultCode, Option<String>),
-    /// It did not answer in time.
+    /// The FE did not answer in time.
     Unanswered,
-    /// Its answer could not be read.
+    /// The FE's answer could not be read.
     Malformed,
-    /// Its association ended.
+    /// The FE's association ended.
     Lost,
-    /// A message for it could not be sent.
+    /// A message for the FE could not be sent.
     Unsent,
 }
 
 /// The reason why a transaction does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionError {
-    /// There are no parts, an FE has two, or a part has no changes.
+    /// There are no parts, an FE has two parts, or a part has no changes.
     #[error("a transaction needs FEs, each of them once and with changes")]
     Parts,
     /// A part cannot be sent.
@@ -101,7 +101,7 @@ pub(super) struct Transaction {
 }
 
 impl Ce {
-    /// Changes components of several FEs: all of them or none.
+    /// Changes components of several FEs: makes all changes or none.
     pub fn transact(
         &mut self,
         now: Instant,
@@ -169,7 +169,7 @@ impl Ce {
         Ok(())
     }
 
-    /// An FE has answered a message of a transaction, or failed to.
+    /// An FE has answered a message of a transaction, or has failed to do so.
     pub(super) fn settle(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl Ce {
             return;
         };
         if transaction.step != step {
-            return; // an answer in a phase that has ended
+            return; // an answer to an earlier phase
         }
         if let Some(owed) = transaction.owed.get_mut(&fe) {
             *owed = owed.saturating_sub(1);
@@ -204,7 +204,7 @@ impl Ce {
         }
     }
 
-    /// An FE of a transaction is lost.
+    /// A participant of a transaction was lost.
     pub(super) fn fail(&mut self, now: Instant, id: TransactionId, fe: Id, cause: Cause) {
         let Some(transaction) = self.transactions.get_mut(&id) else {
             return;
@@ -251,7 +251,7 @@ impl Ce {
         let owner = Owner::Transaction(id, step);
         for fe in fes {
             if self.transactions.get(&id).is_none_or(|t| t.step != step) {
-                return; // a message could not be sent, which has ended this phase already
+                return; // sending a message failed, which ended this phase
             }
             let sent = alone(Operation::COMMIT)
                 .map_err(RequestError::from)
@@ -274,7 +274,7 @@ impl Ce {
         for fe in self.participants(id) {
             if let Ok(body) = alone(Operation::TRANSACTION_COMPLETE) {
                 let asked = (Instant::FAR_FUTURE, Owner::Transaction(id, Step::Commit));
-                // Fails only if the FE is lost, which undoes its part.
+                // Sending fails only if the FE is lost, which then undoes its part.
                 let _ = self.request(now, fe, body, phase_flags(Phase::End, Ack::Never), asked);
             }
         }

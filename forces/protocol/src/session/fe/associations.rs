@@ -1,4 +1,4 @@
-//! How an FE associates with its CEs, and changes from one to the next.
+//! How an FE associates with its CEs, and how it changes its master.
 
 use weir_base::Instant;
 
@@ -13,7 +13,7 @@ use crate::wire::message::association_teardown::TeardownReason;
 use crate::wire::{Body, Envelope, Id, IdKind, Message, MessageKind};
 
 impl Fe {
-    /// Whether the link to this peer is wanted but does not exist.
+    /// Whether the FE needs a link to this peer.
     pub(super) fn is_wanted(&self, at: usize) -> bool {
         match self.master {
             None => at == self.candidate,
@@ -21,7 +21,7 @@ impl Fe {
         }
     }
 
-    /// Opens the wanted links that are due.
+    /// Opens the links that the FE needs, unless a peer's retry pause has not passed.
     pub(super) fn connect(&mut self, now: Instant) {
         for at in 0..self.peers.len() {
             let peer = &self.peers[at];
@@ -33,7 +33,7 @@ impl Fe {
         }
     }
 
-    /// Asks for the association, unless the limit of setups is reached.
+    /// Sends a setup, or gives up the peer if the limit of setups is reached.
     pub(super) fn set_up(&mut self, now: Instant, at: usize) {
         let (id, retry) = (self.id, self.params.retry);
         let peer = &mut self.peers[at];
@@ -66,7 +66,7 @@ impl Fe {
         }
     }
 
-    /// A message arrived from a CE that has not answered the setup yet.
+    /// Handles a message from a CE that has not answered the setup yet.
     pub(super) fn handle_before_answer(
         &mut self,
         now: Instant,
@@ -128,8 +128,8 @@ impl Fe {
         Ok(())
     }
 
-    /// Makes the first peer the master if it is not. In hot standby it takes over, and the last master becomes a
-    /// backup; otherwise the association with the last master ends first.
+    /// Makes the preferred CE the master, unless it is the master already. In hot standby it takes over at once and the
+    /// old master becomes a backup; otherwise the association with the old master ends first.
     pub(super) fn leave_master(&mut self, now: Instant, wanted: Id) {
         let Some(master) = self.master.filter(|master| *master != wanted) else {
             return;
@@ -184,7 +184,7 @@ impl Fe {
             Link::Associated => {
                 self.peers[at].attention.handle_timeout(now);
                 if self.peers[at].is_idle(now, &heartbeats) {
-                    self.peers[at].sent = now; // even if there is no room
+                    self.peers[at].sent = now; // even if the queue is full
                     self.send_heartbeat(now, at, 0);
                 }
             }
@@ -197,7 +197,7 @@ impl Fe {
             Link::Associated => {
                 let peer = &mut self.peers[at];
                 while let Some(message) = peer.out.pop() {
-                    let ce = peer.id; // the answer to whatever made the FE leave must arrive
+                    let ce = peer.id; // the answer to the request that ends this must arrive
                     self.last_messages.push_back(Transmit { ce, message });
                 }
                 self.send_teardown(at, TeardownReason::Normal);

@@ -1,16 +1,17 @@
-//! Whether the master takes redirected packets, which it must show sooner than by the heartbeats of CEHDI: while nobody
-//! takes them, the router treats these packets itself.
+//! Detects whether the master takes redirected packets, faster than the heartbeats of CEHDI do, because the router
+//! handles these packets itself while no CE takes them.
 //!
 //! ```text
 //!   FE -- packets, after QUIET_MAX without a message of the master -->  CE
 //!      -- Heartbeat, NoACK, correlator PROBE --------------------------->
 //!      <------------------------ the same at once, or any other message --
-//!   nothing in ANSWER_MAX: the master takes no packets, until it is heard of again
+//!   nothing within ANSWER_MAX: the master takes no packets, until its next message
 //! ```
 //!
-//! *Decision*: RFC 5810 (7.10) forbids a CE to answer a heartbeat with AlwaysACK, but lets it send heartbeats at any
-//! time and gives their correlators no meaning. A CE of another make takes the question for a plain heartbeat. So only
-//! a master that has answered one in this association is expected to do so again; any other is given up after CEHDI.
+//! *Decision*: RFC 5810 (7.10) forbids a CE to answer a heartbeat with AlwaysACK, but permits heartbeats at any time
+//! and assigns no meaning to their correlators. A CE of another vendor treats the probe as an ordinary heartbeat.
+//! Therefore the FE expects answers only from a master that has answered a probe in this association; it gives up any
+//! other master after CEHDI.
 
 use weir_base::{Instant, Span};
 
@@ -18,22 +19,22 @@ use super::super::PROBE;
 use super::Fe;
 use super::peer::Link;
 
-/// A master that was heard of more recently is not asked.
+/// The FE does not probe a master that sent a message within this time.
 const QUIET_MAX: Span = Span::from_millis(500);
-/// How long a master may take to answer. A satellite link takes half of it.
+/// Maximum time for the answer to a probe. The round trip over a satellite link takes half of it.
 const ANSWER_MAX: Span = Span::from_millis(1500);
 
 #[derive(Debug, Default)]
 pub(super) struct Attention {
-    /// It has answered in this association.
+    /// The CE has answered a probe in this association.
     answers: bool,
-    /// When an answer is due.
+    /// When the answer to the open probe is due.
     pub(super) due: Option<Instant>,
     is_lost: bool,
 }
 
 impl Attention {
-    /// The CE is heard of.
+    /// The CE sent a message.
     pub(super) const fn heard(&mut self, is_answer: bool) {
         self.answers |= is_answer;
         self.due = None;
@@ -56,7 +57,7 @@ impl Fe {
         master.is_some_and(|peer| !peer.attention.is_lost)
     }
 
-    /// Asks the master for a sign of life, so that it shows early whether it answers such questions.
+    /// Probes the master, so that the FE learns early whether the master answers probes.
     pub fn ask_master(&mut self, now: Instant) {
         let master = self.peers.iter().position(|p| Some(p.id) == self.master);
         if let Some(at) = master {
@@ -64,20 +65,20 @@ impl Fe {
         }
     }
 
-    /// Asks the master before packets are sent to it, if it was quiet.
+    /// Probes the master before sending packets to it, if it was quiet.
     pub(super) fn ask_quiet(&mut self, now: Instant, at: usize) {
         if now >= self.peers[at].heard + QUIET_MAX {
             self.ask(now, at);
         }
     }
 
-    /// Asks a CE for a sign of life, unless it was asked already.
+    /// Probes a CE, unless a probe is open.
     fn ask(&mut self, now: Instant, at: usize) {
         let peer = &mut self.peers[at];
         if peer.link != Link::Associated || peer.attention.is_lost || peer.attention.due.is_some() {
             return;
         }
-        peer.attention.due = Some(now + ANSWER_MAX); // also if it does not take the question
+        peer.attention.due = Some(now + ANSWER_MAX); // also if the queue is full
         self.send_heartbeat(now, at, PROBE);
     }
 }

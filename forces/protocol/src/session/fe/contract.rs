@@ -11,41 +11,42 @@ use crate::wire::{Id, IdKind};
 /// Maximum number of CEs of an FE.
 pub const CES_MAX: usize = 16;
 
-/// Maximum number of other messages that a CE may send in place of the answer to a setup.
+/// Maximum number of messages that a CE may send before the answer to a setup, except redirected packets and
+/// heartbeats.
 pub const STRAYS_MAX: u32 = 16;
 
 /// Behaviour when the master is lost (components 10, 11 and 14 of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// How long the FE keeps forwarding without a CE (CEFTI); `None`: it stops at once (CEFailoverPolicy 0).
+    /// Time for which the FE keeps forwarding without a CE (CEFTI); `None`: it stops at once (CEFailoverPolicy 0).
     pub keeps: Option<Span>,
     /// The role of the other CEs.
     pub standby: Standby,
 }
 
-/// The role of the CEs beside the master (HAMode).
+/// The role of the CEs other than the master (HAMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standby {
-    /// No standby.
+    /// The FE associates with the first CE only.
     None,
-    /// The FE associates with the next one when the master is lost.
+    /// The FE associates with the next CE when the master is lost.
     Cold,
-    /// The FE is associated with all of them. It keeps forwarding without a master.
+    /// The FE is associated with all CEs. It keeps forwarding without a master.
     Hot,
 }
 
 /// How often an FE tries to associate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How long a transport may take to open a link.
+    /// Maximum time for the transport to open a link.
     pub open_max: Span,
-    /// How long a CE may take to answer the first setup; the time doubles with each further setup.
+    /// Maximum time for a CE to answer the first setup; the time doubles with each further setup.
     pub answer_max: Span,
     /// Maximum number of setups before the CE counts as lost.
     pub setups_max: u32,
-    /// Pause before a CE that failed is tried again; it doubles with each further failure in a row.
+    /// Pause before the FE retries a CE that failed; it doubles with each further consecutive failure.
     pub pause: Span,
-    /// Maximum of that pause.
+    /// Maximum of `pause`.
     pub pause_max: Span,
 }
 
@@ -64,23 +65,23 @@ impl Default for Retry {
 /// The parameters of an FE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Its ID; with [`Id::UNASSIGNED`] the first CE assigns one.
+    /// ID of the FE; with [`Id::UNASSIGNED`] the first CE assigns one.
     pub id: Id,
-    /// The description of itself that it sends when it asks for an association.
+    /// The FE's description of itself, sent when it requests an association.
     pub setup: AssociationSetup,
-    /// Results have the extended form, with a cause in words (EResultAdmin 2).
+    /// Whether results have the extended form, with a cause as text (EResultAdmin 2).
     pub extended_results: bool,
-    /// The groups that it belongs to, by their multicast IDs.
+    /// Multicast IDs of the groups that the FE belongs to.
     pub groups: Vec<Id>,
-    /// Its CEs, the preferred master first.
+    /// CEs of the FE, the preferred master first.
     pub ces: Vec<Id>,
     /// Heartbeats.
     pub heartbeats: Heartbeats,
     /// Behaviour when the master is lost.
     pub failover: Failover,
-    /// How often it tries to associate.
+    /// How often the FE tries to associate.
     pub retry: Retry,
-    /// Maximum number of unanswered requests of all CEs together.
+    /// Maximum number of unanswered requests, for all CEs together.
     pub requests_max: usize,
     /// Maximum bytes in the queue to one CE.
     pub queue_bytes_max: usize,
@@ -89,7 +90,7 @@ pub struct Params {
 /// A fault in the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// The list of CEs is empty, too long, or has a CE twice.
+    /// The list of CEs is empty or too long, or contains a CE twice.
     #[error("there are {0} CEs, but there must be from 1 to {CES_MAX}, each one once")]
     Ces(usize),
     /// An ID is of the wrong kind.
@@ -98,10 +99,10 @@ pub enum ParamsError {
     /// A time is too short.
     #[error(transparent)]
     Zero(#[from] ZeroSpan),
-    /// A limit is zero, so that it would take no request or never ask for an association.
+    /// A limit is zero, so the FE would accept no request or never request an association.
     #[error("an FE takes at least one request at a time, and sends at least one association setup")]
     Nothing,
-    /// Hot standby without a time for which the FE forwards without a master.
+    /// Hot standby without a time for which the FE keeps forwarding without a master.
     #[error("hot standby needs a time for which the FE keeps forwarding without a CE (CEFTI)")]
     HotNeedsKeeping,
 }
@@ -109,15 +110,15 @@ pub enum ParamsError {
 /// The state of an FE's associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No CE, and nothing is forwarded (FEState OperDisable).
+    /// No CE; the FE forwards nothing (FEState OperDisable).
     PreAssociation,
     /// A CE is the master.
     Associated,
-    /// No CE; until this instant (CEFTI) the FE forwards as its last CE configured it.
+    /// No CE; until this time (CEFTI) the FE forwards as its last CE configured it.
     NotAssociated(Instant),
 }
 
-/// A request of a CE that waits for an answer by [`Fe::respond`](super::Fe::respond) and its siblings.
+/// A request of a CE that [`Fe::respond`](super::Fe::respond) or a related function must answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
@@ -141,13 +142,13 @@ pub enum Event {
     },
     /// The state has changed.
     State(State),
-    /// Execute a Config, or prepare it as a part of a transaction; answer by [`Fe::respond`](super::Fe::respond).
+    /// Execute a Config, or prepare it as a part of a transaction; answer it with [`Fe::respond`](super::Fe::respond).
     Config(Ticket, Stage, Flags, Config),
-    /// Execute a Query; answer by [`Fe::respond`](super::Fe::respond).
+    /// Execute a Query; answer it with [`Fe::respond`](super::Fe::respond).
     Query(Ticket, Query),
-    /// Execute everything that was prepared; answer by [`Fe::respond_commit`](super::Fe::respond_commit).
+    /// Execute all prepared changes; answer with [`Fe::respond_commit`](super::Fe::respond_commit).
     Commit(Ticket),
-    /// Undo everything that was prepared or committed in the transaction; if there is a ticket, answer by
+    /// Undo all changes of the transaction, prepared or committed; if there is a ticket, answer with
     /// [`Fe::respond_commit`](super::Fe::respond_commit).
     Abort(Option<Ticket>),
     /// The transaction is complete: its changes are permanent.
@@ -156,33 +157,33 @@ pub enum Event {
     Redirected(PacketRedirect),
 }
 
-/// A CE from the view of its FE (AllCEType of the FE protocol object).
+/// The FE's view of a CE (AllCEType of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeReport {
     /// The ID of the CE.
     pub id: Id,
     /// The progress of the association.
     pub status: CeStatus,
-    /// Messages received from it.
+    /// Messages received from the CE.
     pub received: Tally,
     /// Received messages that were dropped.
     pub dropped: Tally,
-    /// Messages for it that the transport has taken.
+    /// Messages for the CE that the transport has taken.
     pub sent: Tally,
-    /// Messages for it that were dropped because its queue was full.
+    /// Messages for the CE that were dropped because its queue was full.
     pub unsent: Tally,
 }
 
 /// The progress of an association (CEStatusType of the FE protocol object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CeStatus {
-    /// It was never tried.
+    /// The FE never tried to associate.
     Disconnected = 0,
     /// There is a link.
     Connected = 1,
     /// There is an association.
     Associated = 2,
-    /// It is the master.
+    /// The CE is the master.
     IsMaster = 3,
     /// The last association was lost.
     LostConnection = 4,
@@ -195,7 +196,7 @@ pub enum CeStatus {
 pub struct Transmit {
     /// The destination.
     pub ce: Id,
-    /// Its bytes.
+    /// Bytes of the message.
     pub message: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! How an FE handles the messages of an association, and how it sends its own.
+//! Handling of received messages of an association by an FE, and sending of its own.
 
 use weir_base::Instant;
 
@@ -60,7 +60,7 @@ impl Fe {
     ) {
         let completes = transaction::has(&config, OperationKind::TransactionComplete);
         if !completes && !self.has_room_for_request(at) {
-            return self.drops.count(Dropped::Full); // before it changes the transaction
+            return self.drops.count(Dropped::Full); // before the message changes the transaction
         }
         let verdict = self.participant.check(&envelope.flags, &config);
         if verdict == Verdict::Complete {
@@ -95,7 +95,7 @@ impl Fe {
         self.pending.len() < self.params.requests_max && self.peers[at].out.has_room()
     }
 
-    /// A ticket for a request, if the limit of open requests permits it.
+    /// Assigns a ticket to a request, if the limit of open requests permits it.
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -198,7 +198,7 @@ impl Fe {
         Ok(())
     }
 
-    /// Whether an answer to this Config fits a message, whatever comes of it.
+    /// Whether the answer to this Config fits a message, for every possible result.
     pub fn can_answer(&self, ticket: Ticket, config: &Config) -> bool {
         let is_asked = |pending: &Pending| pending.flags.ack != Ack::Never;
         let fits = |response| {
@@ -226,10 +226,10 @@ impl Fe {
 
     pub(super) fn send_heartbeat(&mut self, now: Instant, at: usize, correlator: u64) {
         let flags = flags(MessageKind::Heartbeat);
-        let _ = self.send(now, at, correlator, flags, Body::Heartbeat(Heartbeat)); // it always fits a message
+        let _ = self.send(now, at, correlator, flags, Body::Heartbeat(Heartbeat)); // always fits a message
     }
 
-    /// Sends a message if there is room in the queue, or drops and counts it; returns whether it is sent.
+    /// Sends a message if the queue has room; otherwise drops and counts it. Returns whether the message is sent.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -249,7 +249,7 @@ impl Fe {
         Ok(false)
     }
 
-    /// The last message to a peer; its queue is emptied with the association.
+    /// Sends the last message to a peer; the end of the association clears the peer's queue.
     pub(super) fn send_teardown(&mut self, at: usize, reason: TeardownReason) {
         let body = Body::AssociationTeardown(AssociationTeardown { reason });
         let envelope = self.envelope(at, 0, flags(MessageKind::AssociationTeardown));
@@ -273,7 +273,7 @@ impl Fe {
     }
 }
 
-/// The flags of a message that is not a response.
+/// The flags of a message other than a response.
 pub(super) fn flags(kind: MessageKind) -> Flags {
     Flags {
         priority: Priority::of(kind),
@@ -281,8 +281,8 @@ pub(super) fn flags(kind: MessageKind) -> Flags {
     }
 }
 
-/// The flags of a response in one message: those of its request, as captured FEs send them. In a Query Response the
-/// flag of a transaction would announce further parts.
+/// The flags of a response in one message: the flags of its request, as captured FEs send them. In a Query Response,
+/// the transaction flag would announce further parts.
 pub(super) fn echoed(request: Flags, response: &Body) -> Flags {
     Flags {
         ack: Ack::Never,
@@ -291,7 +291,7 @@ pub(super) fn echoed(request: Flags, response: &Body) -> Flags {
     }
 }
 
-/// The answer to a COMMIT is in an LFBselect of the block that the COMMIT names.
+/// Builds the answer to a COMMIT, in an LFBselect of the LFB that the COMMIT names.
 pub(super) fn commit_response(
     (class, instance): (u32, u32),
     outcome: Outcome,

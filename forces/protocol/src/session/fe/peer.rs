@@ -1,4 +1,4 @@
-//! One CE of an FE: its link, its timers, and its waiting messages.
+//! One CE of an FE: its link, timers and queued messages.
 
 use weir_base::{Instant, Span, Tally};
 
@@ -14,17 +14,17 @@ use crate::wire::{Body, Id, Message};
 pub(super) enum Link {
     /// There is no link.
     Closed,
-    /// The transport is opening a link; it may take until this instant.
+    /// The transport is opening a link; the attempt fails at this time.
     Opening(Instant),
-    /// The FE has asked the CE for an association.
+    /// The FE has requested an association from the CE.
     Requesting {
-        /// Number of setups that were sent.
+        /// Number of setups sent.
         setups: u32,
         /// The correlator of the setup and its response.
         correlator: u64,
-        /// When the next setup is sent.
+        /// When the FE sends the next setup.
         again: Instant,
-        /// Number of messages that arrived in order and were not the answer.
+        /// Number of messages that arrived instead of the answer, except redirected packets and heartbeats.
         strays: u32,
     },
     /// The CE has accepted.
@@ -41,15 +41,15 @@ pub(super) struct Peer {
     failures: u32,
     pub(super) attention: Attention,
     pub(super) out: Outbox,
-    /// Messages that were received, those of them that were dropped, messages that the transport took, and those
-    /// that were dropped because the queue was full.
+    /// Messages received; received messages that were dropped; messages taken by the transport; messages dropped
+    /// because the queue was full.
     pub(super) received: Tally,
     pub(super) dropped: Tally,
     pub(super) taken: Tally,
     pub(super) unsent: Tally,
     /// The status after the last association or attempt.
     ended: CeStatus,
-    /// The transport takes no more messages for now.
+    /// The transport accepts no more messages for now.
     pub(super) blocked: bool,
 }
 
@@ -80,7 +80,7 @@ impl Peer {
         self.attention = Attention::default();
     }
 
-    /// A message of its association has arrived.
+    /// A message of the association has arrived.
     pub(super) fn hear(&mut self, now: Instant, message: &Message) {
         self.heard = now;
         let is_heartbeat = matches!(message.body(), Body::Heartbeat(_));
@@ -88,7 +88,7 @@ impl Peer {
         self.attention.heard(is_answer);
     }
 
-    /// Ends everything; the CE is tried again after a pause.
+    /// Ends the association or the attempt; the FE retries the CE after a pause.
     pub(super) fn close(&mut self, now: Instant, retry: &Retry) {
         self.ended = match self.link {
             Link::Associated => CeStatus::LostConnection,
@@ -121,12 +121,12 @@ impl Peer {
         heartbeats.ce_sends && now >= self.heard + heartbeats.ce_dead
     }
 
-    /// Whether it is time for a heartbeat of the FE.
+    /// Whether the FE must send a heartbeat.
     pub(super) fn is_idle(&self, now: Instant, heartbeats: &Heartbeats) -> bool {
         heartbeats.fe_sends && now >= self.sent + heartbeats.fe_interval
     }
 
-    /// When the next work for it is due.
+    /// When the next work for this peer is due.
     pub(super) fn deadline(&self, heartbeats: &Heartbeats) -> Option<Instant> {
         match self.link {
             Link::Closed => None,

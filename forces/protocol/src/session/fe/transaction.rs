@@ -1,7 +1,7 @@
 //! An FE's part in a transaction over several FEs: a two-phase commit (RFC 5810, 4.3.1.2).
 //!
 //! ```text
-//!         SOT, MOT: prepare      EOT, COMMIT: execute      EOT, TRCOMP: what was executed stays
+//!         SOT, MOT: prepare      EOT, COMMIT: execute      EOT, TRCOMP: changes become permanent
 //!  idle  ----------------------> preparing -------------> committed ----------------------------> idle
 //!    ^                               |                        |
 //!    '-------------------------------'------------------------'  ABT, or the CE is lost: undo all
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Execute(Stage),
     Commit,
     Abort,
-    /// There is no transaction to abort, which is answered with success.
+    /// There is no transaction to abort; the answer is success.
     Nothing,
     Complete,
     RefuseCommit(ResultCode),
@@ -44,7 +44,7 @@ enum Progress {
     #[default]
     Idle,
     Preparing,
-    /// A part of it failed: it can only be aborted.
+    /// A part of the transaction failed, so it can only be aborted.
     Failed,
     Committed,
 }
@@ -56,7 +56,7 @@ pub(super) struct Participant {
 }
 
 impl Participant {
-    /// A part of the transaction failed.
+    /// Marks the transaction as failed.
     pub(super) fn fail(&mut self) {
         if self.progress != Progress::Idle {
             self.progress = Progress::Failed;

@@ -1,5 +1,5 @@
-//! Association Setup (RFC 5810, 7.5.1): an FE asks a CE for an association. It may describe itself by components of
-//! the FE object (class 1) and of the FE protocol object (class 2).
+//! Association Setup (RFC 5810, 7.5.1): an FE requests an association from a CE. It may describe itself with components
+//! of the FE object (class 1) and of the FE protocol object (class 2).
 
 use super::selects::{Rule, Selects};
 use crate::wire::OperationKind;

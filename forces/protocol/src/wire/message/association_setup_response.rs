@@ -6,7 +6,7 @@ use super::super::header::HEADER_LEN;
 use super::super::result::ResultCode;
 use super::super::tlv::{HEAD_LEN, TlvKind, Tlvs};
 
-/// Length of the body of a message that is one code.
+/// Length in bytes of a body that consists of one code.
 pub(super) const CODE_LEN: usize = HEAD_LEN + 4;
 
 codes! {
@@ -14,7 +14,7 @@ codes! {
     SetupResult(u32) {
         /// The FE is associated.
         Success = 0 "success",
-        /// The FE cannot have this ID.
+        /// The FE may not use this ID.
         FeIdInvalid = 1 "FE ID invalid",
         /// The FE may not be associated.
         PermissionDenied = 2 "permission denied",

@@ -1,4 +1,4 @@
-//! Association Teardown (RFC 5810, 7.5.3): the end of an association, with the reason. It is never answered.
+//! Association Teardown (RFC 5810, 7.5.3): the end of an association, with the reason. It has no answer.
 
 use super::super::bytes::Writer;
 use super::super::error::WireError;
@@ -10,7 +10,7 @@ codes! {
     TeardownReason(u32) {
         /// An administrator ended it.
         Normal = 0 "ended by an administrator",
-        /// The other element gave no sign of life.
+        /// The other element sent no heartbeats.
         LossOfHeartbeats = 1 "loss of heartbeats",
         /// There is not enough bandwidth.
         OutOfBandwidth = 2 "out of bandwidth",
@@ -18,7 +18,7 @@ codes! {
         OutOfMemory = 3 "out of memory",
         /// An application failed.
         ApplicationCrash = 4 "application crash",
-        /// None of these.
+        /// Any other reason.
         Unspecified = 255 "unspecified reason",
     }
 }

@@ -1,4 +1,4 @@
-//! Heartbeat (RFC 5810, 7.10): a sign of life, sent if no other message was. It has no body.
+//! Heartbeat (RFC 5810, 7.10): shows that the sender is alive if it sends no other messages. It has no body.
 
 use super::super::error::{Place, WireError};
 use super::super::header::HEADER_LEN;

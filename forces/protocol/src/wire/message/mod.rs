@@ -55,7 +55,7 @@ pub struct Message {
 /// The body of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// An FE asks for an association.
+    /// An FE requests an association.
     AssociationSetup(AssociationSetup),
     /// The answer to an Association Setup.
     AssociationSetupResponse(AssociationSetupResponse),
@@ -67,7 +67,7 @@ pub enum Body {
     ConfigResponse(ConfigResponse),
     /// An FE reports an event.
     EventNotification(EventNotification),
-    /// A sign of life.
+    /// Shows that the sender is alive.
     Heartbeat(Heartbeat),
     /// Packets, to a CE or from it.
     PacketRedirect(PacketRedirect),
@@ -75,7 +75,7 @@ pub enum Body {
     Query(Query),
     /// The answer to a Query.
     QueryResponse(QueryResponse),
-    /// A message of another type.
+    /// A message of an unknown type.
     Other(Unread),
 }
 
@@ -87,7 +87,7 @@ pub struct Unread {
 }
 
 impl Message {
-    /// A message, if its source may send it to its destination, and if it is not too long.
+    /// A message; an error if its source may not send it to its destination, or if it is too long.
     pub fn new(envelope: Envelope, body: Body) -> Result<Self, WireError> {
         let len = HEADER_LEN + body.encoded_len();
         let place = Place::new("message", 0);
@@ -101,7 +101,7 @@ impl Message {
         })
     }
 
-    /// Reads one message; `bytes` must have exactly the length in its header.
+    /// Reads one message; `bytes` must have exactly the length stated in the header.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let view = View::new_checked(bytes)?;
         let envelope = Envelope::parse(&view)?;
@@ -109,7 +109,7 @@ impl Message {
         Self::new(envelope, body)
     }
 
-    /// The header's fields.
+    /// The fields of the header.
     pub const fn envelope(&self) -> &Envelope {
         &self.envelope
     }
@@ -119,17 +119,17 @@ impl Message {
         &self.body
     }
 
-    /// The header's fields and the body.
+    /// The fields of the header, and the body.
     pub fn into_parts(self) -> (Envelope, Body) {
         (self.envelope, self.body)
     }
 
-    /// Bytes that [`Self::emit`] writes.
+    /// Number of bytes that [`Self::emit`] writes.
     pub const fn encoded_len(&self) -> usize {
         self.len
     }
 
-    /// Writes the message to the start of `bytes`; panics if they are fewer than [`Self::encoded_len`].
+    /// Writes the message to the start of `bytes`; panics if `bytes` is shorter than [`Self::encoded_len`].
     pub fn emit(&self, bytes: &mut [u8]) {
         let to = &mut Writer::new(bytes);
         self.envelope.write(self.body.kind(), self.len, to);
@@ -226,8 +226,8 @@ impl Body {
     }
 }
 
-/// Checks that no reserved ID is used, that broadcast IDs are destinations only, and that the type of message may go
-/// in this direction.
+/// Checks that no ID is reserved, that broadcast IDs are used only as destinations, and that messages of this type may
+/// be sent in this direction.
 fn check_direction(envelope: &Envelope, body: &Body) -> Result<(), WireError> {
     let (from, to) = (envelope.source.kind(), envelope.destination.kind());
     let is_fe = |id| {

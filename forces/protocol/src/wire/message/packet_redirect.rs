@@ -1,4 +1,4 @@
-//! Packet Redirect (RFC 5810, 7.9): packets that an FE sends to a CE, or a CE to an FE. It is never answered.
+//! Packet Redirect (RFC 5810, 7.9): packets that an FE sends to a CE, or a CE to an FE. It has no answer.
 
 use super::super::bytes::Writer;
 use super::super::error::{Place, WireError};

@@ -1,5 +1,4 @@
-//! The common body of six messages: a series of LFBselects. A rule per message limits their number and their
-//! operations.
+//! The common body of six messages: a series of LFBselects. A rule for each message limits their number and operations.
 
 use std::fmt;
 use std::hash::Hash;
@@ -15,17 +14,17 @@ use super::super::tlv::{TlvKind, Tlvs};
 
 /// The rule for the body of a type of message.
 pub trait Rule: Clone + fmt::Debug + PartialEq + Eq + Hash {
-    /// The message's name in errors.
+    /// Name of the message in errors.
     const PART: &'static str;
-    /// The operations' names in errors.
+    /// Names of the permitted operations in errors.
     const NAMES: &'static str;
     /// The minimum and maximum number of LFBselects.
     const COUNT: (usize, usize);
 
-    /// Whether a known operation may occur. Unknown ones may occur everywhere; the FE refuses them.
+    /// Whether the message may have this known operation. Unknown operations are always permitted; the FE refuses them.
     fn permits(kind: OperationKind) -> bool;
 
-    /// Whether an LFBselect may name this class.
+    /// Whether an LFBselect may name this LFB class.
     fn permits_class(_class: u32) -> bool {
         true
     }
@@ -39,7 +38,7 @@ pub struct Selects<R> {
 }
 
 impl<R: Rule> Selects<R> {
-    /// A body, if its rule permits it.
+    /// A body, if the rule permits it.
     pub fn new(selects: Vec<LfbSelect>) -> Result<Self, WireError> {
         let place = Place::new(R::PART, HEADER_LEN);
         let (count, missing) = (selects.len(), ResultCode::InvalidTlv);

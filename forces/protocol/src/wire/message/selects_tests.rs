@@ -1,9 +1,9 @@
-//! One test for the rules of all messages that are a series of LFBselects.
+//! Tests of the rules of all messages that are a series of LFBselects.
 
 use super::selects::{Rule, Selects};
 use crate::wire::{Content, LfbSelect, Operation, OperationKind, Outcome, PathData, ResultCode};
 
-/// An operation of any kind, with a path that it permits.
+/// An operation of any kind, with a path that the operation permits.
 fn operation(code: u16) -> Operation {
     let kind = OperationKind::from(code);
     match kind {

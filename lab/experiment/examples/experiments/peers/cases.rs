@@ -43,7 +43,7 @@ pub(super) struct Case {
 
 /// The scenarios that can be named on the command line, in the order of the tables.
 pub(super) const SCENARIOS: [&str; 6] = ["forces", "sdbm", "lrufq", "fan", "bneck", LINUX];
-/// The one that runs in a guest, without ns-3 and ns-2.
+/// The scenario that runs in a guest, without ns-3 and ns-2.
 pub(super) const LINUX: &str = "linux";
 
 /// Every case of a scenario. `seconds` replaces the simulated time where it is free.
@@ -299,8 +299,8 @@ fn bneck(seconds: f64) -> Vec<Case> {
     [("Sack1", "sack"), ("Newreno", "newreno")].map(case).into()
 }
 
-/// Both queues under four loads of UDP and two of TCP. A load is the words of the three senders; the scenario's variants
-/// have the same.
+/// Both queues under four loads of UDP and two of TCP. A load is the words of the three senders; the scenario's
+/// variants have the same loads.
 fn linux() -> Vec<Case> {
     let hosts = [
         "udp 10.0.1.1:9001 --source=10.0.0.1 --flows=3 --rate=5Mbit --payload=1000",

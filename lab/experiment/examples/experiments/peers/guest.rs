@@ -8,7 +8,8 @@
 //!
 //! qemu emulates the processor and counts its instructions as time (`-icount`), so that the guest's clock does
 //! not depend on the load of this machine: the result is the kernel's behaviour, not its speed. An instruction takes a
-//! nanosecond there. With four, the guest was too slow for its own senders, and their queues ran empty now and then.
+//! nanosecond there. With four nanoseconds, the guest was too slow for its own senders, and their queues ran empty at
+//! times.
 
 use std::fs;
 use std::io::Write as _;
@@ -47,7 +48,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Fetches the kernel, unless it is in `folder` already, and packs the initramfs with this program of ours.
+    /// Fetches the kernel, unless it is in `folder` already, and packs the initramfs with the program `weir`.
     pub(super) fn build(folder: &Path, weir: &Path) -> Result<Self, String> {
         let programs = [
             "qemu-system-x86_64",
@@ -181,7 +182,7 @@ fn fetch(folder: &Path, package: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The only file of a folder whose name begins so.
+/// The only file of a folder whose name begins with `begin`.
 fn only_child(folder: &Path, begin: &str) -> Result<PathBuf, String> {
     let wrong = |what: &str| {
         format!(
@@ -203,7 +204,7 @@ fn only_child(folder: &Path, begin: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Copies a program to the `bin` of a guest, and its libraries to where it expects them.
+/// Copies a program to the `bin` of a guest, and its libraries to the paths where it expects them.
 fn install(program: &Path, root: &Path) -> Result<(), String> {
     let name = program
         .file_name()

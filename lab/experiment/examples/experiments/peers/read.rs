@@ -179,7 +179,7 @@ pub(super) fn linux() -> Vec<Measure> {
     .into()
 }
 
-/// TCP: the same, and how often the queue told its senders to slow down, from the start of the run.
+/// TCP: the same measures, and the packets that the queue dropped and marked, from the start of the run.
 pub(super) fn linux_tcp() -> Vec<Measure> {
     let signals = |(name, theirs, ours): (&str, &'static str, &'static str)| {
         whole(measure(name, SIGNALS, key(theirs), of(ours)))

@@ -1,4 +1,4 @@
-//! The guest: floods of many kinds by turns, and hostile frames all the time.
+//! The guest: alternating floods of many kinds, and hostile frames all the time.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// Interval between two bursts.
 const STEP: Duration = Duration::from_millis(2);
-/// Frames of a burst at most, when the sender is late.
+/// Maximum number of frames of a burst, when the sender is late.
 const BURST_MAX: u64 = 200;
 /// Hostile frames per second.
 const HOSTILE_PER_S: f64 = 1000.0;
@@ -22,7 +22,7 @@ const HOSTILE_PER_S: f64 = 1000.0;
 const FLOOD_PER_S: std::ops::Range<f64> = 1000.0..20_000.0;
 /// A flood, or the pause before the next one, lasts this long, in milliseconds.
 const PHASE_MS: std::ops::Range<u64> = 300..3000;
-/// Networks to which floods go.
+/// Number of networks to which floods go.
 const NETWORKS: u32 = 1000;
 
 /// The guest.
@@ -43,11 +43,11 @@ impl Attacker {
         })
     }
 
-    /// Sends until it is time to end; returns how many frames of each kind.
+    /// Sends until `stop` is set; returns the number of frames of each kind.
     pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
         while !stop.is_set() {
             let flood = Flood::ALL[self.random.random_range(0..Flood::ALL.len())];
-            // As many pauses as floods of a kind: then hostile frames reach idle queues, too.
+            // One phase in three is a pause, so that hostile frames reach idle queues as well.
             let flood = (self.random.random_range(0..3) > 0).then_some(flood);
             let rate = self.random.random_range(FLOOD_PER_S);
             let time = Duration::from_millis(self.random.random_range(PHASE_MS));
@@ -78,7 +78,7 @@ impl Attacker {
         }
     }
 
-    /// Sends a frame. The kernel refuses some of the hostile ones, and all of them while the link is down.
+    /// Sends a frame. The kernel refuses some of the hostile frames, and all frames while the link is down.
     fn send(&mut self, what: &str, frame: &[u8], offload: &Offload) {
         let what = match self.injector.send(frame, offload) {
             Ok(()) => what,

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::namespaces::process::run_to_end;
 use crate::namespaces::router::{Router, quoted};
+use crate::programs::Programs;
 
 /// The router's interfaces, each with the other end of its link, its MAC address and the other end's.
 pub(super) const LINKS: [(&str, &str, [u8; 6], [u8; 6]); 4] = [
@@ -24,19 +25,19 @@ pub(super) const LINKS: [(&str, &str, [u8; 6], [u8; 6]); 4] = [
 /// The name of the router's files.
 const NAME: &str = "soak";
 
-/// Everybody shares the processors of this machine, so the router may have to wait for longer than on one of its own.
+/// All processes share this machine's processors, so the router may have to wait longer than on a dedicated machine.
 const WATCHDOG: &str = "watchdog = \"5 s\"\n";
 
-/// The hosts and the router. Everything ends with this value.
+/// The hosts and the router, which are removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Bed {
-    router: Router, // before its namespace
+    router: Router, // dropped before its namespace
     folder: Folder,
     socket: PathBuf,
-    /// Questions to the router, and those that it did not answer in time.
+    /// Number of requests to the router, and of those that it did not answer in time.
     pub(super) asked: AtomicU64,
     pub(super) late: AtomicU64,
-    pub(super) executable: PathBuf,
+    pub(super) programs: Programs,
     pub(super) spawner: Spawner,
     pub(super) source: Namespace,
     pub(super) middle: Namespace,
@@ -46,7 +47,7 @@ pub(super) struct Bed {
 
 impl Bed {
     /// Builds the hosts, and starts the router, which then forwards.
-    pub(super) fn new(executable: &Path) -> Result<Self, Error> {
+    pub(super) fn new(programs: Programs) -> Result<Self, Error> {
         let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
         let (source, middle, sink, guest) =
             (namespace()?, namespace()?, namespace()?, namespace()?);
@@ -79,8 +80,8 @@ impl Bed {
             );
         }
         run(&middle, "ip", "-batch -", &batch)?;
-        // Nothing is ever sent over the spare link, neither by routes nor by the kernel: so a port that goes takes no
-        // counts with it.
+        // No packet is ever sent over the spare link, neither by routes nor by the kernel: so the removal of its port
+        // loses no counts.
         let quiet = || {
             ["spare", "s0"]
                 .map(|name| fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1"))
@@ -106,8 +107,8 @@ impl Bed {
             );
             run(host, "ip", "-batch -", &batch)?;
         }
-        // The kernel's counters of an interface count a superframe once, weir's as the packets that it becomes. So the
-        // hosts whose packets are counted send none; the guest sends many.
+        // The kernel's counters of an interface count a superframe once, weir counts the packets that it becomes. So
+        // the hosts whose packets are counted send no superframes; the guest sends many.
         for (host, device) in [
             (&source, "a0"),
             (&sink, "b0"),
@@ -119,7 +120,7 @@ impl Bed {
         }
         let started = Router::start(
             (&spawner, &middle),
-            (executable, "router"),
+            (&programs, "router"),
             folder.path(),
             NAME,
             |socket| configuration(socket, true),
@@ -132,7 +133,7 @@ impl Bed {
             folder,
             asked: AtomicU64::new(0),
             late: AtomicU64::new(0),
-            executable: executable.to_owned(),
+            programs,
             spawner,
             source,
             middle,
@@ -146,7 +147,7 @@ impl Bed {
         self.router.check()
     }
 
-    /// The router's answer; none if it came too late.
+    /// The router's answer; `None` if it came too late.
     pub(super) fn answer<T>(
         &self,
         answer: Result<T, ClientError>,
@@ -161,24 +162,24 @@ impl Bed {
         }
     }
 
-    /// One of the router's pages; null if it does not answer in time, or the page is too long.
+    /// A page of the router; null if it does not answer in time, or the page is too long.
     pub(super) fn page(&self, name: &str) -> Value {
         let page = client::get(&self.socket, &format!("/v1/{name}"));
         self.answer(page).ok().flatten().unwrap_or(Value::Null)
     }
 
-    /// Where the router answers.
+    /// The socket of the router's service.
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The process that forwards, which the other one watches over.
+    /// The process that forwards, which the supervisor watches.
     pub(super) fn process(&self) -> Option<u32> {
         let pid = self.page("status")["pid"].as_u64();
         pid.and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Writes another configuration to the file that the router reads again at a signal, and returns it.
+    /// Writes another configuration to the router's file, which it reloads at a signal, and returns it.
     pub(super) fn configure(&self, has_spare: bool) -> Result<String, Error> {
         let text = configuration(&self.socket, has_spare);
         let file = self.folder.path().join(format!("{NAME}.toml"));
@@ -186,19 +187,19 @@ impl Bed {
         Ok(text)
     }
 
-    /// Runs `ip` in a namespace: one command a line.
+    /// Runs `ip` in a namespace, with one command per line.
     pub(super) fn ip(&self, namespace: &Namespace, batch: &str) -> Result<(), Error> {
         let mut command = Command::new("ip");
         command.args(["-batch", "-"]);
         run_to_end(&self.spawner, namespace, "ip", command, batch)
     }
 
-    /// Makes the router read its file again.
+    /// Makes the router reload its file.
     pub(super) fn reload(&self) -> Result<(), Error> {
         self.router.hang_up()
     }
 
-    /// Stops the router in order; returns its host, and how it ended.
+    /// Shuts the router down in order; returns its host, and the outcome.
     pub(super) fn stop(self) -> (Namespace, Result<(), Error>) {
         let ended = self.router.end();
         (self.middle, ended)

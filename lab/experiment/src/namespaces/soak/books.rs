@@ -1,4 +1,4 @@
-//! The router's counters beside those of the kernel, read while nothing moves.
+//! The counters of the router and of the kernel, read while no packet moves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use super::bed::Bed;
 use super::routes::is_network;
 use crate::error::Error;
 
-/// Everything stands still within this time after the traffic has stopped.
+/// All counters are constant within this time after the traffic has stopped.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
-/// Two readings this far apart are the same if nothing moves.
+/// Two readings this far apart are equal if no packet moves.
 const APART: Duration = Duration::from_millis(300);
 
 /// Packets and bytes.
@@ -40,13 +40,13 @@ pub(super) struct Port {
     pub(super) charged: u64,
     pub(super) missed: u64,
     pub(super) refused: u64,
-    /// Of its queue: offered, given out, dropped, held.
+    /// Counters of the queue: offered, sent, dropped, held.
     pub(super) queue: [Count; 4],
-    /// Of its interface, as the kernel counts: received, sent, dropped on sending.
+    /// The kernel's counters of the interface: received, sent, dropped on sending.
     pub(super) kernel: [u64; 3],
 }
 
-/// The books of the router.
+/// The counters of the router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Books {
     pub(super) ports: BTreeMap<String, Port>,
@@ -56,12 +56,12 @@ pub(super) struct Books {
     pub(super) created: u64,
     /// Packets that wait for neighbours.
     pub(super) waiting: u64,
-    /// Networks of `routes` that it has a route to; none if the answer is too long.
+    /// Number of networks of `routes` that the router has a route to; `None` if the answer is too long.
     pub(super) routes: Option<u64>,
 }
 
 impl Books {
-    /// The books once they do not change any more.
+    /// The counters once they no longer change.
     pub(super) fn settled(bed: &Bed) -> Result<Self, Error> {
         let began = Instant::now();
         let mut last = Self::read(bed)?;
@@ -128,8 +128,8 @@ impl Books {
     }
 }
 
-/// Routes of interfaces come and go with the links, when the kernel has found that nobody else has their addresses: they
-/// do not count.
+/// Routes of interfaces do not count: they come and go with the links, once the kernel has found that no other host has
+/// their addresses.
 fn routes(bed: &Bed) -> Option<u64> {
     let page = bed.page("routes");
     let of_networks = |rows: &Vec<Value>| {
@@ -147,7 +147,7 @@ fn text<'a>(row: &'a Value, name: &str) -> &'a str {
     row[name].as_str().unwrap_or_default()
 }
 
-/// Frames that an interface has received, sent, and dropped on sending, by `/proc/net/dev`.
+/// Frames that an interface has received, sent, and dropped on sending, per `/proc/net/dev`.
 fn kernel(interfaces: &str, name: &str) -> [u64; 3] {
     let line = interfaces.lines().find_map(|line| {
         let (interface, numbers) = line.split_once(':')?;

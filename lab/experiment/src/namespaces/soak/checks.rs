@@ -1,4 +1,4 @@
-//! The checks of a router that has been under fire.
+//! The checks of a router during and after the load.
 
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -12,17 +12,17 @@ use super::routes::routes_of;
 use super::{Done, Watched};
 use crate::error::Error;
 
-/// Memory may grow by this part after the warm-up, and by [`MEMORY_SPARE`]: an allocator keeps what it had at the busiest
-/// moment, and that may come late.
+/// Permitted growth of memory after the warm-up, as a share, in addition to [`MEMORY_SPARE`]: an allocator keeps its
+/// memory of the busiest moment, which may come late.
 const MEMORY_GROWTH: f64 = 0.10;
-/// The same in bytes.
+/// Permitted growth of memory in bytes.
 const MEMORY_SPARE: u64 = 16 << 20;
 /// Files and threads that a request in progress may hold.
 const IN_PROGRESS: u64 = 8;
-/// One answer in this number may take longer than the client waits (5 s): a change of ports waits for the kernel's lock of
-/// its tables, which whoever changes routes and links holds, too.
+/// One answer in this number may take longer than the client waits (5 s): a change of ports waits for the lock of the
+/// kernel's tables, which changes of routes and links hold as well.
 const LATE_ONE_IN: u64 = 50;
-/// Traffic that must have got through, whatever else happened.
+/// Traffic that must have arrived in any case.
 const MUST_ARRIVE: [&str; 5] = [
     "bytes received by TCP",
     "bytes received by TCP over IPv6",
@@ -31,12 +31,12 @@ const MUST_ARRIVE: [&str; 5] = [
     "files fetched",
 ];
 
-/// Something that must hold.
+/// A condition that must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What.
+    /// The condition.
     pub what: String,
-    /// Whether it does.
+    /// Whether it holds.
     pub holds: bool,
     /// The figures.
     pub seen: String,
@@ -58,7 +58,7 @@ impl Checks {
         self.add(what, left == right, format!("{left} = {right}: {seen}"));
     }
 
-    /// The books of each port, of the whole router, and of the kernel's interfaces.
+    /// Checks the counters of each port, of the whole router, and of the kernel's interfaces.
     pub(super) fn books(&mut self, before: &Books, after: &Books, networks: u32) {
         for (name, port) in &after.ports {
             let [received, sent, dropped, held] = port.queue;
@@ -98,7 +98,7 @@ impl Checks {
         }
     }
 
-    /// The counts of a port since the start, beside those of the kernel at its interface.
+    /// Compares the counts of a port since the start with the kernel's counts at its interface.
     fn beside_the_kernel(&mut self, name: &str, before: &Port, after: &Port) {
         let since = |of: fn(&Port) -> u64| of(after) - of(before);
         let (received, missed) = (since(|port| port.received), since(|port| port.missed));
@@ -107,7 +107,7 @@ impl Checks {
             "{received} received + {missed} lost in the ring; the interface counts {by_kernel}"
         );
         let what = format!("{name} has counted every frame that its interface received");
-        // A full ring loses frames that the machine itself sends, too.
+        // A full ring also loses frames that the machine itself sends.
         let permitted = received..=received + missed;
         self.add(what, permitted.contains(&by_kernel), seen);
         let own_missed = (received + missed).saturating_sub(by_kernel);
@@ -119,13 +119,13 @@ impl Checks {
              the kernel counts {by_kernel}, and {dropped} dropped"
         );
         let what = format!("the interface of {name} has sent every frame that the port has");
-        // The kernel drops some of its own frames before they are seen at the interface, and some behind it.
+        // The kernel drops some of its own frames before the interface counts them, and some after.
         let permitted = by_kernel..=by_kernel + dropped;
         let counted = sent + charged + own_missed - refused;
         self.add(what, permitted.contains(&counted), seen);
     }
 
-    /// Memory, files and threads are as after the warm-up, and of the same process.
+    /// Checks that memory, files and threads are as after the warm-up, and belong to the same process.
     pub(super) fn usage(&mut self, watched: &Watched) {
         let Watched { warm, end, looks } = watched;
         let seen = format!("process {} at {looks} looks", end.pid);
@@ -152,7 +152,7 @@ impl Checks {
         }
     }
 
-    /// Everything that must get through has done so.
+    /// Checks that all required traffic has arrived.
     pub(super) fn done(&mut self, done: &Done) {
         let number = |what: &str| done.get(what).copied().unwrap_or(0);
         let lacking: Vec<&str> = MUST_ARRIVE
@@ -176,7 +176,7 @@ impl Checks {
         );
     }
 
-    /// The router has answered in time.
+    /// Checks that the router has answered in time.
     pub(super) fn answers(&mut self, bed: &Bed) {
         let [asked, late] = [&bed.asked, &bed.late].map(|count| count.load(Ordering::Relaxed));
         let seen = format!("{late} of {asked} answers took too long");
@@ -187,7 +187,7 @@ impl Checks {
         );
     }
 
-    /// The router ends in order, and leaves nothing behind in the kernel.
+    /// Checks that the router ends in order, and leaves nothing in the kernel's tables.
     pub(super) fn end(&mut self, bed: Bed) -> Result<(), Error> {
         let (host, ended) = bed.stop();
         let seen = match &ended {

@@ -1,4 +1,4 @@
-//! Frames that no honest sender sends, and honest ones of which a flood is made.
+//! Frames that no honest sender sends, and honest frames for floods.
 
 use rand::RngExt;
 use weir_base::Stream;
@@ -8,11 +8,11 @@ use weir_wire::checksum;
 use super::bed::LINKS;
 use super::routes::address_in;
 
-/// Tags of a stack at most.
+/// Maximum number of tags of a stack.
 const TAGS_MAX: usize = 8;
-/// Longest frame without work left to hardware: the kernel refuses longer ones.
+/// Maximum length of a frame without offloaded work: the kernel refuses longer frames.
 const FRAME_BYTES_MAX: usize = 1514;
-/// Longest superframe.
+/// Maximum length of a superframe.
 const SUPERFRAME_BYTES_MAX: usize = 20_000;
 /// The guest's own address, and the sink's.
 const GUEST: [u8; 4] = [10, 83, 3, 2];
@@ -23,13 +23,13 @@ const SINK: [u8; 4] = [10, 83, 2, 2];
 pub(super) enum Flood {
     /// One flow to the sink.
     Plain,
-    /// Another source address in each packet.
+    /// A different source address in each packet.
     Forged,
-    /// Another flow of the guest's in each packet.
+    /// A different flow of the guest in each packet.
     NewFlows,
     /// To hosts on the sink's link that do not exist.
     Scan,
-    /// To networks that come and go.
+    /// To networks whose routes come and go.
     Networks,
 }
 
@@ -42,7 +42,7 @@ impl Flood {
         Self::Networks,
     ];
 
-    /// Its name in the report.
+    /// The flood's name in the report.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plain => "frames of plain floods",
@@ -53,7 +53,7 @@ impl Flood {
         }
     }
 
-    /// A frame of it.
+    /// A frame of the flood.
     pub(super) fn frame(self, random: &mut Stream, networks: u32) -> Vec<u8> {
         let mut packet = Packet {
             source: GUEST,
@@ -79,7 +79,7 @@ struct Packet {
     source: [u8; 4],
     destination: [u8; 4],
     ports: [u16; 2],
-    /// Of payload.
+    /// Length of the payload.
     bytes: usize,
 }
 
@@ -108,7 +108,7 @@ fn ethernet(kind: u16) -> Vec<u8> {
     [&router[..], &guest, &kind.to_be_bytes()].concat()
 }
 
-/// IPv6 with an extension header or two, whose next header is random.
+/// An IPv6 packet with one or two extension headers, whose next header is random.
 fn ipv6(random: &mut Stream) -> Vec<u8> {
     let mut frame = ethernet(0x86dd);
     let body = random.random_range(0..200_u16);
@@ -124,7 +124,7 @@ fn ipv6(random: &mut Stream) -> Vec<u8> {
     frame
 }
 
-/// A hostile frame, with the work that its sender pretends to have left to hardware.
+/// A hostile frame, with the work that its sender claims to have offloaded to hardware.
 pub(super) fn hostile(random: &mut Stream) -> (Vec<u8>, Offload) {
     let mut frame = Flood::Plain.frame(random, 1);
     match random.random_range(0..12) {
@@ -155,7 +155,7 @@ pub(super) fn hostile(random: &mut Stream) -> (Vec<u8>, Offload) {
     (frame, Offload::NONE)
 }
 
-/// Sources that no packet may have.
+/// Sources that are invalid in every packet.
 const SOURCES: [[u8; 4]; 6] = [
     [0; 4],
     [127, 0, 0, 1],
@@ -164,7 +164,7 @@ const SOURCES: [[u8; 4]; 6] = [
     [10, 83, 3, 1],
     [10, 83, 2, 255],
 ];
-/// Everyone, a group, and others.
+/// Receivers: broadcast, a group, and other hosts.
 const RECEIVERS: [[u8; 6]; 4] = [
     [0xff; 6],
     [1, 0, 0x5e, 0, 0, 1],
@@ -172,7 +172,7 @@ const RECEIVERS: [[u8; 6]; 4] = [
     [2, 9, 9, 9, 9, 9],
 ];
 
-/// Puts the right checksum into the IPv4 header, so that the router reads on behind it.
+/// Writes the right checksum into the IPv4 header, so that the router reads the rest of the packet.
 fn renew(frame: &mut [u8]) {
     let len = usize::from(frame[14] & 15) * 4;
     if len < 20 || 14 + len > frame.len() {
@@ -196,7 +196,7 @@ fn fragment(random: &mut Stream, frame: &mut [u8]) {
     frame[20..22].copy_from_slice(&field.to_be_bytes());
 }
 
-/// Options of IPv4: source routes, lengths that do not fit.
+/// Adds IPv4 options: source routes, lengths that do not fit.
 fn options(random: &mut Stream, frame: &mut Vec<u8>) {
     let words = random.random_range(1..=10_u8);
     frame[14] = 0x45 + words;
@@ -211,7 +211,7 @@ fn options(random: &mut Stream, frame: &mut Vec<u8>) {
     frame[16..18].copy_from_slice(&total.to_be_bytes());
 }
 
-/// A frame as a virtual machine or GRO hands it over, whose headers do not fit what it says about them.
+/// A superframe as from a virtual machine or GRO, whose headers contradict its offload data.
 fn superframe(random: &mut Stream) -> (Vec<u8>, Offload) {
     let mut frame = Flood::Plain.frame(random, 1);
     let kind =

@@ -1,28 +1,28 @@
-//! A router under everything at once, for minutes: `weir soak`.
+//! A router under all kinds of load at the same time, for minutes: `weir soak`.
 //!
 //! ```text
 //!   source ── a0 ═══ lan ┌────────┐ wan ═══ b0 ── sink        TCP, UDP, web, pings, IPv4 and IPv6
 //!                        │ router │
 //!    guest ── g0 ═ guest └────────┘ spare ═ s0                 floods and hostile frames from the guest
-//!
-//!   meanwhile: routes come and go (`routes`), configurations, disciplines, captures, questions (`operator`), links of the
+//!   meanwhile: routes come and go (`routes`), configurations, disciplines, captures, queries (`operator`), links of
+//!   the guest and the spare port go down and up
 //!   guest and the spare port go down and up
 //! ```
 //!
-//! All chance comes from one seed. But the machine decides when things happen, so no run is like another.
+//! All random choices follow from one seed. But the machine determines the timing, so runs differ.
 //!
-//! At the end the traffic stops, and everything must be as if nothing had happened (`checks`): every packet is in the
-//! books, memory and files are as after the warm-up, and the kernel's tables are gone with the router.
+//! At the end the traffic stops, and the state must be as before (`checks`): the counters account for every packet,
+//! memory and files are as after the warm-up, and the router has removed its tables from the kernel.
 //!
 //! - `bed`: hosts, links, the router
-//! - `traffic`: what must get through
+//! - `traffic`: traffic that must arrive
 //! - `frames`: frames that no honest sender sends
 //! - `attacker`: floods and hostile frames
-//! - `routes`: a table that never rests
-//! - `operator`: an operator who never rests
+//! - `routes`: a table that changes all the time
+//! - `operator`: an operator who changes something all the time
 //! - `usage`: memory, files and threads of the router
-//! - `books`: the router's counters beside those of the kernel
-//! - `checks`: what must hold
+//! - `books`: the counters of the router and of the kernel
+//! - `checks`: conditions that must hold
 
 mod attacker;
 mod bed;
@@ -56,23 +56,24 @@ use self::routes::Routes;
 use self::traffic::Traffic;
 use self::usage::Usage;
 use crate::error::Error;
+use crate::programs::Programs;
 use crate::progress::Progress;
 
-/// Open files that the lab needs.
+/// Number of open files that the lab needs.
 const FILES: u64 = 4096;
-/// Interval of the looks at the router.
+/// Interval of the checks of the router.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long.
+    /// Length of the run.
     pub duration: Span,
-    /// Chooses what happens.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// Routes in the table.
+    /// Number of routes in the table.
     pub routes: u32,
-    /// The `weir` executable; this process's own if not given.
+    /// A stand-in for the programs that it starts; if `None`, this program and those in its folder.
     pub executable: Option<PathBuf>,
     /// Shows progress on standard error.
     pub progress: bool,
@@ -85,9 +86,9 @@ pub struct Options {
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// How long it took, in seconds.
+    /// Length of the run, in seconds.
     pub duration_s: f64,
-    /// Things that were done, and how often.
+    /// Number of actions of each kind.
     pub done: BTreeMap<String, u64>,
     /// The checks.
     pub checks: Vec<Check>,
@@ -96,12 +97,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything held.
+    /// Whether all checks hold.
     pub fn holds(&self) -> bool {
         self.checks.iter().all(|check| check.holds)
     }
 
-    /// As a page for a terminal; the last line is the verdict.
+    /// The report as a page for a terminal; the last line is the verdict.
     pub fn text(&self) -> String {
         let list = |all: &BTreeMap<String, u64>| {
             let line = |(what, number): (&String, &u64)| format!("{number:>14} {what}\n");
@@ -125,10 +126,10 @@ impl Report {
     }
 }
 
-/// Counts what was done.
+/// Counts of actions.
 type Done = BTreeMap<String, u64>;
 
-/// Tells threads when to end.
+/// A flag that ends the threads.
 #[derive(Debug, Default)]
 struct Stop(AtomicBool);
 
@@ -141,7 +142,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Sleeps; returns early if it is time to end.
+    /// Sleeps; returns early if the flag is set.
     fn sleep(&self, time: Duration) {
         const STEP: Duration = Duration::from_millis(20);
         let until = Instant::now() + time;
@@ -151,18 +152,15 @@ impl Stop {
     }
 }
 
-/// Runs it. When not root, it must be called before the process has a second thread.
+/// Runs the test. Unless the user is root, it must be called before the process has a second thread.
 pub fn run(options: &Options) -> Result<Report, Error> {
     namespace::become_root()?;
     namespace::raise_file_limit(FILES).map_err(Error::io("cannot raise the limit of files"))?;
-    let executable = match &options.executable {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
-    };
+    let programs = Programs::new(options.executable.as_deref())?;
     let mut progress = Progress::new(options.progress);
     progress.say("building hosts, and starting the router");
     let began = Instant::now();
-    let mut bed = Bed::new(&executable)?;
+    let mut bed = Bed::new(programs)?;
     let before = Books::settled(&bed)?;
     let (done, watched) = under_fire(options, &mut bed, &mut progress)?;
     progress.say("the traffic has stopped: comparing the books");
@@ -183,14 +181,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 }
 
 /// The router's resources after the warm-up and at the end: the median of each in the second and in the last quarter of
-/// the run, because a table that is read anew takes its memory twice for a moment.
+/// the run, because a reload of the table needs twice its memory for a moment.
 struct Watched {
     warm: Usage,
     end: Usage,
     looks: usize,
 }
 
-/// Lets everybody work for the duration; returns what they did.
+/// Runs all parts for the duration; returns the counts of their actions.
 fn under_fire(
     options: &Options,
     bed: &mut Bed,
@@ -219,7 +217,7 @@ fn under_fire(
         watched = Some(looked);
         joined
     });
-    bed.check()?; // if the router has ended, it says why
+    bed.check()?; // an ended router is the cause: report it first
     let mut done = Done::new();
     for part in parts {
         done.extend(part?);

@@ -1,6 +1,6 @@
-//! An operator who never rests: changes, reloads, captures, questions, and links that go down and up.
+//! An operator who changes something all the time: changes, reloads, captures, queries, and links that go down and up.
 //!
-//! A right change must be put in force, and a wrong one must be refused. Anything else ends the run.
+//! The router must apply a valid change, and refuse an invalid one. Anything else ends the run.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use super::bed::Bed;
 use super::{Done, Stop};
 use crate::error::Error;
 
-/// A pause between two actions is this long at most, in milliseconds.
+/// Maximum pause between two actions, in milliseconds.
 const PAUSE_MS_MAX: u64 = 500;
-/// A link stays down for this long at most, in milliseconds.
+/// Maximum time for which a link stays down, in milliseconds.
 const DOWN_MS_MAX: u64 = 700;
-/// The last configuration is handed in at most this many times.
+/// Maximum number of attempts to apply the last configuration.
 const TRIES_MAX: u32 = 10;
-/// A capture is fetched for this long.
+/// Length of a capture.
 const CAPTURE: Duration = Duration::from_millis(700);
 const FETCH: Duration = Duration::from_millis(100);
-/// Pages that are read; the routes are many and are compared at the end.
+/// The pages to read; routes are many, and are compared at the end.
 const PAGES: [&str; 9] = [
     "status",
     "ports",
@@ -35,7 +35,7 @@ const PAGES: [&str; 9] = [
     "netfilter",
     "config",
 ];
-/// Mistakes of an operator: a component and its value.
+/// Invalid changes: a component and its value.
 const MISTAKES: [(&str, &str); 5] = [
     ("port.wan.rate", "-1 Mbit"),
     ("port.wan.rate", "fast"),
@@ -43,7 +43,7 @@ const MISTAKES: [(&str, &str); 5] = [
     ("port.wan.discipline.kind", "fq_codl"),
     ("mode", "bridged"),
 ];
-/// Files with a mistake.
+/// Configuration files with a mistake.
 const WRONG_FILES: [&str; 4] = [
     "[port.wan\n",
     "[port.wan]\ninterface = \"wan\"\nspeed = 7\n",
@@ -51,7 +51,7 @@ const WRONG_FILES: [&str; 4] = [
     "pool = 1\n[port.wan]\ninterface = \"wan\"\n",
 ];
 
-/// Something that the operator does.
+/// An action of the operator.
 type Action<'a> = fn(&mut Operator<'a>) -> Result<(), Error>;
 
 /// The operator.
@@ -62,7 +62,7 @@ pub(super) struct Operator<'a> {
 }
 
 impl<'a> Operator<'a> {
-    /// Everything that the operator does.
+    /// All actions of the operator.
     const ACTIONS: [Action<'a>; 11] = [
         Self::set_rate,
         Self::set_wrong,
@@ -85,9 +85,9 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// Acts until it is time to end, each action once before any comes twice; returns what was done.
+    /// Acts until `stop` is set, each action once before any is repeated; returns the counts of actions.
     pub(super) fn run(mut self, stop: &Stop) -> Result<Done, Error> {
-        self.get("/v1/routes")?; // a long answer takes memory, so there is one before the warm-up ends
+        self.get("/v1/routes")?; // a long answer needs memory: request one before the warm-up ends
         for action in Self::ACTIONS {
             if stop.is_set() {
                 break;
@@ -105,7 +105,7 @@ impl<'a> Operator<'a> {
         Ok(self.done)
     }
 
-    /// Puts the first configuration in force again, whose disciplines hold no packet back.
+    /// Applies the first configuration again, whose disciplines hold no packet.
     fn come_to_rest(&mut self) -> Result<(), Error> {
         let text = self.bed.configure(true)?;
         for _ in 0..TRIES_MAX {
@@ -143,7 +143,7 @@ impl<'a> Operator<'a> {
         self.expected(what, answer, false)
     }
 
-    /// Counts a change that was put in force, or was not, as it must be.
+    /// Counts a change that was applied or refused as expected.
     fn expected(
         &mut self,
         what: &str,
@@ -188,7 +188,7 @@ impl<'a> Operator<'a> {
             .collect();
         let kind = kinds[self.random.random_range(0..kinds.len())];
         let port = ["lan", "wan", "guest"][self.random.random_range(0..3)];
-        // Some need what these ports do not have, and are refused.
+        // Some disciplines need features that these ports do not have; the router refuses them.
         let answer = self.patch(&format!("port.{port}.discipline.kind"), kind);
         match self.bed.answer(answer) {
             Ok(None) => {}
@@ -226,7 +226,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// A capture, until the operator has seen enough. One whose fetches come too late ends by itself.
+    /// Runs a capture for [`CAPTURE`]. A capture whose fetches are late ends by itself.
     fn capture(&mut self) -> Result<(), Error> {
         let socket = self.bed.socket();
         let request = CaptureRequest {
@@ -253,7 +253,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// An answer about a capture; none if it came too late, or if an earlier one did.
+    /// An answer about a capture; `None` if this answer or an earlier one came too late.
     fn of_capture<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, Error> {
         const NOT_FOUND: u16 = 404;
         const CONFLICT: u16 = 409;
@@ -278,12 +278,12 @@ impl<'a> Operator<'a> {
     fn get(&self, path: &str) -> Result<(), Error> {
         let page = client::get_bytes(self.bed.socket(), path);
         match self.bed.answer(page) {
-            Ok(_) | Err(ClientError::TooLong) => Ok(()), // of very many routes
+            Ok(_) | Err(ClientError::TooLong) => Ok(()), // the answer has very many routes
             Err(error) => Err(unexpected(path, &error.to_string())),
         }
     }
 
-    /// The guest's port, at the router.
+    /// Takes the guest's port down and up, at the router.
     fn flap(&mut self) -> Result<(), Error> {
         let bed = self.bed;
         bed.ip(&bed.middle, "link set guest down\n")?;
@@ -296,7 +296,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// The same at the other end of the link: the router's port loses its carrier.
+    /// Takes the other end of the link down and up: the router's port loses its carrier.
     fn flap_far(&mut self) -> Result<(), Error> {
         let bed = self.bed;
         bed.ip(&bed.guest, "link set g0 down\n")?;

@@ -1,6 +1,6 @@
-//! A full table of routes that never rests: networks come and go, thousands of them a second.
+//! A full routing table that changes all the time: thousands of networks come and go every second.
 //!
-//! Network n is 16.0.0.0/24 plus n such networks, and every eighth one has its sibling in IPv6.
+//! Network n is the n-th /24 network from 16.0.0.0/24; every eighth network has a sibling in IPv6.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -15,15 +15,15 @@ use crate::error::Error;
 
 /// The first network.
 const FIRST: u32 = 16 << 24;
-/// How the prefixes of the siblings begin.
+/// Start of the prefixes of the siblings.
 const V6: &str = "2001:db8:";
 /// Every N-th network has a sibling in IPv6.
 const V6_EVERY: u32 = 8;
-/// Commands of one `ip`, whose time has a limit.
+/// Number of commands of one `ip` process, whose time has a limit.
 const BATCH: u32 = 10_000;
-/// Networks of a change that come or go at once.
+/// Maximum number of networks that come or go in one change.
 const CHANGED_MAX: u32 = 400;
-/// A pause between two changes is this long at most, in milliseconds.
+/// Maximum pause between two changes, in milliseconds.
 const PAUSE_MS_MAX: u64 = 300;
 
 /// The networks, and which of them have a route.
@@ -53,7 +53,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Lets networks come and go.
+    /// Adds and removes networks.
     pub(super) fn churn(
         mut self,
         bed: &Bed,
@@ -67,7 +67,7 @@ impl Routes {
             bed.ip(&bed.middle, &batch)?;
             stop.sleep(Duration::from_millis(random.random_range(0..PAUSE_MS_MAX)));
         }
-        // Networks that are gone come back, so that the number of routes is known.
+        // Restore the missing networks, so that the number of routes is known.
         let gone: Vec<u32> = (0..self.present.len() as u32)
             .filter(|n| !self.present[*n as usize])
             .collect();
@@ -104,12 +104,12 @@ pub(super) fn address_in(network: u32, host: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(FIRST + (network << 8) + u32::from(host))
 }
 
-/// Routes of all networks, by the number of networks.
+/// Number of routes of this number of networks.
 pub(super) fn routes_of(networks: u32) -> u64 {
     u64::from(networks) + u64::from(networks.div_ceil(V6_EVERY))
 }
 
-/// Whether a prefix is of a network.
+/// Whether a prefix is that of a network.
 pub(super) fn is_network(prefix: &str) -> bool {
     let v4 = || prefix.strip_suffix("/24")?.parse::<Ipv4Addr>().ok();
     prefix.starts_with(V6) || v4().is_some_and(|address| address.to_bits() >= FIRST)

@@ -1,4 +1,4 @@
-//! Traffic that must get through: TCP and UDP over IPv4 and IPv6, the web, and pings, from the source to the sink.
+//! Traffic that must arrive: TCP and UDP over IPv4 and IPv6, the web, and pings, from the source to the sink.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant as Wall};
@@ -17,18 +17,18 @@ const TOOL_MAX: Duration = Duration::from_secs(30);
 const SINK: &str = "10.83.2.2";
 const SINK_V6: &str = "[fd83:2::2]";
 
-/// The tools while they run.
+/// The running tools.
 pub(super) struct Traffic {
     tools: Vec<(&'static str, Tool)>,
     pings: Vec<Running>,
 }
 
 impl Traffic {
-    /// Starts all of it, for so long.
+    /// Starts all tools, for this time.
     pub(super) fn start(bed: &Bed, duration: Span) -> Result<Self, Error> {
         let time = format!("--duration={duration}");
         let tool = |namespace: &Namespace, what: &'static str, words: &[&str]| {
-            let mut command = Command::new(&bed.executable);
+            let mut command = Command::new(bed.programs.own());
             command.arg("traffic").args(words).arg(&time);
             let mut tool = Tool::start(&bed.spawner, namespace, what, command)?;
             tool.wait_ready(Wall::now() + TOOL_MAX)?;
@@ -98,7 +98,7 @@ impl Traffic {
         })
     }
 
-    /// Waits for the reports; returns what got through.
+    /// Waits for the reports; returns the counts of what arrived.
     pub(super) fn finish(self) -> Result<Done, Error> {
         let deadline = Wall::now() + TOOL_MAX;
         let mut done = Done::new();
@@ -113,7 +113,7 @@ impl Traffic {
             }
         }
         for mut ping in self.pings {
-            // It fails if nothing at all was answered.
+            // `ping` fails if it received no answer at all.
             let answered = ping.wait(deadline)?.success();
             add("pings answered (IPv4, IPv6)", answered.into());
         }
@@ -121,7 +121,7 @@ impl Traffic {
     }
 }
 
-/// The name of the payload that came to a port of the sink.
+/// The name of the payload that a port of the sink received.
 fn received(port: u16) -> &'static str {
     match port {
         5001 => "bytes received by TCP",

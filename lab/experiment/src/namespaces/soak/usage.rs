@@ -1,4 +1,4 @@
-//! Memory, files and threads of the router's process, as the kernel tells them.
+//! Memory, files and threads of the router's process, as reported by the kernel.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use crate::error::Error;
 /// Resources of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Usage {
-    /// Its process.
+    /// The process ID.
     pub(super) pid: u32,
     /// Resident memory, in bytes.
     pub(super) memory: u64,
-    /// Open files.
+    /// Number of open files.
     pub(super) files: u64,
-    /// Threads.
+    /// Number of threads.
     pub(super) threads: u64,
 }
 
 impl Usage {
-    /// Its resources now; none if it does not answer in time.
+    /// The router's resources now; `None` if it does not answer in time.
     pub(super) fn of(bed: &Bed) -> Result<Option<Self>, Error> {
         let Some(pid) = bed.process() else {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Usage {
         }))
     }
 
-    /// The median of each resource, and the process of the last look; none without a look.
+    /// The median of each resource, and the process of the last sample; `None` without samples.
     pub(super) fn median(looks: Vec<Self>) -> Option<Self> {
         let pid = looks.last()?.pid;
         let of = |what: fn(&Self) -> u64| {
@@ -58,7 +58,7 @@ impl Usage {
     }
 }
 
-/// The number of a line of `/proc/PID/status`.
+/// The number in a line of `/proc/PID/status`.
 fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());

@@ -4,14 +4,15 @@
 //!   source ── a0 ═══ in ── router ── out ═══ b0 ── sink
 //! ```
 //!
-//! Next hops have the MAC address of nobody, so that the sink's kernel takes a frame, counts it, and drops it at once.
+//! Next hops have an unassigned MAC address, so that the sink's kernel receives a frame, counts it, and drops it at
+//! once.
 //!
-//! A router with loops has pairs of ports beside these, each joined by a wire; so a packet whose vector names some of
+//! A router with loops has additional pairs of ports, each joined by a wire; so a packet whose vector names some of
 //! them passes the router once more for each, as in section V.A of the paper:
 //!
 //! ```text
 //!           ╭─────╮  ╭─────╮
-//!           1a    1b 2a    2b      a LID for each interface by which packets leave: 0 out, 1 1a, 2 2a, ...
+//!           1a    1b 2a    2b      a LID for each interface through which packets leave: 0 out, 1 1a, 2 2a, ...
 //!   in ──▶ ┌────────────────┐
 //!          │     router     │ ──▶ out
 //!          └────────────────┘
@@ -29,20 +30,21 @@ use super::{Kind, LOOPS_MAX};
 use crate::error::Error;
 use crate::namespaces::process::run_to_end;
 use crate::namespaces::router::{NO_SUPERVISOR, Router, quoted};
+use crate::programs::Programs;
 
-/// MAC addresses: of the source, of the router's port, and of nobody.
+/// MAC addresses: of the source, of the router's port, and an unassigned one.
 pub(super) const MACS: [[u8; 6]; 3] = [
     [2, 0, 0, 0, 77, 1],
     [2, 0, 0, 0, 77, 2],
     [2, 0, 0, 0, 77, 99],
 ];
 
-/// Counters by which a trial is judged.
+/// Counters that decide on a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
-    /// Frames that the router has sent to the sink.
+    /// Number of frames that the router has sent to the sink.
     pub(super) sent: u64,
-    /// Of them, those that the interface has dropped.
+    /// Number of those that the interface has dropped.
     pub(super) dropped: u64,
     /// Processor time of the router, in seconds.
     pub(super) cpu_s: f64,
@@ -51,7 +53,7 @@ pub(super) struct Counters {
 /// The work of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A core FE, which is a router of IPv4 and IPv6, too.
+    /// A core FE, which is also an IPv4 and IPv6 router.
     Core,
     /// An edge FE with a rule for each of this many flows.
     Edge(u32),
@@ -59,10 +61,10 @@ pub(super) enum Role {
     Loops,
 }
 
-/// The hosts and the router. Everything ends with this value.
+/// The hosts and the router, which are removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Bed {
-    router: Router, // before its namespace
+    router: Router, // dropped before its namespace
     role: Role,
     pub(super) source: Namespace,
     middle: Namespace,
@@ -72,7 +74,7 @@ pub(super) struct Bed {
 
 impl Bed {
     /// Builds the hosts and starts the router.
-    pub(super) fn new(executable: &Path, folder: &Path, role: Role) -> Result<Self, Error> {
+    pub(super) fn new(programs: &Programs, folder: &Path, role: Role) -> Result<Self, Error> {
         let namespace = || Namespace::new().map_err(Error::io("cannot make a network namespace"));
         let (source, middle, sink) = (namespace()?, namespace()?, namespace()?);
         let spawner = Spawner::new().map_err(Error::io("cannot start a thread"))?;
@@ -117,7 +119,7 @@ impl Bed {
         };
         let started = Router::start(
             (&spawner, &middle),
-            (executable, "router"),
+            (programs, "router"),
             folder,
             &name,
             |socket| configuration(socket, role),
@@ -151,7 +153,7 @@ impl Bed {
         let line = text
             .lines()
             .find_map(|line| line.trim().strip_prefix("out:"));
-        // Twelfth: what was to be sent and was dropped.
+        // Column 12: packets dropped on sending.
         let dropped = line.and_then(|line| line.split_whitespace().nth(11));
         Ok(Counters {
             sent: out["sent"]["packets"].as_u64().unwrap_or(0),
@@ -165,14 +167,14 @@ impl Bed {
         self.router.page("drops").to_string()
     }
 
-    /// The work of its router.
+    /// The role of the router.
     pub(super) fn role(&self) -> Role {
         self.role
     }
 }
 
 impl Kind {
-    /// The router for these frames.
+    /// The role of the router that these frames need.
     pub(super) fn role(self) -> Role {
         match self {
             Self::Edge(flows) => Role::Edge(flows),
@@ -207,8 +209,8 @@ fn ports(role: Role) -> Vec<String> {
     ports.into_iter().chain(loops).collect()
 }
 
-/// The configuration of the router: a core FE has a rule for each LID, one with loops for each interface by which packets
-/// leave, and an edge FE an encapsulation for each flow, by its source.
+/// The configuration of the router: a core FE has a rule for each LID, an FE with loops a rule for each interface
+/// through which packets leave, and an edge FE an encapsulation for each flow, by its source.
 fn configuration(socket: &Path, role: Role) -> String {
     let socket = quoted(&socket.to_string_lossy());
     let mut text = format!("mode = \"routed\"\nsocket = {socket}\n{NO_SUPERVISOR}");
@@ -239,7 +241,7 @@ fn configuration(socket: &Path, role: Role) -> String {
     if let Role::Edge(flows) = role {
         text.push_str("[fpf.encapsulation]\n");
         for flow in 0..flows {
-            // In few bytes: a configuration may have a mebibyte.
+            // Write short rules: a configuration may have at most a mebibyte.
             let _ = writeln!(
                 text,
                 "e{flow} = {{ source = \"{}\", vectors = \"{:02x}010203\" }}",

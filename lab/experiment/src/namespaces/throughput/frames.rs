@@ -1,4 +1,4 @@
-//! The frames of a measurement: every kind through the same ports, in as many variants as it has decisions.
+//! The frames of a measurement: all kinds use the same ports, and each has a variant for every forwarding decision.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,13 +7,13 @@ use weir_wire::fpf::ETHERTYPE_DEFAULT;
 
 use super::{Kind, LOOPS_MAX};
 
-/// LIDs of the core FE's table, destinations of IP, and LIDs to which an edge leads flows.
+/// Number of LIDs in the core FE's table, of IP destinations, and of LIDs to which an edge sends flows.
 pub(super) const LIDS: u32 = 256;
-/// Frames that take turns.
+/// Minimum number of different frames that are sent in turn.
 const FRAMES_MIN: u32 = 1024;
-/// Bytes of the check sequence of a frame, which its length includes and a packet socket does not.
+/// Bytes of a frame's check sequence, which counts in its length, but is not part of the data of a packet socket.
 const CRC_BYTES: usize = 4;
-/// UDP ports: that of the discard service.
+/// UDP ports: an arbitrary source port, and that of the discard service.
 const PORTS: [u16; 2] = [5000, 9];
 
 /// The networks of the destinations.
@@ -36,13 +36,13 @@ pub(super) fn frames(kind: Kind, bytes: usize, [from, to]: [[u8; 6]; 2]) -> Vec<
         match kind {
             Kind::Fpf => {
                 frame.extend(u16::from(ETHERTYPE_DEFAULT).to_be_bytes());
-                // Four LIDs, the first one counts here.
+                // Four LIDs; this router uses the first.
                 frame.extend([4, 0, (n % LIDS) as u8, 1, 2, 3]);
                 ipv6(&mut frame, bytes - CRC_BYTES, 0, 0);
             }
             Kind::Loops(loops) => {
                 frame.extend(u16::from(ETHERTYPE_DEFAULT).to_be_bytes());
-                // The same length for all: the LIDs behind that of the last port count nowhere.
+                // All vectors have the same length: the LIDs after the last port's LID are not used.
                 frame.extend([LOOPS_MAX as u8 + 1, 0]);
                 frame.extend((1..=loops as u8).chain([0]));
                 frame.resize(frame.len() + (LOOPS_MAX - loops) as usize, 0);
@@ -66,7 +66,7 @@ pub(super) fn frames(kind: Kind, bytes: usize, [from, to]: [[u8; 6]; 2]) -> Vec<
     (0..count).map(frame).collect()
 }
 
-/// Adds a packet that fills the frame to this length.
+/// Appends an IPv6 packet that fills the frame to this length.
 fn ipv6(frame: &mut Vec<u8>, len: usize, flow: u32, destination: u32) {
     let payload = len.saturating_sub(frame.len() + 40) as u16;
     frame.extend([0x60, 0, 0, 0]);

@@ -5,25 +5,25 @@
 //!   rate of the link ──▶ trial ──no loss──▶ done
 //!                          │ loss
 //!                          ▼
-//!   halve the interval between the highest rate without loss and the lowest one with, down to 1 % of the link's rate
+//!   halve the interval between the highest rate without loss and the lowest rate with loss, down to 1 % of the link's
+//! rate
 //! ```
 //!
-//! The first trial offers the rate of the link, so a router that carries it needs one trial. A trial with loss is repeated
-//! once, because other programs share this machine. Its rate is the one at which the source has sent: a source that comes
-//! late catches up for some milliseconds, and offers less if it was later.
+//! The first trial offers the rate of the link, so a router that carries it needs one trial. A trial with loss is
+//! repeated once, because other programs share this machine. The rate of a trial is the rate at which the source has
+//! sent: a source that is late catches up for some milliseconds, and offers less if it was later.
 //!
 //! A frame is lost if the router has not sent it to the sink, or its interface has dropped it.
 //!
-//! With loops, each frame passes the router several times, and each time counts. So the router can carry a multiple of
-//! what the source offers.
+//! With loops, each frame passes the router several times, and each pass counts. So the router can carry a multiple of
+//! the rate that the source offers.
 //!
 //! - `bed`: hosts and router
-//! - `frames`: frames
+//! - `frames`: the frames to send
 
 mod bed;
 mod frames;
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -37,25 +37,26 @@ use self::bed::{Bed, Counters, MACS};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::options::RunOptions;
+use crate::programs::Programs;
 
-/// The link whose rate is offered at most.
+/// Rate of the link in bit/s, the maximum that is offered.
 const LINK_BPS: f64 = 1e9;
-/// Bytes of a frame on a wire beside itself and its check sequence: preamble and gap.
+/// Bytes of a frame on the wire in addition to the frame and its check sequence: preamble and gap.
 const GAP_BYTES: usize = 20;
 /// The search's resolution, as a share of the link's rate.
 const RESOLUTION: f64 = 0.01;
-/// Frames for one call of the device at most.
+/// Maximum number of frames in one call of the device.
 const BURST: u64 = 64;
-/// How long the source sleeps when nothing is due.
+/// Time for which the source sleeps when no frame is due.
 const REST: Duration = Duration::from_micros(30);
-/// How far the source may be behind its schedule before it gives up catching up. What comes at once then is harder on a
+/// Maximum delay of the source behind its schedule before it stops catching up. The burst that follows is harder on a
 /// router than an even rate, but fits its ring of 4096 frames from 256 bytes on.
 const BEHIND_MAX: Span = Span::from_millis(8);
-/// Loops that a router has at most.
+/// Maximum number of loops of a router.
 pub(crate) const LOOPS_MAX: u32 = 7;
-/// Frames still on their way after a trial arrive within this time.
+/// Frames in flight after a trial arrive within this time.
 const SETTLE_MAX: Span = Span::from_secs(1);
-/// Interval of the looks at the counters meanwhile.
+/// Interval at which the counters are read until then.
 const SETTLE_STEP: Duration = Duration::from_millis(10);
 
 /// The frames, and the router that forwards them.
@@ -63,9 +64,9 @@ const SETTLE_STEP: Duration = Duration::from_millis(10);
 pub(crate) enum Kind {
     /// FPF, through a core FE with 256 LIDs.
     Fpf,
-    /// IPv4 by one route.
+    /// IPv4 over one route.
     Ipv4,
-    /// IPv6 by one route.
+    /// IPv6 over one route.
     Ipv6,
     /// IPv6 that gets a header with four LIDs, at an edge FE with a rule for each of this many flows.
     Edge(u32),
@@ -78,20 +79,20 @@ pub(crate) enum Kind {
 pub(crate) struct Found {
     /// The highest rate without loss, in frames that the router forwarded per second; zero if every trial lost some.
     pub(crate) fps: f64,
-    /// The same as a share of the link's rate.
+    /// That rate as a share of the link's rate.
     pub(crate) link_share: f64,
     /// The share of the link's rate that the source reached in the first trial.
     pub(crate) offered_share: f64,
-    /// The share of the frames that was lost in the first trial.
+    /// The share of the frames that were lost in the first trial.
     pub(crate) lost_share: f64,
-    /// Processor time of the router for a frame, in nanoseconds, in the trial that counts.
+    /// Processor time of the router per frame, in nanoseconds, in the trial with the rate `fps`.
     pub(crate) ns: f64,
 }
 
-/// Routers that are measured in turns.
+/// Routers that are measured alternately.
 pub(crate) struct Throughput {
     beds: Vec<Bed>,
-    executable: PathBuf,
+    programs: Programs,
     folder: Folder,
     length: Span,
 }
@@ -104,16 +105,14 @@ struct Trial {
 }
 
 impl Throughput {
-    /// Trials of this length. When not root, it must be called before the process has a second thread.
+    /// Creates routers for trials of this length. Unless the user is root, it must be called before the process has a
+    /// second thread.
     pub(crate) fn new(options: &RunOptions, length: Span) -> Result<Self, Error> {
         namespace::become_root()?;
-        let executable = match &options.executable {
-            Some(path) => path.clone(),
-            None => std::env::current_exe().map_err(Error::io("cannot find the own executable"))?,
-        };
+        let programs = Programs::new(options.executable.as_deref())?;
         Ok(Self {
             beds: Vec::new(),
-            executable,
+            programs,
             folder: Folder::new().map_err(Error::io("cannot make a private folder"))?,
             length,
         })
@@ -143,7 +142,7 @@ impl Throughput {
         let place = match self.beds.iter().position(|bed| bed.role() == role) {
             Some(place) => place,
             None => {
-                let bed = Bed::new(&self.executable, self.folder.path(), role)?;
+                let bed = Bed::new(&self.programs, self.folder.path(), role)?;
                 self.beds.push(bed);
                 self.beds.len() - 1
             }
@@ -153,7 +152,7 @@ impl Throughput {
 }
 
 impl Kind {
-    /// How often the router forwards each frame.
+    /// Number of times that the router forwards each frame.
     fn passes(self) -> u32 {
         match self {
             Self::Loops(loops) => loops + 1,
@@ -163,7 +162,7 @@ impl Kind {
 }
 
 impl Found {
-    /// The same for a router that has forwarded every frame so often.
+    /// The same trial for a router that has forwarded every frame this number of times.
     fn of_passes(self, passes: u32) -> Self {
         let passes = f64::from(passes);
         Self {
@@ -175,7 +174,7 @@ impl Found {
     }
 }
 
-/// The highest rate of trials without loss, up to the link's, of frames that pass the router so often.
+/// The highest rate of trials without loss, up to the link's rate, of frames that pass the router this number of times.
 fn search(
     line: f64,
     passes: u32,
@@ -209,7 +208,7 @@ fn search(
 }
 
 impl Bed {
-    /// Sends frames in turns at this rate for this time.
+    /// Sends the frames cyclically at this rate for this time.
     fn trial(&mut self, frames: &[Vec<u8>], fps: f64, length: Span) -> Result<Trial, Error> {
         let before = self.counters()?;
         let (sent, took) = self.send(frames, fps, length)?;
@@ -244,7 +243,7 @@ impl Bed {
             )?;
             let all: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
             let begin = clock::now();
-            // Where the schedule begins: later, if the source has not kept up.
+            // Start of the schedule: later if the source has not kept up.
             let mut schedule = begin;
             let mut sent = 0_u64;
             let mut of_schedule = 0_u64;
@@ -278,7 +277,7 @@ impl Bed {
 mod tests {
     use super::*;
 
-    /// Searches with a source and a router that do this many frames in a second; returns the rates of all trials.
+    /// Searches with a source and a router that handle this many frames per second; returns the rates of all trials.
     fn found(source: f64, router: f64, unlucky: &[usize]) -> (Found, Vec<f64>) {
         found_of_passes(1, source, router, unlucky)
     }
@@ -329,7 +328,7 @@ mod tests {
 
     #[test]
     fn loops_show_more_than_the_source_offers_and_as_finely() {
-        // The router forwards 43,210 frames a second, each of them eight times.
+        // The router forwards 43,210 frames a second, counting each frame eight times.
         let (found, _) = found_of_passes(8, 30_000.0, 43_210.0 / 8.0, &[]);
         let found = found.of_passes(8);
         assert!((0.4221..=0.4321).contains(&found.link_share), "{found:?}");

@@ -1,7 +1,7 @@
-//! The random choices of a tool's flows: those that the same flows have in simulation.
+//! The random choices of a tool's flows: the same as those of the flows in simulation.
 //!
-//! Each flow draws from a stream of its own, so with one seed a source is on and off at the same times in both
-//! habitats. What remains between them is the network.
+//! Each flow draws from a stream of its own, so with the same seed a source is on and off at the same times in both
+//! habitats. The remaining differences come from the network.
 
 use weir_base::{Stream, Streams};
 use weir_sim::{client_stream, flow_stream};
@@ -26,7 +26,7 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// The same as command-line arguments.
+    /// The options as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         vec![
             format!("--seed={}", self.seed),
@@ -46,7 +46,7 @@ impl Chance {
         client_stream(&Streams::new(self.seed), &self.flow_name(n))
     }
 
-    /// The stream of what no flow of a simulation chooses: how far apart the flows of this sender begin.
+    /// The stream for a choice that no flow of a simulation makes: the offsets at which this sender's flows begin.
     pub(crate) fn places(&self) -> Stream {
         let streams = Streams::new(self.seed).below("traffic").below(&self.name);
         streams.stream(&format!("places{}", self.first))

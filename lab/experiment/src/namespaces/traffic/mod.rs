@@ -81,7 +81,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The same as command-line arguments.
+    /// The options as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = vec![
             format!("--duration={}", self.duration),
@@ -92,7 +92,7 @@ impl Timing {
         args
     }
 
-    /// The clock of the run that starts as given here, or now.
+    /// The clock of a run that starts at the given time, or now.
     pub fn begin(&self) -> RunClock {
         let start = self.start_ns.map_or_else(clock::now, Instant::from_nanos);
         RunClock {
@@ -125,7 +125,7 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// The same as command-line arguments.
+    /// The options as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = self.chance.to_args();
         args.push(format!("--from={}", self.from));
@@ -140,7 +140,7 @@ impl Timetable {
         nth(&self.starts, flow).unwrap_or(self.from)
     }
 
-    /// When all flows have stopped.
+    /// Time at which all flows have stopped.
     pub fn until(&self) -> Span {
         let end = self.timing.duration;
         self.until.map_or(end, |until| until.min(end))
@@ -162,7 +162,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// The same as command-line arguments.
+    /// The options as command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         let mut args = vec![format!("--spacing={}", self.spacing)];
         args.extend(self.on.iter().map(|on| format!("--on={on}")));
@@ -246,7 +246,7 @@ impl RunClock {
     }
 }
 
-/// The value for this flow, if there are any: the last one applies to the flows that follow.
+/// The value for this flow, if there are any values: the last value applies to the flows that follow.
 pub(crate) fn nth<T: Copy>(values: &[T], flow: usize) -> Option<T> {
     values.get(flow).or(values.last()).copied()
 }
@@ -257,7 +257,7 @@ pub(crate) fn listed<T: std::fmt::Display>(name: &str, values: &[T]) -> Option<S
     (!words.is_empty()).then(|| format!("--{name}={}", words.join(",")))
 }
 
-/// Sleeps until `when`; returns at once if that is past. Returns the time after the sleep.
+/// Sleeps until `when`; returns at once if `when` is past. Returns the time after the sleep.
 pub fn sleep_until(when: Instant) -> Instant {
     loop {
         let now = clock::now();

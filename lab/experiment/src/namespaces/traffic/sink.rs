@@ -1,8 +1,8 @@
 //! `weir traffic sink`: receives TCP and UDP on given ports, and counts payload for each flow and for each interval,
-//! by its own clock; and the delays of datagrams from a sender on the same machine.
+//! by its own clock. It also measures the delays of datagrams from a sender on the same machine.
 //!
-//! One thread. It polls its sockets at most once a millisecond: the kernel acknowledges and buffers meanwhile, and
-//! the processor is left to the router. So a delay may be that much too long.
+//! The sink has one thread, which polls its sockets at most once a millisecond: the kernel acknowledges and buffers
+//! meanwhile, and the processor is left to the router. So a measured delay may be up to a millisecond too long.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read};
@@ -17,9 +17,9 @@ use weir_live::clock;
 
 use super::{Flow, Line, RunClock, Series, Timing, report, stamp};
 
-/// Maximum number of flows that a sink counts separately; further ones are counted per port only.
+/// Maximum number of flows that a sink counts separately; further flows are counted per port only.
 pub const FLOWS_MAX: usize = 200_000;
-/// Wanted size of a UDP socket's buffer; the system's limit may make it smaller.
+/// Requested size of a UDP socket's buffer; the system's limit may make it smaller.
 const UDP_BUFFER_BYTES: usize = 4 << 20;
 /// Interval of the polls.
 const LOOK: Span = Span::from_millis(1);
@@ -222,7 +222,7 @@ impl Sink {
 }
 
 impl PortCount {
-    /// A flow that has sent nothing yet is counted too: its share is zero.
+    /// Begins a flow, so that a flow that never sends counts with a share of zero.
     fn begin(&mut self, run: &RunClock, peer: SocketAddr) {
         if self.flows.len() < FLOWS_MAX {
             let flow = self.flows.entry(peer);
@@ -257,7 +257,7 @@ impl PortCount {
         }
     }
 
-    /// Adds the delay of a datagram, if it came in the window.
+    /// Adds the delay of a datagram, if it arrived in the window.
     fn add_delay(&mut self, run: &RunClock, payload: &[u8]) {
         let now = clock::now();
         if run.in_window(now) {
@@ -266,7 +266,7 @@ impl PortCount {
     }
 }
 
-/// Reads the available bytes; returns false once the peer has closed or reset.
+/// Reads the available bytes; returns false once the peer has closed or reset the connection.
 fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usize)) -> bool {
     loop {
         match stream.read(buffer) {
@@ -279,7 +279,8 @@ fn read_all(stream: &mut TcpStream, buffer: &mut [u8], mut count: impl FnMut(usi
     }
 }
 
-/// `None` if nothing is waiting. A connection that was reset before it was accepted is ignored.
+/// The accepted connection or received data; `None` if nothing is waiting. Ignores a connection that was reset before
+/// it was accepted.
 fn waiting<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -317,7 +318,7 @@ fn bind(socket: &Socket, port: u16) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("port {port}: {e}")))
 }
 
-/// An IPv4-mapped IPv6 address as its IPv4 address.
+/// The address, with an IPv4-mapped IPv6 address as its IPv4 address.
 fn plain(peer: SocketAddr) -> SocketAddr {
     match peer.ip() {
         IpAddr::V6(v6) => v6

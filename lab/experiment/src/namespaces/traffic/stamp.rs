@@ -1,11 +1,11 @@
-//! The time of sending, in the first bytes of a datagram, and the delays that a receiver reads from it.
+//! The sending time in the first bytes of a datagram, and the delays that a receiver computes from it.
 //!
 //! ```text
 //!   | nanoseconds of the machine's monotonic clock, big-endian (8 B) | zeros ..
 //! ```
 //!
-//! Namespaces of one machine share this clock, so a delay of one way needs no second one. A receiver that polls adds the
-//! time until its next poll. A datagram that is too short, or whose time is not one of this run, has no delay.
+//! Namespaces of one machine share this clock, so a one-way delay needs no second clock. A receiver that polls adds the
+//! time until its next poll. A datagram that is too short, or whose time is outside this run, has no delay.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::reported::{DELAY_STEP, Delays};
 
 /// Length of a stamp.
 const BYTES: usize = 8;
-/// Maximum number of steps of a delay, 10 s; longer ones count as this.
+/// Maximum number of steps of a delay, 10 s; longer delays count as this.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// Writes the time into a payload, if there is room for it.
+/// Writes the time into a payload, if the payload is long enough.
 pub(super) fn write(payload: &mut [u8], now: Instant) {
     if let Some(stamp) = payload.first_chunk_mut::<BYTES>() {
         *stamp = now.as_nanos().to_be_bytes();
     }
 }
 
-/// The delay of a payload that is read now, in a run that has begun at `start`.
+/// The delay of a payload received at `now`, in a run that began at `start`.
 fn delay(payload: &[u8], start: Instant, now: Instant) -> Option<Span> {
     let stamp = u64::from_be_bytes(*payload.first_chunk::<BYTES>()?);
     let sent = Instant::from_nanos(stamp);
@@ -37,7 +37,7 @@ fn delay(payload: &[u8], start: Instant, now: Instant) -> Option<Span> {
 pub(super) struct Counts(BTreeMap<u32, u64>);
 
 impl Counts {
-    /// Adds that of a payload.
+    /// Adds the delay of a payload.
     pub(super) fn add(&mut self, payload: &[u8], start: Instant, now: Instant) {
         if let Some(delay) = delay(payload, start, now) {
             let steps = delay.as_nanos() / DELAY_STEP.as_nanos();
@@ -45,7 +45,7 @@ impl Counts {
         }
     }
 
-    /// As a line of the report.
+    /// The delays as a line of the report.
     pub(super) fn reported(self, port: u16) -> Delays {
         Delays {
             port,
@@ -68,7 +68,7 @@ mod tests {
         for now in [1_025_004, 1_025_009, 1_000_000, 99_000_000] {
             counts.add(&payload, at(500_000), at(now));
         }
-        // From before the run, from the future, and without a stamp.
+        // Stamps from before the run and from the future, and a payload without a stamp.
         counts.add(&payload, at(1_000_001), at(1_025_000));
         counts.add(&payload, at(500_000), at(999_999));
         counts.add(&[0; 64], at(500_000), at(1_025_000));

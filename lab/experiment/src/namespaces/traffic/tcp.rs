@@ -1,9 +1,9 @@
 //! `weir traffic tcp`: TCP connections, greedy, with an offered load, or with a number of bytes to transfer.
 //!
-//! One thread for each connection, asleep in the kernel while the connection's buffer is full. With an offered load
+//! Each connection has a thread, which sleeps in the kernel while the connection's buffer is full. With an offered load
 //! the application writes by its own schedule; bytes that the connection does not accept wait in the application, as
-//! in a real one. A transfer ends when the receiver has read everything and closes its side: half a round trip after
-//! the last byte has arrived.
+//! in a real application. A transfer ends when the receiver has read everything and closes its side: half a round trip
+//! after the last byte has arrived.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ pub const FLOWS_MAX: u32 = 1000;
 const WRITE_BYTES: usize = 64 << 10;
 /// Default payload of a segment, and bytes per write of a connection with an offered load.
 const MSS_DEFAULT: u32 = 1460;
-/// Pause before a connection that failed is tried again.
+/// Pause before a failed connection is opened again.
 const RETRY: Span = Span::from_millis(250);
 
 /// Options of a sender.
@@ -115,7 +115,7 @@ enum State {
     Finished(Instant, Instant),
 }
 
-/// Sends to the end of its time. Connections that are still blocked then are left to the kernel.
+/// Sends to the end of its time. Leaves connections that are still blocked then to the kernel.
 pub fn run(options: &Options) -> io::Result<()> {
     let run = options.timetable.timing.begin();
     let shared: &'static Shared = Box::leak(Box::new(Shared {
@@ -167,7 +167,7 @@ impl State {
     }
 }
 
-/// One connection, opened again if it fails; a transfer then begins again.
+/// Sends over one connection, and opens it again if it fails; then a transfer starts again.
 fn keep_sending(options: &Options, flow: usize, shared: &Shared) {
     let run = &shared.run;
     let end = run.at(options.timetable.until());
@@ -197,7 +197,7 @@ fn keep_sending(options: &Options, flow: usize, shared: &Shared) {
     }
 }
 
-/// A connection with these options.
+/// Opens a connection with these options.
 fn connect(options: &Options) -> io::Result<TcpStream> {
     let to = options.to;
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
@@ -209,7 +209,7 @@ fn connect(options: &Options) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// A writer to one connection after another.
+/// A writer, used for one connection after another.
 struct Application {
     size: Option<u64>,
     /// The schedule; `None` if greedy.
@@ -224,7 +224,7 @@ impl Application {
         }
     }
 
-    /// Writes until the end, or until all bytes are written; returns true if the receiver has taken them all.
+    /// Writes until the end, or until all bytes are written; returns true if the receiver has read all bytes.
     fn send(&mut self, mut stream: TcpStream, shared: &Shared, end: Instant) -> io::Result<bool> {
         let run = &shared.run;
         let zeros = [0; WRITE_BYTES];
@@ -257,7 +257,7 @@ impl Application {
     }
 }
 
-/// Whether the peer closes before the end.
+/// Waits for the peer to close; false if it does not before the end.
 fn wait_for_close(mut stream: TcpStream, end: Instant) -> io::Result<bool> {
     let left = end.since(clock::now()).as_nanos().max(1_000_000);
     stream.set_read_timeout(Some(Duration::from_nanos(left)))?;

@@ -5,9 +5,9 @@
 //!   flow 2    |    |    |    |       sleeps until it is due, and sends it
 //! ```
 //!
-//! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of one sender start at
+//! Each flow is a source port (and, with `addresses`, one of many source addresses). The flows of a sender start at
 //! random points of their first gap, so that they are not synchronized. The sender never waits for its own interface:
-//! if its queue is full, the packet is refused and counted. Each packet begins with the time of its sending (`stamp`).
+//! if its queue is full, the packet is refused and counted. Each packet begins with its sending time (`stamp`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -148,7 +148,7 @@ fn send(options: &Options, run: &RunClock, sockets: &[UdpSocket]) -> io::Result<
         let taken = match sockets[flow].send(&payload) {
             Ok(_) => true,
             Err(e) if is_full(&e) => false,
-            // An ICMP error about an earlier packet; the present packet was not sent.
+            // An ICMP error about an earlier packet; this packet was not sent.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => false,
             Err(e) => return Err(e),
         };
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn packets_are_due_at_even_times_and_do_not_drift() {
-        // 11776 bit a packet at 11.776 Mbit/s: one each millisecond.
+        // 11776 bits per packet at 11.776 Mbit/s: one packet per millisecond.
         let rhythm = Rhythm {
             spacing: Spacing::Even,
             on: None,

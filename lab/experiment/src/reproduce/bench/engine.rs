@@ -9,14 +9,14 @@ use weir_benches::fpf::throughput::{self, Classifier, Engine, FRAME_BYTES, GAP_B
 use super::{Measures, Metrics, Point, place};
 use crate::error::Error;
 
-/// Flows of an edge (Figure 6).
+/// Numbers of flows of an edge (Figure 6).
 const FLOWS: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];
-/// Lengths of frames at an edge. The link behind it carries no frame of 1518 bytes with a header more.
+/// Lengths of frames at an edge. The link behind it cannot carry a frame of 1518 bytes with an additional header.
 const EDGE_BYTES: [usize; 5] = [78, 128, 256, 384, 1024];
-/// Flows of a class, and lengths of their frames (section V.C).
+/// Number of flows of a class, and lengths of their frames (section V.C).
 const CLASSIFIED: u32 = 1000;
 const CLASSIFIED_BYTES: [usize; 3] = [384, 512, 1024];
-/// Flows that the classifier does not decide, so that each frame is of a new one or of one among many.
+/// Flows that the classifier does not decide, so that each frame belongs to a new flow, or to one flow among many.
 const UNMATCHED: [(&str, Classifier); 4] = [
     ("no classifier", Classifier::None),
     ("decided", Classifier::Decided),
@@ -25,15 +25,16 @@ const UNMATCHED: [(&str, Classifier); 4] = [
 ];
 const UNMATCHED_FLOWS: u32 = 16_384;
 const UNMATCHED_BYTES: [usize; 2] = [128, 1024];
-/// Rounds of a measurement of the classifier, whose spread is a metric.
+/// Number of rounds of a measurement of the classifier, whose spread is a metric.
 const ROUNDS: usize = 5;
-/// Leaves of a multicast rule.
+/// Numbers of leaves of a multicast rule.
 const LEAVES: [u8; 2] = [2, 8];
-/// The link of the paper's server, and the bus of its network processor (Figure 5), which carries frames alone.
+/// Rate in bit/s and overhead in bytes of the link of the paper's server; then of the bus of its network processor
+/// (Figure 5), which carries only frames.
 const LINK: (f64, usize) = (1e9, GAP_BYTES);
 const BUS: (f64, usize) = (12.8e9, 0);
 
-/// A point and the engine that it measures.
+/// A point, its kind of frames, and their length.
 type EnginePoint = (Point, Kind, usize);
 
 fn engines(measures: Measures) -> Vec<EnginePoint> {
@@ -87,7 +88,7 @@ fn engines(measures: Measures) -> Vec<EnginePoint> {
     }
 }
 
-/// Flows and lengths of frames for the classifier.
+/// Numbers of flows and lengths of frames for the classifier.
 fn classified() -> impl Iterator<Item = (u32, usize)> {
     let lengths = classifier::FRAME_BYTES.into_iter();
     lengths.flat_map(|bytes| classifier::FLOWS.map(|flows| (flows, bytes)))
@@ -159,8 +160,8 @@ pub(super) fn measure(measures: Measures, at: usize, is_quick: bool) -> Result<M
 /// |---|---|
 /// | `ns` | processor time for a frame |
 /// | `fps` | throughput (RFC 2544) of the engine alone, in frames per second |
-/// | `link_share_ratio` | of the rate of a link of 1 Gbit/s at most |
-/// | `bus_share_ratio` | of the rate of a bus of 12.8 Gbit/s at most |
+/// | `link_share_ratio` | throughput as a share of the rate of a link of 1 Gbit/s, at most 1 |
+/// | `bus_share_ratio` | throughput as a share of the rate of a bus of 12.8 Gbit/s, at most 1 |
 fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, Error> {
     let frames = if is_quick { 500 } else { 100_000 };
     let mut engine = Engine::new(kind, bytes).map_err(failed)?;
@@ -168,7 +169,7 @@ fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, Error
     let ns = engine.ns(frames);
     let fps = engine.throughput(frames, None);
     if engine.dropped() > 0 {
-        // Dropping is cheaper than forwarding: a figure would mislead.
+        // Dropping is cheaper than forwarding, so the figure would mislead.
         let what = format!("{} frames of {bytes} bytes were dropped", engine.dropped());
         return Err(Error::io("a measurement is void")(std::io::Error::other(
             what,
@@ -186,8 +187,8 @@ fn forwarding(kind: Kind, bytes: usize, is_quick: bool) -> Result<Metrics, Error
 /// | metric | |
 /// |---|---|
 /// | `lost` | packets of the flows that did not leave |
-/// | `without_path_ratio` | flows without a rule of their class at the end |
-/// | `by_routes_per_flow` | packets of a flow that followed the routes, on average |
+/// | `without_path_ratio` | share of the flows without a rule of their class at the end |
+/// | `by_routes_per_flow` | mean number of packets of a flow that followed the routes |
 /// | `delay_max_ms` | the longest work of the forwarding thread for a burst, copies and decisions included |
 fn set_up(is_quick: bool) -> Result<Metrics, Error> {
     let packets = if is_quick { 5 } else { 100 };

@@ -1,5 +1,5 @@
-//! Measurements of a paper's file that are neither scenarios nor load tests: a computation, or code that is timed in
-//! memory.
+//! Measurements of a paper's file that are neither scenarios nor load tests: a computation, or code whose execution in
+//! memory is timed.
 //!
 //! ```toml
 //! [[bench]]
@@ -7,7 +7,7 @@
 //! measures = "internet"
 //! ```
 //!
-//! Quantities refer to its points as to those of a scenario; [`Measures`] lists them.
+//! Quantities refer to the points of a measurement as to those of a scenario; [`Measures`] lists them.
 
 mod engine;
 mod internet;
@@ -37,7 +37,7 @@ use internet::Graphs;
 pub struct Bench {
     /// The name by which quantities refer to it, in place of a scenario.
     pub name: String,
-    /// The quantity that is measured.
+    /// The quantity to measure.
     pub measures: Measures,
 }
 
@@ -48,35 +48,37 @@ pub enum Measures {
     /// Paths, LIDs and headers on a graph of domains ([`scale`](crate::scale)): one point, `graph`. From a file there is
     /// one run; without a file each run generates a graph of its own.
     Internet,
-    /// Whether packets go as the paper says: `figure 1`, `multicast` (by `leaves`), `mixed LIDs`, `headers`. One run.
+    /// Whether packets take the paths of the paper: `figure 1`, `multicast` (by `leaves`), `mixed LIDs`, `headers`. One
+    /// run.
     Conformance,
     /// Forwarding in memory: `FPF`, `IPv6` (one route) and `IPv6, 10000 routes` by `bytes` of a frame; `edge` with 1000
     /// and 16000 `flows` at 78 bytes.
     Core,
     /// Forwarding by a core FE in memory, frames of 78 bytes, by `flows` of the packets inside.
     Flows,
-    /// Look-ups alone: `FPF` and `IPv6, 10000 routes`.
+    /// Lookups alone: `FPF` and `IPv6, 10000 routes`.
     LookUp,
     /// Encapsulation by an edge FE in memory: `edge` by `flows` and `bytes`; `classifier on` with 1000 `flows` of a class.
     Edge,
     /// Flows while the classifier finds their class: `set-up`; and frames of `bytes` that follow the routes of an edge:
     /// `no classifier`, `decided`, `copied` and `lost`.
     Implicit,
-    /// A packet's way through the edge's own stages, and its look-up alone: `edge` by `flows`.
+    /// A packet's passage through the edge's own stages, and its lookup alone: `edge` by `flows`.
     Encapsulation,
-    /// Throughput between two interfaces, as of a link of 1 Gbit/s, through one router: `FPF`, `IPv6` and `IPv4` by `bytes`
-    /// of a frame.
+    /// Throughput between two interfaces through one router, up to that of a link of 1 Gbit/s: `FPF`, `IPv6` and `IPv4`
+    /// by `bytes` of a frame.
     Wire,
-    /// The same with a header for each frame: `edge` by `flows` and `bytes`.
+    /// Throughput as in [`Self::Wire`], with a header for each frame: `edge` by `flows` and `bytes`.
     WireEdge,
-    /// The same for frames that pass the router several times, because ports are joined by wires: `FPF` by `loops` and
-    /// `bytes`. Each pass counts.
+    /// Throughput as in [`Self::Wire`], for frames that pass the router several times, because wires join its ports:
+    /// `FPF` by `loops` and `bytes`. Each pass counts.
     WireLoops,
-    /// The scenario `fpf/mixed`, whose links the simulator does not have: one point, `mixed`, with its metrics.
+    /// The scenario `fpf/mixed`, whose kinds of links the simulator does not support: one point, `mixed`, with its
+    /// metrics.
     Media,
     /// Classification of a capture: `classifier` by `flows` and `bytes`.
     Classifier,
-    /// Sizes of headers by `hops`: [`Header::ALL`] by their names. One run.
+    /// Sizes of headers by `hops`: [`Header::ALL`] by name. One run.
     Headers,
     /// Rows of a core FE's forwarding table: `core FE` by `paths` from end to end. One run.
     Table,
@@ -101,7 +103,7 @@ impl Measures {
         }
     }
 
-    /// Whether it needs real packets in network namespaces.
+    /// Whether the measurement needs real packets in network namespaces.
     pub(in crate::reproduce) fn needs_lab(self) -> bool {
         matches!(
             self,
@@ -110,7 +112,7 @@ impl Measures {
     }
 
     /// Runs all points. The runs of a point are spread over the whole time, so that a disturbance of the machine does
-    /// not hit one point only.
+    /// not affect only one point.
     pub(super) fn run(
         self,
         how: &Options,
@@ -161,7 +163,7 @@ impl Measures {
     }
 }
 
-/// The metrics of each run of links of several kinds.
+/// The metrics of each run over links of several kinds.
 fn media(
     options: &RunOptions,
     runs: u64,
@@ -202,7 +204,7 @@ fn result((variant, set): Point, runs: Vec<Metrics>) -> PointResult {
     }
 }
 
-/// Hops of the longest path of the paper.
+/// Number of hops of the paper's longest path.
 const HOPS_MAX: u32 = 20;
 
 /// Headers of paths of 1 to 20 hops: `bytes` of the list, and `encapsulated_bytes` with the outer IPv6 header of SRv6.

@@ -1,4 +1,4 @@
-//! Rows of a core FE's forwarding table by the number of paths from end to end, by the controller that lays paths.
+//! Rows of a core FE's forwarding table by the number of paths from end to end, set up by the controller of paths.
 //!
 //! ```text
 //!   edges s0 .. s9 --- core --- edges t0 .. t9            a domain each
@@ -12,9 +12,9 @@ use weir_paths::{
 use super::{Metrics, Point, place};
 use crate::error::Error;
 
-/// Paths from end to end.
+/// Numbers of paths from end to end.
 const PATHS: [u32; 3] = [10, 1000, 100_000];
-/// Edge domains on each side of the core.
+/// Number of edge domains on each side of the core.
 const EDGES: usize = 10;
 
 /// All points.
@@ -38,7 +38,7 @@ pub(super) fn rows(is_quick: bool) -> Result<Vec<Metrics>, Error> {
     rows.map_err(|error| Error::Network(error.to_string()))
 }
 
-/// Rows of the core FE's table, and encapsulation rules at the edges.
+/// Number of rows of the core FE's table, and of encapsulation rules at the edges.
 fn network(count: u32) -> Result<(usize, usize), PathError> {
     let mut topology = Topology::default();
     let core = fe(&mut topology, "core")?;

@@ -1,5 +1,5 @@
 //! Measurements of the machine that runs them: load tests, and code and computations in memory. They have points like
-//! scenarios, and are run only if requested.
+//! scenarios, and run only on request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) fn bench(name: &str) -> Option<&'static Bench> {
     benches.find(|bench| bench.name == name)
 }
 
-/// Whether this name is one of the machine's measurements.
+/// Whether this is the name of a measurement of the machine.
 pub(super) fn is_known(name: &str) -> bool {
     load(name).is_some() || bench(name).is_some()
 }

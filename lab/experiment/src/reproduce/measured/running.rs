@@ -35,7 +35,7 @@ pub(super) fn in_simulation(
     Ok(placed.into_iter().map(|(_, point)| point).collect())
 }
 
-/// Runs one point after another; points that the lab cannot run are left out.
+/// Runs one point after another; leaves out points that the lab cannot run.
 pub(super) fn in_the_lab(
     points: Vec<Point>,
     options: &RunOptions,

@@ -1,4 +1,4 @@
-//! Table I and Figure 5: the calculated time for which packets are held.
+//! Table I and Figure 5: the calculated holding time of packets.
 
 use crate::reproduce::measured::Measured;
 use crate::reproduce::recipe::Checks;
@@ -34,7 +34,7 @@ fn each(p: f64, l: u32, m: u32) -> f64 {
     p.powi(m as i32) * (1.0 - p).powi((l - m) as i32)
 }
 
-/// The maximum of these over m.
+/// The maximum of [`each`] over m.
 fn envelope(p: f64, l: u32) -> f64 {
     (0..=l).map(|m| each(p, l, m)).fold(0.0, f64::max)
 }
@@ -81,7 +81,7 @@ fn hold_delay(_: &Measured, f: &mut Findings) {
     }
 }
 
-/// L packets and L/2 holds.
+/// The delay in ms of L packets and L/2 holds.
 fn greatest_delay(l: u32, bps: f64) -> f64 {
     ms(f64::from(l + likeliest(l)), bps)
 }

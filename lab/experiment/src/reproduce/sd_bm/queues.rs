@@ -31,7 +31,7 @@ fn empty_at_the_top(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// A function of an ingress queue's samples, taken while the average is above min_th, a quarter of all places.
+/// A function of an ingress queue's samples, taken while the average is above min_th, a quarter of the capacity.
 fn level(
     m: &Measured,
     (scheme, l): (&str, u32),
@@ -51,21 +51,21 @@ fn level(
     )
 }
 
-/// R31: the length that is not exceeded in 95 % of them.
+/// R31: the length that 95 % of the samples do not exceed.
 fn peak(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     percentile(&sorted, 0.95)
 }
 
-/// The mean of all four.
+/// The mean of all four queues.
 fn all_levels(m: &Measured, of: (&str, u32), level_of: fn(&[f64]) -> Option<f64>) -> Samples {
     let each = INGRESSES.map(|name| level(m, of, name, level_of));
     let sum = each.into_iter().reduce(|a, b| a.with(&b, |a, b| a + b));
     sum.unwrap_or_default().map(|sum| sum / 4.0)
 }
 
-/// Means, without effect on a verdict.
+/// The means as text, without effect on a verdict.
 fn means(m: &Measured, scheme: &str) -> String {
     let each = [20, 30, 40].map(|l| {
         let mean = all_levels(m, (scheme, l), mean);

@@ -12,7 +12,7 @@ const LOADS: [[&str; 2]; 2] = [
     ["fig9, load 1.8", "sd-bm/fig9-1.8"],
 ];
 
-/// The schemes of Figure 9; the last one is not the paper's (R32).
+/// The schemes of Figure 9; the last is not from the paper (R32).
 const SCHEMES: [&str; 4] = ["drop-tail", "RED", "RS-RED", "egress-driven"];
 
 /// A formula over the metrics of a point.
@@ -26,7 +26,7 @@ const JITTER: Quantity = |m, at| m.samples(at, "jitter_ms");
 const DELAY: Quantity = |m, at| m.samples(at, "delay_ms_mean");
 const LOSS: Quantity = |m, at| m.samples(at, "loss_ratio");
 
-/// The means of a quantity with 200 to 500 packets in all queues; `None` if one was not measured.
+/// The means of a quantity with 200 to 500 packets in all queues; `None` if any was not measured.
 fn means(m: &Measured, scenario: &str, scheme: &str, quantity: Quantity) -> Option<[f64; 4]> {
     let mut means = [0.0; 4];
     for (mean, total) in means.iter_mut().zip([200, 300, 400, 500]) {
@@ -43,7 +43,7 @@ fn extremes(means: &[f64; 4]) -> [f64; 2] {
     [f64::max, f64::min].map(|choose| means.iter().copied().fold(means[0], choose))
 }
 
-/// The greatest mean divided by the least.
+/// The maximum mean divided by the minimum.
 fn spread(means: &[f64; 4]) -> f64 {
     let [greatest, least] = extremes(means);
     greatest / least
@@ -66,7 +66,7 @@ fn change_little(m: &Measured, f: &mut Findings) {
     }
 }
 
-/// The greatest distance of a mean from a straight line, divided by the range of the means.
+/// The maximum distance of a mean from a straight line, divided by the range of the means.
 fn roughness(means: &[f64; 4]) -> Option<f64> {
     let n = means.len() as f64;
     let (x_mean, y_mean) = ((n - 1.0) / 2.0, means.iter().sum::<f64>() / n);

@@ -11,8 +11,8 @@ fn at(variant: &str) -> At {
     At::new("sd-bm/text", variant)
 }
 
-/// Whether either delay or loss is clearly lower, and the mean of the other is at most 5 % higher. A law that
-/// delivers nothing has neither, and is not better.
+/// Adds the finding whether either delay or loss is clearly lower, and the mean of the other is at most 5 % higher. A
+/// law that delivers nothing has neither, and is not better.
 fn better(f: &mut Findings, what: &str, [ours, theirs]: [&Outcome; 2]) {
     let text = format!(
         "{what}: delay {} and {} ms, loss {} and {}, goodput {} and {} Mbit/s",

@@ -29,7 +29,7 @@ pub const LINK: &[&Key] = &[
     &REVERSE_DISCIPLINE,
 ];
 
-/// The words of a shaper that finds its rate.
+/// The word for a shaper that finds its rate.
 pub(in crate::scenario) const AUTO: &str = "auto";
 pub(in crate::scenario) const CAKE_AUTORATE: &str = "cake-autorate";
 

@@ -1,5 +1,5 @@
-//! The keys of a scenario: unit, range, default, and a sentence for each. The reader, the errors
-//! and the JSON Schema all come from these tables.
+//! The keys of a scenario: unit, range, default, and description of each. The reader, the errors
+//! and the JSON Schema all use these tables.
 
 mod fpf;
 mod link;
@@ -15,13 +15,13 @@ pub use self::fpf::*;
 pub use self::link::*;
 pub use self::sections::SECTIONS;
 
-/// Keys above all sections that are removed while files are read.
+/// Keys outside all sections that are removed while files are read.
 pub const FILE: &[&Key] = &[&EXTENDS];
 /// `[quick]`
 pub const QUICK: &[&Key] = &[&DURATION, &WARM_UP];
-/// `[[variant]]` that stands for the variants of another file.
+/// `[[variant]]` that includes the variants of another file.
 pub const VARIANT: &[&Key] = &[&FROM_FILE, &ONLY];
-/// Keys above all sections.
+/// Keys outside all sections.
 pub const TOP: &[&Key] = &[
     &TITLE, &ABOUT, &DURATION, &WARM_UP, &SEED, &RUNS, &SAMPLE, &WATCH, &CONTROL,
 ];

@@ -12,7 +12,7 @@ use super::super::observe::Metrics;
 use crate::forwarding::code::{decoding_routers, processors};
 use crate::scenario::{Forwarding, Scenario, TrafficKind};
 
-/// Rules of each router and of the edges, changes by events, and the copies that receivers got.
+/// Adds the rules of each router and of the edges, changes by events, and the copies that receivers got.
 pub(in crate::simulation) fn add_metrics(
     scenario: &Scenario,
     world: &World,
@@ -36,7 +36,7 @@ pub(in crate::simulation) fn add_metrics(
             .into_iter()
             .flat_map(|edge| edge.iter())
         {
-            // The last rows encapsulate interests: the scenario does not have them.
+            // The last rows encapsulate the interests of caches, which are not encapsulations of the scenario.
             if let Some(packets) = encapsulated.get_mut(rule.row as usize) {
                 *packets += rule.hits.packets;
                 shaped[rule.row as usize] = fabric.shaped(router_id, rule.row);
@@ -66,7 +66,7 @@ pub(in crate::simulation) fn add_metrics(
     add_copies(scenario, &world.simulation, metrics);
 }
 
-/// The gauges of the caches and of the decoders, and what all of a router have repaired.
+/// Adds the gauges of the caches and of the decoders, and the packets that all decoders of a router have repaired.
 fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
     for router in decoding_routers(scenario) {
         metrics.insert(format!("fpf_repaired_packets.{router}"), 0.0);
@@ -95,7 +95,7 @@ fn add_processors(scenario: &Scenario, simulation: &Simulation, metrics: &mut Me
     }
 }
 
-/// For each receiver of a traffic with copies: the datagrams that it got over those that were sent.
+/// Adds, for each receiver of a traffic with copies, the ratio of received to sent datagrams.
 fn add_copies(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metrics) {
     let meters = simulation.meters();
     for (number, traffic) in scenario.traffic.iter().enumerate() {
@@ -110,7 +110,7 @@ fn add_copies(scenario: &Scenario, simulation: &Simulation, metrics: &mut Metric
         }
         let hosts: Vec<&String> = [&traffic.to].into_iter().chain(copies_to).collect();
         let mut received = vec![0; hosts.len()];
-        // Each flow has its receivers one after another.
+        // The receivers of each flow follow one another.
         let flows = meters.flows.iter();
         let flows = flows.filter(|flow| flow.traffic as usize == number);
         for (place, flow) in flows.enumerate() {

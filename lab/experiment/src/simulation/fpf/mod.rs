@@ -1,5 +1,5 @@
-//! Flexible packet forwarding (FPF) in virtual time: what the controller says ([`forwarding`](crate::forwarding))
-//! becomes tables of the simulated routers. Its changes take no time.
+//! Flexible packet forwarding (FPF) in virtual time: writes the controller's decisions
+//! ([`forwarding`](crate::forwarding)) to the tables of the simulated routers. Changes take no time.
 //!
 //! - [`measures`]: rules, changes, copies
 
@@ -28,14 +28,14 @@ use crate::topology::Topology;
 /// The controller as an actor.
 pub(super) struct ControllerActor {
     controller: Controller,
-    /// The ports of each node by the names of its interfaces, and by link of the scenario.
+    /// The ports of each node by interface name, and by link of the scenario.
     ports: Vec<BTreeMap<String, PortId>>,
     links: Vec<Vec<PortId>>,
     changed: Arc<Mutex<Changed>>,
 }
 
 impl ControllerActor {
-    /// The controller of a scenario, which writes what it begins with; `ports` are those of each node's interfaces.
+    /// The controller of a scenario, which writes its initial tables; `ports` are the ports of each node's interfaces.
     pub(super) fn new(
         scenario: &Scenario,
         topology: &Topology,
@@ -64,12 +64,12 @@ impl ControllerActor {
         Ok(actor)
     }
 
-    /// The changes by its events, which can be read after the run.
+    /// Counts of the changes by events, which can be read after the run.
     pub(super) fn changed(&self) -> Arc<Mutex<Changed>> {
         Arc::clone(&self.changed)
     }
 
-    /// The instant of its next event.
+    /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<Instant> {
         Some(Instant::ZERO + self.controller.poll_timeout()?)
     }
@@ -98,7 +98,7 @@ impl ControllerActor {
         NodeId(self.controller.node(fe) as u32)
     }
 
-    /// The table of an element as the controller has it.
+    /// The controller's table of an element.
     fn table(&self, fe: FeId) -> Result<(Table, Vec<PortId>), Error> {
         let paths = self.controller.paths();
         let topology = paths.topology();

@@ -128,7 +128,7 @@ impl Cubic {
         if self.max_window > window {
             self.k = cube_root((self.max_window - window) / C);
         } else {
-            // After a time-out, or a slow start that no loss has ended.
+            // After a timeout, or a slow start that no loss has ended.
             self.k = 0.0;
             self.max_window = window;
         }

@@ -3,7 +3,7 @@
 //! Source: RFC 5681 for the window, RFC 3465 for counting bytes, RFC 9438 for CUBIC.
 //!
 //! Choices. Slow start adds the bytes acknowledged, at most 2 SMSS for each acknowledgment (RFC 3465 with L = 2), and 1
-//! SMSS after a time-out, because then one acknowledgment may cover much data that had arrived long ago. The window
+//! SMSS after a timeout, because then one acknowledgment may cover much data that had arrived long ago. The window
 //! grows only while it limits the sender. There is no HyStart: slow start ends with a loss or a mark.
 
 mod cubic;
@@ -40,7 +40,7 @@ pub(super) struct Acked {
     pub(super) bytes: u64,
     /// Whether the congestion window, rather than the application or the receiver, stopped the sender.
     pub(super) is_window_limited: bool,
-    /// Whether losses of a time-out are still being repaired.
+    /// Whether losses of a timeout are still being repaired.
     pub(super) is_after_timeout: bool,
     /// Smoothed round-trip time.
     pub(super) rtt: Span,

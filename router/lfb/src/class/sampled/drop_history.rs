@@ -1,4 +1,4 @@
-//! Drops by reason, second by second.
+//! Drops by reason, per second.
 
 use weir_base::Span;
 use weir_base::setting::{Kind, Parameter, Settings};
@@ -34,7 +34,7 @@ pub(in crate::class) static DROP_HISTORY: Block = Block {
 };
 
 struct Dropped {
-    /// From the record to the latest sample.
+    /// Time from the record to the latest sample.
     age: Span,
     span: Span,
     reason: Reason,
@@ -45,7 +45,7 @@ impl Row for Dropped {
     type View<'a> = Self;
 }
 
-/// The latest first.
+/// Drops by reason, latest record first.
 fn dropped(sampled: &Sampled, query: &Settings) -> Vec<Dropped> {
     let most = query.count("records") as usize;
     let Some(latest) = &sampled.latest else {

@@ -1,16 +1,18 @@
-//! Whose packets begin to be held back in a queue, and when that ends: the difference between samples, as events.
+//! Events of sources whose packets start or stop being backlogged in a queue, derived from the difference between
+//! samples.
 //!
 //! ```text
 //!   sample  sample  sample  sample  sample  sample
-//!     -       x       x       x       -       -          x: packets of a source have waited for a millisecond
+//!     -       x       x       x       -       -          x: packets of a source have waited at least a millisecond
 //!                   begins                   ends
 //! ```
 //!
-//! Two samples in a row decide, so a packet that happens to wait when a sample is made is no event, and neither is a
-//! flood whose sources are new in each. The forwarding thread does nothing for this: it makes the samples anyway.
+//! Two samples in a row decide, so a packet that happens to wait at the time of one sample causes no event, and neither
+//! does a flood whose sources are new in each sample. This costs the forwarding thread nothing: it collects the samples
+//! anyway.
 //!
-//! A source is held back by a rule of the discipline. One that comes under another rule, from a queue for all to the
-//! queue of hogs, is held back anew.
+//! A source is backlogged under a rule of the discipline. A source that changes to another rule, for example from the
+//! queue for all flows to the queue of hogs, ends and begins again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,41 +25,41 @@ use weir_path::plane::observe::Want;
 use super::sample::{Held, Sample};
 use super::waiting::{Crowd, Holder};
 
-/// Sources of a port, each under one rule, that are followed at a time.
+/// Maximum sources of a port, each under one rule, that are followed at a time.
 const SOURCES_MAX: usize = 64;
-/// Events that are kept.
+/// Maximum stored events.
 pub const EVENTS_MAX: usize = 1024;
-/// Least time that packets have waited. Less than this, a burst waits that came faster than the link.
+/// Minimum waiting time of backlogged packets: a burst that arrives faster than the link also waits, but for less.
 const WAITED_MIN: Span = Span::from_millis(1);
 
-/// A source begins to be held back, or is held back no longer.
+/// A source starts or stops being backlogged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldBack {
-    /// When that was seen.
+    /// Time of the sample that showed it.
     pub at: Instant,
-    /// Whether it is over.
+    /// Whether the backlog has ended.
     pub ended: bool,
-    /// How long it has been held back: from the first sample to the last.
+    /// How long the source has been backlogged: from the first sample to the last.
     pub span: Span,
     /// Name of the port whose queue holds its packets.
     pub port: Arc<str>,
-    /// The flow in one line, or the source of several.
+    /// The flow in one line, or the source of several flows.
     pub who: String,
-    /// The fields that its packets have in common.
+    /// The fields that all packets of the source have in common.
     pub key: FlowKey,
-    /// Flows that wait, about.
+    /// Approximate number of flows that wait.
     pub flows: u32,
-    /// Its packets in the queue.
+    /// Packets of the source in the queue.
     pub held: Tally,
     /// The longest time that a packet at the head of a queue has waited.
     pub waited: Span,
-    /// Share of the link that it gets while others wait, too; none if that cannot be told.
+    /// Share of the link that the source gets while others wait too; `None` if unknown.
     pub link_share: Option<f64>,
-    /// Why, in words.
+    /// Why the source is backlogged, in words.
     pub why: String,
 }
 
-/// The sources that are held back, of those that are wanted.
+/// The backlogged sources that match a filter.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
     want: Want,
@@ -71,19 +73,19 @@ type Id = (Arc<str>, String, &'static str);
 struct Tracked {
     first: Instant,
     last: Instant,
-    /// Whether its beginning was an event.
+    /// Whether its beginning has been reported as an event.
     begun: bool,
-    /// Whether it was missing in the latest sample.
+    /// Whether the source was missing in the latest sample.
     missing: bool,
     latest: Holder,
 }
 
-/// The tracker of everything, with the latest of its events.
+/// The tracker of all sources, with its latest events.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     tracker: Tracker,
     events: VecDeque<HeldBack>,
-    /// Number of the first of them, counted from the start.
+    /// Number of the first stored event, counted from the start.
     first: u64,
     /// Samples so far.
     samples: u64,
@@ -93,17 +95,18 @@ pub(super) struct Past {
 #[derive(Debug)]
 pub struct Follower(Source);
 
-/// Where new events of a reader come from.
+/// The source of a reader's new events.
 #[derive(Debug)]
 enum Source {
-    /// From all events: the one with this number is the next.
+    /// From all events: the event with this number is next.
     Past(u64),
-    /// From a tracker of its own, which has seen this many samples.
+    /// From the reader's own tracker, and the number of samples that it has seen.
     Own(Tracker, u64),
 }
 
 impl Tracker {
-    /// Follows those who are wanted. Who is held back already, as the tracker of `all` knows, is no event.
+    /// Follows the sources that match `want`. Sources that are backlogged already, per the tracker of `all`, cause no
+    /// event.
     fn of(want: &Want, all: &Self, sample: Option<&Sample>) -> Self {
         let mut tracker = Self {
             want: want.clone(),
@@ -120,7 +123,7 @@ impl Tracker {
         tracker
     }
 
-    /// Compares a sample with what was before.
+    /// Compares a sample with the previous state, and returns the events.
     fn take(&mut self, sample: &Sample) -> Vec<HeldBack> {
         let at = sample.at;
         let mut events = Vec::new();
@@ -159,7 +162,8 @@ impl Tracker {
         events
     }
 
-    /// Holders that are held back now and wanted: of each port those with most bytes, and those that are followed already.
+    /// Matching holders that are backlogged now: of each port those with the most bytes, and those that are followed
+    /// already.
     fn held_back(&self, waiting: &[Held]) -> BTreeMap<Id, Holder> {
         let mut ports: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
         for held in waiting {
@@ -195,7 +199,7 @@ impl Tracker {
     }
 }
 
-/// The rule by which packets leave.
+/// The scheduling rule by which these packets leave.
 fn rule(held: &Held) -> &'static str {
     match held.service {
         Service::Arrival(queue) => queue,
@@ -203,7 +207,8 @@ fn rule(held: &Held) -> &'static str {
     }
 }
 
-/// The flow of packets of one source, or the source if they are of several flows; and what their keys have in common.
+/// The flow of these packets of one source, or the source if they belong to several flows; and the common part of
+/// their keys.
 fn name(of: &[&Held]) -> (String, FlowKey) {
     let (first, key) = (of[0], of[0].shown_key());
     let is_common = |kind: KeyKind| {
@@ -235,8 +240,8 @@ impl Tracked {
         }
     }
 
-    /// Takes what the latest sample has of it; returns whether it begins to be held back. Its end has the name of its
-    /// beginning, so that a filter takes both or neither.
+    /// Takes the source's holder of the latest sample; returns whether the backlog begins. The end event has the name
+    /// of the begin event, so that a filter takes both or neither.
     fn see(&mut self, at: Instant, mut holder: Holder) -> bool {
         if self.begun {
             holder.who = std::mem::take(&mut self.latest.who);
@@ -276,7 +281,7 @@ impl Past {
         }
     }
 
-    /// The last events that are wanted, at most this many.
+    /// The last `count` events that match `want`.
     pub(super) fn last(&self, count: usize, want: &Want) -> Vec<HeldBack> {
         let takes = |event: &&HeldBack| want.takes_waiting(&event.port, &event.key);
         let wanted = self.events.iter().rev().filter(takes);
@@ -285,7 +290,7 @@ impl Past {
         last
     }
 
-    /// A reader of those who are wanted.
+    /// A reader of the events that match `want`.
     pub(super) fn follower(&self, want: &Want, latest: Option<&Sample>) -> Follower {
         Follower(match *want == Want::default() {
             true => Source::Past(self.first + self.events.len() as u64),
@@ -293,7 +298,7 @@ impl Past {
         })
     }
 
-    /// New events of a reader, and how many it has missed.
+    /// New events for a reader, and the number of events that it has missed.
     pub(super) fn follow(
         &self,
         Follower(source): &mut Follower,
@@ -302,7 +307,7 @@ impl Past {
         match source {
             Source::Past(next) => {
                 let lost = self.first.saturating_sub(*next);
-                let known = next.saturating_sub(self.first) as usize; // at most as many as there are
+                let known = next.saturating_sub(self.first) as usize; // at most EVENTS_MAX
                 *next = self.first + self.events.len() as u64;
                 (self.events.iter().skip(known).cloned().collect(), lost)
             }
@@ -340,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Samples, one a second, and what the readers see.
+    /// Samples, one per second, and the events that readers see.
     #[derive(Default)]
     struct Seconds {
         sampled: Sampled,
@@ -361,7 +366,7 @@ mod tests {
             self.sampled.follow_held_back(want, 0).1
         }
 
-        /// The next second, of which a reader sees this.
+        /// Adds the sample of the next second; returns the events that a reader sees.
         fn next(&mut self, follower: &mut Follower, waiting: Vec<Held>) -> Vec<String> {
             self.add(waiting);
             let (events, lost) = self.sampled.held_back(follower);
@@ -453,7 +458,7 @@ mod tests {
             seen.extend(seconds.next(&mut reader, flood.chain([true_one]).collect()));
         }
         assert_eq!(seen, ["begins 10.0.0.1:4000 > 192.0.2.9:53 udp x1 1 s"]);
-        // Those that stay are as many as there are places.
+        // Of the sources that stay, SOURCES_MAX are followed.
         let all = || (0..200).map(|source| held(source, 53, TURNS)).collect();
         let mut count = 0;
         for _ in 0..5 {
@@ -486,7 +491,7 @@ mod tests {
         assert_eq!(of_all, ["begins 10.0.0.1 x2 1 s"]);
         assert_eq!(of_dns, ["begins 10.0.0.1:4000 > 192.0.2.9:53 udp x1 1 s"]);
         assert!(of_web.is_empty() && of_lan.is_empty());
-        // A reader that comes now knows who is held back, and sees the end only.
+        // A reader that starts now knows the backlogged sources, and sees only the end.
         let mut late = seconds.follower(&of_port_number(53));
         for seconds_without in 1..=2 {
             let events = seconds.next(&mut late, vec![held(1, 80, TURNS)]);

@@ -1,4 +1,4 @@
-//! Traffic, queue and drops of each port, second by second and minute by minute.
+//! Traffic, queue and drops of each port, per second and per minute.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ struct HistoryRow;
 
 struct HistoryView {
     port: Arc<str>,
-    /// From the record to the latest sample.
+    /// Time from the record to the latest sample.
     age: Span,
     record: Record,
 }
@@ -63,7 +63,7 @@ impl Row for HistoryRow {
     type View<'a> = HistoryView;
 }
 
-/// Of each port the latest ones, the latest first.
+/// The latest records of each port, latest first.
 fn records(sampled: &Sampled, query: &Settings) -> Vec<HistoryView> {
     let most = query.count("records") as usize;
     let port = query.text("port");
@@ -88,14 +88,14 @@ fn records(sampled: &Sampled, query: &Settings) -> Vec<HistoryView> {
     all
 }
 
-/// The mean rate of what was counted in a time.
+/// The mean rate of the bytes counted in a time.
 fn rate(tally: Tally, span: Span) -> Rate {
     let nanos = u128::from(span.as_nanos().max(1));
     let bits = u128::from(tally.bytes) * 8_000_000_000 / nanos;
     Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
 }
 
-/// A quantile of the delays of light packets, of heavy ones or of all.
+/// A quantile of the delays of light packets, of heavy packets or of all packets.
 fn delay(view: &HistoryView, whose: usize, which: usize) -> Value {
     view.record.delays[whose].map(|delays| delays[which]).into()
 }

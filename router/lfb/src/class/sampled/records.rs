@@ -1,4 +1,4 @@
-//! Samples of some time, in memory of fixed size.
+//! Past samples, in memory of fixed size.
 //!
 //! ```text
 //!   for each port   [ second | second | .. | second ]  the latest ten minutes
@@ -6,7 +6,7 @@
 //!   drops           [ second | second | .. | second ]  by reason
 //! ```
 //!
-//! A record is the difference between two samples. A port that is gone has no records any more.
+//! A record is the difference between two samples. The records of a deleted port are deleted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::sample::{PortSample, Sample};
 pub(super) const SECONDS: usize = 600;
 /// Records by minute: six hours.
 pub(super) const MINUTES: usize = 360;
-/// Time that a record by minute stands for, at least.
+/// Minimum time that a record by minute covers.
 const MINUTE: Span = Span::from_secs(60);
 
-/// Half of some delays were shorter than the first of these, 99 of 100 than the second.
+/// Quantiles of delays: the median and the 99th percentile.
 pub(super) type Quantiles = [Span; 2];
 
 /// A port between two samples.
@@ -33,16 +33,16 @@ pub(super) struct Record {
     pub(super) at: Instant,
     pub(super) span: Span,
     pub(super) received: Tally,
-    /// To the queue.
+    /// Packets offered to the queue.
     pub(super) offered: Tally,
     pub(super) sent: Tally,
-    /// Time on the link as a share of all time; none if the port is not paced.
+    /// Transmission time on the link as a share of all time; `None` if the port is not paced.
     pub(super) utilisation: Option<f32>,
     pub(super) dropped: u64,
     pub(super) marked: u64,
-    /// At the later sample.
+    /// Packets in the queue at the later sample.
     pub(super) backlog: Tally,
-    /// Queue delay of the packets that were sent: of light ones, of heavy ones, of all.
+    /// Queue delay of the sent packets: light, heavy, all.
     pub(super) delays: [Option<Quantiles>; 3],
 }
 
@@ -62,7 +62,7 @@ struct Counters {
     received: Tally,
     offered: Tally,
     sent: Tally,
-    /// Bytes that its link has carried, with what a frame costs beside its bytes.
+    /// Bytes that the link has carried, including the per-frame overhead.
     on_wire: u64,
     dropped: u64,
     marked: u64,
@@ -77,7 +77,7 @@ pub(super) struct PortRecords {
     pub(super) seconds: VecDeque<Record>,
     pub(super) minutes: VecDeque<Record>,
     latest: Counters,
-    /// When the minute that is under way began.
+    /// The counters at the start of the current minute.
     minute: Counters,
 }
 
@@ -123,7 +123,7 @@ impl Records {
 }
 
 impl PortRecords {
-    /// A port that was not there before.
+    /// Starts the records of a new port.
     fn new(name: Arc<str>, now: Counters) -> Self {
         Self {
             name,
@@ -162,7 +162,7 @@ impl Counters {
         }
     }
 
-    /// Whether these are less than earlier ones, so they count something else.
+    /// Whether a counter is less than an earlier value, so that these are the counters of another port.
     fn is_before(&self, earlier: &Self) -> bool {
         let counts = |of: &Self| {
             [
@@ -204,7 +204,7 @@ impl Counters {
     }
 }
 
-/// Adds to a ring of this many.
+/// Adds to a ring of at most `most` elements.
 fn push<T>(ring: &mut VecDeque<T>, new: T, most: usize) {
     if ring.len() >= most {
         ring.pop_front();
@@ -217,8 +217,8 @@ mod tests {
     use super::*;
     use weir_base::Rate;
 
-    /// A sample after this many seconds, at which a port has sent as many packets, each after 3 ms, and as many more
-    /// are dropped.
+    /// A sample after this number of seconds: a port has sent one packet a second after a delay of 3 ms, and dropped
+    /// one packet a second.
     fn sample(seconds: u64) -> Sample {
         let mut delays = Delays::default();
         (0..seconds).for_each(|_| delays.count(Span::from_millis(3)));
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((record.sent.packets, record.sent.bytes), (2, 2000));
         assert_eq!((record.dropped, record.backlog), (2, Tally::one(60)));
         assert_eq!(record.span, Span::from_secs(2));
-        // Sent and charged, 1024 B on the wire each, of 2048 B a second.
+        // Sent and charged: 1024 B/s on the wire each, of 2048 B/s.
         assert_eq!(record.utilisation, Some(1.0));
         let [light, heavy, all] = record.delays.map(Option::unwrap);
         assert!(light[0] < light[1] && light[1] < Span::from_micros(3600));

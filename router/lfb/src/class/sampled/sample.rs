@@ -20,9 +20,9 @@ pub struct Sample {
     pub(super) at: Instant,
     /// Packets that the pool can hold.
     pub pool_packets: usize,
-    /// Packets that the router has made itself.
+    /// Packets that the router has created itself.
     pub created: u64,
-    /// Tables that have metrics, so their rows are few, by the names of their classes.
+    /// Tables with metrics, whose rows are few, by the names of their classes.
     pub(super) tables: BTreeMap<&'static str, Value>,
     pub(super) ports: Vec<PortSample>,
     /// Dropped packets, by reason.
@@ -30,24 +30,24 @@ pub struct Sample {
     pub(super) waiting: Vec<Held>,
 }
 
-/// The numbers of a port.
+/// The counters of a port.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Default))]
 pub(super) struct PortSample {
     pub(super) name: Arc<str>,
     pub(super) rate: Option<Rate>,
-    /// Bytes on the wire, the kernel's own included.
+    /// Bytes on the wire, including the kernel's own frames.
     pub(super) on_wire: u64,
     pub(super) received: Tally,
-    /// To its queue.
+    /// Packets offered to its queue.
     pub(super) offered: Tally,
     pub(super) sent: Tally,
     pub(super) dropped: u64,
     pub(super) marked: u64,
     pub(super) backlog: Tally,
-    /// Of light and of heavy packets.
+    /// Queue delays of light and of heavy packets.
     pub(super) delays: Box<[Delays; 2]>,
-    /// A sample of the packets that it has sent since the sample before.
+    /// A sample of the packets that the port has sent since the previous sample.
     pub(super) talkers: Vec<Taken>,
 }
 
@@ -55,11 +55,11 @@ pub(super) struct PortSample {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) port: Arc<str>,
-    /// The key of the first of them, and the part of it that they have in common.
+    /// The key of the first packet, and the part of the key that all packets have in common.
     pub(super) key: FlowKey,
     pub(super) common: Option<KeyKind>,
     pub(super) held: Tally,
-    /// How long the first has waited.
+    /// How long the first packet has waited.
     pub(super) waited: Span,
     pub(super) service: Service,
 }
@@ -99,7 +99,7 @@ impl Sample {
         sample
     }
 
-    /// A sample of a router without ports, in which this waits.
+    /// A sample of a router without ports, with these waiting packets.
     #[cfg(test)]
     pub(super) fn of_waiting(waiting: Vec<Held>) -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! Who sends how much through each port: by source, by destination and by flow.
+//! Rates of the traffic through each port: by source, by destination and by flow.
 //!
 //! ```text
 //!   sample --taken packets--> bytes by key --+--> rate of the latest second
 //!                                            +--> means over a minute and over five, as the load average of Unix
 //! ```
 //!
-//! Of each port the [`KEPT`] sources, destinations and flows with the highest means of a minute are kept. So whoever has a
-//! 256th of what a port sent in the last minute is there, and memory does not depend on the number of flows.
+//! Each port keeps the [`KEPT`] sources, destinations and flows with the highest means of a minute. So a sender with at
+//! least 1/256 of a port's traffic of the last minute is listed, and memory does not depend on the number of flows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::class::{
     Block, Column, RATE_BPS, RATIO, Row, Source, TEXT, component, components, rows,
 };
 
-/// Sources, destinations and flows of a port that are kept, of each.
+/// Maximum stored sources of a port; also its maximum stored destinations, and its maximum stored flows.
 const KEPT: usize = 256;
-/// Rows of each kind in one answer at most.
+/// Maximum rows of each kind in one answer.
 const ROWS_MAX: u64 = KEPT as u64;
-/// Whom rows stand for.
+/// Kinds of rows.
 const KINDS: [KeyKind; 3] = [KeyKind::Source, KeyKind::Destination, KeyKind::Flow];
-/// Times of the means, in seconds.
+/// Time constants of the means, in seconds.
 const MEANS: [f64; 2] = [60.0, 300.0];
 
 pub(in crate::class) static TALKERS: Block = Block {
@@ -67,19 +67,19 @@ pub(in crate::class) static TALKERS: Block = Block {
     source: Source::Sampled(|sampled, query| rows(COLUMNS, talkers(sampled, query))),
 };
 
-/// Bits a second: of the latest second, and the means.
+/// Rates in bit/s: of the latest second, and the means.
 type Rates = [f64; 3];
 
-/// Those who send through a port.
+/// The senders through a port.
 #[derive(Debug, Default)]
 struct Of {
-    /// Bits of the latest second.
+    /// Sum of all rates in the latest second, in bit/s.
     sum: f64,
-    /// In the order of [`KINDS`].
+    /// Rates by key, in the order of [`KINDS`].
     kinds: [BTreeMap<FlowKey, Rates>; 3],
 }
 
-/// Those who send, by port.
+/// The senders, by port.
 #[derive(Debug, Default)]
 pub(super) struct Talkers {
     ports: BTreeMap<Arc<str>, Of>,
@@ -92,7 +92,7 @@ struct Talker {
     kind: KeyKind,
     key: FlowKey,
     rates: Rates,
-    /// Of what the port sent in the latest second.
+    /// Share of the port's traffic in the latest second.
     share: f64,
 }
 
@@ -101,7 +101,7 @@ impl Row for Talker {
 }
 
 impl Talkers {
-    /// Adds a sample. What was sent before the first one is not known.
+    /// Adds a sample. The first sample only starts the clock: the time that its packets cover is unknown.
     pub(super) fn take(&mut self, sample: &Sample) {
         let Some(before) = self.latest.replace(sample.at) else {
             return;
@@ -124,7 +124,7 @@ impl Talkers {
     }
 }
 
-/// Adds the latest rates, which stand for this time, to the means, and keeps those with the highest.
+/// Adds the latest rates, which cover this time, to the means, and keeps the keys with the highest means of a minute.
 fn keep(all: &mut BTreeMap<FlowKey, Rates>, seconds: f64) {
     for [now, means @ ..] in all.values_mut() {
         for (mean, time) in means.iter_mut().zip(MEANS) {
@@ -139,7 +139,7 @@ fn keep(all: &mut BTreeMap<FlowKey, Rates>, seconds: f64) {
     }
 }
 
-/// Of each port and kind those with most, most first.
+/// The fastest talkers of each port and kind, fastest first.
 fn talkers(sampled: &Sampled, query: &Settings) -> Vec<Talker> {
     let (by, port) = (query.word("by"), query.text("port"));
     let limit = query.count("limit") as usize;
@@ -217,7 +217,8 @@ mod tests {
     use super::*;
     use weir_path::talkers::Taken;
 
-    /// A sample after this many seconds, in which these sources have sent these bytes, each from its port.
+    /// A sample after this number of seconds, in which these sources have sent these bytes, each from its own port
+    /// number.
     fn sample(seconds: u64, sent: &[(u16, u64)]) -> Sample {
         let taken = sent.iter().map(|(host, bytes)| {
             let [a, b] = host.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Whose packets wait in the queues, and why.
+//! The sources and flows whose packets wait in the queues, and why they wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::class::{
     Block, Column, NUMBER, RATIO, Row, SECONDS, Source, TEXT, component, components, rows,
 };
 
-/// Rows of each port in one answer at most.
+/// Maximum rows of each port in one answer.
 const ROWS_MAX: u64 = 1024;
 
 pub(in crate::class) static WAITING: Block = Block {
@@ -53,7 +53,7 @@ pub(in crate::class) static WAITING: Block = Block {
 pub(super) struct Holder {
     pub(super) port: Arc<str>,
     pub(super) who: String,
-    /// The first of the packets.
+    /// The common part of the key of the first packets.
     pub(super) key: FlowKey,
     pub(super) flows: u32,
     pub(super) held: Tally,
@@ -71,14 +71,14 @@ impl Row for Holder {
 pub(super) struct Crowd<'a> {
     all: Vec<&'a Held>,
     bytes: u64,
-    /// The sum of what the queues would get of the link at the least price.
+    /// Sum of the inverse prices of all priced queues: the unit of their shares of the link.
     turns: f64,
-    /// Queues that take turns, and their sources.
+    /// Number of queues that are served round-robin, and number of sources of all waiting packets.
     queues: usize,
     sources: usize,
 }
 
-/// Of each port those with most bytes, most first.
+/// The holders with the most bytes of each port, most first.
 fn holders(sampled: &Sampled, query: &Settings) -> Vec<Holder> {
     let by_flow = query.word("by") == "flow";
     let limit = query.count("limit") as usize;
@@ -145,7 +145,8 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// The share of the link that these packets get while the others wait, too; none if that cannot be told.
+    /// The share of the link that these packets get while the others wait too; `None` if unknown, because queues with
+    /// different scheduling rules are mixed.
     fn link_share(&self, of: &[&Held], held: Tally) -> Option<f64> {
         if self.queues == self.all.len() {
             let turns = of.iter().filter_map(|held| held.price());
@@ -215,13 +216,13 @@ impl Held {
         }
     }
 
-    /// The part of the key that all packets have.
+    /// The part of the key that all packets have in common.
     pub(super) fn shown_key(&self) -> FlowKey {
         self.common
             .map_or_else(FlowKey::default, |kind| self.key.project(kind))
     }
 
-    /// The source, or what else is known.
+    /// The source; or the flow, if the packets have no common source.
     pub(super) fn source(&self) -> String {
         let key = match self.common {
             Some(KeyKind::SourcePrefix) => self.key.project(KeyKind::SourcePrefix),
@@ -234,7 +235,7 @@ impl Held {
             .unwrap_or_else(|| "no address".to_owned())
     }
 
-    /// The flow, or what else is known.
+    /// The flow, or the known part of it.
     pub(super) fn flow(&self) -> String {
         let key = self.shown_key();
         match self.common {
@@ -248,7 +249,7 @@ impl Held {
     }
 }
 
-/// Zero stands for what is not told apart.
+/// `None` for zero, which means that the packets differ in this field.
 fn nonzero(number: impl Into<u64>) -> Option<u64> {
     Some(number.into()).filter(|number| *number != 0)
 }
@@ -380,7 +381,7 @@ mod tests {
         let flows = table(waiting(), "flow");
         assert_eq!(flows.len(), 4);
         assert_eq!(flows[0].text("who"), Some("10.0.0.1:1 > 192.0.2.9:53 udp"));
-        // A source that is alone is not held back by anybody.
+        // A single source is backlogged only by the link.
         let alone = (1..=3).map(|port| held(1, port, priced(3, 1.0))).collect();
         let alone = &table(alone, "source")[0];
         assert_eq!(alone.real("link_share_ratio"), Some(1.0));

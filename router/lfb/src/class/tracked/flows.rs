@@ -1,4 +1,4 @@
-//! The flows that admission controls accepted or let wait.
+//! The flows that admission controls accepted, let wait or blocked.
 
 use weir_base::Instant;
 use weir_base::setting::Settings;
@@ -32,7 +32,7 @@ pub(in crate::class) static FLOWS: Block = Block {
     source: Source::Flows(flows, |flows| rows(COLUMNS, flows)),
 };
 
-/// Of each port waiting flows first, the longest wait before others; then by their latest packet.
+/// The flows of each port: waiting flows first, longest wait first; then the others, latest packet first.
 fn flows(plane: &Plane, now: Instant, query: &Settings) -> Vec<Flow> {
     let limit = query.count("limit") as usize;
     let ports = flows_of(plane, now, |standing| !standing.is_of_classifier());

@@ -42,7 +42,7 @@ pub(in crate::class) static HOGS: Block = Block {
     source: Source::Flows(hogs, |flows| rows(COLUMNS, flows)),
 };
 
-/// The fastest first.
+/// Tracked flows, fastest first.
 fn hogs(plane: &Plane, now: Instant, query: &Settings) -> Vec<Flow> {
     let all = query.flag("all");
     let wanted = |standing: FlowStanding| {

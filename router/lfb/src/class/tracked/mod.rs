@@ -1,4 +1,4 @@
-//! Flows that a discipline keeps state of: the components that classifiers and admission controls share.
+//! Flows that a discipline tracks: the components that classifiers and admission controls share.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::{Column, NUMBER, RATE_BPS, Row, SECONDS, TEXT, component};
 pub(super) mod flows;
 pub(super) mod hogs;
 
-/// Flows in one answer at most: the forwarding thread waits for it.
+/// Maximum flows in one answer: the forwarding thread is busy while it collects them.
 const FLOWS_MAX: u64 = 10_000;
 
-/// How many flows are asked for.
+/// The query parameter for the maximum number of flows.
 const fn limit(default: &'static str, about: &'static str) -> Parameter {
     Parameter::new("limit", Kind::Count(0, FLOWS_MAX), default, about)
 }
 
-/// A flow as it was at one moment: the forwarding thread only collects flows, another one writes them.
+/// A flow at one moment: the forwarding thread only collects flows; another thread converts them to values.
 #[derive(Debug)]
 pub struct Flow {
     port: Arc<str>,
@@ -35,7 +35,7 @@ impl Row for Flow {
     type View<'a> = Self;
 }
 
-/// The flows of each port that are `wanted`.
+/// The flows of each port whose standing is `wanted`.
 fn flows_of(
     plane: &Plane,
     now: Instant,
@@ -102,7 +102,7 @@ const PROTOCOL: Column<Flow> = component(7, "protocol", NUMBER, "17")
     .about("IP protocol number.")
     .read(|flow| nonzero(flow.report.key.protocol).into());
 
-/// Zero stands for what a discipline does not tell apart.
+/// `None` for zero, which means that the discipline does not distinguish this field.
 fn nonzero(number: impl Into<u64>) -> Option<u64> {
     Some(number.into()).filter(|number| *number != 0)
 }

@@ -12,7 +12,7 @@ use crate::sys;
 
 /// Length of `struct tcmsg`.
 const HEADER_BYTES: usize = 20;
-/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it stands for the qdisc `ingress` too.
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)` of linux/pkt_sched.h; it also selects the qdisc `ingress`.
 const INGRESS: u32 = 0xffff_fff2;
 const TCA_KIND: u16 = 1;
 /// Deepest nesting of attributes that is searched.
@@ -30,7 +30,7 @@ pub(super) fn read(ports: &[&str]) -> io::Result<Vec<Finding>> {
         header[4..8].copy_from_slice(&index.to_ne_bytes());
         header[12..16].copy_from_slice(&INGRESS.to_ne_bytes());
         let request = Request::new(libc::RTM_GETTFILTER, libc::NLM_F_DUMP, &header);
-        // By priority, with whether an action redirects.
+        // By kind and priority; the value is whether an action redirects.
         let mut filters: BTreeMap<String, bool> = BTreeMap::new();
         let dumped = socket.dump(&request, |message| {
             if message.kind == libc::RTM_NEWTFILTER
@@ -48,7 +48,7 @@ pub(super) fn read(ports: &[&str]) -> io::Result<Vec<Finding>> {
             Finding::new(kind, format!("{port}: {name}"))
         }));
         let programs = sys::tcx_ingress_programs(index);
-        // Without the privilege, or before Linux 6.6.
+        // The query fails without the privilege, or before Linux 6.6.
         if let Some(count) = programs.ok().filter(|count| *count > 0) {
             findings.push(Finding::new(
                 &TC_INGRESS,

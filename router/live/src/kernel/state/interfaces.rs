@@ -12,7 +12,8 @@ use crate::kernel::netlink::{NetlinkSocket, Request, attribute, text, u32_at};
 
 /// Length of `struct ifinfomsg`.
 const HEADER_BYTES: usize = 16;
-/// Kinds of devices that take frames of the interface below before the kernel's IP sees them, beside VLANs and macvlans.
+/// Kinds of devices that take frames of the interface below before the kernel's IP sees them, in addition to VLANs and
+/// macvlans.
 const TAKERS: [&str; 3] = ["ipvlan", "ipvtap", "macsec"];
 /// Kinds of devices that get frames of the interface below.
 const STANDING: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
@@ -26,9 +27,9 @@ struct Link {
     below: Option<u32>,
     /// How an XDP program is attached, if there is one.
     xdp: Option<u8>,
-    /// A bridge that looks at tags.
+    /// Whether it is a bridge that filters by VLAN tags.
     filters_vlans: bool,
-    /// A port of a bridge that reaches no other isolated port.
+    /// Whether it is an isolated port of a bridge, which reaches no other isolated port.
     is_isolated: bool,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! - [`rules`]: policy rules
 //! - [`policies`]: IPsec policies
-//! - [`interfaces`]: what the links themselves say: masters, VRFs, XDP, bridges, devices on ports
+//! - [`interfaces`]: state of the links themselves: masters, VRFs, XDP, bridges, devices on ports
 //! - [`control`]: filters and programs at the ingress of ports
-//! - [`routes`]: routes that leave past the ports
+//! - [`routes`]: routes past the ports
 //! - [`super::netfilter`]: chains of nf_tables and iptables
 
 mod control;
@@ -27,18 +27,18 @@ pub use self::routes::{defaults_past, forwarding_off, past, unfollowed};
 /// The router for which the state is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// How it forwards.
+    /// Forwarding mode of the router.
     pub mode: Mode,
     /// The interfaces of its ports.
     pub ports: Vec<String>,
 }
 
-/// Everything that was found.
+/// The result of a reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// All findings, each once.
     pub findings: Vec<Finding>,
-    /// Of these, the netfilter chains.
+    /// The netfilter chains among the findings.
     pub chains: Vec<BypassedChain>,
 }
 
@@ -64,34 +64,45 @@ impl Changed {
     };
 }
 
-/// Reads the state, again and again. What cannot be read stays as it was, and the log says so once.
+/// Reads the state repeatedly. A part that cannot be read keeps its latest value, so that a finding does not disappear
+/// with a failure; the first failure of each part is logged.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     scope: Option<Scope>,
-    chains: Vec<BypassedChain>,
-    policies: Vec<Finding>,
-    failures: Vec<&'static str>,
+    latest: Latest,
+    failures: Failures,
 }
+
+/// The latest value of each part.
+#[derive(Clone, Debug, Default)]
+struct Latest {
+    chains: Vec<BypassedChain>,
+    legacy: Vec<BypassedChain>,
+    rules: Vec<Finding>,
+    policies: Vec<Finding>,
+    interfaces: Vec<Finding>,
+    filters: Vec<Finding>,
+}
+
+/// The parts that could not be read.
+#[derive(Clone, Debug, Default)]
+struct Failures(Vec<&'static str>);
 
 impl Reader {
     /// Reads everything but routes, in the calling thread's network namespace.
     pub fn read(&mut self, scope: &Scope, changed: Changed) -> Found {
-        let changed = match self.scope.as_ref() == Some(scope) {
-            true => changed,
-            false => Changed::ALL,
+        let changed = if self.scope.as_ref() == Some(scope) {
+            changed
+        } else {
+            Changed::ALL
         };
         self.scope = Some(scope.clone());
         let ports: Vec<_> = scope.ports.iter().map(String::as_str).collect();
+        let (latest, failures) = (&mut self.latest, &mut self.failures);
         if changed.chains {
             let chains = netfilter::bypassed(scope.mode, &ports);
-            self.chains = self.kept("netfilter rules", chains, self.chains.clone());
+            failures.keep("netfilter rules", chains, &mut latest.chains);
         }
-        let is_routed = scope.mode == Mode::Routed;
-        if changed.policies && is_routed {
-            let policies = policies::read();
-            self.policies = self.kept("IPsec policies", policies, self.policies.clone());
-        }
-        let mut chains = self.chains.clone();
         let legacy = netfilter::passes_ip(scope.mode, &ports).and_then(|passes| {
             if passes {
                 iptables::bypassed()
@@ -99,34 +110,43 @@ impl Reader {
                 Ok(Vec::new())
             }
         });
-        chains.extend(self.kept("iptables rules", legacy, Vec::new()));
-        let mut findings: Vec<_> = chains
-            .iter()
-            .map(|chain| Finding::new(&kinds::NETFILTER, chain.to_string()))
-            .collect();
-        if is_routed {
-            findings.extend(self.kept("policy rules", rules::read(&ports), Vec::new()));
-            findings.extend(self.policies.iter().cloned());
+        failures.keep("iptables rules", legacy, &mut latest.legacy);
+        failures.keep(
+            "interfaces",
+            interfaces::read(scope),
+            &mut latest.interfaces,
+        );
+        failures.keep("filters", control::read(&ports), &mut latest.filters);
+        let chains = [&latest.chains[..], &latest.legacy].concat();
+        let of_chain = |chain: &BypassedChain| Finding::new(&kinds::NETFILTER, chain.to_string());
+        let mut findings: Vec<_> = chains.iter().map(of_chain).collect();
+        if scope.mode == Mode::Routed {
+            if changed.policies {
+                failures.keep("IPsec policies", policies::read(), &mut latest.policies);
+            }
+            failures.keep("policy rules", rules::read(&ports), &mut latest.rules);
+            findings.extend([&latest.rules[..], &latest.policies].concat());
         }
-        findings.extend(self.kept("interfaces", interfaces::read(scope), Vec::new()));
-        findings.extend(self.kept("filters", control::read(&ports), Vec::new()));
+        findings.extend([&latest.interfaces[..], &latest.filters].concat());
         findings.sort();
         findings.dedup();
         Found { findings, chains }
     }
+}
 
-    fn kept<T>(&mut self, what: &'static str, read: io::Result<Vec<T>>, before: Vec<T>) -> Vec<T> {
+impl Failures {
+    /// Takes over a value that could be read.
+    fn keep<T>(&mut self, what: &'static str, read: io::Result<Vec<T>>, latest: &mut Vec<T>) {
         match read {
             Ok(found) => {
-                self.failures.retain(|failure| *failure != what);
-                found
+                self.0.retain(|failure| *failure != what);
+                *latest = found;
             }
             Err(error) => {
-                if !self.failures.contains(&what) {
+                if !self.0.contains(&what) {
                     tracing::warn!(%error, "cannot read this machine's {what}, which forwarded packets may bypass");
-                    self.failures.push(what);
+                    self.0.push(what);
                 }
-                before
             }
         }
     }
@@ -152,4 +172,18 @@ pub fn read(scope: &Scope) -> Found {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_cannot_be_read_keeps_its_latest_value() {
+        let (mut failures, mut latest) = (Failures::default(), vec![1]);
+        failures.keep("rules", Err(io::ErrorKind::WouldBlock.into()), &mut latest);
+        assert_eq!((failures.0.len(), &latest[..]), (1, &[1][..]));
+        failures.keep("rules", Ok(vec![2]), &mut latest);
+        assert_eq!((failures.0.len(), &latest[..]), (0, &[2][..]));
+    }
 }

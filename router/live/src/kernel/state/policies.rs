@@ -1,8 +1,8 @@
 //! IPsec policies that decide about forwarded packets.
 //!
-//! The kernel asks the policies `fwd` whether it may forward a packet, and those of `out` whether it leaves encrypted.
-//! Policies `in`, those of a socket, and those of an XFRM interface concern other packets. A policy that permits packets
-//! as they are changes nothing.
+//! The kernel consults the policies `fwd` before it forwards a packet, and the policies `out` to decide whether it
+//! leaves encrypted. Policies `in`, and policies of a socket or an XFRM interface, concern other packets. A policy that
+//! permits packets as they are changes nothing.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Routes that leave past the ports: packets that follow one are dropped.
+//! Routes past the ports, which lead to interfaces that are not ports: packets that follow one are dropped.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,10 +15,10 @@ use super::Scope;
 use crate::kernel::routes::Unfollowed;
 use crate::kernel::tables::TableState;
 
-/// Prefixes of an interface that are named; the others are counted.
+/// Maximum prefixes listed for an interface; the others are counted.
 const NAMED_MAX: usize = 3;
 
-/// Routes for everything, or for halves of it, that have a next hop past the ports.
+/// Default routes, or large parts of one, that have a next hop past the ports.
 pub fn defaults_past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
     let routes = tables.routes().filter(|(prefix, _)| is_default(prefix));
     let finding = |(prefix, interface): (IpNet, &str)| {
@@ -29,7 +29,7 @@ pub fn defaults_past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
     findings
 }
 
-/// The other routes past the ports, an entry for each interface.
+/// The other routes past the ports, one finding for each interface.
 pub fn past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
     let routes = tables.routes().filter(|(prefix, _)| !is_default(prefix));
     let mut of_interfaces: BTreeMap<&str, Vec<IpNet>> = BTreeMap::new();
@@ -54,8 +54,8 @@ pub fn past(tables: &Tables, scope: &Scope) -> Vec<Finding> {
     of_interfaces.into_iter().map(finding).collect()
 }
 
-/// Default routes past the ports that are not in force: those with a higher metric than others, beyond the ones that were
-/// `found`.
+/// Inactive default routes past the ports: those with a higher metric than others, except those that were `found`
+/// already.
 pub(super) fn spare_past(state: &TableState, scope: &Scope, found: &[Finding]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let any = [
@@ -117,8 +117,8 @@ fn default_by(prefix: &IpNet, interface: &str) -> String {
     }
 }
 
-/// Whether a route is for so much of the address space that it stands for a default route: tunnels for all traffic
-/// often have two halves.
+/// Whether a route covers enough of the address space to act as a default route: tunnels for all traffic often use two
+/// halves.
 fn is_default(prefix: &IpNet) -> bool {
     match prefix {
         IpNet::V4(prefix) => prefix.prefix_len() <= 1,
@@ -126,8 +126,8 @@ fn is_default(prefix: &IpNet) -> bool {
     }
 }
 
-/// Each next hop of these routes at an interface that is no port. Link-local networks do not count, because the kernel
-/// never forwards to them.
+/// Each next hop of these routes at an interface that is not a port. Link-local networks do not count, because the
+/// kernel never forwards to them.
 fn outside<'a>(
     tables: &'a Tables,
     routes: impl Iterator<Item = (IpNet, &'a Route)>,

@@ -1,10 +1,10 @@
 //! Policy rules that decide about forwarded packets.
 //!
-//! The kernel makes three rules by itself: `0: lookup local`, `32766: lookup main`, and for IPv4 `32767: lookup
-//! default`. weir looks routes up in these tables, in this order; every other rule is a finding, and so is one of these
-//! that is missing or in another place.
-//! A rule that cannot match a packet from a port is none: the kernel compares `iif lo`, `oif` and a range of users with
-//! packets of the box itself only.
+//! The kernel creates three rules by itself: `0: lookup local`, `32766: lookup main`, and for IPv4 `32767: lookup
+//! default`. weir looks routes up in these tables, in this order; every other rule is a finding, and so is a default
+//! rule that is missing or out of order.
+//! A rule that cannot match a packet from a port is not a finding: the kernel compares `iif lo`, `oif` and a range of
+//! users with packets of the machine itself only.
 
 use std::fmt::Write;
 use std::io;
@@ -107,9 +107,9 @@ fn is_last(table: u32, looked_up: &[u32]) -> bool {
 struct Rule {
     /// The table that it looks up.
     table: Option<u32>,
-    /// Whether it matches what its selectors do not.
+    /// Whether it matches packets that its selectors do not match.
     is_inverted: bool,
-    /// Whether it has a selector, or something that limits what it finds.
+    /// Whether it has a selector, or limits the routes that it finds.
     is_limited: bool,
     input: Option<String>,
     output: Option<String>,
@@ -195,7 +195,8 @@ impl Rule {
         Some(rule)
     }
 
-    /// Whether it may match a packet that came in at a port. A VRF is a finding of its own, if a port is in it.
+    /// Whether it may match a packet that arrived at a port. A VRF rule does not count: a port in a VRF is a separate
+    /// finding.
     fn may_match(&self, ports: &[&str]) -> bool {
         if self.is_l3mdev {
             return false;

@@ -23,25 +23,25 @@ const SMALL_CHANGE_GAP: Span = Span::from_millis(50);
 const SMALL_CHANGE: f64 = 0.05;
 /// The limit of the machine's own packets follows a rate that has changed by more than this share.
 const ANNOUNCED_CHANGE: f64 = 0.2;
-/// Without answers, the interface is opened again at intervals of this length: it may be another one with the same name,
-/// or have another address. Longer than the law waits for an answer.
+/// Interval at which the interface is opened again while no answers come: its name may now belong to another interface,
+/// or its address may have changed. Longer than the law waits for an answer.
 const REOPEN: Span = Span::from_secs(3);
-/// Time between two questions for a port that is not there.
+/// Time between two queries for a port that does not exist.
 const ASK_AGAIN: Span = Span::from_millis(100);
 
-/// Everything known of a port's rate. A reader stops the thread for as long as it holds the lock.
+/// Everything known about a port's rate. A reader stops the thread for as long as it holds the lock.
 pub(super) struct Found {
     law: Autorate,
-    /// The rate that the limit of the machine's own packets goes by.
+    /// The rate that determines the limit on the machine's own packets.
     pub(super) announced: Rate,
     refused: u64,
     trouble: Option<String>,
-    /// Answers that laws before this one did not know.
+    /// Answers that earlier laws did not recognise.
     strange: u64,
 }
 
 impl Found {
-    /// Nothing yet.
+    /// The state before the first answer.
     pub(super) fn new(auto: &AutoRate) -> Self {
         Self {
             law: Autorate::new(auto.params.clone(), clock::now(), 0),
@@ -52,7 +52,7 @@ impl Found {
         }
     }
 
-    /// Its state, for a person.
+    /// The state, for an operator.
     pub(super) fn report(&self, port: &str, auto: &AutoRate) -> Finding {
         Finding {
             port: port.to_owned(),
@@ -66,13 +66,13 @@ impl Found {
         }
     }
 
-    /// A law that knows nothing, for other reflectors.
+    /// Replaces the law by a new one, for other reflectors or another use of traffic.
     fn renew(&mut self, auto: &AutoRate, sent: u64) {
         self.strange += self.law.strange();
         self.law = Autorate::new(auto.params.clone(), clock::now(), sent);
     }
 
-    /// Whether the limit of the machine's own packets should follow now.
+    /// Whether the limit on the machine's own packets must follow now.
     fn announce(&mut self) -> bool {
         let (found, announced) = (self.law.found(), self.announced);
         let change = found.as_bps() as f64 / announced.as_bps() as f64 - 1.0;
@@ -83,7 +83,8 @@ impl Found {
         follow
     }
 
-    /// Notes the outcome of sending a probe; the first failure of its kind is logged.
+    /// Records the outcome of sending a probe; logs a failure that differs from the previous outcome, and the end of
+    /// failures.
     fn note(&mut self, port: &str, outcome: io::Result<()>) {
         let trouble = outcome.err().map(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => format!(
@@ -113,17 +114,17 @@ pub(super) struct Finder {
     waiter: Waiter,
     prober: Option<Prober>,
     opened: Instant,
-    /// None while there is no such port.
+    /// `None` while the port does not exist.
     steering: Option<Arc<Steering>>,
     /// Round trips of the port's traffic in this turn.
     round_trips: Vec<RoundTrip>,
     asked: Instant,
-    /// The rate that the port has, and since when.
+    /// The port's rate, and the time since which it has that rate.
     set: (Rate, Instant),
 }
 
 impl Finder {
-    /// A finder with nothing open yet.
+    /// A finder without open sockets.
     pub(super) fn new(
         wanted: Arc<ArcSwapOption<Wanted>>,
         found: Arc<Mutex<Found>>,
@@ -143,7 +144,7 @@ impl Finder {
         })
     }
 
-    /// Runs until nothing is wanted any more, or the forwarding thread has ended.
+    /// Runs until the port need not find its rate, or the forwarding thread has ended.
     pub(super) fn run(mut self) {
         if let Err(error) = clock::precise_sleeps().and_then(|()| clock::go_first()) {
             tracing::debug!(%error, "the thread of a port's rate has no priority");
@@ -172,7 +173,7 @@ impl Finder {
         }
     }
 
-    /// Something else is wanted.
+    /// Adapts to a changed plan of the port.
     fn change(&mut self, before: Option<&Wanted>, wanted: &Wanted) {
         let is_same = |b: &Wanted| {
             let (before, now) = (&b.auto, &wanted.auto);
@@ -191,7 +192,7 @@ impl Finder {
         }
     }
 
-    /// Whether the port is there, or will be; false if the forwarding thread has ended.
+    /// Whether the port exists, or may appear; false if the forwarding thread has ended.
     fn is_steering(&mut self, port: &str) -> bool {
         if self.steering.as_ref().is_some_and(|s| !s.has_ended()) {
             return true;
@@ -210,7 +211,7 @@ impl Finder {
         match self.running.handle.call(of_port) {
             Ok(steering) => {
                 self.steering = steering;
-                self.take_round_trips(); // of a time before
+                self.take_round_trips(); // discard old ones
                 true
             }
             Err(_) => false,
@@ -224,7 +225,7 @@ impl Finder {
         }
     }
 
-    /// One turn: answers in, rate and probes out. Returns when the next one is due.
+    /// One turn: answers in, rate and probes out. Returns when the next turn is due.
     fn turn(&mut self, wanted: &Wanted) -> Instant {
         let found = Arc::clone(&self.found);
         let mut found = lock(&found);
@@ -278,7 +279,7 @@ impl Finder {
         }
     }
 
-    /// Gives the port its rate. Small changes are gathered.
+    /// Sets the port's rate. Gathers small changes.
     fn set_rate(&mut self, rate: Rate, now: Instant) {
         let Some(steering) = &self.steering else {
             return;
@@ -295,7 +296,7 @@ impl Finder {
     }
 }
 
-/// A round trip as the law takes it.
+/// Converts a round trip to a sample of the law.
 fn sample(round_trip: &RoundTrip) -> Sample {
     Sample {
         peer: round_trip.peer,

@@ -1,13 +1,14 @@
-//! Ports that find the rate of the link behind them: a thread for each, as the plan in force says.
+//! Ports that find the rate of the link behind them: one thread per port, per the active plan.
 //!
 //! ```text
-//!  plan in force --> [ Finders ] -- starts, changes, ends --> thread "weir-rate": [ Finder ]
+//!  active plan --> [ Finders ] -- starts, changes, ends ----> thread "weir-rate": [ Finder ]
 //!                                                              |  law, prober     |
 //!  weir show rates, limits of the machine's packets <-- reports +   bytes, rate <--+--> worker (Steering)
 //! ```
 //!
-//! The element knows nothing of this: a rate that is found is no configuration, and none of its decisions depends on it.
-//! A plan that leaves a port's reflectors as they are leaves the law what it has learnt.
+//! The element does not know this module: a found rate is not configuration, and no decision of the element depends on
+//! it. A plan that changes neither a port's reflectors nor whether it measures by traffic keeps the law with its
+//! history.
 
 mod finder;
 
@@ -25,7 +26,7 @@ use self::finder::{Finder, Found};
 use super::running::Running;
 use crate::mutex::lock;
 
-/// A port that shall find its rate, by the plan in force.
+/// A port that must find its rate, per the active plan.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     port: String,
@@ -33,7 +34,7 @@ struct Wanted {
     auto: Arc<AutoRate>,
 }
 
-/// A thread that finds the rate of a port. It ends once nothing is wanted of it.
+/// A thread that finds the rate of a port. It ends after this value is dropped.
 struct Started {
     wanted: Arc<ArcSwapOption<Wanted>>,
     found: Arc<Mutex<Found>>,
@@ -50,7 +51,8 @@ impl Drop for Started {
 pub(super) struct Finders(Mutex<BTreeMap<String, Started>>);
 
 impl Finders {
-    /// The rate of a port that the limit of the machine's own packets goes by; none if it does not find its rate.
+    /// The rate that determines the limit on the machine's own packets at a port; `None` if the port does not find its
+    /// rate.
     pub(super) fn rate(&self, port: &str) -> Option<Rate> {
         let finders = lock(&self.0);
         finders
@@ -58,7 +60,7 @@ impl Finders {
             .map(|finder| lock(&finder.found).announced)
     }
 
-    /// The state of each.
+    /// The state of each port.
     pub(super) fn report(&self) -> Vec<Finding> {
         let finders = lock(&self.0);
         let each = finders.values();
@@ -70,12 +72,12 @@ impl Finders {
         .collect()
     }
 
-    /// Ends all of them.
+    /// Ends all threads.
     fn end(&self) {
         lock(&self.0).clear();
     }
 
-    /// Starts, changes and ends threads, so that there is one for each port that shall find its rate.
+    /// Starts, changes and ends threads, so that each port that must find its rate has one thread.
     fn follow(&self, running: &Arc<Running>) -> Result<(), String> {
         let mut wanted = wanted(&running.in_force());
         let mut finders = lock(&self.0);
@@ -95,7 +97,7 @@ impl Finders {
     }
 }
 
-/// The ports that shall find their rate, by name.
+/// The ports that must find their rate, by name.
 fn wanted(InForce { plan, taken, .. }: &InForce) -> BTreeMap<String, Wanted> {
     let of_port = |port: &weir_lfb::port::PortPlan| {
         let interface = taken.get(&port.name).unwrap_or(&port.interface);
@@ -120,7 +122,7 @@ fn start(wanted: Wanted, running: &Arc<Running>) -> Result<Started, String> {
     Ok(Started { wanted, found })
 }
 
-/// Follows the plan in force until the router must stop; returns the reason.
+/// Follows the active plan until the router must stop; returns the reason.
 pub(super) async fn follow(running: Arc<Running>) -> String {
     /// Ends the threads with the task.
     struct End(Arc<Running>);

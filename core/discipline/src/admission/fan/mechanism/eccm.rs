@@ -37,7 +37,7 @@ pub(super) enum Eccm {
 pub(super) struct Run {
     /// When it began.
     since: Instant,
-    /// Until when the fair rate is held.
+    /// When the hold of the fair rate ends.
     half: Instant,
     /// When new elastic flows are removed.
     end: Instant,
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// Whether an event at `now` makes the step that is due after `at`.
+    /// Whether an event at `now` triggers the step that is due after `at`.
     fn steps(&self, event: Event, now: Instant, at: Instant) -> bool {
         match (event, self.is_literal) {
             (Event::Timer, false) => now >= at,

@@ -6,7 +6,7 @@
 //!   its timer                         ─┘   (state, event)
 //! ```
 //!
-//! Each has one file, and is a state machine without side effects: events in, actions out.
+//! Each mechanism has one file, and is a state machine without side effects: events in, actions out.
 //! - [`none`](None): no new flow is accepted
 //! - [`efm`]: all elastic flows leave the list
 //! - [`raef`]: elastic flows that have been on the list for a certain time leave it
@@ -36,7 +36,7 @@ use super::admission::Estimate;
 use super::removal::Removal;
 use crate::parts::chance::Chance;
 
-/// The words of a configuration.
+/// The mechanisms' words in a configuration.
 pub(super) const WORDS: &[&str] = &[
     "none", "efm", "raef", "rbaef", "rpaef", "efmp", "ramaf", "eccm",
 ];
@@ -74,7 +74,7 @@ pub(super) enum Action {
     Hold,
     /// The fair rate is estimated again.
     Resume,
-    /// All flows that were set aside are on the list again.
+    /// All flows that were set aside return to the list.
     Restore,
 }
 
@@ -106,19 +106,19 @@ pub(super) struct Rules {
     pub(super) priority_admission: Chance,
     /// Whether EFMP removes the most active flow, not the oldest one.
     pub(super) removes_most_active: bool,
-    /// Whether ECCM is as Figure 4 has it, without timers.
+    /// Whether ECCM follows Figure 4 literally, without timers.
     pub(super) is_literal: bool,
 }
 
 /// A congestion mechanism.
 pub(super) trait Mechanism: Debug + Send {
-    /// Its word in a configuration.
+    /// The mechanism's word in a configuration.
     fn word(&self) -> &'static str;
 
     /// Handles an event.
     fn on(&mut self, event: Event, now: Instant, rules: &Rules) -> Action;
 
-    /// When its timer is due.
+    /// When the mechanism's timer is due.
     fn timeout(&self) -> Option<Instant> {
         None
     }
@@ -128,12 +128,12 @@ pub(super) trait Mechanism: Debug + Send {
         Gate::Open
     }
 
-    /// Whether it sets flows aside, and for how long, if there is a time.
+    /// `Some` if the mechanism sets flows aside: for this time, or for an unlimited time if the inner value is `None`.
     fn sets_aside(&self, _rules: &Rules) -> Option<Option<Span>> {
         None
     }
 
-    /// Whether it needs the most active flow.
+    /// Whether the mechanism needs the most active flow.
     fn ranks(&self, _rules: &Rules) -> bool {
         false
     }
@@ -194,7 +194,7 @@ pub(super) mod table {
         })
     }
 
-    /// The row of a mechanism that has no state, or leaves it.
+    /// The actions of a row, for a mechanism that has no state, or does not change it.
     pub(crate) fn actions<M: Mechanism + Clone>(state: &M, ms: u64, rules: &Rules) -> [Action; 5] {
         row(state, ms, rules).map(|(action, _)| action)
     }

@@ -11,8 +11,8 @@ use crate::admission::fan::removal::Removal;
 #[derive(Clone, Debug)]
 pub(super) struct Raef;
 
-/// If a run is due, the removal of elastic flows that were accepted `active_time` ago or earlier; none if
-/// less time than that has passed since the start.
+/// If a run is due, the removal of elastic flows that were accepted `active_time` ago or earlier; `None`
+/// if less time than that has passed since the start.
 pub(super) fn removal(event: Event, now: Instant, rules: &Rules) -> Option<Removal> {
     let due = matches!(event, Event::NewFlow { due: true, .. });
     let passed = now.since(Instant::ZERO) >= rules.active_time;
@@ -45,7 +45,7 @@ mod tests {
     fn a_run_removes_those_of_ten_seconds_and_more() {
         let old = |ms| Action::Remove(Removal::elastic(at(ms)));
         let lines = [
-            (9_999, DUE, Action::Nothing), // nobody can be that old
+            (9_999, DUE, Action::Nothing), // no flow can be that old
             (10_000, DUE, old(0)),
             (16_000, DUE, old(6_000)),
             (16_000, NOT_DUE, Action::Nothing),

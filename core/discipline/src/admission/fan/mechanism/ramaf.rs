@@ -36,7 +36,7 @@ pub(super) enum Ramaf {
     Idle,
     /// Flows were removed, and the fair rate has not yet been estimated as high enough.
     Removed,
-    /// The removed flows are back since this time, and new flows are accepted.
+    /// The removed flows came back at this time, and new flows are accepted.
     Open(Instant),
 }
 

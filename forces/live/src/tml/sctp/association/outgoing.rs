@@ -1,4 +1,4 @@
-//! Packets of an association: the library's with our identifier and our window, and a close.
+//! Outgoing packets of an association: the library's packets with our payload identifier and our window, and a close.
 
 use weir_base::Instant;
 
@@ -8,7 +8,7 @@ use super::super::packet::{self, Writer, kind, u32_at};
 use super::{Association, OUTBOX_MAX, SHUTDOWN_EVERY, SHUTDOWNS_MAX, State, set_ppid};
 
 impl Association {
-    /// Moves what the library wants to send, and a close, on.
+    /// Sends the library's pending packets, and continues a close.
     pub(super) fn advance(&mut self, now: Instant) {
         (self.is_touched, self.unacknowledged) = (false, 0);
         if self.end.is_some() {
@@ -47,7 +47,7 @@ impl Association {
         self.state = State::ShuttingDown(sent + 1, now + SHUTDOWN_EVERY);
     }
 
-    /// A packet of the library goes out with our identifier and our window.
+    /// Queues a packet of the library, with our payload identifier and our window.
     fn transmit(&mut self, mut packet: Vec<u8>) {
         let (ppid, room) = (self.channel.ppid(), self.inbox.room());
         let (mut last_sent, mut acknowledged) = (self.last_sent, None);

@@ -9,9 +9,9 @@ const PATHS: [(u16, u16); 2] = [(40_000, 6704), (6704, 40_000)];
 struct Pair {
     now: Instant,
     ends: [Association; 2],
-    /// Packets on their way: when they arrive, at which end.
+    /// Packets in transit: arrival time and receiving end.
     wire: Vec<(Instant, usize, Vec<u8>)>,
-    /// Loses each packet for which it says so: sender, number of the packet.
+    /// Selects the packets to lose, by sender and packet number.
     loses: fn(usize, u64) -> bool,
     sent: u64,
     got: [Vec<Vec<u8>>; 2],
@@ -119,7 +119,7 @@ impl Pair {
     }
 }
 
-/// A message of ForCES of `len` octets whose correlator is `number`.
+/// A ForCES message of `len` octets with the correlator `number`.
 fn message(kind: u8, priority: u8, number: u64, len: usize) -> Vec<u8> {
     let mut message = vec![0x10, kind];
     message.extend(((len / 4) as u16).to_be_bytes());
@@ -327,7 +327,7 @@ fn what_is_on_the_wrong_channel_is_dropped_and_counted() {
     assert!(pair.got[1] == [b"what"], "the reader ends the link");
     pair.got[1].clear();
 
-    // The identifier of another channel: the sender believes that it is on the low one.
+    // The payload identifier of another channel: the sender believes that it is on the low channel.
     pair.ends[0].channel = Channel::Low;
     assert!(pair.ends[0].send(&config(1, 24)));
     pair.run_for(Span::from_millis(10));
@@ -354,8 +354,8 @@ fn a_wrong_tag_changes_nothing() {
     assert_eq!(pair.ends[1].dropped.tag, 5);
 }
 
-/// A recorded exchange with each packet changed at random, with its checksum made right again: nothing panics,
-/// and memory stays bounded.
+/// A recorded exchange with each packet changed at random and its checksum corrected: nothing panics, and memory stays
+/// bounded.
 #[test]
 fn changed_packets_are_dropped_or_end_the_association() {
     let mut random = 0x1234_5678_9abc_def0_u64;

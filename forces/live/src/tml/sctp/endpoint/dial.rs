@@ -1,4 +1,4 @@
-//! Opening a link: low, medium and high channel, one after the other (RFC 5811, 4.2.1).
+//! Opens a link: the low, medium and high channel, one after the other (RFC 5811, 4.2.1).
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ pub(super) struct Dial {
 }
 
 impl Endpoint {
-    /// An endpoint that opens one link to `remote`, from `local_port` to `first_port` and the next two ports.
+    /// Creates an endpoint that opens one link to `remote`, from `local_port` to `first_port` and the next two ports.
     pub fn connect(
         now: Instant,
         settings: Settings,
@@ -54,7 +54,7 @@ impl Endpoint {
         self.try_dial(now);
     }
 
-    /// Sends what is due to open the link.
+    /// Sends due packets that open the link.
     pub(super) fn try_dial(&mut self, now: Instant) {
         let Some(dial) = &mut self.dial else {
             return;
@@ -68,7 +68,7 @@ impl Endpoint {
         }
     }
 
-    /// A packet from the port that is being opened.
+    /// Handles a packet from the port that is being opened.
     pub(super) fn handle_answer(&mut self, now: Instant, packet: &Packet<'_>) {
         let Some(dial) = &mut self.dial else {
             return;

@@ -137,7 +137,7 @@ fn three_associations_are_one_link_and_are_read_in_strict_order() {
 #[test]
 fn a_link_opens_although_packets_are_lost_and_two_behind_one_address_are_two() {
     let mut net = Net::new();
-    // One in four, in no rhythm: tries at a constant interval could always meet the same loss.
+    // A random quarter: with a fixed pattern, retries at a constant interval could always meet the same loss.
     net.loses = |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0;
     let one = net.add_fe("192.0.2.2:5000", 5000, 2);
     let two = net.add_fe("192.0.2.2:5001", 5001, 3);
@@ -235,7 +235,7 @@ fn nobody_there_and_a_link_without_all_channels_fail() {
     assert!(net.events.contains(&(fe, Event::Failed(why))));
 
     let mut net = Net::new();
-    net.loses = |n| n > 6; // the low channel comes up, and no other
+    net.loses = |n| n > 6; // the low channel comes up, but no other
     let fe = net.add_fe("192.0.2.2:5000", 5000, 2);
     net.run_for(Span::from_secs(20));
     let failures = net.events.iter().filter(|(at, _)| *at == fe).count();
@@ -244,7 +244,7 @@ fn nobody_there_and_a_link_without_all_channels_fail() {
     assert!(net.ends[fe].1.up.is_empty());
 }
 
-/// An INIT to the high channel, from anywhere.
+/// An INIT to the high channel, from any port.
 fn init(tag: u32, port: u16) -> Vec<u8> {
     let header = Header {
         source_port: port,
@@ -278,7 +278,7 @@ fn a_hundred_thousand_inits_leave_nothing_behind() {
     net.run_for(Span::from_secs(1));
     assert_eq!(net.up(fe).len(), 1, "an honest peer gets its link");
 
-    // A socket that takes nothing: waiting packets are bounded.
+    // A socket that accepts nothing: the number of waiting packets is bounded.
     let ce = &mut net.ends[0].1;
     for n in 0..2 * OUTBOX_MAX as u32 {
         let from = SocketAddr::new(std::net::Ipv4Addr::from(0x0a00_0000 + n).into(), 9899);
@@ -332,7 +332,7 @@ fn cookies_of_others_and_packets_for_others_do_nothing() {
     let other = Writer::new(header(6707, 1)).chunk(kind::HEARTBEAT, 0, &[]);
     ce.handle_packet(now, from, &other.finish());
     assert_eq!(ce.poll_packet(now), None);
-    // Out of the blue: an ABORT with the sender's own tag, and not for ever.
+    // Out of the blue: an ABORT with the sender's own tag, up to the limit per second.
     for _ in 0..2 * ABORTS_MAX {
         let data = Writer::new(header(6704, 77)).chunk(kind::DATA, 3, &[0; 13]);
         ce.handle_packet(now, from, &data.finish());
@@ -347,8 +347,8 @@ fn cookies_of_others_and_packets_for_others_do_nothing() {
     );
 }
 
-/// Any packets with right checksums, to ports of ours and from a peer that has an association: nothing panics, and
-/// what is kept is bounded.
+/// Random packets with correct checksums, to our ports and from a peer that has an association: nothing panics, and
+/// memory stays bounded.
 #[test]
 fn random_chunks_do_no_harm() {
     let mut net = Net::new();

@@ -1,4 +1,4 @@
-//! Messages of links: read, sent, and what happens to them at a close.
+//! Reads and sends messages of links, and closes links.
 
 use weir_base::Instant;
 use weir_protocol::wire::MessageKind;
@@ -10,7 +10,8 @@ use super::super::outcome::{Dropped, End};
 use super::Endpoint;
 
 impl Endpoint {
-    /// The next message of a link: from the high channel until it is empty, then medium, then low (RFC 5811, A.2).
+    /// Returns the next message of a link: from the high channel until it is empty, then medium, then low (RFC 5811,
+    /// A.2).
     pub fn poll_message(&mut self, now: Instant, link: LinkId) -> Option<Vec<u8>> {
         if let Some(finished) = self.finished.get_mut(&link) {
             return finished.iter_mut().find_map(|(_, a)| a.poll_message(now));
@@ -20,7 +21,7 @@ impl Endpoint {
             let association = &mut self.up.get_mut(&path)?.association;
             let message = association.poll_message(now);
             if association.has_news() {
-                self.unsettled.insert(path); // there is room in its window again
+                self.unsettled.insert(path); // its window has room again
             }
             if message.is_some() {
                 return message;
@@ -51,7 +52,7 @@ impl Endpoint {
         sent
     }
 
-    /// Closes a link: at once, or when all that was sent has arrived on all channels.
+    /// Closes a link, at once or when all sent messages have arrived on all channels.
     pub fn close(&mut self, now: Instant, link: LinkId, after_queue: bool) {
         if !after_queue {
             return self.end_link(now, link, End::Closed);
@@ -60,14 +61,14 @@ impl Endpoint {
         self.shut_down_flushed(now, link);
     }
 
-    /// Forgets a link; closes it if it is up.
+    /// Forgets a link; closes it first if it is up.
     pub fn forget(&mut self, now: Instant, link: LinkId) {
         self.end_link(now, link, End::Closed);
         self.finished.remove(&link);
         self.links.remove(link);
     }
 
-    /// Counters of what was dropped on a link, by channel.
+    /// Counters of dropped packets, chunks and messages of a link, by channel.
     pub fn dropped(&self, link: LinkId) -> [Dropped; 3] {
         Channel::ALL.map(|channel| {
             let finished = self.finished.get(&link).and_then(|associations| {
@@ -86,7 +87,8 @@ impl Endpoint {
         *self.links.get(link)?.paths.get(channel.index())?
     }
 
-    /// Shuts the channels of a closing link down once all that was sent has arrived: then no channel cuts another off.
+    /// Shuts down the channels of a closing link once all sent messages have arrived, so that no channel cuts another
+    /// off.
     pub(super) fn shut_down_flushed(&mut self, now: Instant, link: LinkId) {
         let paths = Channel::ALL.map(|channel| self.path(link, channel));
         let mut paths = paths.into_iter().flatten();

@@ -1,7 +1,7 @@
 //! The web clients: closed loops, one thread each, with a new connection for each fetch.
 //!
-//! Every fetch is reported, also those that the end of the run cut off, with their age at that time: a mean over the
-//! finished ones only would favour a router that starves the rest.
+//! Every fetch is reported; a fetch that the end of the run cuts off has its age at that time: a mean over finished
+//! fetches only would favour a router that starves the rest.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -170,7 +170,7 @@ impl Current {
     }
 }
 
-/// Asks for the file and reads the answer to its end.
+/// Requests the file and reads the answer to its end.
 fn fetch(mut stream: TcpStream, bytes: u64, shared: &Shared) -> io::Result<Outcome> {
     let request = format!("GET /bytes/{bytes} HTTP/1.0\r\nHost: web\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;

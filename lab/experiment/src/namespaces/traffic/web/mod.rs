@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The server answers `GET /bytes/N` with N bytes and closes; any web server with files of these
-//! names under `/bytes/` can stand in for it, and any web client can fetch from it.
+//! names under `/bytes/` can replace it, and any web client can fetch from it.
 
 pub mod fetch;
 pub mod serve;

@@ -11,7 +11,7 @@ use socket2::SockRef;
 
 use super::super::{Line, Timing, report, sink::listen_tcp, sleep_until};
 
-/// Maximum number of concurrent connections; further ones are closed at once.
+/// Maximum number of concurrent connections; further connections are closed at once.
 const CONNECTIONS_MAX: usize = 2048;
 /// Maximum bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -126,7 +126,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The size asked for by `GET /bytes/N HTTP/1.x`.
+/// The size requested by `GET /bytes/N HTTP/1.x`.
 fn wanted(head: &[u8]) -> Option<u64> {
     let head = std::str::from_utf8(head).ok()?;
     let mut words = head.lines().next()?.split(' ');
