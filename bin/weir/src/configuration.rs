@@ -58,44 +58,39 @@ fn read_input() -> Result<String, Failure> {
     }
 }
 
-/// Top-level keys of a scenario that do not occur in a router configuration.
+/// Top-level keys of a scenario that no router configuration has.
 const OF_A_SCENARIO: [&str; 4] = ["host", "link", "traffic", "variant"];
+
+/// Top-level keys that only the configuration of a control element has.
+const OF_A_CONTROL_ELEMENT: [&str; 3] = ["listen", "library", "store"];
+
+/// Top-level keys of a forwarding element, which no router without control elements has.
+const OF_A_FORWARDING_ELEMENT: [&str; 2] = ["fe", "ce"];
+
+/// Whether a text has one of these top-level keys.
+fn has(text: &str, keys: &[&str]) -> bool {
+    let names = weir_config::top_names(text);
+    names.iter().any(|name| keys.contains(&&name[..]))
+}
 
 /// Whether this is the text of a scenario.
 pub fn is_scenario(text: &str) -> bool {
-    let names = weir_config::top_names(text);
-    names.iter().any(|name| OF_A_SCENARIO.contains(&&name[..]))
-        && !names.iter().any(|n| n == "port")
+    has(text, &OF_A_SCENARIO) && !has(text, &["port"])
 }
 
 /// Whether this is the text of a router's configuration.
 pub fn is_router(text: &str) -> bool {
-    let names = weir_config::top_names(text);
-    names.iter().any(|name| name == "port")
-        && !names.iter().any(|n| OF_A_SCENARIO.contains(&&n[..]))
+    has(text, &["port"]) && !has(text, &OF_A_SCENARIO)
 }
-
-/// Top-level keys that occur only in the configuration of a control element.
-const OF_A_CONTROL_ELEMENT: [&str; 3] = ["listen", "library", "store"];
 
 /// Whether this is the text of a control element's configuration.
 pub fn is_control_element(text: &str) -> bool {
-    let names = weir_config::top_names(text);
-    names
-        .iter()
-        .any(|name| OF_A_CONTROL_ELEMENT.contains(&&name[..]))
+    has(text, &OF_A_CONTROL_ELEMENT)
 }
-
-/// Top-level keys of a router that is a forwarding element.
-const OF_A_FORWARDING_ELEMENT: [&str; 2] = ["fe", "ce"];
 
 /// Whether this is the text of an element's configuration, which `weir-forces` runs.
 pub fn is_of_forces(text: &str) -> bool {
-    let names = weir_config::top_names(text);
-    let is_fe = names
-        .iter()
-        .any(|name| OF_A_FORWARDING_ELEMENT.contains(&&name[..]));
-    is_fe || is_control_element(text)
+    has(text, &OF_A_FORWARDING_ELEMENT) || is_control_element(text)
 }
 
 /// A checked configuration: a router, which may be a forwarding element.
@@ -214,8 +209,8 @@ pub fn here(path: &Path, text: &str) -> Result<Admission, Failure> {
 }
 
 /// `weir check`.
-pub fn check(path: &Path) -> Result<(), Failure> {
-    let Admission { plan, doubts, .. } = load_here(path)?;
+pub fn check(path: &Path, text: &str) -> Result<(), Failure> {
+    let Admission { plan, doubts, .. } = here(path, text)?;
     good(path, &plan, doubts)
 }
 

@@ -1,9 +1,71 @@
-//! The code of the `list` commands of all programs.
+//! `weir list`: disciplines, tables and reference pages; and the code that the lists of all programs share.
 
 use serde_json::{Value, json};
+use weir_discipline::manuals;
 
-use crate::Failure;
 use crate::output::{print, print_json};
+use crate::{Failure, pages};
+
+/// Arguments of `weir list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArguments {
+    /// Of what
+    #[arg(default_value = "disciplines")]
+    what: What,
+    /// Print JSON instead of text
+    #[arg(short, long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Queue disciplines
+    Disciplines,
+    /// Tables of a running router: what `weir show` prints
+    Tables,
+    /// Every reason for which a packet can be dropped, and what to do about it, as a page in Markdown
+    Drops,
+    /// Every kind of kernel state that decides about packets, and what a router does about it, as a table in Markdown
+    Kernel,
+    /// Every key of a router's configuration, as a page in Markdown
+    Configuration,
+    /// The JSON Schema of a router's configuration
+    ConfigurationSchema,
+    /// The router's HTTP interface, as a page in Markdown; with --json as an OpenAPI document
+    Api,
+    /// Every metric that a router has for Prometheus, as a page in Markdown
+    Prometheus,
+    /// The dashboard for Grafana over these metrics, as JSON to import
+    Dashboard,
+}
+
+/// `weir list`.
+pub fn run(arguments: &ListArguments) -> Result<(), Failure> {
+    let printers: Printers = match arguments.what {
+        What::Disciplines => (
+            || lines(&disciplines()),
+            || objects(disciplines(), "purpose"),
+        ),
+        What::Tables => (|| lines(&tables()), || objects(tables(), "about")),
+        What::ConfigurationSchema => return print_json(&pages::configuration::schema()),
+        What::Dashboard => return print_json(&pages::dashboard::json()),
+        What::Drops => (pages::drops::markdown, pages::drops::json),
+        What::Kernel => (pages::kernel::markdown, pages::kernel::json),
+        What::Configuration => (pages::configuration::markdown, pages::configuration::json),
+        What::Api => (pages::api::markdown, pages::api::json),
+        What::Prometheus => (pages::prometheus::markdown, pages::prometheus::json),
+    };
+    print_list(printers, arguments.json)
+}
+
+fn disciplines() -> Pairs {
+    manuals().map(|m| (m.name, m.purpose)).collect()
+}
+
+fn tables() -> Pairs {
+    let classes = weir_lfb::class::classes().into_iter();
+    classes.map(|class| (class.name, class.about)).collect()
+}
 
 /// Prints a list as text, and as JSON.
 pub type Printers = (fn() -> String, fn() -> Value);

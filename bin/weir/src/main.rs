@@ -2,19 +2,18 @@
 //!
 //! Exit codes: 0 success, 1 a run failed or `weir diff` found a difference, 2 wrong usage or configuration.
 
-mod lists;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use weir::program::{self, AFTER_HELP, Failure};
+use weir::program::{self, AFTER_HELP, FORCES, Failure, LAB};
 use weir::{
     Element, RouterSocket, capture, classify, complete, component, configuration, describe, init,
-    manpage, observe, router, show, top,
+    list, manpage, observe, router, show, top,
 };
 use weir_base::setting::{did_you_mean, nearest};
+use weir_live::programs::find;
 
 /// A flow-aware edge router: it decides under congestion who gets the link.
 #[derive(Debug, Parser)]
@@ -125,7 +124,7 @@ enum Command {
         name: String,
     },
     /// List built-in disciplines and tables, or print a reference page
-    List(lists::ListArguments),
+    List(list::ListArguments),
     /// Print a shell completion script
     ///
     /// For bash: weir completions bash > ~/.local/share/bash-completion/completions/weir
@@ -160,22 +159,47 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// The commands of the other programs, which `weir` starts.
 const OTHERS: &[(&str, &str, &[&str])] = &[
     (
-        "weir-lab",
+        LAB,
         "Simulate, compare, measure",
         &["run", "compare", "reproduce", "bench", "soak", "traffic"],
     ),
     (
-        "weir-forces",
+        FORCES,
         "Many routers as one (ForCES)",
         &["ce", "fe", "enable", "keys", "paths", "route", "watch"],
+    ),
+];
+
+/// The lists of the other programs.
+const LISTS: &[(&str, &[&str])] = &[
+    (
+        LAB,
+        &[
+            "scenarios",
+            "loads",
+            "results",
+            "scenario-keys",
+            "schema",
+            "metrics",
+        ],
+    ),
+    (
+        FORCES,
+        &[
+            "controllers",
+            "lfb",
+            "ce-configuration",
+            "ce-api",
+            "ce-prometheus",
+        ],
     ),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let names: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    if is_elsewhere(&names) && program::is_installed(program::FORCES) {
-        return program::end(Err(program::replace(program::FORCES, words)));
+    if let Some(program) = elsewhere(&names) {
+        return program::end(Err(program::replace(program, words)));
     }
     if let Some(program) = completing(&names) {
         let rest = words.into_iter().skip(2);
@@ -200,17 +224,20 @@ fn program_of(command: &str) -> Option<&'static str> {
     found.map(|(program, ..)| *program)
 }
 
-/// Whether a table or a manual page belongs to another program.
-fn is_elsewhere(words: &[impl AsRef<str>]) -> bool {
+/// The other program that has a list, a table or a manual page which this program does not have.
+fn elsewhere(words: &[impl AsRef<str>]) -> Option<&'static str> {
     let mut words = words.iter().map(AsRef::as_ref);
-    let command = words.next();
-    let Some(name) = words.find(|word| !word.starts_with('-')) else {
-        return false;
-    };
+    let command = words.next()?;
+    let name = words.find(|word| !word.starts_with('-'))?;
+    let of_forces = || find(FORCES).map(|_| FORCES);
     match command {
-        Some("show") => !show::names().any(|known| known == name),
-        Some("describe") => !describe::names().any(|known| known == name),
-        _ => false,
+        "list" => {
+            let found = LISTS.iter().find(|(_, names)| names.contains(&name));
+            found.map(|(program, _)| *program)
+        }
+        "show" if !show::names().any(|known| known == name) => of_forces(),
+        "describe" if !describe::names().any(|known| known == name) => of_forces(),
+        _ => None,
     }
 }
 
@@ -281,7 +308,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Observe(arguments) => observe::run(arguments),
         Command::Classify(arguments) => classify::run(&arguments),
         Command::Describe { name } => describe::run(&name),
-        Command::List(arguments) => lists::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
         Command::Completions { shell } => complete::register("weir", shell),
         Command::Manpage(arguments) => manpage::run(command(), &arguments),
         Command::Other(words) => other(words),
@@ -290,11 +317,15 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Checks a router's configuration; the configuration of an element is checked by the program that runs it.
 fn check(config: &Path) -> Result<(), Failure> {
-    if config.as_os_str() != "-" && configuration::is_of_forces(&configuration::read(config)?) {
-        let words = ["check".into(), config.into()];
-        return Err(program::replace(program::FORCES, words));
+    let text = configuration::read(config)?;
+    if !configuration::is_of_forces(&text) {
+        return configuration::check(config, &text);
     }
-    configuration::check(config)
+    if config.as_os_str() == "-" {
+        return program::run_with_input(FORCES, &["check", "-"], &text);
+    }
+    let words = ["check".into(), config.into()];
+    Err(program::replace(FORCES, words))
 }
 
 /// Starts the program that has this command.

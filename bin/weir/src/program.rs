@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::FromArgMatches;
+use weir_live::programs::find;
 use weir_live::signals;
 
 use crate::output::{note, print_own, rendered};
@@ -111,32 +113,37 @@ pub const FORCES: &str = "weir-forces";
 /// The program with simulations and measurements.
 pub const LAB: &str = "weir-lab";
 
-/// The file of another program of weir: in the folder of this program, or else in PATH.
-fn file_of(program: &str) -> Option<PathBuf> {
-    let beside = std::env::current_exe()
-        .ok()
-        .map(|own| own.with_file_name(program));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&path).map(|folder| folder.join(program));
-    beside
-        .into_iter()
-        .chain(in_path)
-        .find(|file| file.is_file())
-}
-
-/// Whether another program of weir is installed.
-pub fn is_installed(program: &str) -> bool {
-    file_of(program).is_some()
-}
-
 /// Replaces this process by another program of weir with these arguments. Returns only if that fails.
 pub fn replace(program: &str, arguments: impl IntoIterator<Item = OsString>) -> Failure {
-    let Some(file) = file_of(program) else {
-        return Failure::Usage(format!(
-            "this is a command of `{program}`, which is not installed: the package {program} has it"
-        ));
+    let file = match file_of(program) {
+        Ok(file) => file,
+        Err(missing) => return missing,
     };
     let _ = release_signals(); // they would stay blocked
     let error = Command::new(&file).args(arguments).exec();
     Failure::Run(format!("cannot start {}: {error}", file.display()))
+}
+
+/// Runs another program of weir with these arguments, and with this text as its standard input.
+pub fn run_with_input(program: &str, arguments: &[&str], input: &str) -> Result<(), Failure> {
+    let file = file_of(program)?;
+    let failed = |error: io::Error| Failure::Run(format!("cannot run {}: {error}", file.display()));
+    let mut command = Command::new(&file);
+    command.args(arguments).stdin(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes()); // the exit code tells whether it was read
+    }
+    match child.wait().map_err(failed)?.code() {
+        Some(0) => Ok(()),
+        code => Err(Failure::Reported(code.map_or(1, |code| code as u8))),
+    }
+}
+
+fn file_of(program: &str) -> Result<PathBuf, Failure> {
+    find(program).ok_or_else(|| {
+        Failure::Usage(format!(
+            "this is a command of `{program}`, which is not installed: the package {program} has it"
+        ))
+    })
 }

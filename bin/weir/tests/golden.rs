@@ -205,6 +205,28 @@ fn golden_wrong_scenarios() {
     check("bin/weir/tests/golden/wrong-scenario.txt", told.as_bytes());
 }
 
+/// `weir-forces` checks the configuration of an element, from standard input as from a file.
+#[test]
+fn elements_are_checked_on_standard_input_too() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("element.toml");
+    for text in [
+        "[fe]\nid = 2\n[ce.main]\nid = 1\naddress = \"127.0.0.1:6704\"\n[port.lo]\ninterface = \"lo\"\n",
+        "id = 1\n[listen.main]\naddress = \"nowhere\"\n",
+    ] {
+        fs::write(&file, text).unwrap();
+        let of_file = weir(&["check", file.to_str().unwrap()]);
+        let of_input = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["check", "-"])
+            .stdin(fs::File::open(&file).unwrap())
+            .output()
+            .unwrap();
+        let named = stderr(&of_file).replace(file.to_str().unwrap(), "standard input");
+        assert_eq!(stderr(&of_input), named);
+        assert_eq!(of_file.status.code(), Some(2), "{named}");
+        assert_eq!(of_input.status.code(), Some(2), "{named}");
+    }
+}
+
 /// Usage errors other than wrong configurations.
 #[test]
 fn golden_wrong_usage() {

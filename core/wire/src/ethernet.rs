@@ -73,7 +73,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Reads a header. A length below 1536 (an 802.3 frame) stays an [`EtherType::Other`].
+    /// Reads a header. A length below 1536 (an 802.3 frame) is kept as a number.
     pub fn parse<T: AsRef<[u8]>>(view: &View<T>) -> Result<Self, WireError> {
         Ok(Self {
             destination: view.destination(),

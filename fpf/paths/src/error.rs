@@ -74,7 +74,7 @@ pub enum PathError {
         to: String,
     },
     /// Fewer disjoint paths exist than were requested.
-    #[error("{found} of {wanted} paths from `{from}` to `{to}` share no {}", kind)]
+    #[error("{found} of {wanted} paths from `{from}` to `{to}` share no {kind}")]
     NotDisjoint {
         /// The forwarding element at the start of the paths.
         from: String,

@@ -146,14 +146,13 @@ fn read(file: &mut File) -> io::Result<HashMap<(usize, u64), (OneRun, u64)>> {
 fn hash(plan: &Plan, options: &RunOptions) -> io::Result<u64> {
     let programs = Programs::new(options.executable.as_deref()).map_err(io::Error::other)?;
     let mut hasher = DefaultHasher::new();
-    for file in [
-        programs.own(),
-        &programs.with("router"),
-        &programs.with("fe"),
-    ] {
-        let Ok(file) = fs::metadata(file) else {
-            continue; // a simulation starts none of them
-        };
+    let started = ["router", "fe"].map(|command| programs.with(command).ok()); // a simulation starts neither
+    for file in started
+        .into_iter()
+        .flatten()
+        .chain([programs.own().to_owned()])
+    {
+        let file = fs::metadata(file)?;
         (file.len(), file.modified()?).hash(&mut hasher);
     }
     options.on.word().hash(&mut hasher);

@@ -94,6 +94,8 @@ mod traffic_info;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use weir_live::signals;
+
 pub use agreement::{Ran, run_both};
 pub use error::Error;
 pub use finished::forget;
@@ -102,7 +104,6 @@ pub use options::{Capture, Habitat, RunOptions};
 pub use results::RunResult;
 pub use run::run;
 pub use traffic_info::TrafficInfo;
-use weir_live::signals;
 
 /// A flag that becomes true when a signal (Ctrl-C, SIGTERM, SIGHUP) requests the end of the process. A second
 /// signal ends the process at once.

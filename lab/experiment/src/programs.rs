@@ -1,41 +1,49 @@
 //! The programs whose processes a lab starts.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use weir_live::programs::find;
 
 use crate::Error;
 
-/// `weir`, `weir-forces` and this program, which are in one folder; or a stand-in that has the commands of all.
+/// `weir`, `weir-forces` and this program; or a stand-in that has the commands of all.
 #[derive(Clone, Debug)]
-pub(crate) enum Programs {
-    /// This program.
-    Own(PathBuf),
-    /// A stand-in, for tests.
-    StandIn(PathBuf),
+pub(crate) struct Programs {
+    /// This program, or the stand-in.
+    own: PathBuf,
+    is_stand_in: bool,
 }
 
 impl Programs {
     /// The programs, or the stand-in.
     pub(crate) fn new(stand_in: Option<&Path>) -> Result<Self, Error> {
-        match stand_in {
-            Some(file) => Ok(Self::StandIn(file.to_owned())),
-            None => std::env::current_exe()
-                .map(Self::Own)
-                .map_err(Error::io("cannot find the own executable")),
-        }
+        let own = match stand_in {
+            Some(file) => Ok(file.to_owned()),
+            None => std::env::current_exe(),
+        };
+        Ok(Self {
+            own: own.map_err(Error::io("cannot find the own executable"))?,
+            is_stand_in: stand_in.is_some(),
+        })
     }
 
     /// The program with the command `traffic`.
     pub(crate) fn own(&self) -> &Path {
-        let (Self::Own(file) | Self::StandIn(file)) = self;
-        file
+        &self.own
     }
 
     /// The program with the command `router`, `fe` or `ce`.
-    pub(crate) fn with(&self, command: &str) -> PathBuf {
-        match (self, command) {
-            (Self::StandIn(file), _) => file.clone(),
-            (Self::Own(file), "router") => file.with_file_name("weir"),
-            (Self::Own(file), _) => file.with_file_name("weir-forces"),
-        }
+    pub(crate) fn with(&self, command: &str) -> Result<PathBuf, Error> {
+        let name = match command {
+            _ if self.is_stand_in => return Ok(self.own.clone()),
+            "router" => "weir",
+            _ => "weir-forces",
+        };
+        let missing = || {
+            let why = format!("`{name}` is not installed: the package {name} has it");
+            Error::io(format!("cannot start `weir {command}`"))(io::Error::other(why))
+        };
+        find(name).ok_or_else(missing)
     }
 }

@@ -10,6 +10,7 @@
 //! - [`hangup`]: waits until the reader of a program's output has ended
 //! - [`kernel`]: the kernel's tables (links, addresses, routes, neighbours), and the rules that keep transit away from
 //!   the kernel
+//! - [`programs`]: the other programs of weir
 //! - [`router`]: the running router: starting, changing and stopping it
 //! - [`worker`]: the thread that moves packets between devices through the plane
 //! - [`mutex`]: locks that outlive a panic
@@ -115,6 +116,7 @@ pub mod namespace;
 #[cfg(feature = "ndpi")]
 pub mod ndpi;
 pub mod observe;
+pub mod programs;
 pub mod router;
 pub mod signals;
 pub mod thread_times;

@@ -49,7 +49,7 @@ use crate::device::{Counters, Device, Tenure};
 pub(crate) const FORWARDING: &str = "weir-worker";
 
 /// Maximum frames of ordinary length taken from a device in one iteration. A longer frame counts as several
-/// ([`Received::cost`]). A device that exceeds its share gets less in the next iterations, so the worker serves devices
+/// ([`Received::cost`](crate::device::Received::cost)). A device that exceeds its share gets less in the next iterations, so the worker serves devices
 /// round-robin by bytes, and a flood of superframes at one device does not delay the others.
 const BURST_MAX: usize = 64;
 /// Shortest wait for a port's next event: many frames at a high rate share one wake-up, and still leave within the

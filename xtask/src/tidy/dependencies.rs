@@ -4,16 +4,41 @@ use std::collections::BTreeMap;
 
 use crate::tree::{Tree, folder as parent, has_word, resolved};
 
-/// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate applies.
+/// The folders whose crates the crates of a folder may depend on. The longest folder that contains a crate decides.
 const LAYERS: &[(&str, &[&str])] = &[
     ("core/base", &[]),
     ("core/wire", &[]),
     ("core/packet", &["core/base"]),
     ("core/discipline", &["core/base", "core/packet"]),
-    ("core", &["core"]),
-    ("router", &["core", "router"]),
-    ("fpf", &["core", "fpf"]),
-    ("forces", &["core", "router", "fpf", "forces"]),
+    ("core/capture", &["core/base", "core/packet"]),
+    (
+        "core/classifier",
+        &["core/base", "core/wire", "core/packet"],
+    ),
+    (
+        "core/path",
+        &["core/base", "core/wire", "core/packet", "core/discipline"],
+    ),
+    ("router/model", &["core/base"]),
+    ("router/config", &["core/base", "router/model"]),
+    ("router/autorate", &["core/base"]),
+    ("router/lfb", &["core", "router/model", "router/autorate"]),
+    ("router/element", &["core", "router/model", "router/lfb"]),
+    ("router/northbound", &["router/model"]),
+    ("router/live", &["core", "router"]),
+    ("fpf/paths", &["core/base"]),
+    ("forces/protocol", &["core/base", "router/model"]),
+    ("forces/controller", &["core/base"]),
+    ("forces/channel", &["core", "forces/protocol"]),
+    (
+        "forces/library",
+        &["core", "router/model", "router/lfb", "forces/protocol"],
+    ),
+    ("forces/fe", OF_ELEMENTS),
+    ("forces/ce", OF_ELEMENTS),
+    ("forces/live", &["core", "router", "forces"]),
+    ("lab/sim", &["core"]),
+    ("lab/bench", &["core", "router/live", "lab/sim"]),
     ("lab", &["core", "router", "fpf", "forces", "lab"]),
     ("bin/weir", &["core", "router"]),
     (
@@ -22,6 +47,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("fuzz", &["core", "router", "fpf", "forces", "lab"]),
     ("xtask", &[]),
+];
+
+/// The folders that state machines of forwarding and control elements may use: no habitat.
+const OF_ELEMENTS: &[&str] = &[
+    "core",
+    "router/model",
+    "router/lfb",
+    "router/element",
+    "fpf",
+    "forces/protocol",
+    "forces/library",
+    "forces/controller",
 ];
 
 /// The manifest tables that name dependencies, each with the sources that may use them.

@@ -10,7 +10,7 @@ use super::faults::Fault;
 /// Why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// This side closed or dropped [`Outgoing`].
+    /// This side closed or dropped [`Outgoing`](super::Outgoing).
     Here,
     /// The peer closed the link between two messages.
     ByPeer,

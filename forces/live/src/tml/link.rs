@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Memory for each link is bounded, whatever the peer sends or does not read. Outgoing messages: see
-//! [`queue`](super::queue). Incoming control messages that the element has not read: up to [`CONTROL_BYTES_MAX`]; then
+//! [`weir_channel`]. Incoming control messages that the element has not read: up to [`CONTROL_BYTES_MAX`]; then
 //! the transport stops reading, and the peer runs out of credit. Incoming redirects: up to [`REDIRECT_BYTES_MAX`]; then
 //! the link drops redirects. A reader gets control messages first (RFC 5811, A.2).
 //!

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - [`link`]: an open link, with credit for control messages and drops of redirects
-//! - [`queue`]: the queue that separates control messages from redirects
+//! - [`weir_channel`]: the queue that separates control messages from redirects
 //! - [`identity`]: certificates, keys, and the mapping of certificates to IDs
 //! - [`faults`]: transport faults, counted and logged
 //! - [`sctp`]: three associations of SCTP (RFC 5811)

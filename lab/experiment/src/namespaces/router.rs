@@ -53,7 +53,7 @@ impl Router {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, configuration(&socket))
             .map_err(Error::io(format!("cannot write {}", file.display())))?;
-        let mut command = Command::new(programs.with(subcommand));
+        let mut command = Command::new(programs.with(subcommand)?);
         command.arg(subcommand).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
