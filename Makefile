@@ -2,7 +2,8 @@
 
 .PHONY: demo test build dist deb static packages clean
 
-demo: packages
+demo:
+	scripts/install-packages demo
 	cargo build --release --locked --package weir --package weir-lab
 	scripts/demo
 

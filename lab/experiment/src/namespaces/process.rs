@@ -3,7 +3,7 @@
 //! The lab's [`Spawner`] starts every program, so no program outlives the lab. Every wait has a time limit. A
 //! program's standard error becomes part of the lab's error.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -18,6 +18,14 @@ use crate::namespaces::traffic::Line;
 const SETUP_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of bytes kept of a program's standard error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
+/// The Debian packages of the programs that a lab starts.
+const PACKAGES: &[(&str, &str)] = &[
+    ("ethtool", "ethtool"),
+    ("ip", "iproute2"),
+    ("nft", "nftables"),
+    ("ping", "iputils-ping"),
+    ("tc", "iproute2"),
+];
 /// Marks a panic in the standard error of a Rust program.
 const PANIC: &str = "panicked at";
 
@@ -61,9 +69,17 @@ impl Running {
         command: Command,
     ) -> Result<Self, Error> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let mut child = spawner
-            .spawn(namespace, command)
-            .map_err(Error::io(format!("cannot start {program} for {what}")))?;
+        let mut child = spawner.spawn(namespace, command).map_err(|error| {
+            let package = PACKAGES.iter().find(|(name, _)| *name == program);
+            let package = package.filter(|_| error.kind() == io::ErrorKind::NotFound);
+            let remedy =
+                package.map(|(_, package)| format!("; remedy: install the package {package}"));
+            let doing = format!(
+                "cannot start {program} for {what}{}",
+                remedy.unwrap_or_default()
+            );
+            Error::io(doing)(error)
+        })?;
         let output = child
             .stderr
             .take()
